@@ -33,7 +33,7 @@ def given_on(
     """The advice of all rows on evidence."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        advise(rows.values(), evidence, said or WarningLog())
+        advise(rows.values(), evidence, warning_log or WarningLog())
     return caught
 
 
@@ -46,8 +46,8 @@ def check_row(rows: Mapping[str, Advice], name: str) -> None:
     assert _matches(row.message, str(warning.message)), str(warning.message)
     assert names_read(row, evidence) <= set(row.inputs)
     # Once for each metric.
-    said = WarningLog(set())
-    assert [len(given_on(rows, row.example(), said)) for _ in range(2)] == [1, 0]
+    warning_log = WarningLog(set())
+    assert [len(given_on(rows, row.example(), warning_log)) for _ in range(2)] == [1, 0]
     # What the page says.
     assert row.condition().endswith(".")
     assert str(warning.message).endswith((".", "?"))

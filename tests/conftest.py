@@ -21,8 +21,9 @@ gc.disable()  # until all is imported and collected
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """Collect the garbage of tests alone: modules and items are many, and stay."""
+    """Collect the garbage of tests alone, and seldom: modules and items are many, and stay."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)  # by default each evaluation is several collections, which find nothing
     gc.enable()
 
 

@@ -20,7 +20,7 @@ IS_QUICK = PROFILE == "quick"
 _TIMES = {"quick": 0.1, "suite": 1.0, "nightly": 10.0}[PROFILE]
 
 settings.register_profile(
-    PROFILE, deadline=None, max_examples=round(150 * _TIMES), derandomize=PROFILE != "nightly", print_blob=True
+    PROFILE, deadline=None, max_examples=round(100 * _TIMES), derandomize=PROFILE != "nightly", print_blob=True
 )
 settings.load_profile(PROFILE)
 
@@ -61,4 +61,4 @@ def calls_with_shapes(room: str) -> int:
     """Of how many calls of each function a module of tests executes the shapes."""
     if PROFILE == "nightly":
         return 0 if room == "device" else 1000
-    return 3 if room == "functional" and not IS_QUICK else 0
+    return 1 if room == "functional" and not IS_QUICK else 0

@@ -2,15 +2,18 @@
 
 A block of the language `diff` changes files. `+++ path` names one; then come lines that are there (they begin with a
 space), lines that go (`-`) and lines that come (`+`). `@@` is between two places of a file. Lines that come without any
-other line are a new file, or stand at the end of one. A block of Python prints the comment lines at its end.
+other line are a new file, or stand at the end of one. A line that is there may end with ` ...` for any rest.
+A block of Python prints the comment lines at its end.
 """
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+_REST = " ...\n"
 _BLOCK_OF_CHANGES = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCK_OF_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"`python -m ([\w.]+)`")
@@ -21,9 +24,8 @@ class Change(NamedTuple):
 
     path: str
     """from the root of the repository"""
-    before: str
-    """lines that are in the file once; none for lines at its end"""
-    after: str
+    lines: tuple[str, ...]
+    """each with its sign: a space, + or -"""
 
     def apply(self, root: Path) -> None:
         """Change the file below a folder.
@@ -33,15 +35,36 @@ class Change(NamedTuple):
         """
         path = root / self.path
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        if not self.before:
-            path.write_text(text + self.after, encoding="utf-8")
-            return
-        # From the beginning of a line on, or the end of a longer line would be found, too.
-        places = [place.start() for place in re.finditer(f"^{re.escape(self.before)}", text, re.MULTILINE)]
+        begin, end = self._place_in(text)
+        old_lines = iter(text[begin:end].splitlines(keepends=True))
+        new_lines: list[str] = []
+        for line in self.lines:
+            if line[0] == "+":
+                new_lines.append(line[1:])
+                continue
+            (old_line,) = islice(old_lines, 1)
+            if line[0] == " ":
+                new_lines.append(old_line)
+        path.write_text(text[:begin] + "".join(new_lines) + text[end:], encoding="utf-8")
+
+    def _place_in(self, text: str) -> tuple[int, int]:
+        """Return where the old lines begin and end in a text: at its end if there are none."""
+        old_lines = [line[1:] for line in self.lines if line[0] != "+"]
+        if not old_lines:
+            return len(text), len(text)
+        patterns = [_pattern_of(line) for line in old_lines]
+        places = [place.span() for place in re.finditer("^" + "".join(patterns), text, re.MULTILINE)]
         if len(places) != 1:
-            raise ValueError(f"{self.path} must have these lines once; it has them {len(places)} times:\n{self.before}")
-        (begin,) = places
-        path.write_text(text[:begin] + self.after + text[begin + len(self.before) :], encoding="utf-8")
+            shown = "".join(old_lines)
+            raise ValueError(f"{self.path} must have these lines once; it has them {len(places)} times:\n{shown}")
+        return places[0]
+
+
+def _pattern_of(line: str) -> str:
+    """Return the pattern of a line, which may be cut short."""
+    if line.endswith(_REST):
+        return re.escape(line.removesuffix(_REST)) + ".*\n"
+    return re.escape(line)
 
 
 class Recipe(NamedTuple):
@@ -76,24 +99,18 @@ def changes_in(text: str) -> Iterator[Change]:
                 yield change_of(path, place)
 
 
-def change_of(path: str, lines: str) -> Change:
+def change_of(path: str, text: str) -> Change:
     """Return the change of a file by lines of a diff.
 
     Raises:
         ValueError: a line that neither stays nor goes nor comes.
     """
-    before = ""
-    after = ""
-    for line in lines.splitlines(keepends=True):
-        # Editors remove the space of a line that is empty otherwise.
-        sign, text = (" ", "\n") if line == "\n" else (line[0], line[1:])
-        if sign not in " +-":
+    # Editors remove the space of a line that is empty otherwise.
+    lines = [" \n" if line == "\n" else line for line in text.splitlines(keepends=True)]
+    for line in lines:
+        if line[0] not in " +-":
             raise ValueError(f"a line about {path} must begin with a space, + or -; got {line!r}.")
-        if sign != "+":
-            before += text
-        if sign != "-":
-            after += text
-    return Change(path, before, after)
+    return Change(path, tuple(lines))
 
 
 RECIPES = recipes_in(CONTRIBUTING.read_text(encoding="utf-8"))

@@ -274,13 +274,10 @@ def test_no_file_is_longer_than_500_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
-    "command.evaluate": "a subcommand, with the reading of both sides of a search",
-    "command.matrices": "a matrix in the place of embeddings, with the checks of its shape",
-    "command.roles": "two flags of each sample, and what they mean for files of both sides",
+    "command.evaluate": "a subcommand; `duplicates` names the same bad rows",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.mat_files": "a format of files, with its layout",
-    "data.text_tables": "tables in text, with and without a header; over 500 lines with the samples",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "data.yolo_tables": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
     "functional.detection.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
@@ -310,7 +307,7 @@ ONE_IMPORTER = {
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
     "metrics.reid.ranking": "`update` and the cache; over 500 lines with the options and methods of a metric",
     "plot.judged_boxes": "judges boxes, and draws nothing",
-    "plot.own_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
+    "plot.warning_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
     "report.detection_page": "one page",
     "report.retrieval_page": "one page",
 }
@@ -329,7 +326,10 @@ def with_one_importer(sources: dict[str, str]) -> set[str]:
 
 
 def test_a_file_that_one_other_imports_has_a_reason():
-    assert with_one_importer(modules()) == ONE_IMPORTER.keys()
+    found = with_one_importer(modules())
+    without_reason = found - ONE_IMPORTER.keys()
+    assert not without_reason, f"merge with the importer, or add the reason to `ONE_IMPORTER`: {without_reason}"
+    assert found >= ONE_IMPORTER.keys(), f"no reason is needed in `ONE_IMPORTER` for {ONE_IMPORTER.keys() - found}"
 
 
 def test_a_file_without_a_reason_would_be_found():

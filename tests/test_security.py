@@ -7,7 +7,7 @@ import pytest
 
 from reid_torchmetrics import data
 from reid_torchmetrics.data.array_files import FORMATS
-from reid_torchmetrics.data.sample_files import TABLES, TEXTS
+from reid_torchmetrics.data.table_files import TABLES, TEXTS
 
 TEXT = (Path(__file__).parents[1] / "SECURITY.md").read_text(encoding="utf-8")
 SECTION = TEXT.partition("## What the library reads\n")[2].partition("\n## ")[0]

@@ -227,7 +227,7 @@ def test_one_role_in_a_table_of_both_files_tells_no_sides_apart(command, in_fold
     printed = command("evaluate", "query.npy", "g.npy", "--labels", "both.csv", *OPTIONS)
     # Gallery b c: a finds c b, 1/2; d finds b c, 1/2; f finds b c, 1.
     assert map_of(printed) == pytest.approx((1 / 2 + 1 / 2 + 1) / 3, abs=1e-12)
-    assert "one role in every row of the labels: it tells no sides apart" in printed.err
+    assert "one role in every row of the labels: it does not tell queries and gallery apart" in printed.err
 
 
 WILD = np.array([[0.0], [1.0], [0.4], [1.9], [0.6]])
@@ -282,7 +282,7 @@ def test_rows_of_both_roles_in_tables_of_each_side_are_an_error(command, in_fold
         write_table(f"{side}.csv", **{name: values[rows] for name, values in FLAGS.items()})
     printed = command("evaluate", "query.npy", "gallery.npy", "--labels", "q.csv", "g.csv", *OPTIONS)
     assert printed.status == 1
-    assert "`roles` of both sides must come in one table of all rows" in printed.err
+    assert "`roles` of queries and gallery must come in one table of all rows" in printed.err
     assert "got 2 rows that are queries and gallery items with query.npy." in printed.err
 
 
@@ -291,7 +291,10 @@ def test_files_of_both_roles_and_several_shards_of_a_side_are_an_error(command, 
         np.save(in_folder / f"g-{number}.npy", rows)
     printed = command("evaluate", "query.npy", "g-*.npy", "--labels", "labels.csv", *OPTIONS)
     assert printed.status == 1
-    assert "`roles` must come with one file of each side, without `index`, in one process." in printed.err
+    assert (
+        "`roles` must come with one file of queries and one of the gallery, without `index`, in one process."
+        in printed.err
+    )
     printed = command("evaluate", "query.npy", "g-*.npy", "--labels", "labels.csv", *OPTIONS, "--stream")
     assert map_of(printed) == pytest.approx(BOTH_MAP, abs=1e-12)
 

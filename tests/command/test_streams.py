@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.command import sides
+from reid_torchmetrics.command import sample_sets
 from reid_torchmetrics.functional.retrieval import RetrievalResults
 from tests.profiles import each_row
 from tests.strategies import SIMILARITIES_OF_ALL
@@ -73,7 +73,7 @@ def assert_same(command, folder, *words):
 def test_every_kind_of_file_and_similarity_gives_the_output_of_a_gallery_as_a_whole(
     command, tmp_path, monkeypatch, write, similarity
 ):
-    monkeypatch.setattr(sides, "_BLOCK_BYTES", 320)  # ten rows
+    monkeypatch.setattr(sample_sets, "_BLOCK_BYTES", 320)  # ten rows
     assert_same(command, tmp_path, *shards(tmp_path, write), "--similarity", similarity)
 
 

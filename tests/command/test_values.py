@@ -56,7 +56,7 @@ MADE = {
 def options_with_values(command):
     """The options of a subcommand that take a value behind their name, or are flags."""
     about_files = ("CONFIG", "SWITCH")
-    return [row for row in options.rows(command) if not row.is_positional and row.kind not in about_files]
+    return [row for row in options.command_options(command) if not row.is_positional and row.kind not in about_files]
 
 
 def values_of(option):
@@ -102,7 +102,7 @@ def parsed(command, words):
     """All options that are given, with objects made."""
     arguments, others = options.parse(command, words)
     made = {name: value.make() if isinstance(value, Instance) else value for name, value in others.items()}
-    about = ("config", "print_config", *(row.name for row in options.rows(command) if row.is_positional))
+    about = ("config", "print_config", *(row.name for row in options.command_options(command) if row.is_positional))
     given_to_command = {name: value for name, value in vars(arguments).items() if name not in about and value}
     return {name: value for name, value in (given_to_command | made).items() if name not in about}
 
@@ -113,7 +113,7 @@ def test_values_are_the_same_as_words_from_a_file_and_from_a_printed_file(comman
     own = options.TABLE["commands"][command].get("command_options", {})
     file = tmp_path / "options.yaml"
     words = FILES[command]
-    may_be_null = {row.name for row in rows if row.group not in options.OWN_GROUPS and row.name not in own}
+    may_be_null = {row.name for row in rows if row.group not in options.COMMAND_GROUPS and row.name not in own}
 
     @examples(40)
     @given(st.fixed_dictionaries({}, optional={row.name: values_of(row) for row in rows}))

@@ -181,7 +181,7 @@ _OF_TABLES = {
 }
 _OF_SCORES = {
     **_OF_COMMAND,
-    "label index": "`scores` must come with one file of each side, without `index`",
+    "label index": "`scores` must come with one file of queries and one of the gallery, without `index`",
     "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
     "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
 }

@@ -6,6 +6,7 @@ leaves a whole file; there the rows that are read must be the first ones.
 
 import io
 import json
+import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +21,13 @@ import torch
 from reid_torchmetrics import data
 from reid_torchmetrics.data import read_labels, read_samples
 from reid_torchmetrics.data.array_files import FORMATS, Format
-from reid_torchmetrics.data.sample_files import TABLES, TEXTS
+from reid_torchmetrics.data.table_files import TABLES, TEXTS
 from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
 
 SECURITY = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
 SECTION = SECURITY.partition("## What the library reads\n")[2].partition("\n## ")[0]
+FILES = (Path(__file__).parents[2] / "docs" / "how_to" / "files.md").read_text(encoding="utf-8")
 SUFFIXES: Mapping[str, Format] = FORMATS | TABLES | TEXTS
 FEATURES = np.arange(24, dtype=np.float32).reshape(6, 4)
 IDENTITIES = np.array([13, 13, 25, 25, 37, 37])
@@ -117,12 +119,18 @@ def values_in(suffix: str, path: Path) -> list[Any]:
     return np.asarray(read_labels(path)["identities"]).tolist()
 
 
+def has_suffix(text: str, suffix: str) -> bool:
+    """Whether a text names a suffix by itself, and not at the end of a name."""
+    return re.search(rf"(?<!\w){re.escape(suffix)}\b", text) is not None
+
+
 def check_suffix(suffix: str, folder: Path) -> None:
     """Raise an AssertionError unless a suffix keeps the contract of a format; its message says what to add."""
     example_words = "has no example: add how such a file is written to `WRITERS` in tests/contracts/test_readers.py"
     found = {
         example_words: suffix in WRITERS,
         "is not in SECURITY.md: add it to the row of its reader, with what reads it": suffix in SECTION,
+        "is not in docs/how_to/files.md: say there what such a file holds": has_suffix(FILES, suffix),
     }
     assert_nothing_missing(suffix, found)
     contents, path = WRITERS[suffix](), folder / f"samples{suffix}"
@@ -300,7 +308,11 @@ def read_lines_of_json(path: Path) -> dict[str, Any]:
 
 
 def test_a_suffix_without_an_example_or_a_row_in_security_is_told_what_to_add(tmp_path):
-    for words in ("has no example: add how such a file is written", r"is not in SECURITY\.md: add it"):
+    for words in (
+        "has no example: add how such a file is written",
+        r"is not in SECURITY\.md: add it",
+        r"is not in docs/how_to/files\.md: say there",
+    ):
         with pytest.raises(AssertionError, match=rf"'\.lines' {words}"):
             check_suffix(".lines", tmp_path)
 
@@ -320,7 +332,7 @@ def read_some_rows(path: Path) -> dict[str, Any]:
 )
 def test_a_suffix_that_breaks_the_contract_is_told_so(suffix, read, message, tmp_path):
     with (
-        mock.patch.dict(TABLES, {suffix: (read, "anything")}),
+        mock.patch.dict(TABLES, {suffix: Format(read, "anything")}),
         pytest.raises((AssertionError, ValueError), match=message),
     ):
         check_suffix(suffix, tmp_path)

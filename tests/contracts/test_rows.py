@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from reid_torchmetrics import EmbeddingMetric, ReIDMetrics, evaluate, evaluate_lists, evaluate_scores
-from reid_torchmetrics.command.options import rows as command_options
+from reid_torchmetrics.command.options import command_options
 from reid_torchmetrics.functional.retrieval import MEASURES, Protocol, RankCounter, evaluate_stream, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES

@@ -137,7 +137,7 @@ def test_a_long_table_needs_no_look_at_its_lines(tmp_path, monkeypatch):
     path.write_text(
         "\ufeff" + "q Q0 d1 1 -0.50 x\r\n\r\nq\tQ0\td2 2  -1e-3 x\r\nr Q0 d1 1 7 x", encoding="utf-8", newline=""
     )
-    monkeypatch.delattr(list_lines, "_matches")
+    monkeypatch.delattr(list_lines, "_match_lines")
     assert read_retrieved(path) == {"q": {"d1": -0.5, "d2": -0.001}, "r": {"d1": 7.0}}
 
 

@@ -35,10 +35,10 @@ from reid_torchmetrics import (
     VocMAP,
     YoloMAP,
 )
-from reid_torchmetrics.command.evaluate import check_names, read_sides
 from reid_torchmetrics.command.options import parse
 from reid_torchmetrics.command.processes import Share
-from reid_torchmetrics.command.streams import streamed
+from reid_torchmetrics.command.sample_reading import check_names, read_sample_sets
+from reid_torchmetrics.command.streams import evaluate_streamed_gallery
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOLS, take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
@@ -389,12 +389,12 @@ def stream(random: Random, size: int) -> Scenario:
     def read(**_: Any) -> tuple[Any, dict[str, Any]]:
         arguments, options = parse("evaluate", words)
         protocol, others = take_protocol("market1501", options, lists=False)
-        sides = read_sides(arguments)
+        sides = read_sample_sets(arguments)
         check_names(sides, protocol.relevance_options)
         return sides, others | {"protocol": protocol}
 
     def ask(sides_and_options: Any, world: World) -> object:
-        return streamed(*sides_and_options, Share(world.process, world.size))
+        return evaluate_streamed_gallery(*sides_and_options, Share(world.process, world.size))
 
     drawn = Scenario(read, lambda *_: None, ask, "stream", {"words": words, "sizes": sizes})
     weakref.finalize(drawn, shutil.rmtree, folder, ignore_errors=True)

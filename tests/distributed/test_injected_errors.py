@@ -13,7 +13,7 @@ from tests.distributed.scenarios import KINDS, scenario
 from tests.profiles import IS_QUICK, PROFILE
 
 ERRORS = (MemoryError, torch.cuda.OutOfMemoryError, ValueError)
-NUM_SCENARIOS = 1 if IS_QUICK else 20 if PROFILE == "nightly" else 3
+NUM_SCENARIOS = 1 if IS_QUICK else 20 if PROFILE == "nightly" else 2
 NUM_STEPS = 5 if IS_QUICK else 100 if PROFILE == "nightly" else 6
 
 pytestmark = [

@@ -43,7 +43,7 @@ class Problem:
 
 
 @pytest.mark.filterwarnings("ignore")
-@examples(30)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_numbers_and_names_are_alike_on_any_number_of_processes(seed, size):
     problem = Problem(seed, size)

@@ -17,6 +17,7 @@ from tests.distributed import threads
 from tests.distributed.failures import message_of
 from tests.distributed.problems import RawRanks
 from tests.paths import path
+from tests.profiles import examples
 from tests.reference.relevance import sort_gallery
 from tests.reference.retrieval import positive_ranks
 
@@ -83,6 +84,7 @@ class Problem:
 
 
 @pytest.mark.filterwarnings("ignore")
+@examples(60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([1, 1 << 20]))
 def test_ranks_are_those_of_the_slow_reference_in_any_order_and_on_any_number_of_processes(seed, size, at_a_time):
     problem = Problem(seed, size)

@@ -68,9 +68,15 @@ def repeated(total, dimension, *, distinct=12, seed=0):
     return rows[torch.randint(0, distinct, (total,), generator=generator)]
 
 
+def half_of_product(*options):
+    """Half of all combinations of options: each two values of two options still come together."""
+    numbered = itertools.product(*(list(enumerate(values)) for values in options))
+    return [[value for _, value in case] for case in numbered if sum(number for number, _ in case) % 2 == 0]
+
+
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_ranks_are_those_of_one_process_and_of_the_reference(size):
-    problems = [problem(1000 * size + seed, size) for seed in range(35)]
+    problems = [problem(1000 * size + seed, size) for seed in range(20)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
     assert not differing(size, problems, wanted)
 
@@ -110,7 +116,7 @@ def test_a_collapsed_model_has_the_ranks_of_one_process():
 def test_equal_embeddings_tie_wherever_they_are(dimension):
     embeddings = repeated(100, dimension).float()
     max_bytes = (DEFAULT_MAX_BYTES, 8000, 60_000)  # on the second process every score is computed twice
-    cases = itertools.product(([49, 50, 1], [3, 1, 96]), NAMED, TIES, (max_bytes[:1], max_bytes))
+    cases = half_of_product(([49, 50, 1], [3, 1, 96]), NAMED, TIES, (max_bytes[:1], max_bytes))
     problems = [spread(embeddings, parts, name, ties, max_bytes=memory) for parts, name, ties, memory in cases]
     assert not differing(3, problems)
 
@@ -132,7 +138,7 @@ def test_every_dtype_and_mixtures_of_them_are_like_one_process(dtypes):
     embeddings = repeated(60, 37)
     problems = [
         spread(embeddings, [11, 29, 20], similarity, ties, leave_one_out=leave_one_out, dtypes=dtypes)
-        for similarity, ties, leave_one_out in itertools.product(NAMED, TIES, (False, True))
+        for similarity, ties, leave_one_out in half_of_product(NAMED, TIES, (False, True))
     ]
     assert not differing(3, problems)
 

@@ -170,6 +170,6 @@ def test_a_billion_items_in_a_stream_cost_what_the_formulas_say():
         f"a counter of {counter:.1f} GB",
         f"reads {said('bytes read of a stream') / 1e9:.1f} GB",
         f"needs {said('bytes of memory of a stream') / 1e9:.1f} GB more",
-        f"gives back {said('bytes of its counts') / 1e6:.0f} MB",
+        f"returns {said('bytes of its counts') / 1e6:.0f} MB",
     ):
         assert text in " ".join(TEXT.split())

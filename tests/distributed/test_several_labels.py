@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.retrieval.measures import measure
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.failures import message_of
+from tests.profiles import examples
 from tests.strategies import ALL_TIES
 
 REPORTS = ("map", "ndcg_3", "acg_3", "rank_1", "precision_2")
@@ -56,6 +57,7 @@ class Problem:
 
 
 @pytest.mark.filterwarnings("ignore")
+@examples(50)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_numbers_are_alike_on_any_number_of_processes(seed, size):
     problem = Problem(seed, size)

@@ -18,8 +18,8 @@ from torchmetrics import Metric, MetricCollection
 import reid_torchmetrics
 from reid_torchmetrics import _names
 from reid_torchmetrics.data.array_names import _PREFIXES, MATRICES
+from reid_torchmetrics.data.label_files import _LABEL_KEYS
 from reid_torchmetrics.data.list_lines import RETRIEVED_FORMS, TRUTH_FORMS
-from reid_torchmetrics.data.sample_files import _COLUMNS
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.errors import CONFUSION_RULES
@@ -70,7 +70,7 @@ TABLES = {
     "MatrixKind": MATRICES,
     "ListForm": RETRIEVED_FORMS,
     "TruthForm": TRUTH_FORMS,
-    "LabelField": _COLUMNS,
+    "LabelField": _LABEL_KEYS,
     "FramePer": {"number", *(each._ROWS for each in (detection.DetectionResults, retrieval.RetrievalResults))},
     "BoxFormat": BOX_FORMATS,
     "IouType": ("bbox", *SHAPE_TYPES),

@@ -24,7 +24,7 @@ from reid_torchmetrics.plot import (
     plot_roc,
     plot_scores,
 )
-from reid_torchmetrics.plot.axes import labeled, shown
+from reid_torchmetrics.plot.axes import curve_label, short_name
 from tests.profiles import of_each
 
 LABELS = torch.arange(24) % 4, torch.arange(24) % 8, torch.arange(24) // 4 % 3, torch.arange(24) // 8 + 3
@@ -112,22 +112,22 @@ def test_a_legend_of_curves_that_may_be_anywhere_covers_neither_them_nor_the_nam
 def test_every_name_is_in_the_legend(picture):
     _, axes = PICTURES[picture](NAMES)
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert [text.strip().partition("  (")[0] for text in texts if "  (" in text] == [shown(name) for name in NAMES]
+    assert [text.strip().partition("  (")[0] for text in texts if "  (" in text] == [short_name(name) for name in NAMES]
 
 
 def test_of_a_long_name_both_ends_are_shown():
-    assert shown("a" * 20 + "b" * 20) == "a" * 14 + "…" + "b" * 13
-    assert shown("abcdefgh", 5) == "ab…gh"
-    assert shown("x" * 28) == "x" * 28
-    assert shown(3) == "3"
+    assert short_name("a" * 20 + "b" * 20) == "a" * 14 + "…" + "b" * 13
+    assert short_name("abcdefgh", 5) == "ab…gh"
+    assert short_name("x" * 28) == "x" * 28
+    assert short_name(3) == "3"
 
 
 def test_a_name_is_no_formula_and_has_one_line():
-    assert shown("$x$") == r"\$x\$"
-    assert shown("two\nlines") == "two lines"
+    assert short_name("$x$") == r"\$x\$"
+    assert short_name("two\nlines") == "two lines"
 
 
 def test_a_label_is_what_is_said_behind_the_name():
-    assert labeled("name", "said") == "name  (said)"
-    assert labeled("", "said") == "said"
-    assert labeled("_name", "said") == " _name  (said)"  # matplotlib leaves out what begins with an underscore
+    assert curve_label("name", "said") == "name  (said)"
+    assert curve_label("", "said") == "said"
+    assert curve_label("_name", "said") == " _name  (said)"  # matplotlib leaves out what begins with an underscore

@@ -8,7 +8,7 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.retrieval import compare, evaluate_scores
 from reid_torchmetrics.report import write_report
-from reid_torchmetrics.report.write import _change
+from reid_torchmetrics.report.write import _list_queries
 from tests.report import problems
 from tests.report.pages import data, parse, read, section
 
@@ -56,7 +56,7 @@ def test_the_queries_that_were_gained_and_lost_are_listed(models, tmp_path):
 
 
 def test_queries_that_changed_are_listed_by_number_the_first_fifty_of_them():
-    none, few, many = (_change("Gained", torch.arange(number)) for number in (0, 2, 53))
+    none, few, many = (_list_queries("Gained", torch.arange(number)) for number in (0, 2, 53))
     assert none == "<p>Gained: 0.</p>"
     assert "Gained: 2<" in few
     assert "<p>0, 1</p>" in few

@@ -19,7 +19,7 @@ from reid_torchmetrics._version import __version__
 from .inputs import check_inputs
 from .instances import Instance
 from .options import COMMANDS, as_yaml, parse, root_parser
-from .terminal import PROGRAM, UsageError, say, show_warning
+from .terminal import PROGRAM, UsageError, log, one_line, show_warning
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,48 +28,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:  # a shell asks how the words go on
         import_module("argcomplete").autocomplete(root_parser()[0])
     is_debugged = "--debug" in words
-    name, *words = [word for word in words if word != "--debug"] or ["--help"]
+    words = [word for word in words if word != "--debug"]
+    name = words[0] if words else "--help"
     if name == "--version":
         print(__version__)  # noqa: T201
         return 0
-    if {"-h", "--help"} & {name, *words}:
+    if name == "--help" or "-h" in words or "--help" in words:
         root, commands = root_parser()
         commands.get(name, root).print_help()
         return 0
     warnings.showwarning = show_warning
-    return _run(name, words, is_debugged=is_debugged)
+    return _run(name, words[1:], is_debugged=is_debugged)
 
 
 def _run(name: str, words: Sequence[str], *, is_debugged: bool) -> int:
     """Run a subcommand; print any error as a line, without a traceback."""
-    status = 1
     try:
-        status = _run_checked(name, words)
+        return _run_checked(name, words)
     except UsageError as error:
-        say(f"{PROGRAM}: {' '.join(str(error).split())}")
-        status = 2
+        log(f"{PROGRAM}: {one_line(error)}")
+        return 2
     except Exception as error:
         if is_debugged:
             raise
-        kind = "" if isinstance(error, (OSError, ValueError, ModuleNotFoundError)) else f"{type(error).__name__}: "
-        say(f"{PROGRAM}: {kind}{' '.join(str(error).split())}")
+        is_about_input = isinstance(error, (OSError, ValueError, ModuleNotFoundError))
+        kind = "" if is_about_input else f"{type(error).__name__}: "
+        log(f"{PROGRAM}: {kind}{one_line(error)}")
     except KeyboardInterrupt:
-        say(f"{PROGRAM}: interrupted; nothing was written")
-    return status
+        log(f"{PROGRAM}: interrupted; nothing was written")
+    return 1
 
 
 def _run_checked(name: str, words: Sequence[str]) -> int:
     """Check the words and the files that they name, and run the subcommand."""
     if name not in COMMANDS:
-        likely = _hints.value_meant(name, COMMANDS)
-        raise UsageError(f"there is no command {name!r}{likely}; there are {', '.join(COMMANDS)}")
+        hint = _hints.value_meant(name, COMMANDS)
+        raise UsageError(f"there is no command {name!r}{hint}; there are {', '.join(COMMANDS)}")
     arguments, options = parse(name, words)
     if getattr(arguments, "print_config", None):
         print(as_yaml(name, arguments, options), end="")  # noqa: T201
         return 0
     check_inputs(name, arguments, options)
     subcommand = import_module(f"{__name__}.{name}")
-    made: dict[str, Any] = {
-        option: value.make() if isinstance(value, Instance) else value for option, value in options.items()
-    }
-    return int(subcommand.run(arguments, made))
+    values: dict[str, Any] = {}
+    for option, value in options.items():
+        values[option] = value.make() if isinstance(value, Instance) else value
+    return int(subcommand.run(arguments, values))

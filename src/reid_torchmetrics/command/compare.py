@@ -16,21 +16,23 @@ from .outputs import Outputs
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Compare results files; return the exit status."""
-    files = arguments.files
-    outputs = Outputs(arguments, files)
+    paths = arguments.files
+    outputs = Outputs(arguments, paths)
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)
-    if not len({*files}) == len(files) > 1:
-        raise ValueError(f"`files` must be two results files or more, each once; got {', '.join(files)}.")
-    # Models are named like their files, with folders where files of several have one name.
-    models = [_loaded(path) for path in files]
-    stems = [Path(path).stem for path in files]
-    names = stems if len({*stems}) == len(stems) else files
+    if len(paths) < 2 or len(set(paths)) < len(paths):
+        raise ValueError(f"`files` must be two results files or more, each once; got {', '.join(paths)}.")
+    models = [_load(path) for path in paths]
+    # Models are named like their files, with folders where several files have one name.
+    names = [Path(path).stem for path in paths]
+    if len(set(names)) < len(names):
+        names = paths
     comparison = compare(dict(zip(names, models, strict=True)), **options)
-    return outputs.write({"": comparison}, shown=models[-1], comparison=comparison)
+    return outputs.write({"": comparison}, reported=models[-1], comparison=comparison)
 
 
-def _loaded(path: str) -> RetrievalResults | DetectionResults:
+def _load(path: str) -> RetrievalResults | DetectionResults:
+    """Load the results of a retrieval or of a detection."""
     try:
         return RetrievalResults.load(path)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""YAML, in files of options (`--config`) and in words: looked at before it is expanded, and refused in one line."""
+"""YAML in files of options (`--config`) and in words: checked before it is expanded, and refused in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import readable
 
 _MAX_BYTES = 2**18
-"""a file of options; the names of a thousand classes take a tenth of it"""
+"""the largest file of options; the names of a thousand classes take a tenth of it"""
 _MAX_DEPTH = 20
 _MAX_ALIASED = 10_000
 """nodes that aliases may add: some lines of aliases of aliases are millions of nodes"""
@@ -29,21 +29,21 @@ class ConfigValue(NamedTuple):
 
 
 def read_config(path: str, names: Collection[str]) -> dict[str, ConfigValue]:
-    """Read the options that a file gives.
+    """Read the options in a file.
 
     Args:
         path: File in YAML.
-        names: Options that there are.
+        names: Names of all options that the file may have.
 
     Raises:
         OSError: The file does not exist or cannot be read.
         ValueError: The file is no mapping of such options to plain values, or its aliases expand to too many values;
             the message is one line that names the file.
     """
-    values, root = _parse(path, _text_of(path))
+    values, root = _parse(path, _read_text(path))
     if not isinstance(values, dict):
-        came = "nothing" if values is None else repr(values)[:40]
-        raise ValueError(f"{path}: the file must map options to values, such as `protocol: msmt17`; got {came}.")  # noqa: TRY004
+        got = "nothing" if values is None else repr(values)[:40]
+        raise ValueError(f"{path}: the file must map options to values, such as `protocol: msmt17`; got {got}.")  # noqa: TRY004
     options: dict[str, ConfigValue] = {}
     for key, _ in root.value:
         where = f"{path}:{key.start_mark.line + 1}"
@@ -55,7 +55,7 @@ def read_config(path: str, names: Collection[str]) -> dict[str, ConfigValue]:
 
 
 def parse_yaml(place: str, text: str) -> Any:
-    """Return the plain value that a text in YAML stands for; `place` begins messages.
+    """Parse a text in YAML to a plain value; `place` begins the messages of errors.
 
     Raises:
         ModuleNotFoundError: PyYAML is not installed.
@@ -66,23 +66,24 @@ def parse_yaml(place: str, text: str) -> Any:
 
 
 def _parse(place: str, text: str) -> tuple[Any, Any]:
-    """Return the value of a text, and its tree with the lines of all values."""
+    """Parse a text to its value, and to its tree of nodes with the lines of all values."""
     require("A file of options or a mapping", "yaml")
     yaml: Any = import_module("yaml")
     try:
         _check_events(yaml, place, text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise ValueError(_described(place, error)) from error
+        raise ValueError(_describe_error(place, error)) from error
     try:
         return yaml.load(text, Loader=yaml.SafeLoader), root
     except yaml.YAMLError as error:
-        raise ValueError(_described(place, error)) from error
+        raise ValueError(_describe_error(place, error)) from error
     except Exception as error:  # such as a date that does not exist
         raise ValueError(f"{place}: values must be plain; got {str(error)[:80]}.") from error
 
 
-def _text_of(path: str) -> str:
+def _read_text(path: str) -> str:
+    """Read the text of a file of options."""
     file = readable(path)
     if not file.is_file():
         raise ValueError(f"{path}: a file of options must be a regular file; got a pipe or a device.")
@@ -109,7 +110,7 @@ def _check_events(yaml: Any, path: str, text: str) -> None:
             if num_documents > 1:
                 raise ValueError(f"{where}: the file must have one document; got a second one.")
         elif isinstance(event, yaml.AliasEvent):
-            nodes.alias(where, event.anchor)
+            nodes.count_alias(where, event.anchor)
         elif isinstance(event, yaml.NodeEvent):
             if event.tag is not None and event.tag not in _TAGS:
                 raise ValueError(f"{where}: values must be plain; got the tag {event.tag.replace(_TAG, '!!')!r}.")
@@ -143,7 +144,7 @@ class _NodeCount:
         if anchor is not None:
             self._sizes[anchor] = self._num_nodes - num_before
 
-    def alias(self, where: str, anchor: str) -> None:
+    def count_alias(self, where: str, anchor: str) -> None:
         """Count the values that an alias stands for."""
         if anchor not in self._sizes:
             raise ValueError(f"{where}: an alias must name a whole value before it; got *{anchor}.")
@@ -153,6 +154,7 @@ class _NodeCount:
 
 
 def _check_key(where: str, key: Any, names: Collection[str]) -> None:
+    """Raise unless a key is the name of an option, or of a field of it, such as `rerank.k1`."""
     name = key.partition(".")[0] if isinstance(key, str) else ""
     if name not in names:
         hint = _hints.argument_meant(name, names)
@@ -161,8 +163,8 @@ def _check_key(where: str, key: Any, names: Collection[str]) -> None:
         )
 
 
-def _described(path: str, error: Any) -> str:
-    """Why a text is no YAML, with the line."""
+def _describe_error(path: str, error: Any) -> str:
+    """Return the reason why a text is no YAML, with its line."""
     mark = getattr(error, "problem_mark", None)
     where = path if mark is None else f"{path}:{mark.line + 1}"
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]

@@ -26,8 +26,8 @@ from reid_torchmetrics.data import (
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 
 from .outputs import Outputs
-from .processes import joined, telling_errors
-from .terminal import say
+from .processes import join_processes, share_errors
+from .terminal import log
 
 _METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP, "voc": VocMAP, "yolo": YoloMAP, "dota": VocMAP}
 _DEFAULTS: dict[str, Any] = {"dota": {"iou_type": ("rotated",), "rule": "voc07"}}
@@ -37,7 +37,7 @@ _ALL_AREAS = {"all": (0.0, 1e10)}
 
 
 class _DetectionFiles(NamedTuple):
-    """What `detect` has read."""
+    """Detections and ground truths of the same images, with the facts that their files hold beside boxes."""
 
     preds: list[dict[str, Any]]
     target: list[dict[str, Any]]
@@ -45,7 +45,7 @@ class _DetectionFiles(NamedTuple):
     options: dict[str, Any]
     """options of the metric that the files decide, such as names of classes"""
     notes: list[str]
-    """what was guessed, a line each"""
+    """guesses, as lines for the user"""
 
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
@@ -56,27 +56,29 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     if unknown:
         raise ValueError(f"`{min(unknown)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
     options = _DEFAULTS.get(arguments.evaluator, {}) | options
-    asked_types = options.pop("iou_type", None)
-    iou_types = ("bbox",) if asked_types is None else tuple(asked_types)
-    prefixes = [f"{iou_type}_" for iou_type in iou_types] if len(iou_types) > 1 else [""]
+    option_types = options.pop("iou_type", None)
+    iou_types = ("bbox",) if option_types is None else tuple(option_types)
+    prefixes = [""] if len(iou_types) == 1 else [f"{iou_type}_" for iou_type in iou_types]
     outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)
+
     # All processes read the files, so that all know of an error, and each evaluates some images.
-    files = _read_detection_files(arguments, metric_class, asked_types, options)
-    say(*files.notes)
+    files = _read_detection_files(arguments, metric_class, option_types, options)
+    log(*files.notes)
     options |= files.options
     if "iou_type" in parameters:
         options["iou_type"] = iou_types[0] if len(iou_types) == 1 else iou_types
     metric = metric_class(files.box_format, **options)
-    # Only a report and pictures show what lies across classes, and only a report has the boxes.
-    has_boxes = arguments.report is not None
-    shown = {"across_classes": has_boxes or arguments.pictures is not None, "boxes": has_boxes}
-    with joined() as share:
-        with telling_errors(share):
-            images = share.of(len(files.preds))
+
+    # Only a report and pictures show numbers across classes, and only a report has the boxes.
+    needs_boxes = arguments.report is not None
+    needs_classes = needs_boxes or arguments.pictures is not None
+    with join_processes() as share:
+        with share_errors(share):
+            images = share.part_of(len(files.preds))
             metric.update(files.preds[images], files.target[images])
             results = {}
             for prefix, iou_type in zip(prefixes, iou_types, strict=True):
-                results[prefix] = metric.results(iou_type, **shown)
+                results[prefix] = metric.results(iou_type, across_classes=needs_classes, boxes=needs_boxes)
         return outputs.write(results) if share.process == 0 else 0
 
 
@@ -88,15 +90,15 @@ def _read_detection_files(
     Args:
         arguments: the paths `ground_truths` and `detections`, `evaluator`, `unknown_categories` and `image_size`.
         metric_class: the metric of the evaluator.
-        iou_types: the shapes that were asked for; None if nothing was.
-        options: the options of the metric that were given.
+        iou_types: the shapes in the command line; None if it has none.
+        options: the options of the metric in the command line.
 
     Raises:
         OSError: a path that does not exist, or cannot be read.
         ValueError: a file and a folder, an option that the files do not take, or contents that cannot be read; the
             message names the file.
     """
-    layout = _layout(arguments)
+    layout = _find_layout(arguments)
     if arguments.image_size is not None and layout != "yolo":
         raise ValueError("`--image-size` must be given with folders of YOLO's files only; got other files.")
     if layout == "coco":
@@ -108,17 +110,17 @@ def _read_detection_files(
         return _read_yolo(arguments, iou_type, options)
     if layout == "dota":
         _checks.one_of("iou_type", iou_type or "rotated", ("rotated",))
-        names = options.get("class_names", DOTA_CLASSES)
+        class_names = options.get("class_names", DOTA_CLASSES)
         invalid = options.get("invalid", "count")
-        preds, target = read_dota(arguments.ground_truths, arguments.detections, names, invalid=invalid)
+        preds, target = read_dota(arguments.ground_truths, arguments.detections, class_names, invalid=invalid)
     else:
         _checks.one_of("iou_type", iou_type or "bbox", ("bbox",))
-        names = options.get("class_names") or _voc_names(arguments)
-        preds, target = read_voc(arguments.ground_truths, arguments.detections, names)
-    return _DetectionFiles(preds, target, "xyxy", {"class_names": names}, [])
+        class_names = options.get("class_names") or _find_voc_names(arguments)
+        preds, target = read_voc(arguments.ground_truths, arguments.detections, class_names)
+    return _DetectionFiles(preds, target, "xyxy", {"class_names": class_names}, notes=[])
 
 
-def _layout(arguments: SimpleNamespace) -> str:
+def _find_layout(arguments: SimpleNamespace) -> str:
     """Return the layout of the paths: "coco", "voc", "yolo" or "dota".
 
     Raises:
@@ -127,23 +129,26 @@ def _layout(arguments: SimpleNamespace) -> str:
     paths = {"ground_truths": Path(arguments.ground_truths), "detections": Path(arguments.detections)}
     folders = [name for name, path in paths.items() if path.is_dir()]
     if arguments.evaluator == "dota":
-        return "dota"  # the reader names what is no folder
+        return "dota"  # the reader refuses a path that is no folder
     if not folders:
         return "coco"
     if len(folders) == 1:
-        (folder,) = folders
-        (file,) = paths.keys() - {folder}
-        got = f"the folder {str(paths[folder])!r} and {str(paths[file])!r}"
+        folder = paths.pop(folders[0])
+        (file,) = paths.values()
+        got = f"the folder {str(folder)!r} and {str(file)!r}"
         raise ValueError(f"`ground_truths` and `detections` must both be files of JSON, or both folders; got {got}.")
     if arguments.evaluator == "lvis":
         raise ValueError("`ground_truths` must be a file of JSON for `--evaluator lvis`; got a folder.")
-    has_documents = any(file.suffix.lower() == ".xml" for path in paths.values() for file in path.iterdir())
-    return "voc" if has_documents else "yolo"
+    for folder in paths.values():
+        if any(file.suffix.lower() == ".xml" for file in folder.iterdir()):
+            return "voc"
+    return "yolo"
 
 
 def _read_json(
     arguments: SimpleNamespace, metric_class: Any, iou_types: Sequence[str], options: dict[str, Any]
 ) -> _DetectionFiles:
+    """Read JSON of COCO or LVIS, with the names and frequencies of the categories."""
     notes: list[str] = []
     preds, target = metric_class.coco_to_tm(
         arguments.detections,
@@ -153,56 +158,60 @@ def _read_json(
         unknown_categories=arguments.unknown_categories,
         guesses=notes,
     )
-    found: dict[str, Any] = {}
+    file_options: dict[str, Any] = {}
     if metric_class is LvisMAP:
-        found["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
+        file_options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
     if "class_names" not in options:
         data_set = read_json(arguments.ground_truths)
-        found["class_names"] = _distinct_names(data_set.get("categories", [])) or None
-    return _DetectionFiles(preds, target, "xywh", found, notes)
+        file_options["class_names"] = _distinct_names(data_set.get("categories", [])) or None
+    return _DetectionFiles(preds, target, "xywh", file_options, notes)
 
 
 def _distinct_names(categories: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Return the names of categories by their ids; to a name that several categories have the id is appended."""
+    """Return the names of categories by their ids; a name of several categories is followed by the id."""
     names = {int(row["id"]): row["name"] for row in categories if row.get("name") is not None}
     counts = Counter(names.values())
-    return {number: f"{name} ({number})" if counts[name] > 1 else name for number, name in names.items()}
+    for category, name in names.items():
+        if counts[name] > 1:
+            names[category] = f"{name} ({category})"
+    return names
 
 
-def _voc_names(arguments: SimpleNamespace) -> Sequence[str]:
-    """Return the 20 classes of Pascal VOC if the annotations have no others, else their own in ascending order."""
-    folders = (arguments.ground_truths, arguments.detections)  # which may have been exchanged
-    names = {name for folder in folders for name in find_voc_classes(folder)}
+def _find_voc_names(arguments: SimpleNamespace) -> Sequence[str]:
+    """Return the 20 classes of Pascal VOC if the annotations have no others, else all of them in ascending order."""
+    # The user may have exchanged both folders.
+    names = {*find_voc_classes(arguments.ground_truths), *find_voc_classes(arguments.detections)}
     return VOC_CLASSES if names <= set(VOC_CLASSES) else tuple(sorted(names))
 
 
 def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any]) -> _DetectionFiles:
+    """Read folders of YOLO's files, with the names of classes in or above the folders."""
     notes: list[str] = []
-    found: dict[str, Any] = {}
+    file_options: dict[str, Any] = {}
     size = None
     if arguments.image_size is not None:
-        _checks.positive_ints("image_size", tuple(arguments.image_size), distinct=False)
         size = tuple(arguments.image_size)
+        _checks.positive_ints("image_size", size, distinct=False)
     preds, target = read_yolo(arguments.ground_truths, arguments.detections, image_sizes=size, iou_type=iou_type)
     if "class_names" not in options:
         path = _find_name_file(arguments)
         if path is not None:
-            found["class_names"] = read_yolo_names(path)
+            file_options["class_names"] = read_yolo_names(path)
             notes.append(f"names of classes from {path}")
     if size is None and arguments.evaluator == "coco" and "area_ranges" not in options:
-        found["area_ranges"] = _ALL_AREAS
+        file_options["area_ranges"] = _ALL_AREAS
         notes.append(
             "no numbers of small, medium and large objects, as sizes are shares of the image: see --image-size"
         )
-    return _DetectionFiles(preds, target, "xyxy", found, notes)
+    return _DetectionFiles(preds, target, "xyxy", file_options, notes)
 
 
 def _find_name_file(arguments: SimpleNamespace) -> Path | None:
     """Return the first file with names of classes in the folders of labels, or above them; None if there is none."""
-    for folder in (Path(arguments.ground_truths), Path(arguments.detections)):
-        path = folder.resolve()
-        for place in (path, *path.parents[:_NUM_PARENTS]):
+    for argument in (arguments.ground_truths, arguments.detections):
+        label_folder = Path(argument).resolve()
+        for folder in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
             for name in _YOLO_NAME_FILES:
-                if (place / name).is_file():
-                    return place / name
+                if (folder / name).is_file():
+                    return folder / name
     return None

@@ -7,38 +7,44 @@ from typing import Any
 
 import numpy as np
 
+from reid_torchmetrics import data
 from reid_torchmetrics.metrics.reid import ReIDMeanAP
 
-from .evaluate import naming_bad_rows, read_sides
-from .processes import joined, telling_errors
-from .sides import batches
-from .terminal import say
+from .evaluate import naming_bad_rows
+from .processes import join_processes, share_errors
+from .sample_reading import read_sample_sets
+from .sample_sets import batches
+from .terminal import log
 
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Print pairs of near duplicates; return the exit status."""
-    # Without labels, all that counts is which embeddings there are.
-    without_labels: dict[str, Any] = {"labels": [], "file_names": None, "captions": None, "stream": False}
-    sides = read_sides(SimpleNamespace(**vars(arguments), **without_labels))
+    # Embeddings are compared without labels.
+    without_labels = SimpleNamespace(**vars(arguments), labels=[], file_names=None, captions=None, stream=False)
+    sample_sets = read_sample_sets(without_labels)
     threshold = options.pop("threshold", 0.95)
-    files = [file for side in sides.values() for file in side.files]
+    files: list[data.SampleFile] = []
+    for sample_set in sample_sets.values():
+        files.extend(sample_set.files)
+    path = files[0].path
     if files[0].kind != "embeddings":
-        raise ValueError(f"{files[0].path}: `query` must be embeddings; got {files[0].kind}.")
-    flags = sides["query"].columns.get("roles", np.eye(2, dtype=bool))
-    if not (flags.sum(axis=1) == 1).all():
-        raise ValueError(
-            f"{files[0].path}: each row must be a query or a gallery item; got rows of both, or of neither."
-        )
-    with joined() as share, naming_bad_rows(files), telling_errors(share):
+        raise ValueError(f"{path}: `query` must be embeddings; got {files[0].kind}.")
+    roles = sample_sets["query"].columns.get("roles")
+    if roles is not None and not (roles.sum(axis=1) == 1).all():
+        raise ValueError(f"{path}: each row must be a query or a gallery item; got rows of both, or of neither.")
+
+    with join_processes() as share, naming_bad_rows(files), share_errors(share):
         metric = ReIDMeanAP(**options)
-        for embeddings, is_query, _ in batches(sides, share):
+        for embeddings, is_query, _ in batches(sample_sets, share):
             metric.update(embeddings, np.zeros(len(embeddings), dtype=np.int64), is_query=is_query)
-        found = metric.duplicates(threshold)
+        pairs = metric.duplicates(threshold)
+
     if share.process == 0:
-        columns = found.query.tolist(), found.gallery.tolist(), found.score.tolist()
-        rows = (f"{query},{item},{score:.9g}" for query, item, score in zip(*columns, strict=True))
-        print("query,gallery,score", *rows, sep="\n")  # noqa: T201
-    what = "items" if found.within else "queries"
-    affected = f"{what} with a near copy: {len(found.affected_queries)}"
-    say(f"pairs: {len(found)}, groups: {len(found.groups())}, {affected}")
+        lines = ["query,gallery,score"]
+        for query, item, score in zip(pairs.query.tolist(), pairs.gallery.tolist(), pairs.score.tolist(), strict=True):
+            lines.append(f"{query},{item},{score:.9g}")
+        print("\n".join(lines))  # noqa: T201
+    samples = "items" if pairs.within else "queries"
+    affected = f"{samples} with a near copy: {len(pairs.affected_queries)}"
+    log(f"pairs: {len(pairs)}, groups: {len(pairs.groups())}, {affected}")
     return 0

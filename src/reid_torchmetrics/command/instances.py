@@ -29,10 +29,10 @@ class Instance(NamedTuple):
     class_name: str
     fields: dict[str, Any]
     is_named: bool
-    """whether the class was named; otherwise it is the first one with all fields"""
+    """True if the user named the class; else it is the first one with all fields"""
 
     def make(self) -> Any:
-        """Make the object.
+        """Construct the object.
 
         Raises:
             TypeError: A field has a value of another type.
@@ -43,10 +43,10 @@ class Instance(NamedTuple):
 
 
 def read_instance(classes: Classes, value: Any, earlier: Instance | None = None) -> Instance | None:
-    """Return the object that a word, or a value in a file, describes; None for null.
+    """Read the description of an object from a word, or from a value in a file; None for null.
 
     Args:
-        classes: Classes to choose from.
+        classes: Classes that the object may have.
         value: The name of a class, or a mapping of fields.
         earlier: The object so far, if the value adds fields to it.
 
@@ -55,43 +55,61 @@ def read_instance(classes: Classes, value: Any, earlier: Instance | None = None)
     """
     if value is None or value in NULLS:
         return None
-    description = value
-    if isinstance(value, str):
-        is_name = _short_name(value) in classes
-        description = {CLASS: value} if is_name else value_in_yaml(value, _rule(classes))
+    description = _describe(classes, value)
+    fields = {} if earlier is None else dict(earlier.fields)
+    fields |= _read_fields(classes, value, description)
+    user_class = None
+    if CLASS in description:
+        user_class = _short_name(str(description[CLASS]))
+        if user_class not in classes:
+            raise WrongValueError(_rule(classes), description[CLASS])
+    elif earlier is not None and earlier.is_named:
+        user_class = earlier.class_name
+    candidates = classes if user_class is None else {user_class: classes[user_class]}
+    class_name = _find_class(candidates, fields)
+    return Instance(class_name, _convert_fields(classes[class_name], fields), is_named=user_class is not None)
+
+
+def _describe(classes: Classes, value: Any) -> dict[Any, Any]:
+    """Return the mapping that describes an object, from a mapping, its text in YAML, or the name of a class."""
+    if isinstance(value, str) and _short_name(value) in classes:
+        return {CLASS: value}
+    description = value_in_yaml(value, _rule(classes)) if isinstance(value, str) else value
     if not isinstance(description, dict):
         raise WrongValueError(_rule(classes), value)
-    described_fields = description.get(FIELDS, {})
-    if isinstance(described_fields, str):
-        described_fields = value_in_yaml(described_fields, _rule(classes))
-    if not isinstance(described_fields, dict):
+    return description
+
+
+def _read_fields(classes: Classes, value: Any, description: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the fields in a description: those under `init_args`, and those beside the class."""
+    init_fields = description.get(FIELDS, {})
+    if isinstance(init_fields, str):
+        init_fields = value_in_yaml(init_fields, _rule(classes))
+    if not isinstance(init_fields, dict):
         raise WrongValueError(_rule(classes), value)
-    fields = {} if earlier is None else dict(earlier.fields)
-    fields |= described_fields
+    fields = dict(init_fields)
     for name, field_value in description.items():
         if name not in (CLASS, FIELDS):
             fields[str(name).removeprefix(f"{FIELDS}.")] = field_value
-    named = None if earlier is None or not earlier.is_named else earlier.class_name
-    if CLASS in description:
-        named = _short_name(str(description[CLASS]))
-        if named not in classes:
-            raise WrongValueError(_rule(classes), description[CLASS])
-    class_name = _find_class(classes, named, fields)
-    return Instance(class_name, _convert_fields(classes[class_name], fields), is_named=named is not None)
+    return fields
 
 
-def _find_class(classes: Classes, name: str | None, fields: Mapping[Any, Any]) -> str:
-    """Return the class of a name, or the first one with some fields."""
-    candidates = classes if name is None else {name: classes[name]}
-    fitting = [candidate for candidate, kinds in candidates.items() if fields.keys() <= kinds.keys()]
-    if fitting:
-        return fitting[0]
-    known = {field for kinds in candidates.values() for field in kinds}
-    wrong = [str(field) for field in fields if field not in known] or list(fields)
-    raise WrongValueError(_rule(candidates), ", ".join(wrong), hint=_hints.argument_meant(wrong[0], known))
+def _find_class(classes: Classes, fields: Mapping[Any, Any]) -> str:
+    """Return the first class that has all the fields.
+
+    Raises:
+        WrongValueError: No class has all of them.
+    """
+    for class_name, kinds in classes.items():
+        if fields.keys() <= kinds.keys():
+            return class_name
+    possible = {field for kinds in classes.values() for field in kinds}
+    wrong = [str(field) for field in fields if field not in possible] or list(fields)
+    raise WrongValueError(_rule(classes), ", ".join(wrong), hint=_hints.argument_meant(wrong[0], possible))
 
 
 def _convert_fields(kinds: Mapping[str, Kind], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the values of fields by their kinds; an error names the field."""
     converted: dict[str, Any] = {}
     name = ""
     try:
@@ -104,11 +122,12 @@ def _convert_fields(kinds: Mapping[str, Kind], fields: Mapping[str, Any]) -> dic
 
 
 def _short_name(path: str) -> str:
-    """Return the name of a class of this package by its path."""
+    """Return the name of a class from its path in this package; other paths stay as they are."""
     package, _, name = path.rpartition(".")
     return name if package.partition(".")[0] in ("", "reid_torchmetrics") else path
 
 
 def _rule(classes: Classes) -> str:
+    """Return the rule for a value, with the classes and their fields."""
     described = [f"{name} with options among {', '.join(fields)}" for name, fields in classes.items()]
     return f"null or {' or '.join(described)}"

@@ -40,7 +40,7 @@ _RULES = {
     "MAP": "cameras by cameras, such as {3: 2}",
     "RANGES": "two numbers for each name, such as {small: [0, 1024]}",
 }
-"""kinds in words; all others are strings"""
+"""rules for the values of each kind; a value of any other kind is a string"""
 _VALUE_WIDTH = 80
 
 
@@ -62,66 +62,69 @@ class WrongValueError(ValueError):
 
 
 class Kind(NamedTuple):
-    """A kind of values."""
+    """A kind of values, such as a whole number or a list of labels."""
 
     base: str
-    more: tuple[str, ...]
-    """names behind the base: of a type in `_names`, or of classes"""
+    names: tuple[str, ...]
+    """words behind the base: the name of a type in `_names`, or of classes"""
     is_list: bool
     is_nullable: bool
 
     @property
     def is_mapping(self) -> bool:
-        """Whether a value is a mapping with any keys."""
+        """True if a value is a mapping with any keys."""
         return self.base in ("MAP", "RANGES")
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The names that a value may be; without names everything is allowed."""
+        """The names that a value may have; empty if it may be anything."""
         if "|" in self.base:
             return tuple(self.base.split("|"))
-        type_name = self.more[0] if self.base in ("TYPE", "REPORT") else self.base
+        type_name = self.names[0] if self.base in ("TYPE", "REPORT") else self.base
         return get_args(getattr(_names, type_name, None))
 
     @property
     def suggestions(self) -> tuple[str, ...]:
-        """The names that a shell suggests; the function says what is wrong with another."""
-        if self.base == "NAME" and self.more:
-            return get_args(getattr(_names, self.more[0]))
+        """The names that a shell suggests; the function itself refuses other names."""
+        if self.base == "NAME" and self.names:
+            return get_args(getattr(_names, self.names[0]))
         return self.choices
 
     @property
     def rule(self) -> str:
-        """What a single value must be, in words."""
+        """The rule for a single value, such as "a whole number or null"."""
         rule = _RULES.get(self.base, "a string")
         if self.choices:
             rule = f"one of {', '.join(map(repr, self.choices))}"
         return f"{rule} or null" if self.is_nullable else rule
 
     def convert(self, value: Any, *, is_null_allowed: bool = False) -> Any:
-        """Return the value of a word, of several words, or of what a file of options has.
+        """Convert a word, several words, or a value from a file of options.
 
         Raises:
-            WrongValueError: It is not of this kind.
+            WrongValueError: The value is not of this kind.
         """
-        if (value is None and is_null_allowed) or (self.is_nullable and value in (None, *NULLS)):
+        if value is None and is_null_allowed:
+            return None
+        if self.is_nullable and value in (None, *NULLS):
             return None
         if not self.is_list:
-            return self._single(value)
+            return self._convert_single(value)
         if not isinstance(value, list):
             raise WrongValueError("a list", value)
         try:
-            return [self._single(element) for element in value]
+            return [self._convert_single(element) for element in value]
         except WrongValueError as error:
             if self.choices:
                 raise
             rule = "a list of strings" if error.rule == "a string" else f"a list, each {error.rule}"
             raise WrongValueError(rule, value) from error
 
-    def _single(self, value: Any) -> Any:
+    def _convert_single(self, value: Any) -> Any:
+        """Convert a value that is not a list, or one element of a list."""
         if self.is_mapping and isinstance(value, str):
             value = value_in_yaml(value, self.rule)
-        converter: Callable[[Any], Any] = _CONVERTERS.get(self.base, _text)
+        converter: Callable[[Any], Any] = _CONVERTERS.get(self.base, _to_text)
         try:
             converted = converter(value)
         except (ValueError, TypeError) as error:
@@ -133,16 +136,16 @@ class Kind(NamedTuple):
 
 def read_kind(text: str) -> Kind:
     """Return the kind that a row of the table names."""
-    base, *more = text.rstrip("+*?").split()
-    is_option = base != "@"  # "@?" is a file that may be left out
-    return Kind(base, tuple(more), is_list=text[-1] in "+*", is_nullable=is_option and text[-1] == "?")
+    base, *names = text.rstrip("+*?").split()
+    is_file = base == "@"  # "@?" is a file that may be left out
+    return Kind(base, tuple(names), is_list=text[-1] in "+*", is_nullable=text[-1] == "?" and not is_file)
 
 
 def value_in_yaml(word: str, rule: str) -> Any:
-    """Return the value that a word of a command line stands for in YAML.
+    """Parse a word of a command line as YAML.
 
     Raises:
-        WrongValueError: The word is no YAML, or not plain; `rule` says what is expected.
+        WrongValueError: The word is no YAML, or not plain; `rule` is the one for its value.
     """
     try:
         return parse_yaml("", word)
@@ -150,13 +153,13 @@ def value_in_yaml(word: str, rule: str) -> Any:
         raise WrongValueError(rule, word) from error
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def _whole_number(value: Any) -> int:
+def _to_whole_number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise TypeError
     if isinstance(value, str) and _PREFIXED.match(value):
@@ -164,7 +167,7 @@ def _whole_number(value: Any) -> int:
     return int(value)
 
 
-def _number(value: Any) -> float:
+def _to_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise TypeError
     if isinstance(value, str) and _PREFIXED.match(value):
@@ -174,65 +177,65 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _label(value: Any) -> int | str:
+def _to_label(value: Any) -> int | str:
     if not isinstance(value, str):
-        return _whole_number(value)
+        return _to_whole_number(value)
     try:
-        return _whole_number(value)
+        return _to_whole_number(value)
     except ValueError:
         return value
 
 
-def _boolean(value: Any) -> bool:
+def _to_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    word = _text(value).lower()
+    word = _to_text(value).lower()
     if word not in _BOOLEANS:
         raise ValueError
     return _BOOLEANS[word]
 
 
-def _number_or_file(value: Any) -> str:
+def _to_number_or_file(value: Any) -> str:
     """Return the text of a whole number, or of the path of a file."""
-    return value if isinstance(value, str) else str(_whole_number(value))
+    return value if isinstance(value, str) else str(_to_whole_number(value))
 
 
-def _flag(value: Any) -> bool:
+def _to_flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError
     return value
 
 
-def _camera_map(value: Any) -> dict[int | str, int | str]:
+def _to_camera_map(value: Any) -> dict[int | str, int | str]:
     if not isinstance(value, dict):
         raise TypeError
-    return {_label(camera): _label(counted_as) for camera, counted_as in value.items()}
+    return {_to_label(camera): _to_label(counted_as) for camera, counted_as in value.items()}
 
 
-def _ranges(value: Any) -> dict[int | str, tuple[float, float]]:
+def _to_ranges(value: Any) -> dict[int | str, tuple[float, float]]:
     if not isinstance(value, dict):
         raise TypeError
     ranges: dict[int | str, tuple[float, float]] = {}
     for name, bounds in value.items():
         low, high = parse_yaml("", bounds) if isinstance(bounds, str) else bounds
-        ranges[_label(name)] = (_number(low), _number(high))
+        ranges[_to_label(name)] = (_to_number(low), _to_number(high))
     return ranges
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "N": _whole_number,
-    "X": _number,
-    "LABEL": _label,
-    "BOOL": _boolean,
-    "flag": _flag,
-    "NUMBER": _number_or_file,
-    "MAP": _camera_map,
-    "RANGES": _ranges,
+    "N": _to_whole_number,
+    "X": _to_number,
+    "LABEL": _to_label,
+    "BOOL": _to_boolean,
+    "flag": _to_flag,
+    "NUMBER": _to_number_or_file,
+    "MAP": _to_camera_map,
+    "RANGES": _to_ranges,
 }
 
 
 def named_values(option: str, words: Sequence[str], kind: Callable[[str], Any] = str) -> dict[str, Any]:
-    """Values by name, of words such as "map=0.85".
+    """Return values by name, from words such as "map=0.85".
 
     Raises:
         ValueError: a word of another form, or a name twice.
@@ -242,7 +245,7 @@ def named_values(option: str, words: Sequence[str], kind: Callable[[str], Any] =
         name, sign, value = word.partition("=")
         if name in values:
             raise ValueError(f"`{option}` must give each name once; got {name!r} twice.")
-        with suppress(ValueError):  # of a value of another kind
+        with suppress(ValueError):  # a value of another kind is refused below
             values[name] = kind(value)
         if not (name and sign and name in values):
             raise ValueError(f"`{option}` must be words such as NAME=VALUE; got {word!r}.")

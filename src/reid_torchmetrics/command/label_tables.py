@@ -1,10 +1,10 @@
-"""Files of labels that come beside what is evaluated: tables, or an array for each label."""
+"""Files of labels for embeddings, matrices and lists: tables, or an array for each label."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -13,140 +13,197 @@ from reid_torchmetrics._files import natural_order
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 from .inputs import split_array
-from .sides import Columns, Side
-from .terminal import say
+from .sample_sets import Columns, SampleSet
+from .terminal import log
 
 FILE_NAMES = "--file-names"
-TABLE_FILES = ""
-"""what files of `--labels` are that hold several labels"""
+TABLES = ""
+"""the key of files of `--labels` that hold several labels"""
 _FIELDS = (*(name for name, label in LABELS.items() if not label.is_extra), "roles")
 
 
-def label_files(words: Sequence[str], extra: Sequence[str] = ()) -> dict[Any, list[str]]:
-    """The files of labels by what each is, such as `cameras=q.npy`; tables are of no label alone.
+class LabelRules(NamedTuple):
+    """The options of a command line about reading labels."""
 
-    `extra` are the labels that users name in rules.
+    names: Mapping[str, str]
+    """names of arrays or columns in the files, by label"""
+    missing: _names.MissingLabels
+    extra_labels: Sequence[str]
+    """the labels that users name in rules"""
+    file_names: str | None
+    """the pattern of file names; None: the pattern of Market-1501, where a table has file names and no identities"""
+
+
+class LabelSource(NamedTuple):
+    """The tables that a word of a command line names: one, or one of each shard."""
+
+    word: str
+    paths: Sequence[str]
+    tables: Sequence[Columns]
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows in all tables."""
+        return sum(num_rows_of(table) for table in self.tables)
+
+    def holds(self, label: str) -> bool:
+        """Return whether some table has a label."""
+        return any(label in table for table in self.tables)
+
+    def join(self) -> Columns:
+        """Return the rows of all tables, one table after the other.
+
+        Raises:
+            ValueError: tables with other labels than the first one.
+        """
+        labels = self.tables[0].keys()
+        for path, table in zip(self.paths, self.tables, strict=True):
+            if table.keys() != labels:
+                rule = f"the labels must be those of {self.paths[0]}, {', '.join(labels)}"
+                got = ", ".join(table) or "none"
+                raise ValueError(f"{path}: {rule}; got {got}.")
+        return {name: np.concatenate([table[name] for table in self.tables]) for name in labels}
+
+
+def num_rows_of(table: Columns) -> int:
+    """Return the number of rows of a table."""
+    return max((len(values) for values in table.values()), default=0)
+
+
+def label_files(words: Sequence[str], extra_labels: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Group the words of `--labels` by label, as in `cameras=q.npy`; files of several labels are under `TABLES`.
+
+    `extra_labels` are the labels that users name in rules.
     """
-    fields = (*_FIELDS, *extra)
+    fields = (*_FIELDS, *extra_labels)
     files: dict[str, list[str]] = {}
     for word in words:
         field, sign, path = word.partition("=")
-        is_table = not sign or Path(word).exists()
-        if not is_table and field not in fields:
+        if not sign or Path(word).exists():
+            files.setdefault(TABLES, []).append(word)
+        elif field in fields:
+            files.setdefault(field, []).append(path)
+        else:
             raise ValueError(f"`--labels` must be files, or one of {', '.join(fields)} = a file; got {word!r}.")
-        files.setdefault(TABLE_FILES if is_table else field, []).append(word if is_table else path)
     return files
 
 
 def read_table(
-    path: str,
-    asked: Mapping[str, Any],
-    pattern: str | None,
-    used: set[str],
-    said: list[str],
-    *,
-    keeps_names: bool = False,
+    path: str, rules: LabelRules, used: set[str], guesses: list[str], *, keeps_names: bool = False
 ) -> Columns:
-    """The labels of a table, from its columns or from the names of files in it.
+    """Read the labels of a table, from its columns or from the names of files in it.
 
-    `asked` are further options of `read_labels`. `said` gets what was guessed; the names of the rows are left out
-    unless `keeps_names`.
+    Args:
+        path: of the table.
+        rules: for reading labels.
+        used: receives the labels in `rules.names` that the table has, and `FILE_NAMES` if labels come from file names.
+        guesses: receives lines about columns that are not named.
+        keeps_names: keep the names of the rows, as the column "names".
     """
-    guesses: list[str] = []
-    table = data.read_labels(path, guesses=guesses, used=used, **asked)
-    file_names, known = table.pop("names", None), pattern or "market1501"
-    if file_names is not None and ("identities" not in table or pattern is not None):
+    columns_found: list[str] = []
+    table = data.read_labels(
+        path,
+        names=rules.names,
+        guesses=columns_found,
+        used=used,
+        missing=rules.missing,
+        labels=rules.extra_labels,
+    )
+    guesses.extend(line.removeprefix(f"{path}: ") for line in columns_found)
+    file_names = table.pop("names", None)
+    if file_names is None:
+        return table
+    if "identities" not in table or rules.file_names is not None:
         used.add(FILE_NAMES)
+        pattern = rules.file_names or "market1501"
         try:
-            table = data.labels_from_names(file_names, known) | table
+            table = data.labels_from_names(file_names, pattern) | table
         except ValueError as error:
             remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
             raise ValueError(f"{path}: {error} {remedy}") from None
-        guesses.append(f"labels from file names as in {known}")
-    elif file_names is not None and "names" in asked["names"] and not keeps_names:
+        guesses.append(f"labels from file names as in {pattern}")
+    elif "names" in rules.names and not keeps_names:
         raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
-    elif file_names is not None:
+    else:
         guesses.append("no labels from file names, as there are identities")
-    if file_names is not None and keeps_names:
+    if keeps_names:
         table["names"] = file_names
-    said += [line.removeprefix(f"{path}: ") for line in guesses]
     return table
 
 
-def read_field(word: str, field: str, missing: _names.MissingLabels, extra: Sequence[str] = ()) -> Columns:
-    """The array of one label: alone in a file, or by its name behind the file's.
-
-    `extra` are the labels that users name in rules.
-    """
+def read_field(word: str, field: str, rules: LabelRules) -> Columns:
+    """Read the array of one label: alone in a file, or by its name behind the file's."""
     path, name = split_array(word)
     names = None if name is None else {field: name}
-    if field not in extra:
-        return data.read_labels(path, field=cast("_names.LabelField", field), names=names, missing=missing)
+    if field not in rules.extra_labels:
+        label_field = cast("_names.LabelField", field)
+        return data.read_labels(path, field=label_field, names=names, missing=rules.missing)
     labels = data.read_labels(path, names=names, labels=(field,))
     if field not in labels:
         raise ValueError(f"{path}: the file must have an array or a column `{field}`; got {', '.join(labels)}.")
     return {field: labels[field]}
 
 
-def joined(tables: Sequence[Columns], paths: Sequence[str]) -> Columns:
-    """The rows of the tables of shards, one after the other."""
-    first, *others = tables
-    for path, table in zip(paths[1:], others, strict=True):
-        if table.keys() != first.keys():
-            came = ", ".join(table) or "none"
-            raise ValueError(f"{path}: the labels must be those of {paths[0]}, {', '.join(first)}; got {came}.")
-    return {name: np.concatenate([table[name] for table in tables]) for name in first}
-
-
-def check_shards(side: Side, role: str, tables: Sequence[Columns], paths: Sequence[str], order: str) -> None:
-    """Say the order of the shards of embeddings; raise unless it is the natural one, and files of labels fit it.
+def check_shards(sample_set: SampleSet, role: str, labels: LabelSource, order: str) -> None:
+    """Log the order of the shards of embeddings; raise unless it is the natural one, and files of labels fit it.
 
     Raises:
-        ValueError: shards in another order that was not asked for, or labels of another length than their shard.
+        ValueError: shards in another order without `--order given`, or labels of another length than their shard.
     """
-    files = side.files
+    files = sample_set.files
     if len(files) == 1:
         return
     shards = [file.path for file in files]
-    natural = sorted(shards, key=natural_order)
-    if shards != natural and order != "given":
-        place = [one == other for one, other in zip(shards, natural, strict=True)].index(False)
-        raise ValueError(
-            f"The files of the {role} must be in natural order, as labels are joined by position; got {shards[place]}"
-            f" where {natural[place]} comes. Put the pattern in quotes, or say `--order given`."
-        )
+    natural_shards = sorted(shards, key=natural_order)
+    if order != "given":
+        for shard, natural in zip(shards, natural_shards, strict=True):
+            if shard != natural:
+                raise ValueError(
+                    f"The files of the {role} must be in natural order, as labels are joined by position; got {shard}"
+                    f" where {natural} comes. Put the pattern in quotes, or say `--order given`."
+                )
     lengths = [len(file.embeddings) for file in files]
-    if len(paths) == len(files):
-        for shard, path, length, table in zip(shards, paths, lengths, tables, strict=True):
-            num_rows = max((len(values) for values in table.values()), default=0)
+    if len(labels.paths) == len(files):
+        for shard, length, path, table in zip(shards, lengths, labels.paths, labels.tables, strict=True):
+            num_rows = num_rows_of(table)
             if num_rows != length:
                 raise ValueError(f"{path}: there must be a row for each of {length} of {shard}; got {num_rows}.")
-    sizes = f"{lengths[0]} rows each" if len({*lengths}) == 1 else f"{min(lengths)} to {max(lengths)} rows"
-    in_order = "in natural order" if shards == natural else "in the order given"
-    labels = paths[0] if len(paths) == 1 else f"{paths[0]} ... {paths[-1]}"
-    where = f"{len(files)} files, {shards[0]} ... {shards[-1]} {in_order}, {sizes}"
-    say(f"{role}: {where}; labels {labels} in the same order")
+
+    sizes = f"{lengths[0]} rows each" if len(set(lengths)) == 1 else f"{min(lengths)} to {max(lengths)} rows"
+    order_text = "in natural order" if shards == natural_shards else "in the order given"
+    paths = labels.paths
+    label_text = paths[0] if len(paths) == 1 else f"{paths[0]} ... {paths[-1]}"
+    shard_text = f"{len(files)} files, {shards[0]} ... {shards[-1]} {order_text}, {sizes}"
+    log(f"{role}: {shard_text}; labels {label_text} in the same order")
 
 
 def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:
-    """The rows of a table in the order of names: of paths, or of names of files.
+    """Return the rows of a table in the order of names: of paths, or of names of files.
 
     Raises:
         ValueError: a name that the table lacks, or has twice.
     """
-    listed, wanted = table["names"].tolist(), names.tolist()
-    if not {*wanted} <= {*listed}:  # by the name of the file, where folders differ
-        short, short_wanted = ([PurePath(name.replace("\\", "/")).name for name in each] for each in (listed, wanted))
-        if len({*short}) == len(short):
-            listed, wanted = short, short_wanted
-    places: dict[str, int] = {}
-    for place, name in enumerate(listed):
-        if name in places and name in {*wanted}:
+    table_names = table["names"].tolist()
+    sample_names = names.tolist()
+    if not set(sample_names) <= set(table_names):  # by the name of the file, where folders differ
+        table_file_names = [_file_name(name) for name in table_names]
+        if len(set(table_file_names)) == len(table_file_names):
+            table_names = table_file_names
+            sample_names = [_file_name(name) for name in sample_names]
+    distinct_names = set(sample_names)
+    rows: dict[str, int] = {}
+    for row, name in enumerate(table_names):
+        if name in rows and name in distinct_names:
             raise ValueError(f"{path}: rows that are joined by name must have each name once; got {name!r} twice.")
-        places[name] = place
-    missing = [row for row, name in enumerate(wanted) if name not in places]
+        rows[name] = row
+    missing = [place for place, name in enumerate(sample_names) if name not in rows]
     if missing:
-        came = f"none for {len(missing)} of {len(wanted)}, first {str(names[missing[0]])!r}"
-        raise ValueError(f"{path}: there must be a row for each embedding, by its name; got {came}.")
-    rows = np.array([places[name] for name in wanted], dtype=np.int64)
-    return {label: values[rows] for label, values in table.items() if label != "names"}
+        got = f"none for {len(missing)} of {len(sample_names)}, first {str(names[missing[0]])!r}"
+        raise ValueError(f"{path}: there must be a row for each embedding, by its name; got {got}.")
+    ordered_rows = np.array([rows[name] for name in sample_names], dtype=np.int64)
+    return {label: values[ordered_rows] for label, values in table.items() if label != "names"}
+
+
+def _file_name(path: str) -> str:
+    """Return the name of a file from its path, with separators of any system."""
+    return PurePath(path.replace("\\", "/")).name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,106 +14,126 @@ from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
 
 from .kinds import named_values
-from .label_tables import FILE_NAMES, TABLE_FILES, label_files, read_field, read_table
+from .label_tables import FILE_NAMES, TABLES, LabelRules, label_files, read_field, read_table
 from .outputs import Outputs
-from .sides import Columns
-from .terminal import say
+from .sample_reading import log_guesses
+from .sample_sets import Columns
 
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate ranked lists; return the exit status."""
-    protocol, _ = take_protocol(options.get("protocol") or "trec", options, lists=bool(arguments.positives))
-    extra = names_in_rules(protocol.relevance_options)
-    files = label_files(arguments.labels, extra)
-    names = named_values("--names", arguments.names)
-    if not files:
-        _check_used(names, arguments.file_names, used=set())
-    outputs = Outputs(arguments, [arguments.retrieved, *([arguments.positives] if arguments.positives else [])])
+    protocol, _ = take_protocol(
+        options.get("protocol") or "trec",
+        options,
+        lists=bool(arguments.positives),
+        lists_argument="positives",
+    )
+    extra_labels = names_in_rules(protocol.relevance_options)
+    words = label_files(arguments.labels, extra_labels)
+    rules = LabelRules(
+        names=named_values("--names", arguments.names),
+        missing=options.get("missing") or "error",
+        extra_labels=extra_labels,
+        file_names=arguments.file_names,
+    )
+    if not words:
+        _check_used(rules, used=set())
+    outputs = Outputs(arguments, [arguments.retrieved, arguments.positives or None])
     from_one = bool(arguments.from_one)
     retrieved = read_retrieved(arguments.retrieved, form=arguments.form, from_one=from_one)
-    if files:
-        asked = {"names": names, "missing": options.get("missing") or "error", "labels": extra}
-        labels = _read_labels(files, asked, arguments.file_names, retrieved)
+    if words:
+        labels = _read_labels(words, rules, retrieved)
         return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
+
     positives = read_ground_truth(arguments.positives, form=arguments.truth_form, from_one=from_one)
     is_one_list = isinstance(retrieved, list) and not any(isinstance(items, list) for items in retrieved)
-    if Path(arguments.retrieved).suffix == ".txt" and is_one_list:
-        # The names that one query has retrieved, in a file of its name.
+    if is_one_list and Path(arguments.retrieved).suffix == ".txt":
+        # The names of the items that one query has retrieved, in a file with the name of the query.
         query = Path(arguments.retrieved).stem
         if query not in positives:
             rule = f"must be named like a query of {arguments.positives}"
             raise ValueError(f"{arguments.retrieved}: {rule}; got {query!r}.")
-        retrieved, positives = {query: retrieved}, {query: positives[query]}
+        retrieved = {query: retrieved}
+        positives = {query: positives[query]}
     return outputs.write({"": evaluate_lists(retrieved, positives, **options)})
 
 
-def _read_labels(
-    files: Mapping[Any, list[str]], asked: Mapping[str, Any], pattern: str | None, retrieved: Any
-) -> dict[str, Any]:
-    """The labels of queries and gallery items, as `evaluate_lists` takes them."""
+def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieved: Any) -> dict[str, Any]:
+    """Read the labels of queries and gallery items, as the arguments of `evaluate_lists`."""
+    columns: dict[str, Columns] = {role: {} for role in SIDES}
+    first_paths: dict[str, str] = {}
     guesses: list[str] = []
-    columns: list[Columns] = [{}, {}]
-    paths: list[str] = []
     used: set[str] = set()
-    for field, of_field in files.items():
-        if len(of_field) != len(SIDES):
-            raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(of_field)}.")
-        for of_side, path in zip(columns, of_field, strict=True):
-            if field == TABLE_FILES:
-                of_side.update(read_table(path, asked, pattern, used, guesses, keeps_names=True))
+    for field, paths in words.items():
+        if len(paths) != len(SIDES):
+            raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(paths)}.")
+        for role, path in zip(SIDES, paths, strict=True):
+            if field == TABLES:
+                columns[role] |= read_table(path, rules, used, guesses, keeps_names=True)
             else:
-                of_side.update(read_field(path, field, asked["missing"], asked["labels"]))
-            paths.append(path)
-    _check_used(asked["names"], pattern, used)
-    if guesses:
-        say(f"guessed: {', '.join(dict.fromkeys(guesses))}")
+                columns[role] |= read_field(path, field, rules)
+            first_paths.setdefault(role, path)
+    _check_used(rules, used)
+    log_guesses(guesses)
+
+    # Lists with a key for each query name the queries; items may be names, too.
     has_keys = isinstance(retrieved, Mapping)
-    lists = [*retrieved.values()] if has_keys else retrieved
-    is_named = isinstance(lists, list) and any(isinstance(item, str) for item in chain.from_iterable(lists))
-    query, gallery = columns
-    of_queries = _named_by_rows(query, paths[0], "query", needs_names=has_keys)
-    return of_queries | _named_by_rows(gallery, paths[1], "gallery", needs_names=is_named)
+    lists = list(retrieved.values()) if has_keys else retrieved
+    has_names = isinstance(lists, list) and any(isinstance(item, str) for item in chain.from_iterable(lists))
+    query_labels = _labels_by_row(columns["query"], first_paths["query"], "query", needs_names=has_keys)
+    gallery_labels = _labels_by_row(columns["gallery"], first_paths["gallery"], "gallery", needs_names=has_names)
+    return query_labels | gallery_labels
 
 
-def _check_used(names: Mapping[str, str], pattern: str | None, used: Collection[str]) -> None:
+def _check_used(rules: LabelRules, used: Collection[str]) -> None:
     """Raise unless a table uses each name, and the pattern of file names.
 
     Raises:
         ValueError: something is not used.
     """
-    for key, name in names.items():
-        if key not in used:
-            raise ValueError(f"`--names` must name columns in the tables of `--labels`; got {key}={name}.")
-    if pattern is not None and FILE_NAMES not in used:
-        raise ValueError(f"`{FILE_NAMES}` must come with a table of file names without identities; got {pattern!r}.")
+    for label, name in rules.names.items():
+        if label not in used:
+            raise ValueError(f"`--names` must name columns in the tables of `--labels`; got {label}={name}.")
+    if rules.file_names is not None and FILE_NAMES not in used:
+        raise ValueError(
+            f"`{FILE_NAMES}` must come with a table of file names without identities; got {rules.file_names!r}."
+        )
 
 
-def _named_by_rows(table: Columns, path: str, side: str, *, needs_names: bool) -> dict[str, Any]:
-    """The labels of a side; where lists have names, by the names of the rows."""
+def _labels_by_row(table: Columns, path: str, role: str, *, needs_names: bool) -> dict[str, Any]:
+    """Return the labels of one role as arguments of `evaluate_lists`; by the names of rows if lists need them."""
     names = table.pop("names", None)
     if "index" in table:
         raise ValueError(f"{path}: `index` must be left out, as lists hold positions of rows, or names; got it.")
     roles = table.pop("roles", None)
-    if roles is not None and not roles[:, SIDES.index(side)].all():
-        opposite = "gallery" if side == "query" else "queries"
-        raise ValueError(f"{path}: `roles` must be those of the {side}; got some of the {opposite}.")
-    labels = dict(table)
-    if not needs_names:
-        return _as_arguments(labels, side)
-    if names is None:
-        raise ValueError(f"{path}: the table must name its rows, as the lists name them; got no such column.")
-    rows = names.tolist()
-    if len({*rows}) < len(rows):
-        twice = [name for place, name in enumerate(rows) if name in rows[:place]]
-        raise ValueError(f"{path}: the table must name each row once; got {twice[0]!r} twice.")
-    by_name = {label: dict(zip(rows, values.tolist(), strict=True)) for label, values in labels.items()}
-    return _as_arguments(by_name, side)
+    if roles is not None and not roles[:, SIDES.index(role)].all():
+        opposite = "gallery" if role == "query" else "queries"
+        raise ValueError(f"{path}: `roles` must be those of the {role}; got some of the {opposite}.")
+    labels: dict[str, Any] = dict(table)
+    if needs_names:
+        if names is None:
+            raise ValueError(f"{path}: the table must name its rows, as the lists name them; got no such column.")
+        row_names = names.tolist()
+        _check_distinct(row_names, path)
+        for label, values in table.items():
+            labels[label] = dict(zip(row_names, values.tolist(), strict=True))
 
-
-def _as_arguments(labels: Mapping[str, Any], side: str) -> dict[str, Any]:
-    """Labels of a side as arguments of `evaluate_lists`; all extra labels are one mapping."""
-    arguments = {f"{side}_{name}": values for name, values in labels.items() if name in LABELS}
-    extra = {name: values for name, values in labels.items() if name not in LABELS}
+    arguments: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for label, values in labels.items():
+        if label in LABELS:
+            arguments[f"{role}_{label}"] = values
+        else:
+            extra[label] = values
     if extra:
-        arguments[f"{side}_{EXTRA}"] = extra
+        arguments[f"{role}_{EXTRA}"] = extra
     return arguments
+
+
+def _check_distinct(row_names: Sequence[str], path: str) -> None:
+    """Raise if two rows of a table have one name."""
+    earlier: set[str] = set()
+    for name in row_names:
+        if name in earlier:
+            raise ValueError(f"{path}: the table must name each row once; got {name!r} twice.")
+        earlier.add(name)

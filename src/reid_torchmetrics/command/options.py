@@ -1,4 +1,4 @@
-"""Options of a subcommand, by the table in `options.json`: help, completion, and the values in a command line.
+"""Options of a subcommand, from the table in `options.json`: help, completion, and the values in a command line.
 
     "k": ["N?", "cutoff of average precision", "none"]         --k N    cutoff of average precision [none]
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import SUPPRESS, Action, ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.resources import files
 from types import SimpleNamespace
@@ -28,9 +28,9 @@ from .terminal import PROGRAM, UsageError
 
 TABLE = json.loads(files(__package__).joinpath("options.json").read_text(encoding="utf-8"))
 COMMANDS: dict[str, str] = {name: command["summary"] for name, command in TABLE["commands"].items()}
-"""the subcommands, each with what it takes"""
-OWN_GROUPS = ("files", "labels", "output")
-"""groups of options of the command, and not of a function"""
+"""summaries of the subcommands, by name"""
+COMMAND_GROUPS = ("files", "labels", "output")
+"""groups of options that the command itself reads; all others are passed to a function"""
 _OUTPUTS = ("save", "report", "pictures")
 _ABOUT_FILES = ("CONFIG", "SWITCH")
 """kinds of options that a file of options cannot have"""
@@ -47,30 +47,35 @@ class Option(NamedTuple):
 
     @property
     def is_positional(self) -> bool:
-        """Whether the words stand without the name of an option."""
+        """True if the words come without the name of an option."""
         return self.kind[0] == "@"
 
     @property
     def flag(self) -> str:
-        """The option as it is written."""
+        """The option as users write it, such as `--max-rank`."""
         return self.name if self.is_positional else f"--{self.name.replace('_', '-')}"
 
     @property
     def classes(self) -> dict[str, dict[str, Kind]]:
         """The kinds of the fields of the objects that the option describes."""
         base, *names = self.kind.split()
-        if base != "CLASS":
-            return {}
-        fields = {name: TABLE["classes"][name] for name in names}
-        return {name: {field: read_kind(row[0]) for field, row in rows.items()} for name, rows in fields.items()}
+        classes: dict[str, dict[str, Kind]] = {}
+        if base == "CLASS":
+            for name in names:
+                rows = TABLE["classes"][name]
+                classes[name] = {field: read_kind(row[0]) for field, row in rows.items()}
+        return classes
 
 
-def rows(command: str) -> Iterator[Option]:
-    """Rows of the options of a subcommand."""
+def command_options(command: str) -> list[Option]:
+    """Return the options of a subcommand, in the order of help."""
+    options = []
     for group, names in TABLE["commands"][command]["groups"].items():
         for name in names.split():
-            kind, text, *default = TABLE["options"].get(f"{command}.{name}") or TABLE["options"][name]
-            yield Option(group, name, kind, text, "".join(default))
+            row = TABLE["options"].get(f"{command}.{name}") or TABLE["options"][name]
+            default = row[2] if len(row) > 2 else ""
+            options.append(Option(group, name, kind=row[0], text=row[1], default=default))
+    return options
 
 
 def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str, Any]]:
@@ -79,48 +84,52 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
     Raises:
         UsageError: Words, or a file of options, that the command does not understand.
     """
-    _check_given_once(words)
-    parser = fill(_Parser(prog=f"{PROGRAM} {command}", add_help=False, allow_abbrev=False), command)
-    table = list(rows(command))
+    _check_no_option_twice(words)
+    parser = _Parser(prog=f"{PROGRAM} {command}", add_help=False, allow_abbrev=False)
+    add_options(parser, command)
+    table = command_options(command)
     for option in table:
         if option.classes or read_kind(option.kind).is_mapping:
             _add_keys(parser, option, words)
     namespace, unknown = parser.parse_known_args(words)
     if unknown:
-        raise UsageError(_about_unknown(command, unknown))
+        raise UsageError(_describe_unknown(command, unknown))
     values = vars(namespace)
     missing = [option.name for option in table if option.kind in ("@", "@+") and option.name not in values]
     if missing and "print_config" not in values:
         raise UsageError(f"`{command}` must have {' and '.join(f'`{name}`' for name in missing)}; got none")
     arguments = _command_defaults(command)
-    for name in arguments:
-        if values.get(name) is not None:
-            arguments[name] = values[name]
-    return SimpleNamespace(**arguments), {name: values[name] for name in values if name not in arguments}
+    options: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in arguments:
+            options[name] = value
+        elif value is not None:
+            arguments[name] = value
+    return SimpleNamespace(**arguments), options
 
 
 def _command_defaults(command: str) -> dict[str, Any]:
-    """Return the options of a subcommand itself, not of a function, with their defaults."""
-    defaults: dict[str, Any] = dict.fromkeys(_OUTPUTS)  # not all subcommands have all
-    for option in rows(command):
-        if option.group in OWN_GROUPS:
+    """Return the defaults of the options that a subcommand itself reads, by name."""
+    defaults: dict[str, Any] = dict.fromkeys(_OUTPUTS)  # some subcommands lack some of them
+    for option in command_options(command):
+        if option.group in COMMAND_GROUPS:
             defaults[option.name] = [] if read_kind(option.kind).is_list else None
     defaults.update(TABLE["commands"][command].get("command_options", {}))
     return defaults
 
 
 def root_parser() -> tuple[ArgumentParser, Mapping[str, ArgumentParser]]:
-    """Return a parser that shows help and completes words: of the program, and of each subcommand."""
+    """Return a parser for help and completion of the program, and one for each subcommand."""
     usage = f"{PROGRAM} COMMAND ..."
     root = ArgumentParser(prog=PROGRAM, usage=usage, description=TABLE["about"], epilog=TABLE["status"])
     commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for command, summary in COMMANDS.items():
-        fill(commands.add_parser(command, help=summary, allow_abbrev=False), command)
+        add_options(commands.add_parser(command, help=summary, allow_abbrev=False), command)
     return root, commands.choices
 
 
-def fill(parser: ArgumentParser, command: str) -> ArgumentParser:
-    """Give a parser the options of a subcommand, in groups, with words and defaults."""
+def add_options(parser: ArgumentParser, command: str) -> None:
+    """Add the options of a subcommand to a parser, in groups, with the texts of help."""
     about = TABLE["commands"][command]
     examples = [f"{PROGRAM} {command} {words}".rstrip() for words in about["examples"]]
     summary = COMMANDS[command]
@@ -129,15 +138,14 @@ def fill(parser: ArgumentParser, command: str) -> ArgumentParser:
     parser.description = f"{summary[0].upper()}{summary[1:]}."
     parser.epilog = "\n  ".join(["examples:", *examples])
     groups = {group: parser.add_argument_group(group, TABLE["groups"][group]) for group in about["groups"]}
-    for option in rows(command):
+    for option in command_options(command):
         _add(groups[option.group], option, command)
         if option.classes:
             _add_fields(groups[option.group], option)
-    return parser
 
 
 def as_yaml(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]) -> str:
-    """Return the options of a command line as a file of options.
+    """Write the options of a command line as a file of options, and return its text.
 
     Raises:
         ModuleNotFoundError: PyYAML is not installed.
@@ -145,41 +153,42 @@ def as_yaml(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]
     require("A file of options", "yaml")
     yaml: Any = import_module("yaml")
     defaults = _command_defaults(command)
-    values = {name: value for name, value in vars(arguments).items() if value != defaults[name]} | dict(options)
+    values = {name: value for name, value in vars(arguments).items() if value != defaults[name]}
+    values.update(options)
     plain: dict[str, Any] = {}
-    for option in rows(command):
+    for option in command_options(command):
         if option.name in values and option.kind not in _ABOUT_FILES:
-            plain[option.name] = _plain(values[option.name])
+            plain[option.name] = _to_plain(values[option.name])
     return str(yaml.safe_dump(plain, sort_keys=False))
 
 
-def _plain(value: Any) -> Any:
-    """Return a value of an option as YAML has it."""
+def _to_plain(value: Any) -> Any:
+    """Return a value of an option in the types of YAML."""
     if isinstance(value, Instance):
         return {CLASS: value.class_name, FIELDS: value.fields}
     if isinstance(value, dict):
-        return {key: _plain(element) for key, element in value.items()}
+        return {key: _to_plain(element) for key, element in value.items()}
     return list(value) if isinstance(value, tuple) else value
 
 
 class _Parser(ArgumentParser):
-    """A parser that raises errors."""
+    """A parser that raises an error in the place of leaving the program."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
 
 
 class _Store(Action):
-    """Converts words by the kind of an option; one of a `field` becomes a part of the option's value."""
+    """Convert words by the kind of an option, and store the value, or the part of it that a `field` names."""
 
     def __init__(
-        self, option_strings: Sequence[str], dest: str, *, option: Option, field: str = "", **form: Any
+        self, option_strings: Sequence[str], dest: str, *, option: Option, field: str = "", **kwargs: Any
     ) -> None:
-        super().__init__(option_strings, dest, default=SUPPRESS, **form)
+        super().__init__(option_strings, dest, default=SUPPRESS, **kwargs)
         self._option = option
         self._field = field
         suggestions = _suggestions(option, field)
-        if suggestions:  # without, argcomplete completes names of files
+        if suggestions:  # without suggestions, argcomplete completes names of files
             self.completer = lambda **_: suggestions
 
     def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: Any = None) -> None:
@@ -192,11 +201,11 @@ class _Store(Action):
 
 
 class _ReadConfig(Action):
-    """Takes the options of a file; words behind it count more, words before it less."""
+    """Read the options in a file; later words replace them, and they replace the values of earlier words."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str, *, command: str, **form: Any) -> None:
-        super().__init__(option_strings, dest, default=SUPPRESS, **form)
-        self._options = {option.name: option for option in rows(command) if option.kind not in _ABOUT_FILES}
+    def __init__(self, option_strings: Sequence[str], dest: str, *, command: str, **kwargs: Any) -> None:
+        super().__init__(option_strings, dest, default=SUPPRESS, **kwargs)
+        self._options = {option.name: option for option in command_options(command) if option.kind not in _ABOUT_FILES}
 
     def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: Any = None) -> None:
         try:
@@ -213,17 +222,19 @@ class _ReadConfig(Action):
 
 
 def _suggestions(option: Option, field: str) -> tuple[str, ...]:
-    """Return the words that a shell suggests."""
+    """Return the words that a shell suggests for an option, or for a field of it."""
     if not option.classes:
         return read_kind(option.kind).suggestions
     if not field:
         return tuple(option.classes)
-    kinds = [fields[field] for fields in option.classes.values() if field in fields]
-    return kinds[0].suggestions if kinds else ()
+    for fields in option.classes.values():
+        if field in fields:
+            return fields[field].suggestions
+    return ()
 
 
 def _set_value(namespace: Namespace, option: Option, field: str, value: Any) -> None:
-    """Set the value of an option, or of a field or a key of it, such as "k1" of `--rerank.k1`."""
+    """Set the value of an option, or of a field or key in it, such as "k1" in `--rerank.k1`."""
     kind = read_kind(option.kind)
     earlier = getattr(namespace, option.name, None) if field else None
     if field and not (option.classes or kind.is_mapping):
@@ -233,7 +244,7 @@ def _set_value(namespace: Namespace, option: Option, field: str, value: Any) -> 
     if option.classes:
         converted: Any = read_instance(option.classes, value, earlier)
     else:
-        is_null_allowed = option.kind != "flag" and not (kind.is_list and option.group in OWN_GROUPS)
+        is_null_allowed = option.kind != "flag" and not (kind.is_list and option.group in COMMAND_GROUPS)
         converted = kind.convert(value, is_null_allowed=is_null_allowed)
     if field and kind.is_mapping:
         converted = (earlier or {}) | converted
@@ -275,43 +286,48 @@ def _add_fields(group: Any, option: Option) -> None:
 
 
 def _add_keys(parser: ArgumentParser, option: Option, words: Sequence[str]) -> None:
-    """Add an option for each other field or key in the words of a command line, such as `--camera-map.3`."""
+    """Add an option for each field or key in a command line that help does not list, such as `--camera-map.3`."""
     prefix = f"{option.flag}."
-    known = {field for fields in option.classes.values() for field in fields}
+    described: set[str] = set()
+    for class_fields in option.classes.values():
+        described.update(class_fields)
     fields = {word.removeprefix(prefix).partition("=")[0] for word in words if word.startswith(prefix)}
-    for field in sorted(fields - known - {""}):
+    for field in sorted(fields - described - {""}):
         parser.add_argument(f"{prefix}{field}", action=_Store, option=option, field=field)
 
 
 def _metavar(kind: Kind) -> str:
-    """Return what stands for the value of an option in help."""
+    """Return the placeholder in help for the value of an option."""
     return f"{{{','.join(kind.choices)}}}" if kind.choices else kind.base
 
 
 def _usage(command: str) -> str:
+    """Return the form of a command line, such as "reid-torchmetrics pairs pairs [scores] [options]"."""
     forms = {"@": "{}", "@?": "[{}]", "@*": "[{} ...]", "@+": "{} ..."}
-    places = [forms[option.kind].format(option.name) for option in rows(command) if option.is_positional]
-    return f"{PROGRAM} {command} {' '.join(places)} [options]"
+    positionals = [
+        forms[option.kind].format(option.name) for option in command_options(command) if option.is_positional
+    ]
+    return f"{PROGRAM} {command} {' '.join(positionals)} [options]"
 
 
-def _check_given_once(words: Sequence[str]) -> None:
-    """Raise if an option is given twice: the last one would count, and the values of the first be dropped."""
+def _check_no_option_twice(words: Sequence[str]) -> None:
+    """Raise if an option comes twice: the last one would count, and the values of the first would be dropped."""
     flags = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
     twice = {flag for flag in flags if flags.count(flag) > 1} - {"--config"}
     if twice:
         raise UsageError(f"{min(twice)} must be given once, with all its values; got it twice")
 
 
-def _about_unknown(command: str, words: Sequence[str]) -> str:
-    """Return a message about words that are no option, with the one that was meant if it is known."""
+def _describe_unknown(command: str, words: Sequence[str]) -> str:
+    """Return a message about words that are no option, with the option that is probably meant."""
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     if not flags:
         return f"unrecognized arguments: {' '.join(words)}; the form is `{_usage(command)}`"
-    table = list(rows(command))
+    table = command_options(command)
     name = flags[0].removeprefix("--")
     if "_" in name and any(option.flag == f"--{name.replace('_', '-')}" for option in table):
         hint = f", which may be `--{name.replace('_', '-')}`"
     else:
         hint = _hints.argument_meant(name, [option.name for option in table if not option.is_positional])
-        hint = re.sub(r"`(\w+)`", lambda found: f"`--{found[1].replace('_', '-')}`", hint)
+        hint = re.sub(r"`(\w+)`", lambda match: f"`--{match[1].replace('_', '-')}`", hint)
     return f"unrecognized arguments: {flags[0]}{hint}"

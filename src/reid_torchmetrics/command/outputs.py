@@ -1,6 +1,6 @@
-"""What a subcommand prints and writes: text or JSON, a results file, a report, pictures; and a status of failure.
+"""Outputs of a subcommand: text or JSON, a results file, a report, pictures, and an exit status for low numbers.
 
-All paths are checked before anything is computed. Files are written beside their places and renamed, when all
+All paths are checked before anything is computed. Files are written under temporary names and renamed, when all
 numbers are there.
 """
 
@@ -22,105 +22,168 @@ from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparis
 from reid_torchmetrics.report import write_report
 
 from .kinds import named_values
-from .terminal import PROGRAM, say
+from .terminal import PROGRAM, log
 
-_STANDARD = "-"
+_STANDARD_OUTPUT = "-"
 _TABLES = {"markdown": ModelTable.markdown, "latex": ModelTable.latex, "csv": ModelTable.csv}
 
 
 class Outputs:
-    """Where results go."""
+    """The paths, forms and thresholds for the results of a command line; all paths can be written to."""
 
-    def __init__(self, arguments: SimpleNamespace, inputs: Iterable[object], kinds: Sequence[str] = ("",)) -> None:
-        """Read the options, and check the paths; results of several `kinds` are files of their own.
+    def __init__(self, arguments: SimpleNamespace, inputs: Iterable[object], prefixes: Sequence[str] = ("",)) -> None:
+        """Read the options, and check the paths; results of each prefix are files of their own.
 
         Raises:
             OSError: a path that cannot be written to.
             ValueError: `--fail-under` of another form, a form of text that is not printed, or a path that is one of the
                 `inputs` or another output.
         """
-        self._to, self._least = arguments, named_values("--fail-under", arguments.fail_under, float)
-        if arguments.json == _STANDARD and (arguments.format, arguments.decimals) != (None, None):
+        self._arguments = arguments
+        self._thresholds = named_values("--fail-under", arguments.fail_under, float)
+        prints_json = arguments.json == _STANDARD_OUTPUT
+        if prints_json and (arguments.format is not None or arguments.decimals is not None):
             raise ValueError("`--json -` must come without `--format` and `--decimals`, as it prints JSON; got both.")
         if arguments.decimals is not None:
             _checks.positive_int("--decimals", arguments.decimals, 0)
-        written = [] if arguments.json in {None, _STANDARD} else [Path(arguments.json)]
-        of_kinds = [path for path in (arguments.save, arguments.report) if path is not None]
-        written += [_named(path, kind) for path in of_kinds for kind in kinds]
-        for path in written:
-            _check_writable(path, is_folder=False)
+
+        output_files = self._find_output_files(prefixes)
+        for file in output_files:
+            _check_writable(file, is_folder=False)
         if arguments.pictures is not None:
             _check_writable(Path(arguments.pictures), is_folder=True)
-        # No file is written over one that is read, or twice; also through links.
-        paths = [Path(str(each)) for each in (*inputs, *(arguments.config or ())) if each is not None]
-        read = [file for path in paths for file in (path.iterdir() if path.is_dir() else [path])]
-        for other, path in (*product(read, written), *combinations(written, 2)):
-            if path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other)):
-                raise ValueError(f"{path}: must be another file than {other} to write to; got the same.")
+
+        # No file is written over an input, or twice; also through links.
+        input_files: list[Path] = []
+        for name in (*inputs, *(arguments.config or ())):
+            if name is not None:
+                path = Path(str(name))
+                input_files.extend(path.iterdir() if path.is_dir() else [path])
+        for other, file in (*product(input_files, output_files), *combinations(output_files, 2)):
+            if _is_same_file(file, other):
+                raise ValueError(f"{file}: must be another file than {other} to write to; got the same.")
 
     @one_warning_of_glyphs()
-    def write(self, results: Mapping[str, Any], *, shown: Any = None, **of_report: Any) -> int:
-        """Write results, each kind by the prefix of its names, and return the exit status.
+    def write(self, results: Mapping[str, Any], *, reported: Any = None, comparison: Any = None) -> int:
+        """Write results, by the prefix of their names, and return the exit status.
 
-        The report is about `shown` if given, as a page is about one model.
+        Args:
+            results: of each prefix.
+            reported: the results on the page of the report, which is about one model; None: each of `results`.
+            comparison: of models, for the page.
 
         Raises:
             OSError: a file that cannot be written.
             ValueError: `--fail-under` names a number that the results do not have.
         """
-        # Of a comparison those of the second model.
-        of_models = {kind: [*each.model_table().rows.values()][:2][-1] for kind, each in results.items()}
-        numbers = {f"{kind}{name}": value for kind, of in of_models.items() for name, value in of.items()}
-        for name in self._least:
+        numbers = _numbers_by_name(results)
+        for name in self._thresholds:
             if name not in numbers:
                 raise ValueError(f"`--fail-under` must name one of {', '.join(numbers)}; got {name!r}.")
+        for prefix, part in results.items():
+            self._write_files(part, prefix, part if reported is None else reported, comparison)
+
         # The text is last: it says that all files are there.
-        for kind, each in results.items():
-            if self._to.report is not None:
-                write_report(each if shown is None else shown, _named(self._to.report, kind), **of_report)
-            if self._to.save is not None:
-                each.save(_named(self._to.save, kind))
-            if self._to.pictures is not None:
-                _draw(each, Path(self._to.pictures), kind)
-        parts = {kind.rstrip("_"): each.to_dict() for kind, each in results.items()}
-        text = json.dumps(parts.get("", parts), indent=1, allow_nan=False)
-        if self._to.json not in {None, _STANDARD}:
-            write_whole(Path(self._to.json), f"{text}\n".encode())
-        print(text if self._to.json == _STANDARD else self._text(results))  # noqa: T201
-        low = [name for name, least in self._least.items() if not numbers[name] >= least]  # NaN, too
-        for name in low:
-            say(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {self._least[name]:.6g}")
-        return 1 if low else 0
+        contents = {prefix.rstrip("_"): part.to_dict() for prefix, part in results.items()}
+        text = json.dumps(contents.get("", contents), indent=1, allow_nan=False)
+        if self._arguments.json == _STANDARD_OUTPUT:
+            print(text)  # noqa: T201
+        else:
+            if self._arguments.json is not None:
+                write_whole(Path(self._arguments.json), f"{text}\n".encode())
+            print(self._text(results))  # noqa: T201
+        return self._exit_status(numbers)
+
+    def _find_output_files(self, prefixes: Sequence[str]) -> list[Path]:
+        """Return the paths of all files, without those of pictures."""
+        files = []
+        if self._arguments.json not in (None, _STANDARD_OUTPUT):
+            files.append(Path(self._arguments.json))
+        for path in (self._arguments.save, self._arguments.report):
+            if path is not None:
+                files.extend(_add_prefix(path, prefix) for prefix in prefixes)
+        return files
+
+    def _write_files(self, results: Any, prefix: str, reported: Any, comparison: Any) -> None:
+        """Write the report, the results file and the pictures of one prefix, as far as there are paths."""
+        if self._arguments.report is not None:
+            write_report(reported, _add_prefix(self._arguments.report, prefix), comparison=comparison)
+        if self._arguments.save is not None:
+            results.save(_add_prefix(self._arguments.save, prefix))
+        if self._arguments.pictures is not None:
+            _draw(results, Path(self._arguments.pictures), prefix)
 
     def _text(self, results: Mapping[str, Any]) -> str:
-        """The numbers in percent: text, or tables with the models as rows."""
-        written, decimals = _TABLES.get(self._to.format), self._to.decimals
-        if written is None:
-            return "\n\n".join(f"{each:.{2 if decimals is None else decimals}%}" for each in results.values())
-        # Of several kinds each has a row of its name.
-        tables = (each.model_table(*filter(None, [kind.rstrip("_")])) for kind, each in results.items())
-        return "\n\n".join(written(each, 1 if decimals is None else decimals) for each in tables)
+        """Return the numbers in percent: as text, or as tables with a row per model."""
+        write_table = _TABLES.get(self._arguments.format)
+        decimals = self._arguments.decimals
+        if write_table is None:
+            places = 2 if decimals is None else decimals
+            return "\n\n".join(f"{part:.{places}%}" for part in results.values())
+        tables = []
+        for prefix, part in results.items():
+            name = prefix.rstrip("_")
+            table = part.model_table(name) if name else part.model_table()
+            tables.append(write_table(table, 1 if decimals is None else decimals))
+        return "\n\n".join(tables)
+
+    def _exit_status(self, numbers: Mapping[str, float]) -> int:
+        """Return 1 if some number is below its threshold of `--fail-under`, and log these; else 0."""
+        status = 0
+        for name, threshold in self._thresholds.items():
+            if not numbers[name] >= threshold:  # NaN fails, too
+                log(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {threshold:.6g}")
+                status = 1
+        return status
 
 
-def _draw(results: Any, folder: Path, kind: str) -> None:
-    rows = FIGURES.get(type(results), {})
-    plots: dict[str, Any] = {name: row.plot for name, row in rows.items() if not row.why_not(results)}
+def _numbers_by_name(results: Mapping[str, Any]) -> dict[str, float]:
+    """Return all numbers of results; for a comparison those of the second model."""
+    numbers: dict[str, float] = {}
+    for prefix, part in results.items():
+        numbers_of_models = list(part.model_table().rows.values())
+        model_numbers = numbers_of_models[0] if len(numbers_of_models) == 1 else numbers_of_models[1]
+        for name, value in model_numbers.items():
+            numbers[f"{prefix}{name}"] = value
+    return numbers
+
+
+def _draw(results: Any, folder: Path, prefix: str) -> None:
+    """Write all figures of results as pictures in a folder."""
+    plots: dict[str, Any] = {}
+    for name, row in FIGURES.get(type(results), {}).items():
+        if not row.why_not(results):
+            plots[name] = row.plot
     for name, plot in (plots or {"comparison": plot_comparison}).items():
         contents = BytesIO()
-        plot(results)[0].savefig(contents, format="png", dpi=150)
-        write_whole(folder / f"{kind}{name}.png", contents.getvalue())
+        figure, _ = plot(results)
+        figure.savefig(contents, format="png", dpi=150)
+        write_whole(folder / f"{prefix}{name}.png", contents.getvalue())
 
 
-def _named(path: str, kind: str) -> Path:
-    """The path of one of several kinds of results: report.html, report_segm.html."""
-    whole = Path(path)
-    return whole.with_stem(f"{whole.stem}_{kind.rstrip('_')}") if kind else whole
+def _add_prefix(path: str, prefix: str) -> Path:
+    """Return the path for results of one prefix: report.html, report_segm.html."""
+    file = Path(path)
+    return file.with_stem(f"{file.stem}_{prefix.rstrip('_')}") if prefix else file
+
+
+def _is_same_file(file: Path, other: Path) -> bool:
+    """Return whether two paths lead to one file, which need not exist."""
+    if file.resolve() == other.resolve():
+        return True
+    return file.exists() and other.exists() and file.samefile(other)
 
 
 def _check_writable(path: Path, *, is_folder: bool) -> None:
+    """Raise unless a file or folder can be written at a path, in folders that exist or can be made."""
     if path.exists() and path.is_dir() != is_folder:
         raise OSError(f"{path}: must be a {'folder' if is_folder else 'file'} to write to; got another.")
     # Folders that do not exist are made, in the first one that does.
-    above = next((each for each in (path, *path.absolute().parents) if each.exists()), path)
-    if (above != path and not above.is_dir()) or not os.access(above, os.W_OK):
-        raise OSError(f"{path}: must be a path to write to; got one in {above}, which is not writable.")
+    existing = path
+    for candidate in (path, *path.absolute().parents):
+        if candidate.exists():
+            existing = candidate
+            break
+    is_writable = os.access(existing, os.W_OK) and (existing == path or existing.is_dir())
+    if not is_writable:
+        raise OSError(f"{path}: must be a path to write to; got one in {existing}, which is not writable.")

@@ -31,9 +31,8 @@ _LARGEST = 1 + 1e-5  # cosine, with the rounding of float32
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate scores of pairs; return the exit status."""
     outputs = Outputs(arguments, (arguments.pairs, arguments.scores))
-    return outputs.write(
-        {"": PairNumbers(*read_pairs(arguments.pairs, arguments.scores, form=arguments.form), **options)}
-    )
+    scores, same = read_pairs(arguments.pairs, arguments.scores, form=arguments.form)
+    return outputs.write({"": PairNumbers(scores, same, **options)})
 
 
 class PairNumbers:
@@ -54,26 +53,40 @@ class PairNumbers:
             ValueError: pairs of one kind alone, an option of another value, or an accuracy of scores that are no
                 cosines.
         """
-        if "accuracy" in reports and max(abs(scores)) > _LARGEST:
-            raise ValueError(f"`accuracy` must be of cosines, from -1 to 1; got {max(abs(scores)):g}.")
-        found = self._found = verify_pairs(scores, same)
-        given = torch.tensor(scores, device="cpu"), torch.tensor(same, device="cpu")
-        self._said = f"{found.num_genuine} pairs of one identity, {found.num_impostors} of two"
+        if "accuracy" in reports:
+            largest = max(abs(scores))
+            if largest > _LARGEST:
+                raise ValueError(f"`accuracy` must be of cosines, from -1 to 1; got {largest:g}.")
+        verification = verify_pairs(scores, same)
+        self._num_genuine = verification.num_genuine
+        self._num_impostors = verification.num_impostors
+        self._counts_text = f"{self._num_genuine} pairs of one identity, {self._num_impostors} of two"
+        tensors = (torch.tensor(scores, device="cpu"), torch.tensor(same, device="cpu"))
         options = SimpleNamespace(far=far, p_target=p_target)
-        self.means: dict[str, float] = {name: float(PAIR_METRICS[name](options, found, given)) for name in reports}
-        self._conventions: dict[str, str] = {name: _MEASURES[name][1].format(**vars(options)) for name in reports}
+        self.means: dict[str, float] = {}
+        self._conventions: dict[str, str] = {}
+        for name in reports:
+            self.means[name] = float(PAIR_METRICS[name](options, verification, tensors))
+            _, convention = _MEASURES[name]
+            self._conventions[name] = convention.format(far=far, p_target=p_target)
 
     def to_dict(self) -> dict[str, Any]:
-        """Numbers, conventions and counts, JSON-safe."""
+        """Return numbers, conventions and counts, JSON-safe."""
         measures = {name: {"value": mean, "convention": self._conventions[name]} for name, mean in self.means.items()}
-        return {"measures": measures, "counts": {"same": self._found.num_genuine, "other": self._found.num_impostors}}
+        return {"measures": measures, "counts": {"same": self._num_genuine, "other": self._num_impostors}}
 
     def model_table(self, name: str = "model") -> ModelTable:
-        """A table of papers with one row."""
-        titles = {each: _MEASURES[each][0] for each in self.means}
-        said = [self._said, *(f"{titles[each]}: {words}" for each, words in self._conventions.items())]
-        return ModelTable({each: Heading(title) for each, title in titles.items()}, {name: self.means}, ". ".join(said))
+        """Return a table of papers with one row."""
+        headings: dict[str, Heading] = {}
+        sentences = [self._counts_text]
+        for measure, convention in self._conventions.items():
+            title, _ = _MEASURES[measure]
+            headings[measure] = Heading(title)
+            sentences.append(f"{title}: {convention}")
+        return ModelTable(headings, {name: self.means}, ". ".join(sentences))
 
     def __format__(self, form: str) -> str:
-        rows = (f"  {name:<12} {mean:{form}}  {self._conventions[name]}" for name, mean in self.means.items())
-        return "\n".join([self._said, *rows])
+        lines = [self._counts_text]
+        for name, mean in self.means.items():
+            lines.append(f"  {name:<12} {mean:{form}}  {self._conventions[name]}")
+        return "\n".join(lines)

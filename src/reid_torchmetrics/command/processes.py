@@ -1,4 +1,4 @@
-"""The processes that torchrun starts: each takes its share of the rows, and all make one result."""
+"""The processes that torchrun starts: each evaluates its share of the rows, and all return one result."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from reid_torchmetrics.metrics.base import DistributedWorld
 
 
 class Share(NamedTuple):
-    """The place of a process among all."""
+    """The number of a process among all, and the number of processes."""
 
     process: int
     size: int
 
-    def of(self, total: int) -> slice:
-        """This process's part of some rows, one after the other."""
-        return slice(total * self.process // self.size, total * (self.process + 1) // self.size)
+    def part_of(self, num_rows: int) -> slice:
+        """Return the consecutive rows that this process evaluates."""
+        start = num_rows * self.process // self.size
+        stop = num_rows * (self.process + 1) // self.size
+        return slice(start, stop)
 
 
 @contextmanager
-def joined() -> Iterator[Share]:
+def join_processes() -> Iterator[Share]:
     """Join the processes of torchrun, if there are several."""
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield Share(0, 1)
@@ -39,8 +41,8 @@ def joined() -> Iterator[Share]:
 
 
 @contextmanager
-def telling_errors(share: Share) -> Iterator[None]:
-    """Raise an error of one process on all, also an error outside of the metrics, such as a file that cannot be read.
+def share_errors(share: Share) -> Iterator[None]:
+    """Raise an error of one process on all of them, also an error outside of the metrics, such as an unreadable file.
 
     Raises:
         DistributedMetricError: an error on some process.

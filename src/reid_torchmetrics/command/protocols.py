@@ -1,4 +1,4 @@
-"""`protocols`: what the name of a protocol means, in words; they are in a file, so that no torch is needed.
+"""`protocols`: the conventions behind the name of a protocol, in words; a file holds them, so that no torch is needed.
 
 `python -m tests.command.protocol_words` writes the file, and a test compares it with the protocols.
 """
@@ -16,18 +16,20 @@ _FILE = "protocols.json"
 
 
 def run(arguments: SimpleNamespace, _options: dict[str, Any]) -> int:
-    """Print all names with their sources, or the conventions of some; return the exit status.
+    """Print all names with their sources, or the conventions of some protocols; return the exit status.
 
     Raises:
         ValueError: There is no protocol of a name.
     """
     table = json.loads(files(__package__).joinpath(_FILE).read_text(encoding="utf-8"))
-    words: dict[str, str] = table["protocols"]
+    if not arguments.names:
+        print(table["list"])  # noqa: T201
+        return 0
+    descriptions: dict[str, str] = table["protocols"]
     for name in arguments.names:
-        if name not in words:
-            names = ", ".join(map(repr, words))
-            likely = _hints.value_meant(name, words)
-            raise ValueError(f"`protocol` must be one of {names}; got {name!r}{likely}.")
-    texts = [words[name] for name in arguments.names] if arguments.names else [table["list"]]
-    print("\n\n".join(texts))  # noqa: T201
+        if name not in descriptions:
+            names = ", ".join(map(repr, descriptions))
+            hint = _hints.value_meant(name, descriptions)
+            raise ValueError(f"`protocol` must be one of {names}; got {name!r}{hint}.")
+    print("\n\n".join(descriptions[name] for name in arguments.names))  # noqa: T201
     return 0

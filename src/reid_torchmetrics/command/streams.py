@@ -18,94 +18,138 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
-from reid_torchmetrics.functional.retrieval.relevance import hash_names, merge_names, without_extra
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, hash_names, merge_names, without_extra
 from reid_torchmetrics.functional.retrieval.scores import read_embeddings
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
 
 from .inputs import check_streamed
 from .processes import Share
-from .sides import Side
+from .sample_sets import SampleSet
 
 
-def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share) -> RetrievalResults:
-    """The results of a gallery that is read file by file, on all processes.
+def evaluate_streamed_gallery(
+    sample_sets: Mapping[str, SampleSet], options: Mapping[str, Any], share: Share
+) -> RetrievalResults:
+    """Return the results of a gallery that is read file by file, on all processes.
 
     Raises:
         DistributedMetricError: an error on some process.
         ValueError: labels, kinds of files or rules that need the items of the gallery.
     """
-    query, gallery, protocol = sides["query"], sides["gallery"], options["protocol"]
-    check_streamed(dict.fromkeys([*query.columns, *gallery.columns, gallery.files[0].kind, "gallery"], True))
+    query_set = sample_sets["query"]
+    gallery_set = sample_sets["gallery"]
+    check_streamed(dict.fromkeys([*query_set.columns, *gallery_set.columns, gallery_set.kind, "gallery"], True))
     world = ALONE if share.size == 1 else DistributedWorld(None, torch.device("cpu"))
     with concluding(world):
-        rules = query.labels(slice(None), "query_") | protocol.relevance_options
-        relevance = find_relevance(**rules, **gallery.labels(slice(None), "gallery_"))
-        is_listed = np.zeros(len(gallery), dtype=bool)
-        kept = slice(None) if relevance.kept is None else relevance.kept.numpy()
-        is_listed[kept] = relevance.listed_anywhere().numpy()
-        if query.self_index is not None:
-            rules["self_index"] = _places_among(is_listed, query.self_index)
-
-        def others(count: Callable[..., Any], what: str) -> Any:
-            def tell(block: Tensor, **labels: Any) -> Any:
-                return count(read("gallery", block), **labels)
-
-            return _total(world, gallery, ~is_listed, tell, what)
-
-        rules |= {name: options[name] for name in ("max_bytes",) if name in options}
-        chosen, ties = options.get("similarity"), protocol.ties_or(options.get("ties"))
-        similarity = protocol.similarity_or(chosen)
-        check_streamed({"ties": ties, "gallery": True})
-        rules |= {"similarity": similarity, "ties": ties}
-        read = partial(
-            read_embeddings,
-            similarity=similarity,
-            packed=options.get("packed", False),
-            may_be_codes=protocol.reads_codes and chosen is None,
-        )
-        embeddings = torch.cat([read("query", file.embeddings[:]) for file in query.files])
-        counter: Callable[..., RankCounter] = partial(RankCounter, embeddings, **rules)
-        of_curve = {name: options[name] for name in ("max_rank",) if name in options}
-        (unread,) = _arrays.as_tensors(gallery.files[0].embeddings[:0])
-        none = read("gallery", unread)
-        # No item is there yet, so that no query has a place among them.
-        unplaced = {"self_index": np.full(len(query), -1)} if "self_index" in rules else {}
-        surveyor = counter(none, **gallery.labels(slice(0), "positive_"), **unplaced)
-        # Options that do not fit are told before the gallery is read.
-        if not (unplaced and protocol.leave_one_out):
-            evaluate_stream(surveyor, 0, protocol=protocol.changed({"empty_target_action": "skip"}), **of_curve)
-        survey = others(surveyor.survey, "Surveying") if surveyor.similarity == "euclidean" else 0
-        positives = read("gallery", _gathered(world, gallery, is_listed, unread))
-        ranked = counter(positives, **gallery.labels(is_listed, "positive_"), survey=survey)
-        results = evaluate_stream(ranked, others(ranked.count, "Counting"), protocol=protocol, **of_curve)
-        # The counter knows the names of the queries; all processes have read the labels of all files.
-        names = hash_names(query.labels(slice(None)), protocol.relevance_options).names
-        of_gallery = hash_names(gallery.labels(slice(None)), protocol.relevance_options).names
-        for label, table in of_gallery.items():
-            names[label] = merge_names([*names.get(label, {}).items(), *table.items()], label)
-        return replace(results, label_names=without_extra(names) or None)
+        return _evaluate(query_set, gallery_set, options, world)
 
 
-def _places_among(is_listed: _arrays.Array, self_index: _arrays.Array) -> _arrays.Array:
-    """Places of the queries' own items among the listed items, or -1."""
+def _evaluate(
+    query_set: SampleSet, gallery_set: SampleSet, options: Mapping[str, Any], world: World
+) -> RetrievalResults:
+    """Count the blocks of the gallery, and evaluate the counts."""
+    protocol = options["protocol"]
+    rules = query_set.labels(slice(None), "query_") | protocol.relevance_options
+    relevance = find_relevance(**rules, **gallery_set.labels(slice(None), "gallery_"))
+    is_listed = _find_listed(relevance, len(gallery_set))
+    if query_set.self_index is not None:
+        rules["self_index"] = _places_among_listed(is_listed, query_set.self_index)
+    if "max_bytes" in options:
+        rules["max_bytes"] = options["max_bytes"]
+    similarity = options.get("similarity")
+    rules["similarity"] = protocol.similarity_or(similarity)
+    rules["ties"] = protocol.ties_or(options.get("ties"))
+    check_streamed({"ties": rules["ties"], "gallery": True})
+    read = partial(
+        read_embeddings,
+        similarity=rules["similarity"],
+        packed=options.get("packed", False),
+        may_be_codes=protocol.reads_codes and similarity is None,
+    )
+    read_gallery = partial(read, "gallery")
+    query_embeddings = torch.cat([read("query", file.embeddings[:]) for file in query_set.files])
+    curve_options = {"max_rank": options["max_rank"]} if "max_rank" in options else {}
+
+    # A counter without items refuses options that do not fit, before the gallery is read.
+    (no_items,) = _arrays.as_tensors(gallery_set.files[0].embeddings[:0])
+    surveyor_rules = dict(rules)
+    if "self_index" in rules:
+        surveyor_rules["self_index"] = np.full(len(query_set), -1)
+    surveyor_rules |= gallery_set.labels(slice(0), "positive_")
+    surveyor = RankCounter(query_embeddings, read_gallery(no_items), **surveyor_rules)
+    if "self_index" not in rules or not protocol.leave_one_out:
+        skipping_protocol = protocol.changed({"empty_target_action": "skip"})
+        evaluate_stream(surveyor, 0, protocol=skipping_protocol, **curve_options)
+
+    # Statistics of the whole gallery, then the listed items, then the counts of all others.
+    survey: Any = 0
+    if surveyor.similarity == "euclidean":
+        survey = _sum_over_blocks(world, gallery_set, ~is_listed, read_gallery, surveyor.survey, "Surveying")
+    positives = read_gallery(_read_listed(world, gallery_set, is_listed, no_items))
+    positive_labels = gallery_set.labels(is_listed, "positive_")
+    counter = RankCounter(query_embeddings, positives, **positive_labels, survey=survey, **rules)
+    counts = _sum_over_blocks(world, gallery_set, ~is_listed, read_gallery, counter.count, "Counting")
+    results = evaluate_stream(counter, counts, protocol=protocol, **curve_options)
+
+    # The counter knows the names of the queries alone.
+    names = _merge_names(query_set, gallery_set, protocol.relevance_options)
+    return replace(results, label_names=without_extra(names) or None)
+
+
+def _merge_names(query_set: SampleSet, gallery_set: SampleSet, rules: Mapping[str, Any]) -> dict[str, dict[int, str]]:
+    """Return the names of labels in both sets; all processes have read the labels of all files."""
+    names = hash_names(query_set.labels(slice(None)), rules).names
+    gallery_names = hash_names(gallery_set.labels(slice(None)), rules).names
+    for label, table in gallery_names.items():
+        names[label] = merge_names([*names.get(label, {}).items(), *table.items()], label)
+    return names
+
+
+def _find_listed(relevance: Relevance, num_items: int) -> _arrays.Array:
+    """Return which items of the gallery are listed for some query; junk items are not."""
+    is_listed = np.zeros(num_items, dtype=bool)
+    kept = slice(None) if relevance.kept is None else relevance.kept.numpy()
+    is_listed[kept] = relevance.listed_anywhere().numpy()
+    return is_listed
+
+
+def _places_among_listed(is_listed: _arrays.Array, self_index: _arrays.Array) -> _arrays.Array:
+    """Return the place of each query among the listed items, or -1."""
     place = np.where(is_listed, is_listed.cumsum() - 1, -1)
     return np.where(self_index < 0, -1, place[self_index])
 
 
-def _gathered(world: World, gallery: Side, chosen: _arrays.Array, like: Tensor) -> Tensor:
-    """The embeddings of the rows that are chosen, `like` others; each process reads a part."""
-    parts = [Share(process, world.size).of(len(gallery)) for process in range(world.size)]
-    blocks = gallery.blocks(chosen, parts[world.process], "Reading")
-    sent = SentRows(lambda: (block for _, block in blocks), like.shape[1:], like.dtype)
-    return exchange_rows(world, [int(chosen[part].sum()) for part in parts], sent)[0]
+def _read_listed(world: World, gallery_set: SampleSet, is_listed: _arrays.Array, no_items: Tensor) -> Tensor:
+    """Read the embeddings of the listed items on all processes; each process reads a part of the files.
+
+    `no_items` are embeddings [0, D], with the dtype of all.
+    """
+    parts = [Share(process, world.size).part_of(len(gallery_set)) for process in range(world.size)]
+    blocks = gallery_set.blocks(is_listed, parts[world.process], "Reading")
+    sent = SentRows(lambda: (embeddings for _, embeddings in blocks), no_items.shape[1:], no_items.dtype)
+    (embeddings,) = exchange_rows(world, [int(is_listed[part].sum()) for part in parts], sent)
+    return embeddings
 
 
-def _total(world: World, gallery: Side, chosen: _arrays.Array, tell: Callable[..., Any], what: str) -> Any:
-    """The sum of what blocks of the rows that are chosen tell; each process reads a part."""
-    blocks = gallery.blocks(chosen, Share(world.process, world.size).of(len(gallery)), what)
-    told = (tell(block, key=int(rows[0]), **gallery.labels(rows)) for rows, block in blocks)
-    return _sum_over_processes(world, lambda: sum(told))
+def _sum_over_blocks(
+    world: World,
+    gallery_set: SampleSet,
+    is_selected: _arrays.Array,
+    read: Callable[[Tensor], Tensor],
+    count: Callable[..., Any],
+    title: str,
+) -> Any:
+    """Sum the counts of the blocks of selected items over all processes; each process reads a part of the files."""
+    part = Share(world.process, world.size).part_of(len(gallery_set))
+
+    def count_blocks() -> Any:
+        total: Any = 0
+        for rows, embeddings in gallery_set.blocks(is_selected, part, title):
+            total = total + count(read(embeddings), key=int(rows[0]), **gallery_set.labels(rows))
+        return total
+
+    return _sum_over_processes(world, count_blocks)
 
 
 def _sum_over_processes(world: World, work: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What the command prints about itself: one line on standard error, by one process."""
+"""Messages of the command on standard error: one line per message, printed by one process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class UsageError(ValueError):
     """Words of a command line, or a file of options, that the command does not understand."""
 
 
-def say(*lines: str) -> None:
+def log(*lines: str) -> None:
     """Print lines on standard error, on one process."""
     if os.environ.get("RANK", "0") != "0":
         return
@@ -20,6 +20,11 @@ def say(*lines: str) -> None:
         print(line, file=sys.stderr)  # noqa: T201
 
 
+def one_line(error: object) -> str:
+    """Return the text of an error or warning on one line, with single spaces."""
+    return " ".join(str(error).split())
+
+
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line, as `warnings.showwarning` does it."""
-    say(f"{PROGRAM}: warning: {' '.join(str(message).split())}")
+    """Print a warning on one line, in the place of `warnings.showwarning`."""
+    log(f"{PROGRAM}: warning: {one_line(message)}")

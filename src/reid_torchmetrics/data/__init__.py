@@ -4,11 +4,12 @@ from reid_torchmetrics._arrays import number_identities
 
 from .cartucho_files import read_cartucho
 from .kitti_files import KITTI_CLASSES, read_kitti
+from .label_files import NAME_PATTERNS, labels_from_names, read_labels
 from .list_files import read_ground_truth, read_retrieved
 from .open_images_files import read_open_images
 from .pair_files import read_pairs
 from .role_flags import find_self_index
-from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
+from .sample_files import SampleFile, read_samples
 from .samplers import UnpaddedDistributedSampler
 from .voc_files import DOTA_CLASSES, VOC_CLASSES, find_voc_classes, read_dota, read_voc
 from .yolo_files import read_yolo

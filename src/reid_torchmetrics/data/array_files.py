@@ -1,4 +1,4 @@
-"""Files of arrays by name: opened, mapped where the format can be, and refused in one line where they are damaged.
+"""Files of arrays by name: opened, mapped where the format allows it, and refused in one line if they are damaged.
 
 .npy                header, numbers                               mapped
 .npz                a zip archive of .npy files                   mapped, but for compressed ones
@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Literal, NamedTuple
 from zipfile import ZIP_STORED, ZipFile, ZipInfo, is_zipfile
 
 import numpy as np
@@ -66,25 +66,45 @@ class _ObjectsError(ValueError):
 UNNAMED = _Unnamed()
 """the name of an array that is alone in its file; a blank name in a file is another one"""
 
-Format: TypeAlias = tuple[Callable[[Path], dict[str, Any]], str]
-"""what reads a file, and what it must be"""
+
+class Format(NamedTuple):
+    """A format of files."""
+
+    read: Callable[[Path], dict[str, Any]]
+    """returns the arrays of a file by name"""
+    description: str
+    """a whole file in words, for messages"""
+
+
+class _ArrayLayout(NamedTuple):
+    """The layout of the numbers in a .npy file."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+    order: Literal["C", "F"]
+
+    def map_file(self, path: Path) -> Array:
+        return np.memmap(path, mode="r", shape=self.shape, dtype=self.dtype, offset=self.offset, order=self.order)
+
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-_LENGTHS, _AFTER_LENGTHS = 26, 30  # places in the header of a member of a zip archive
+_LENGTHS, _AFTER_LENGTHS = 26, 30  # offsets in the header of a member of a zip archive
 
 
-def refused(where: object, rule: str, came: object) -> ValueError:
-    """An error of one line about a file."""
-    return ValueError(" ".join(f"{where}: {rule}; got {came}.".splitlines()))
+def file_error(where: object, rule: str, got: object) -> ValueError:
+    """Return an error of one line about a file."""
+    message = f"{where}: {rule}; got {got}."
+    return ValueError(" ".join(message.splitlines()))
 
 
 @contextmanager
-def reading(path: Path, what: str) -> Iterator[None]:
-    """Let a reader that fails, in any way, say that the file must be `what`.
+def reading(path: Path, description: str) -> Iterator[None]:
+    """Turn any error of a reader into one that says what the file must be.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
-        ValueError: the reader failed.
+        OSError: There is no such file, or it may not be read.
+        ValueError: The reader failed.
     """
     readable(path)
     try:
@@ -92,13 +112,15 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except ModuleNotFoundError:
         raise
     except Exception as error:  # damaged files make libraries raise anything
-        kind = "" if type(error) in (ValueError, _ObjectsError) else f"{type(error).__name__}: "
-        raise refused(path, f"the file must be {what}", f"{kind}{_first_line(error)}") from error
+        got = _first_line(error)
+        if type(error) not in (ValueError, _ObjectsError):
+            got = f"{type(error).__name__}: {got}"
+        raise file_error(path, f"the file must be {description}", got) from error
 
 
 @contextmanager
-def of_file(path: str | PathLike[str]) -> Iterator[None]:
-    """Let any error about the contents of a file name the file, in one line.
+def naming_file(path: str | PathLike[str]) -> Iterator[None]:
+    """Add the name of a file, in one line, to any error about its contents.
 
     Raises:
         OSError: As it was raised.
@@ -121,9 +143,9 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else "no more"
 
 
-def text_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a file that are not blank, each behind the place where it stands."""
-    yield from lines_of_text(path, read_utf_8(path))
+def read_text_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of each line of a file that is not blank."""
+    yield from split_lines(path, read_utf_8(path))
 
 
 def read_utf_8(path: Path) -> str:
@@ -132,11 +154,11 @@ def read_utf_8(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
 
 
-def lines_of_text(path: Path, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a text that are not blank, each behind the place where it stands in its file."""
-    for place, line in enumerate(map(str.strip, text.split("\n")), start=1):
+def split_lines(path: Path, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the place, such as "run.txt:3", and the text of each line that is not blank."""
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
         if line:
-            yield f"{path}:{place}", line
+            yield f"{path}:{number}", line
 
 
 def first_line(path: Path) -> str:
@@ -148,32 +170,40 @@ def first_line(path: Path) -> str:
     return ""
 
 
-def optional(module: str, package: str) -> Any:
+def import_optional(module: str, package: str) -> Any:
     """Import a module of a package that need not be installed.
 
     Raises:
-        ModuleNotFoundError: it is not; the message says what to install.
+        ModuleNotFoundError: It is not installed; the message says what to install.
     """
     require("This file", package)
     return importlib.import_module(module)
 
 
 def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict[str, Any]:
-    """The arrays, tensors or lists of a file by name, or the .npy of a folder by theirs; None stands for `FORMATS`.
+    """Read the arrays, tensors or lists of a file by name, or all .npy files of a folder by the names of the files.
+
+    Args:
+        path: The file or the folder.
+        formats: Formats by suffix; None for `FORMATS`.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
-        ModuleNotFoundError: the package that reads it is not installed.
-        ValueError: an unknown suffix, or a file that cannot be read without pickle.
+        OSError: There is no such file, or it may not be read.
+        ModuleNotFoundError: The package that reads it is not installed.
+        ValueError: An unknown suffix, or a file that cannot be read without pickle.
     """
-    if path.is_dir() and (files := sorted(path.glob("*.npy"))):
-        return {each.stem: read_arrays(each)[UNNAMED] for each in files}
-    formats, suffix = formats or FORMATS, path.suffix.lower()
+    files = sorted(path.glob("*.npy")) if path.is_dir() else []
+    if files:
+        return {file.stem: read_arrays(file)[UNNAMED] for file in files}
+
+    formats = formats or FORMATS
+    suffix = path.suffix.lower()
     if suffix not in formats:
-        came = f"{path.suffix!r}{conversion(suffix)}"
-        raise refused(path, f"the suffix must be one of {', '.join(formats)}", came)
-    read, what = formats[suffix]
-    with reading(path, what):
+        got = f"{path.suffix!r}{conversion(suffix)}"
+        raise file_error(path, f"the suffix must be one of {', '.join(formats)}", got)
+
+    read, description = formats[suffix]
+    with reading(path, description):
         if not path.is_file():
             raise ValueError("a pipe or a device")
         return read(path)
@@ -181,8 +211,8 @@ def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict
 
 def _read_npy(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
-        layout = _layout("the array", file, path.stat().st_size)
-    return {UNNAMED: np.memmap(path, mode="r", **layout)}
+        layout = _read_layout("the array", file, path.stat().st_size)
+    return {UNNAMED: layout.map_file(path)}
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
@@ -193,12 +223,13 @@ def _read_npz(path: Path) -> dict[str, Any]:
         for name, count in counts.items():
             if count > 1:
                 raise ValueError(f"{count} arrays called `{name.removesuffix('.npy')}`")
+
         arrays: dict[str, Any] = {}
         for member in members:
             name = member.filename.removesuffix(".npy")
             try:
                 arrays[name] = _read_member(path, archive, member, allowance)
-            except _ObjectsError:  # it may not be needed
+            except _ObjectsError:  # the user may not need this array
                 arrays[name] = PythonObjects()
         return arrays
 
@@ -208,61 +239,55 @@ def _read_member(path: Path, archive: ZipFile, member: ZipInfo, allowance: Allow
     if member.compress_type != ZIP_STORED:
         # The header says how much there is before it is inflated; ZipFile inflates no more than the directory says.
         with archive.open(member) as header:
-            layout = _layout(name, header, member.file_size)
+            layout = _read_layout(name, header, member.file_size)
         allowance.spend(name, member.file_size)
-        return np.ndarray(buffer=archive.read(member), **layout)
+        contents = archive.read(member)
+        return np.ndarray(layout.shape, layout.dtype, buffer=contents, offset=layout.offset, order=layout.order)
     with path.open("rb") as file:
-        # The lengths of the name and of more fields, which the directory does not have.
+        # The directory lacks the lengths of the name and of further fields in front of the array.
         file.seek(member.header_offset + _LENGTHS)
         lengths = struct.unpack("<HH", file.read(4))
         file.seek(member.header_offset + _AFTER_LENGTHS + sum(lengths))
-        return np.memmap(path, mode="r", **_layout(name, file, member.file_size))
+        return _read_layout(name, file, member.file_size).map_file(path)
 
 
-def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
-    """How the numbers lie in a file with an npy file from here on, of `size` bytes."""
+def _read_layout(name: str, file: IO[bytes], size: int) -> _ArrayLayout:
+    """Return the layout of the .npy data of `size` bytes that start at the current position of a file.
+
+    Raises:
+        ValueError: Another version of the format, an array of Python objects, or a shape that does not fit the size.
+    """
     start = file.tell()
     version = npy.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"{name} in version {version[0]}.{version[1]} of the format")
     shape, is_fortran, dtype = _HEADERS[version](file)
+    offset = file.tell()
+
     if dtype.hasobject:
-        raise _ObjectsError(_why_not_read(name, shape))
+        raise _ObjectsError(_describe_objects(name, shape))
     # Without bytes, any number of values would fit into the file.
     if dtype.itemsize == 0:
         raise ValueError(f"{name} of dtype {dtype.str}, whose values have no bytes")
     if any(length < 0 for length in shape):
         raise ValueError(f"{name} of shape {list(shape)}")
-    offset = file.tell()
     if offset - start + math.prod(shape) * dtype.itemsize != size:
-        raise ValueError(f"{name} of shape {[*shape]} and dtype {dtype} in {size} bytes")
-    return {"shape": shape, "dtype": dtype, "offset": offset, "order": "F" if is_fortran else "C"}
+        raise ValueError(f"{name} of shape {list(shape)} and dtype {dtype} in {size} bytes")
+    return _ArrayLayout(shape, dtype, offset, order="F" if is_fortran else "C")
 
 
-def _why_not_read(name: str, shape: Sequence[int]) -> str:
-    """Name the line that converts an array of Python objects; a single one is a dict."""
-    lines = ("dict in .npy",) if len(shape) == 0 else ("embeddings as objects", "lists as objects")
-    remedy = ", or lists of items by ".join(f"`{CONVERSIONS[line]}`" for line in lines)
+def _describe_objects(name: str, shape: Sequence[int]) -> str:
+    """Describe an array of Python objects, with the line of code that converts it."""
+    forms = ["embeddings as objects", "lists as objects"]
+    if not shape:  # of a dict, NumPy makes an array without axes
+        forms = ["dict in .npy"]
+    remedy = ", or lists of items by ".join(f"`{CONVERSIONS[form]}`" for form in forms)
     return f"{name} with Python objects, which only pickle reads: convert it by {remedy}"
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
     allowance = Allowance(path.stat().st_size)
-    is_archive = is_zipfile(path)
-    if is_archive:
-        with ZipFile(path) as archive:
-            compressed = [member.filename for member in archive.infolist() if member.compress_type != ZIP_STORED]
-        if compressed:
-            raise ValueError(f"a compressed member {compressed[0]!r}, which torch.save does not write")
-    try:
-        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive)
-    except UnpicklingError as error:  # with advice to trust the file
-        found = re.search(r"(?:GLOBAL|Unsupported class) (\S+)", str(error))
-        if found is None:
-            raise ValueError("a damaged pickle") from error
-        # A pickle may forge a dtype of NumPy whose values are pointers, so that its classes are not allowed either.
-        remedy = conversion("NumPy in .pt") if found[1].startswith("numpy.") else ""
-        raise ValueError(f"the class {found[1]}{remedy}") from error
+    saved = _load_torch(path)
     if isinstance(saved, Tensor):
         saved = {UNNAMED: saved}
     if not isinstance(saved, dict):
@@ -274,10 +299,33 @@ def _read_torch(path: Path) -> dict[str, Any]:
     return arrays
 
 
+def _load_torch(path: Path) -> Any:
+    """Load a file of torch.save, mapped if it is an archive.
+
+    Raises:
+        ValueError: A compressed archive, or a pickle with classes.
+    """
+    is_archive = is_zipfile(path)
+    if is_archive:
+        with ZipFile(path) as archive:
+            compressed = [member.filename for member in archive.infolist() if member.compress_type != ZIP_STORED]
+        if compressed:
+            raise ValueError(f"a compressed member {compressed[0]!r}, which torch.save does not write")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive)
+    except UnpicklingError as error:  # with advice to trust the file
+        match = re.search(r"(?:GLOBAL|Unsupported class) (\S+)", str(error))
+        if match is None:
+            raise ValueError("a damaged pickle") from error
+        # A pickle may forge a dtype of NumPy whose values are pointers, so that its classes are not allowed either.
+        remedy = conversion("NumPy in .pt") if match[1].startswith("numpy.") else ""
+        raise ValueError(f"the class {match[1]}{remedy}") from error
+
+
 def _num_bytes_beyond_file(value: Any) -> int:
-    """Number of bytes of a saved value as an array that are not bytes of the file."""
+    """Return the number of bytes that a saved value takes as an array, unless they are bytes of the file."""
     if isinstance(value, (list, tuple)):
-        return num_bytes_of(value)
+        return count_bytes(value)
     if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_quantized:
         return 0
     # An expanded tensor has any number of elements in a storage of one.
@@ -285,25 +333,26 @@ def _num_bytes_beyond_file(value: Any) -> int:
     return num_bytes if num_bytes > value.untyped_storage().nbytes() else 0
 
 
-def num_bytes_of(values: Sequence[Any], depth: int = 2) -> int:
-    """Number of bytes of nested lists as an array; NumPy makes all texts as long as the longest.
+def count_bytes(values: Sequence[Any], depth: int = 2) -> int:
+    """Return the number of bytes of nested lists as an array, where all texts are as long as the longest.
 
     Raises:
-        ValueError: lists are nested deeper than rows of a matrix.
+        ValueError: Lists are nested deeper than rows of a matrix.
     """
     longest = max((len(value) for value in values if isinstance(value, (str, bytes))), default=0)
     num_bytes = len(values) * max(8, 4 * longest)
     rows = [value for value in values if isinstance(value, (list, tuple))]
     if rows and depth == 1:
         raise ValueError("lists in lists of lists")
-    # A pickle writes a list once, however often it occurs: it is looked at once, and counted each time.
+    # A pickle writes a list once, however often it occurs: each distinct list is visited once, and counted each time.
     distinct = {id(row): row for row in rows}
-    sizes = {place: num_bytes_of(row, depth - 1) for place, row in distinct.items()}
+    sizes = {key: count_bytes(row, depth - 1) for key, row in distinct.items()}
     return num_bytes + sum(sizes[id(row)] for row in rows)
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:
-    with optional("safetensors", "safetensors").safe_open(path, framework="pt") as file:
+    safetensors = import_optional("safetensors", "safetensors")
+    with safetensors.safe_open(path, framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it cannot be iterated
 
 
@@ -319,16 +368,18 @@ def _read_bvecs(path: Path) -> dict[str, Any]:
     return {UNNAMED: read_vectors(path, "u1").astype(np.float32)}
 
 
+_TORCH = Format(_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
+_HDF5 = Format(read_hdf5, "a whole file of HDF5")
 FORMATS: dict[str, Format] = {
-    ".npy": (_read_npy, "a whole array of numpy.save without pickle"),
-    ".npz": (_read_npz, "a whole archive of numpy.savez without pickle"),
-    **dict.fromkeys(
-        (".pt", ".pth"), (_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
-    ),
-    ".safetensors": (_read_safetensors, "whole tensors of safetensors"),
-    ".mat": (_read_mat, "a whole MATLAB file of version 5 to 7.3"),
-    **dict.fromkeys((".h5", ".hdf5"), (read_hdf5, "a whole file of HDF5")),
-    ".fvecs": (_read_fvecs, "vectors of floats, all of one length"),
-    ".bvecs": (_read_bvecs, "vectors of bytes, all of one length"),
+    ".npy": Format(_read_npy, "a whole array of numpy.save without pickle"),
+    ".npz": Format(_read_npz, "a whole archive of numpy.savez without pickle"),
+    ".pt": _TORCH,
+    ".pth": _TORCH,
+    ".safetensors": Format(_read_safetensors, "whole tensors of safetensors"),
+    ".mat": Format(_read_mat, "a whole MATLAB file of version 5 to 7.3"),
+    ".h5": _HDF5,
+    ".hdf5": _HDF5,
+    ".fvecs": Format(_read_fvecs, "vectors of floats, all of one length"),
+    ".bvecs": Format(_read_bvecs, "vectors of bytes, all of one length"),
 }
-"""by suffix"""
+"""formats by suffix"""

@@ -1,24 +1,19 @@
-"""What the arrays of a file are, by the names that the field gives them, and the labels that they hold."""
+"""Meanings of the arrays in a file, by the names that the field gives them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import Array
-from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
-from .array_files import UNNAMED, PythonObjects, of_file, refused
+from .array_files import UNNAMED, PythonObjects, file_error
 from .foreign_forms import conversion
-from .role_flags import as_roles, as_vector, note_on_roles
-
-Labels: TypeAlias = dict[str, Array]
+from .role_flags import note_on_roles
 
 FIELD_NAMES = {
     "embeddings": "embeddings embedding embs emb features feature feats feat codes hash_codes f x arr_0",
@@ -34,42 +29,42 @@ FIELD_NAMES = {
     "roles": "roles role split subset set is_query is_gallery is_query/is_gallery",
     "names": "names name paths path filenames filename file_names file_name image_path img_path",
 }
-"""what an array may be called, by what it is here; positions may also be two columns"""
+"""names of arrays by their meaning; positions may also be two columns"""
 
 FURTHER_NAMES = {"identities": "class_id item_id", "names": "image_name img_name"}
-"""names in benchmarks, taken where no name of the field is there"""
+"""names in benchmarks, for files without a name of the field"""
 SIDE_NAMES = {
     "query": {"embeddings": "test", "positions": "utmq cq"},
     "gallery": {"embeddings": "train", "positions": "utmdb cdb"},
 }
-"""such names of one side: of ann-benchmarks, Patch-NetVLAD and NetVLAD"""
+"""such names for one side: from ann-benchmarks, Patch-NetVLAD and NetVLAD"""
 
 MATRICES: tuple[_names.MatrixKind, ...] = ("embeddings", "distances", "scores")
-"""what a file of samples may hold; without a name of the user's the first that is there"""
+"""contents of a file of samples; without a name from the user, the first one that is in the file"""
 
 _PREFIXES = {"query": ("query_", "q_", "q", "probe_"), "gallery": ("gallery_", "g_", "g", "database_")}
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user says of the arrays of files."""
+class NameRules:
+    """Rules from a user for the meanings of the arrays in files."""
 
     names: Mapping[str, str]
-    """what an array is called, by what it is, a key of `FIELD_NAMES`"""
+    """names of arrays by their meaning, a key of `FIELD_NAMES`"""
     role: _names.Role | None = None
-    """the side that is read of a file with arrays of both"""
+    """the side to read from a file with arrays of both"""
     used: set[str] | None = None
-    """gets the keys of `names` with an array that is there; None: each must be there"""
+    """collects the keys of `names` with an array in the file; None if the file must have all of them"""
 
     missing: _names.MissingLabels = "error"
     """whether identities that are missing are refused"""
     labels: Collection[str] = ()
-    """what else a user calls a label: an array of that name holds it"""
+    """names of further labels, and of the arrays that hold them"""
     kind: _names.MatrixKind | None = None
-    """the kind of the matrix that is read; None: what its name says"""
+    """the kind of the matrix to read; None for the kind that its name says"""
 
     def __post_init__(self) -> None:
-        """Raise unless role, keys and options are known."""
+        """Raise unless the options are valid."""
         _checks.one_of("missing", self.missing, _names.MissingLabels)
         _checks.collection_of_names("labels", self.labels)
         for label in self.labels:
@@ -82,211 +77,191 @@ class Asked:
         if self.kind is not None:
             _checks.one_of("kind", self.kind, MATRICES)
 
-    def may_be(self, key: str, name: str) -> bool:
-        """Whether an array of a name may be `key`, of the side that is read."""
-        return name.lower().replace("-", "_") in _spellings(key, self.role)
+    def allow(self, key: str, name: str) -> bool:
+        """Return whether an array with a name may be `key` for the side that is read."""
+        return _normalize(name) in _spellings(key, self.role)
 
-    def are_in(self, folder: Path) -> bool:
-        """Whether the .npy files of a folder are arrays by name, and no shards: one is called like a label, or so."""
-        keys = [*(key for key in FIELD_NAMES if key != "embeddings"), *self.labels]
-        known = {*self.names.values()}.union(*(_spellings(key, None) for key in keys))
+    def is_folder_of_arrays(self, folder: Path) -> bool:
+        """Return whether the .npy files of a folder are arrays by name, such as `pids.npy`, and not shards."""
+        array_names = set(self.names.values())
+        for key in [*FIELD_NAMES, *self.labels]:
+            if key != "embeddings":
+                array_names |= _spellings(key, None)
         stems = {path.stem for path in folder.glob("*.npy")}
-        return not known.isdisjoint(stems | {stem.lower().replace("-", "_") for stem in stems})
+        return not array_names.isdisjoint(stems | {_normalize(stem) for stem in stems})
+
+
+def _normalize(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def _spellings(key: str, role: str | None) -> set[str]:
-    """What an array may be called that is `key`, of a side or of any."""
-    sides = [role] if role else _PREFIXES
-    prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
-    names = FIELD_NAMES[key].split() if key in FIELD_NAMES else [key.lower().replace("-", "_")]
-    return {prefix + name for prefix in prefixes for name in names}
+    """Return the names of the field for `key`, with the prefixes of one side, or of both."""
+    sides = [role] if role else list(_PREFIXES)
+    prefixes = [""]
+    for side in sides:
+        prefixes += _PREFIXES[side]
+    names = FIELD_NAMES[key].split() if key in FIELD_NAMES else [_normalize(key)]
+    spellings: set[str] = set()
+    for prefix in prefixes:
+        spellings.update(prefix + name for name in names)
+    return spellings
 
 
 def _further_spellings(key: str, role: str | None) -> list[str]:
-    """What an array of a benchmark may be called that is `key`, of a side or of any."""
-    sides = [role] if role else SIDE_NAMES
-    names = [FURTHER_NAMES.get(key, ""), *(SIDE_NAMES[side].get(key, "") for side in sides)]
-    return " ".join(names).split()
+    """Return the names in benchmarks for `key`, of one side, or of both."""
+    sides = [role] if role else list(SIDE_NAMES)
+    names = FURTHER_NAMES.get(key, "").split()
+    for side in sides:
+        names += SIDE_NAMES[side].get(key, "").split()
+    return names
 
 
 def find_names(
-    path: Path, keys: Collection[str], arrays: Mapping[str, Any], asked: Asked, alone: str
+    path: Path, keys: Collection[str], arrays: Mapping[str, Any], rules: NameRules, unnamed_key: str
 ) -> dict[str, str]:
-    """The array that is each of the `keys`, where there is one: as asked for, ours, or the only one that may be.
-
-    An array without a name is `alone`.
-
-    Raises:
-        ValueError: a file without an array that is asked for, with several that may be the same, or with one of Python
-            objects.
-    """
-    named = [name for name in arrays if name != UNNAMED]
-    for key, name in asked.names.items():
-        if asked.used is not None and key in keys and name in named:
-            asked.used.add(key)
-        elif asked.used is None and key not in keys:
-            raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
-        elif asked.used is None and name not in named:
-            came = f"{_listed(named)}{_checks.hint_for_value(name, named)}"
-            raise refused(path, f"`{name}`, named as {key}, must be in the file", came)
-    if UNNAMED in arrays:
-        return {alone: UNNAMED}
-    chosen = dict[str, str]()
-    for key in keys:
-        if key in MATRICES and not _is_looked_for(key, chosen, asked):
-            continue
-        # What the user says counts first, and then our own name.
-        first, spellings = (asked.names.get(key, key), key), _spellings(key, asked.role)
-        fitting = [name for name in first if name in named][:1]
-        # An array that a user calls a label of its own is nothing else.
-        free = [name for name in named if key in asked.labels or name not in asked.labels]
-        fitting = fitting or [name for name in free if name.lower().replace("-", "_") in spellings]
-        fitting = fitting or [name for name in free if name.lower() in _further_spellings(key, asked.role)]
-        if len(fitting) > 1:
-            rule = f"one array must be the {key}, or be said to be by `names`"
-            raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))
-        chosen.update((key, name) for name in fitting)
-    return _without_objects(path, chosen, arrays, asked)
-
-
-def _without_objects(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], asked: Asked) -> dict[str, str]:
-    """Leave out names of files that are Python objects, unless these are all, or the user names them.
-
-    Raises:
-        ValueError: another array of Python objects.
-    """
-    objects = {key: name for key, name in chosen.items() if isinstance(arrays[name], PythonObjects)}
-    is_needed = "names" in asked.names or len(chosen) == 1
-    if not is_needed:
-        objects.pop("names", None)
-    for key, name in objects.items():
-        form = "embeddings as objects" if key in MATRICES else "texts as objects"
-        rule = f"the {key} must be numbers or strings, as Python objects are only read by pickle"
-        raise refused(path, rule, f"`{name}` of objects{conversion(form)}")
-    return {key: name for key, name in chosen.items() if not isinstance(arrays[name], PythonObjects)}
-
-
-def _is_looked_for(key: str, chosen: Collection[str], asked: Asked) -> bool:
-    """Whether a file may have a matrix of this kind beside the arrays that were chosen before."""
-    if asked.kind is not None:
-        return key == asked.kind
-    return not chosen or key in asked.names
-
-
-def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], chosen: Collection[str], asked: Asked) -> str:
-    """Return the name of the one matrix that may be `asked.kind`, though its name does not say so.
+    """Find the names of the arrays for `keys`: the user's name, our own name, or a single name of the field.
 
     Args:
-        path: File, for the message.
+        path: The file, for messages.
+        keys: Meanings, in the order in which they are looked for.
         arrays: Arrays of the file by name.
-        chosen: Names of arrays that are labels.
-        asked: What the user says; `kind` is given.
+        rules: Rules from the user.
+        unnamed_key: Meaning of an array without a name.
+
+    Returns:
+        The names of arrays by their meaning, for the keys with an array in the file.
+
+    Raises:
+        ValueError: A file without an array that the user named, with several arrays for one key, or with an array of
+            Python objects.
+    """
+    file_names = [name for name in arrays if name != UNNAMED]
+    _check_user_names(path, keys, file_names, rules)
+    if UNNAMED in arrays:
+        return {unnamed_key: UNNAMED}
+    names: dict[str, str] = {}
+    for key in keys:
+        if key in MATRICES and not _is_matrix_expected(key, names, rules):
+            continue
+        candidates = _find_candidates(key, file_names, rules)
+        if len(candidates) > 1:
+            rule = f"one array must be the {key}, or be said to be by `names`"
+            if not rules.role:
+                rule = f"{rule} or `role`"
+            raise file_error(path, rule, _quote(candidates))
+        if candidates:
+            names[key] = candidates[0]
+    return _without_objects(path, names, arrays, rules)
+
+
+def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[str], rules: NameRules) -> None:
+    """Raise unless the file has all arrays that the user named; with `rules.used`, add the keys that it has."""
+    for key, name in rules.names.items():
+        if rules.used is not None:
+            if key in keys and name in file_names:
+                rules.used.add(key)
+            continue
+        if key not in keys:
+            raise file_error(path, f"`names` must be some of {', '.join(keys)}", repr(key))
+        if name not in file_names:
+            got = f"{_quote(file_names)}{_checks.hint_for_value(name, file_names)}"
+            raise file_error(path, f"`{name}`, named as {key}, must be in the file", got)
+
+
+def _find_candidates(key: str, file_names: Sequence[str], rules: NameRules) -> list[str]:
+    """Return the arrays that may be `key`, by the first kind of names with a match."""
+    # The user's name counts first, and then our own name.
+    for name in (rules.names.get(key, key), key):
+        if name in file_names:
+            return [name]
+    # An array with the name of a further label is nothing else.
+    unlabeled_names = [name for name in file_names if key in rules.labels or name not in rules.labels]
+    candidates = [name for name in unlabeled_names if rules.allow(key, name)]
+    if candidates:
+        return candidates
+    spellings = _further_spellings(key, rules.role)
+    return [name for name in unlabeled_names if name.lower() in spellings]
+
+
+def _is_matrix_expected(key: str, names: Collection[str], rules: NameRules) -> bool:
+    """Return whether a file may have a matrix of this kind beside the arrays with `names`."""
+    if rules.kind is not None:
+        return key == rules.kind
+    return not names or key in rules.names
+
+
+def _without_objects(
+    path: Path, names: Mapping[str, str], arrays: Mapping[str, Any], rules: NameRules
+) -> dict[str, str]:
+    """Leave out file names that are Python objects, unless they are the only array or the user names them.
+
+    Raises:
+        ValueError: Another array of Python objects.
+    """
+    are_file_names_needed = "names" in rules.names or len(names) == 1
+    readable_names = {}
+    for key, name in names.items():
+        if not isinstance(arrays[name], PythonObjects):
+            readable_names[key] = name
+        elif key != "names" or are_file_names_needed:
+            form = "embeddings as objects" if key in MATRICES else "texts as objects"
+            rule = f"the {key} must be numbers or strings, as Python objects are only read by pickle"
+            raise file_error(path, rule, f"`{name}` of objects{conversion(form)}")
+    return readable_names
+
+
+def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], label_names: Collection[str], rules: NameRules) -> str:
+    """Return the name of the only matrix that may be `rules.kind`, though its name does not say so.
+
+    Args:
+        path: The file, for messages.
+        arrays: Arrays of the file by name.
+        label_names: Names of the arrays that are labels.
+        rules: Rules from the user, with a `kind`.
 
     Raises:
         ValueError: No matrix may be it, or several may.
     """
-    opposite = {"distances": "scores", "scores": "distances"}.get(str(asked.kind))
-    matrices = [name for name in arrays if name not in chosen and len(np.shape(arrays[name])) == 2]
-    fitting = [name for name in matrices if opposite is None or not asked.may_be(opposite, name)]
-    if len(fitting) > 1:
-        fitting = [name for name in fitting if 1 not in np.shape(arrays[name])]
-    if len(fitting) > 1:
-        fitting = [name for name in fitting if not asked.may_be("embeddings", name)]
-    if len(fitting) != 1:
-        rule = f"one array must be the {asked.kind} by its name, or be named by `names`, as {asked.kind}=NAME"
-        raise refused(path, rule, _listed(arrays))
-    return fitting[0]
+    matrices = [name for name in arrays if name not in label_names and len(np.shape(arrays[name])) == 2]
+    opposite = {"distances": "scores", "scores": "distances"}.get(str(rules.kind))
+    candidates = matrices
+    if opposite is not None:
+        candidates = [name for name in matrices if not rules.allow(opposite, name)]
+    if len(candidates) > 1:
+        candidates = [name for name in candidates if 1 not in np.shape(arrays[name])]
+    if len(candidates) > 1:
+        candidates = [name for name in candidates if not rules.allow("embeddings", name)]
+    if len(candidates) != 1:
+        rule = f"one array must be the {rules.kind} by its name, or be named by `names`, as {rules.kind}=NAME"
+        raise file_error(path, rule, _quote(arrays))
+    return candidates[0]
 
 
-def _listed(names: Collection[str]) -> str:
+def _quote(names: Collection[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "no array with a name"
 
 
-def guessed(
-    path: Path, chosen: Mapping[str, str], names: Mapping[str, str], arrays: Mapping[str, Any] | None = None
-) -> list[str]:
-    """A line for each array that was found by a name of the field, and for words of roles that are not plain."""
-    lines = [f"`{name}` as {key}" for key, name in chosen.items() if name not in (UNNAMED, key, names.get(key))]
-    if "roles" in chosen:
-        values = {} if arrays is None else arrays
-        lines.append(note_on_roles(chosen["roles"] or "roles", values.get(chosen["roles"])))
-    return [f"{path}: {line}" for line in lines if line]
-
-
-def as_labels(
+def describe_guesses(
     path: Path,
-    chosen: Mapping[str, str],
+    names: Mapping[str, str],
     arrays: Mapping[str, Any],
-    length: int | None = None,
-    missing: _names.MissingLabels = "error",
-) -> Labels:
-    """The labels and roles in the arrays of a file, by what they are; None: of the length of the first.
+    user_names: Mapping[str, str],
+    unread_roles: Sequence[str],
+) -> list[str]:
+    """Return a line for each decision about the arrays of a file that a user may want to check.
 
-    Raises:
-        ValueError: an array that cannot be what it is said to be; the message names the file.
+    Args:
+        path: The file.
+        names: Names of arrays by their meaning; one line for each that was found by a name of the field.
+        arrays: Arrays of the file by name; one line for words of roles with more than one meaning.
+        user_names: Names of arrays that the user gave.
+        unread_roles: Names of arrays of roles that are ignored because the file has flags; one line for each.
     """
-    labels: Labels = {}
-    with of_file(path):
-        for key, name in chosen.items():
-            if key == "roles":
-                labels[key] = as_roles(name or key, arrays[name], length, labels.get("identities"))
-            else:
-                labels[key] = as_label(key, name or key, arrays[name], length, missing)
-            length = len(labels[key])
-    return labels
-
-
-def as_label(
-    key: str, name: str, given: Any, length: int | None = None, missing: _names.MissingLabels = "error"
-) -> Array:
-    """The labels in an array: int64 or strings [N]; or positions, float64 [N, 1 to 3].
-
-    Identities may be several labels of each sample, bool [N, labels], from bools or from 0 and 1. A row or a column is
-    flattened; floats that are whole numbers are integers. Identities that are missing, NaN or "", may be "junk".
-
-    Raises:
-        TypeError: values of another kind.
-        ValueError: another shape or length, numbers that are not whole or no int64, or an empty string.
-    """
-    values: Array = given.detach().numpy() if isinstance(given, Tensor) else np.asarray(given)
-    if key == "identities" and values.ndim == 2 and 1 not in values.shape:
-        return LABELS["identities"].check(name, values, length).numpy()
-    wanted = {"positions": "numbers", "index": "whole numbers"}.get(key, "whole numbers or strings")
-    if values.dtype.kind not in ("iufUS" if wanted.endswith("strings") else "iuf"):
-        raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
-    if key == "positions":  # before rows become vectors: [1, 2] is one position, not two labels
-        # MATLAB has a column for each position. Two of two coordinates are rows.
-        is_of_columns = values.ndim == 2 and len(values) == 2 and values.shape[1] > 3
-        values = values.T if is_of_columns and length in (None, values.shape[1]) else values
-        return _checks.positions(name, values, length).numpy()
-    return _as_numbers_or_names(key, name, as_vector(name, values, length), wanted, missing)
-
-
-def _as_numbers_or_names(key: str, name: str, values: Array, wanted: str, missing: _names.MissingLabels) -> Array:
-    """int64 or strings; identities that are missing are NaN among floats, or "" among strings, where they may be."""
-    labels, is_kept = _whole_or_named(values)
-    may_miss = key == "identities" and missing == "junk"
-    if may_miss and labels.dtype.kind != "U":
-        labels = values.astype(np.float64)  # as in shards with missing ones
-    is_missing = labels == "" if labels.dtype.kind == "U" else np.isnan(values)
-    if may_miss:
-        is_kept = is_kept | is_missing
-    if not is_kept.all():
-        worst = int(is_kept.argmin())
-        is_about_missing = key == "identities" and is_missing[worst]
-        remedy = " Pass `missing='junk'` where such samples have no identity." if is_about_missing else ""
-        raise ValueError(f"`{name}` must hold {wanted}; got {values[worst].item()!r} for sample {worst}.{remedy}")
-    return labels
-
-
-def _whole_or_named(values: Array) -> tuple[Array, Array]:
-    """Convert values to int64 or to strings; True where they are neither missing nor empty."""
-    if values.dtype.kind in "US":
-        labels = values.astype(str)
-        return labels, np.char.str_len(labels) > 0
-    with np.errstate(invalid="ignore"):  # of NaN and infinity, which are told below
-        labels = values.astype(np.int64, copy=False)
-    is_whole = labels == values
-    if values.dtype.kind == "f":  # from there on, a float stands for several numbers
-        is_whole &= np.abs(values) < 2 / np.finfo(values.dtype).eps
-    return labels, is_whole
+    lines = [f"`{name}` as {key}" for key, name in names.items() if name not in (UNNAMED, key, user_names.get(key))]
+    if "roles" in names:
+        note = note_on_roles(names["roles"] or "roles", arrays.get(names["roles"]))
+        if note:
+            lines.append(note)
+    lines += [f"no roles from `{name}`, as there are flags" for name in unread_roles]
+    return [f"{path}: {line}" for line in lines]

@@ -6,17 +6,16 @@ import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import image_dict
 
-from .array_files import reading, text_lines
-from .folders import Folder, check_common_name, list_files, rename_results, warn_of_exchange
-from .image_sizes import ImageSizes, Size
-
-_ROUNDING = 0.01  # tolerance of shares, as for YOLO's files
+from .array_files import read_text_lines, reading
+from .folders import Folder, list_files, match_images, warn_of_exchange
+from .image_sizes import ImageSizes, Size, are_shares
 
 Dicts: TypeAlias = list[dict[str, Any]]
 Columns: TypeAlias = Sequence[str]
@@ -26,7 +25,7 @@ class Row(NamedTuple):
     """The words of a line, and its place."""
 
     words: Mapping[str, str]
-    """by column"""
+    """words by column"""
     text: str
     where: str
 
@@ -34,7 +33,7 @@ class Row(NamedTuple):
         """Return the number in a column.
 
         Raises:
-            ValueError: it is no finite number.
+            ValueError: The word is no finite number.
         """
         word = self.words[column]
         try:
@@ -46,12 +45,12 @@ class Row(NamedTuple):
         return number
 
     def fault(self, argument: str, rule: str, value: str | None = None) -> ValueError:
-        """Return the error of a line that breaks a rule; without a value the message shows the line."""
+        """Return the error for a line that breaks a rule; without a value the message shows the line."""
         return ValueError(f"`{argument}` must have {rule}; got {value or repr(self.text)}, {self.where}.")
 
 
 Rows: TypeAlias = dict[str, list[Row]]
-"""the rows of each image, by its name"""
+"""rows of each image, by its name"""
 
 
 def read_text_rows(
@@ -60,24 +59,26 @@ def read_text_rows(
     """Read the lines of each image that has a text file.
 
     Args:
-        argument: the name of the argument, for messages.
-        folder: the folder of text files.
-        find_columns: returns the columns of a line from its words; None if the line is malformed.
-        rule: what a line must be, for messages.
+        argument: The name of the argument, for messages.
+        folder: The folder of text files.
+        find_columns: Returns the columns of a line from its words; None if the line is malformed.
+        rule: The rule for a line, for messages.
 
     Raises:
-        FileNotFoundError: the folder does not exist.
-        ValueError: a folder without a text file, or a malformed line.
+        FileNotFoundError: The folder does not exist.
+        ValueError: A folder without a text file, or a malformed line.
     """
     rows: Rows = {}
     for path in list_files(argument, folder, ".txt"):
-        rows[path.stem] = []
-        for where, text in text_lines(path):
+        image_rows = []
+        for where, text in read_text_lines(path):
             words = text.split()
             columns = find_columns(words)
             if columns is None:
                 raise Row({}, text, where).fault(argument, rule)
-            rows[path.stem].append(Row(dict(zip(columns, words, strict=True)), text, where))
+            words_by_column = dict(zip(columns, words, strict=True))
+            image_rows.append(Row(words_by_column, text, where))
+        rows[path.stem] = image_rows
     return rows
 
 
@@ -92,23 +93,24 @@ def read_table(argument: str, path: Path, required: Columns, spellings: Mapping[
     """Read a CSV file with a header.
 
     Args:
-        argument: the name of the argument, for messages.
-        path: the file.
-        required: the columns that the file must have, in any case.
-        spellings: the names of more columns by how files may call them; other columns keep their names.
+        argument: The name of the argument, for messages.
+        path: The file.
+        required: Columns that the file must have, in small or capital letters.
+        spellings: Names of further columns by their names in files; other columns keep their names.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
-        ValueError: a file that is no CSV, a missing column, or a row with too few or too many values.
+        OSError: There is no such file, or it may not be read.
+        ValueError: A file that is no CSV, a missing column, or a row with too few or too many values.
     """
     with reading(path, "a table in CSV with a header, in UTF-8"), path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         header = [name.strip() for name in next(reader, [])]
-        values = [(reader.line_num, words) for words in reader if words]
+        lines = [(reader.line_num, words) for words in reader if words]
     columns = _column_names(argument, path, header, required, spellings)
     rows = []
-    for line_number, words in values:
-        row = Row(dict(zip(columns, map(str.strip, words), strict=False)), ",".join(words), f"{path}:{line_number}")
+    for line_number, words in lines:
+        words_by_column = dict(zip(columns, map(str.strip, words), strict=False))
+        row = Row(words_by_column, ",".join(words), f"{path}:{line_number}")
         if len(words) != len(columns):
             rule = f"{len(columns)} values in a row, as many as names in the header"
             raise row.fault(argument, rule, f"{len(words)} in {row.text!r}")
@@ -119,7 +121,11 @@ def read_table(argument: str, path: Path, required: Columns, spellings: Mapping[
 def _column_names(
     argument: str, path: Path, header: Columns, required: Columns, spellings: Mapping[str, str]
 ) -> list[str]:
-    """Return the names of the columns in a header, as they are called here."""
+    """Return the names of the columns in a header, in our own spelling.
+
+    Raises:
+        ValueError: A missing column, or two columns of one meaning.
+    """
     names = {name.lower(): name for name in required}
     names |= {spelling.lower(): name for spelling, name in spellings.items()}
     columns = [names.get(name.lower(), name) for name in header]
@@ -136,11 +142,11 @@ def labels_by_name(class_names: Sequence[str]) -> dict[str, int]:
     """Return the label of each class, its place among the names.
 
     Raises:
-        TypeError: one string, or names that are no strings.
-        ValueError: no name, or a repeated one.
+        TypeError: One string, or names that are no strings.
+        ValueError: No name, or a repeated one.
     """
-    is_text = isinstance(class_names, str)
-    if is_text or not isinstance(class_names, Sequence) or not all(isinstance(name, str) for name in class_names):
+    is_sequence = isinstance(class_names, Sequence) and not isinstance(class_names, str)
+    if not is_sequence or not all(isinstance(name, str) for name in class_names):
         raise TypeError(f"`class_names` must be a list or tuple of names; got {class_names!r}.")
     _checks.nonempty("class_names", class_names)
     labels: dict[str, int] = {}
@@ -153,22 +159,26 @@ def labels_by_name(class_names: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class BoxColumns:
-    """The columns of a format that make an object."""
+    """The columns of an object in a format of files, and their units."""
 
     name: str
-    """of the class"""
+    """column of the class"""
     box: tuple[str, str, str, str]
+    """columns of the box"""
     labels: Mapping[str, int]
+    """labels by the name of the class"""
     sizes: ImageSizes
     score: str
+    """column of the score"""
     box_format: _names.BoxFormat = "xyxy"
     has_shares: bool = False
+    """whether boxes are shares of the image"""
 
     def label(self, argument: str, row: Row) -> int:
         """Return the label of the class in a row.
 
         Raises:
-            ValueError: the class is unknown.
+            ValueError: The class is unknown.
         """
         name = row.words[self.name]
         if name not in self.labels:
@@ -193,7 +203,7 @@ class BoxColumns:
         """Return left, top, right and bottom in each row.
 
         Raises:
-            ValueError: an edge is beyond the opposite one.
+            ValueError: An edge is beyond the opposite one.
         """
         boxes = self._boxes(argument, image, rows)
         for (left, top, right, bottom), row in zip(boxes, rows, strict=True):
@@ -210,29 +220,21 @@ class BoxColumns:
         numbers = [row.number(argument, column) for column in self.box]
         if self.has_shares and not are_shares(numbers):
             raise row.fault(argument, "shares of the image, from 0 to 1, in a line with a box")
-        x, y, right, bottom = numbers
-        if self.box_format == "cxcywh":
-            x, y = x - right / 2, y - bottom / 2
-        if self.box_format != "xyxy":
-            right, bottom = x + right, y + bottom
+        left, top, right, bottom = _to_edges(numbers, self.box_format)
         width, height = size
-        return [x * width, y * height, right * width, bottom * height]
+        return [left * width, top * height, right * width, bottom * height]
 
 
-def are_shares(numbers: Sequence[float]) -> bool:
-    """Return whether numbers lie within the image, up to rounding."""
-    return all(-_ROUNDING <= number <= 1 + _ROUNDING for number in numbers)
-
-
-def match_images(argument: str, folder: Folder, results: Folder, true: Rows, detected: Rows) -> Rows:
-    """Return the detections by the names that the images have among the ground truths.
-
-    Raises:
-        ValueError: no image has both, or several names are those of one image.
-    """
-    renamed = rename_results(true, detected, argument=argument)
-    check_common_name(list(true), list(renamed), argument=argument, folder=folder, results=results)
-    return renamed
+def _to_edges(numbers: Sequence[float], box_format: _names.BoxFormat) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom of a box."""
+    if box_format == "xyxy":
+        left, top, right, bottom = numbers
+        return left, top, right, bottom
+    x, y, width, height = numbers
+    if box_format == "cxcywh":
+        x -= width / 2
+        y -= height / 2
+    return x, y, x + width, y + height
 
 
 def read_folders(
@@ -244,52 +246,68 @@ def read_folders(
     rule: str,
     result_rule: str,
 ) -> tuple[Rows, Rows]:
-    """Read the ground truths and the detections of each image from two folders of text files.
+    """Read the ground truths and the detections of all images, by ascending name, from two folders of text files.
 
     Folders that were exchanged are recognized by the scores: they are read as they are meant, with a warning.
 
     Args:
-        labels: the folder of ground truths.
-        results: the folder of detections.
-        find_columns: returns the columns of a line from its words; None if the line is malformed.
-        score: the column of scores.
-        rule: what a line of `labels` must be, for messages.
-        result_rule: what a line of `results` must be.
+        labels: The folder of ground truths.
+        results: The folder of detections.
+        find_columns: Returns the columns of a line from its words; None if the line is malformed.
+        score: The column of scores.
+        rule: The rule for a line of `labels`, for messages.
+        result_rule: The rule for a line of `results`.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
-        ValueError: a folder without text files, two folders without a common name, or a malformed line.
+        FileNotFoundError: A folder that does not exist.
+        ValueError: A folder without text files, two folders without a common name, or a malformed line.
     """
-    true = read_text_rows("labels", labels, find_columns, rule)
-    detected = read_text_rows("results", results, find_columns, result_rule)
-    if _are_exchanged(true, detected, score):
+    ground_truths = read_text_rows("labels", labels, find_columns, rule)
+    detections = read_text_rows("results", results, find_columns, result_rule)
+    if _are_exchanged(ground_truths, detections, score):
         warn_of_exchange("labels", labels, results)
-        true, detected = detected, true
+        ground_truths, detections = detections, ground_truths
         labels, results = results, labels
-    _check_scores("labels", true, score, rule, is_result=False)
-    _check_scores("results", detected, score, result_rule, is_result=True)
-    return true, match_images("labels", labels, results, true, detected)
+    _check_scores("labels", ground_truths, score, rule, is_result=False)
+    _check_scores("results", detections, score, result_rule, is_result=True)
+    return align_images(ground_truths, detections, argument="labels", folder=labels, result_folder=results)
+
+
+def align_images(
+    ground_truths: Rows, detections: Rows, *, argument: str, folder: Folder, result_folder: Folder
+) -> tuple[Rows, Rows]:
+    """Return the ground truths and the detections of all images, by ascending name; an image may have no rows.
+
+    Raises:
+        ValueError: Two names on one side belong to one image, or the sides have no image in common.
+    """
+    detections = match_images(ground_truths, detections, argument=argument, folder=folder, result_folder=result_folder)
+    images = sorted(ground_truths.keys() | detections.keys())
+    all_ground_truths = {image: ground_truths.get(image, []) for image in images}
+    all_detections = {image: detections.get(image, []) for image in images}
+    return all_ground_truths, all_detections
 
 
 def all_rows(rows: Rows) -> list[Row]:
     """Return the rows of all images."""
-    return [row for rows_of_image in rows.values() for row in rows_of_image]
+    return list(chain.from_iterable(rows.values()))
 
 
-def _are_exchanged(true: Rows, detected: Rows, score: str) -> bool:
-    """Return whether all ground truths have a score, and none of the detections has."""
-    true_have_score = [score in row.words for row in all_rows(true)]
-    detected_have_score = [score in row.words for row in all_rows(detected)]
-    if not true_have_score or not detected_have_score:
+def _are_exchanged(ground_truths: Rows, detections: Rows, score: str) -> bool:
+    """Return whether all ground truths have a score, and no detection has one."""
+    true_rows = all_rows(ground_truths)
+    detected_rows = all_rows(detections)
+    if not true_rows or not detected_rows:
         return False
-    return all(true_have_score) and not any(detected_have_score)
+    have_scores = all(score in row.words for row in true_rows)
+    return have_scores and not any(score in row.words for row in detected_rows)
 
 
 def _check_scores(argument: str, rows: Rows, score: str, rule: str, *, is_result: bool) -> None:
     """Raise unless all detections have a score, or no ground truth has one.
 
     Raises:
-        ValueError: the message shows the first line that breaks the rule.
+        ValueError: The message shows the first line that breaks the rule.
     """
     for row in all_rows(rows):
         if (score in row.words) != is_result:

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import image_dict
 
-from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, are_shares, labels_by_name, read_folders
+from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, labels_by_name, read_folders
 from .folders import Folder
-from .image_sizes import ImageSizes, Sizes
+from .image_sizes import ImageSizes, Sizes, are_shares
 
 _BOX = ("left", "top", "right", "bottom")
 _LAYOUTS = {5: ("class", *_BOX), 6: ("class", "confidence", *_BOX)}
-"""the columns by how many words a line has"""
+"""columns by the number of words in a line"""
 _DIFFICULT_LAYOUT = ("class", *_BOX, "difficult")
 _NUMBERS = {
     "xyxy": "left top right bottom",
     "xywh": "left top width height",
     "cxcywh": "center_x center_y width height",
 }
-"""how messages name the numbers of a box"""
+"""numbers of a box in words, for messages"""
 
 
 def read_cartucho(
@@ -44,7 +44,7 @@ def read_cartucho(
         labels: folder of text files, named like the images.
         results: folder of text files, named like the images.
         class_names: names of the classes that are evaluated.
-        box_format: what the four numbers are: "xyxy": left, top, right, bottom; "xywh": left, top, width, height;
+        box_format: meaning of the four numbers: "xyxy": left, top, right, bottom; "xywh": left, top, width, height;
             "cxcywh": the center, width, height. Padilla's relative coordinates are "cxcywh".
         image_sizes: width and height in pixels of all images, or of each by its name, for files with shares of the
             image. None leaves the numbers in the unit that they have.
@@ -55,10 +55,10 @@ def read_cartucho(
         `box_format="xyxy"`, whatever format the files have.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
+        FileNotFoundError: A folder that does not exist.
         TypeError: `class_names` is no list of names, or `image_sizes` are neither a pair of sizes nor such pairs by
             name.
-        ValueError: an unknown `box_format`; a folder without text files; two folders without a common name; a malformed
+        ValueError: An unknown `box_format`; a folder without text files; two folders without a common name; a malformed
             line, a class that is not among `class_names`, or a confidence that is behind the box, named with file and
             line; shares of the image in one folder and pixels in the other one; or an image without a size.
     """
@@ -66,12 +66,12 @@ def read_cartucho(
     label_rule = f"lines of 'class {_NUMBERS[box_format]}', perhaps with 'difficult' behind, and no spaces in names"
     result_rule = f"lines of 'class confidence {_NUMBERS[box_format]}' and no spaces in names"
     classes = labels_by_name(class_names)
-    true, detected = read_folders(
+    ground_truths, detections = read_folders(
         labels, results, _find_columns, "confidence", rule=label_rule, result_rule=result_rule
     )
-    _check_order(detected)
+    _check_order(detections)
     if image_sizes is None:
-        _check_units(true, detected)
+        _check_units(ground_truths, detections)
     columns = BoxColumns(
         name="class",
         box=_BOX,
@@ -81,13 +81,12 @@ def read_cartucho(
         box_format=box_format,
         has_shares=image_sizes is not None,
     )
-    images = sorted({*true, *detected})
-    preds = [columns.detections(image, detected.get(image, [])) for image in images]
-    target = [columns.ground_truths("labels", image, true.get(image, [])) for image in images]
-    if any("difficult" in row.words for row in all_rows(true)):
-        for ground_truths, image in zip(target, images, strict=True):
-            flags = ["difficult" in row.words for row in true.get(image, [])]
-            ground_truths.update(image_dict(difficult=flags))
+    preds = [columns.detections(image, rows) for image, rows in detections.items()]
+    target = [columns.ground_truths("labels", image, rows) for image, rows in ground_truths.items()]
+    if any("difficult" in row.words for row in all_rows(ground_truths)):
+        for image, rows in zip(target, ground_truths.values(), strict=True):
+            flags = ["difficult" in row.words for row in rows]
+            image.update(image_dict(difficult=flags))
     return preds, target
 
 
@@ -98,30 +97,46 @@ def _find_columns(words: Sequence[str]) -> Columns | None:
     return _LAYOUTS.get(len(words))
 
 
-def _check_order(detected: Rows) -> None:
+def _check_order(detections: Rows) -> None:
     """Raise if the last number in all lines is from 0 to 1, and the first one in none, of boxes in pixels.
 
     Such a last number is the confidence, as some tools write it; it would be read as the bottom edge of a box.
+
+    Raises:
+        ValueError: The message shows the first line.
     """
-    rows = all_rows(detected)
+    rows = all_rows(detections)
     confidences = [row.number("results", "confidence") for row in rows]
     bottoms = [row.number("results", "bottom") for row in rows]
-    has_shares = any(_has_shares("results", row) for row in rows)
-    if rows and are_shares(bottoms) and not has_shares and not any(are_shares([number]) for number in confidences):
+    has_box_of_shares = any(_has_shares("results", row) for row in rows)
+    has_confidence = any(are_shares([number]) for number in confidences)
+    if rows and are_shares(bottoms) and not has_box_of_shares and not has_confidence:
         raise rows[0].fault("results", "the confidence in front of the box")
 
 
-def _check_units(true: Rows, detected: Rows) -> None:
-    """Raise if all boxes of one folder are shares of the image, and no box of the other one is."""
-    rows = {"labels": all_rows(true), "results": all_rows(detected)}
-    if not rows["labels"] or not rows["results"]:
+def _check_units(ground_truths: Rows, detections: Rows) -> None:
+    """Raise if all boxes of one folder are shares of the image, and no box of the other one is.
+
+    Raises:
+        ValueError: The message shows the first line of each folder.
+    """
+    true_rows = all_rows(ground_truths)
+    detected_rows = all_rows(detections)
+    if not true_rows or not detected_rows:
         return
-    shares = {argument: [_has_shares(argument, row) for row in rows[argument]] for argument in rows}
-    for argument, other in (("labels", "results"), ("results", "labels")):
-        if all(shares[argument]) and not any(shares[other]):
-            value = f"shares such as {rows[argument][0].text!r}, {rows[argument][0].where}, and pixels such as"
-            value = f"{value} {rows[other][0].text!r}"
-            raise rows[other][0].fault(other, f"coordinates in the unit of `{argument}`", value)
+    are_true_shares = [_has_shares("labels", row) for row in true_rows]
+    are_detected_shares = [_has_shares("results", row) for row in detected_rows]
+    if all(are_true_shares) and not any(are_detected_shares):
+        raise _unit_error("labels", true_rows[0], "results", detected_rows[0])
+    if all(are_detected_shares) and not any(are_true_shares):
+        raise _unit_error("results", detected_rows[0], "labels", true_rows[0])
+
+
+def _unit_error(share_argument: str, share_row: Row, pixel_argument: str, pixel_row: Row) -> ValueError:
+    """Return the error for a folder with pixels beside a folder with shares."""
+    rule = f"coordinates in the unit of `{share_argument}`"
+    value = f"shares such as {share_row.text!r}, {share_row.where}, and pixels such as {pixel_row.text!r}"
+    return pixel_row.fault(pixel_argument, rule, value)
 
 
 def _has_shares(argument: str, row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""Folders with a file for each image: listed, compared by names, and recognized if they were exchanged."""
+"""Folders with a file for each image: their files, and the names that two folders have in common."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ def list_files(
     """Return the files of a folder with a suffix, in small or capital letters, sorted by their names without it.
 
     Args:
-        argument: the name of the argument, for messages.
-        folder: the folder.
-        suffix: the suffix in small letters, with its dot.
-        is_skipped: tells of a file with the suffix whether it is something else, such as a list of classes.
+        argument: The name of the argument, for messages.
+        folder: The folder.
+        suffix: The suffix in small letters, with its dot.
+        is_skipped: Returns whether a file with the suffix is something else, such as a list of classes.
 
     Raises:
-        FileNotFoundError: the folder does not exist.
-        NotADirectoryError: it is a file.
-        ValueError: it has no such file, or two whose names differ in their suffix alone; the message says what is
-            there.
+        FileNotFoundError: The folder does not exist.
+        NotADirectoryError: It is a file.
+        ValueError: It has no such file, and the message says what it has; or two names differ in their suffix alone.
     """
     path = Path(folder)
     if path.is_file():
@@ -47,9 +46,8 @@ def list_files(
     if is_skipped is not None:
         files = [file for file in files if not is_skipped(file)]
     if not files:
-        raise ValueError(
-            f"`{argument}` must be a folder of {suffix} files; got {str(folder)!r} {_contents(path, suffix)}."
-        )
+        got = f"{str(folder)!r} {_describe_contents(path, suffix)}"
+        raise ValueError(f"`{argument}` must be a folder of {suffix} files; got {got}.")
     files.sort(key=lambda file: (file.stem, file.suffix))
     for first, second in pairwise(files):
         if first.stem == second.stem:
@@ -64,43 +62,33 @@ def has_files(folder: Folder, suffix: str) -> bool:
     return path.is_dir() and any(_has_suffix(file, suffix) for file in path.iterdir())
 
 
-def check_common_name(
-    names: Collection[str], result_names: Collection[str], *, argument: str, folder: Folder, results: Folder
-) -> None:
-    """Raise if both folders have images, but none in common.
-
-    Args:
-        names: the images with ground truths.
-        result_names: the images with detections; one that is among the ground truths has the same name there.
-        argument: the name of the argument for the ground truths.
-        folder: the folder of ground truths.
-        results: the folder of detections.
-
-    Raises:
-        ValueError: the message has the first name of each folder.
-    """
-    if not names or not result_names or not set(names).isdisjoint(result_names):
-        return
-    first, first_result = min(names), min(result_names)
-    raise ValueError(
-        f"`results` must have an image in common with `{argument}`; got {first_result!r} first in {str(results)!r},"
-        f" and {first!r} first in {str(folder)!r}."
-    )
-
-
-def rename_results(names: Collection[str], results: Mapping[str, _T], *, argument: str) -> dict[str, _T]:
+def match_images(
+    names: Collection[str], results: Mapping[str, _T], *, argument: str, folder: Folder, result_folder: Folder
+) -> dict[str, _T]:
     """Return the detections by the names that the images have among the ground truths, if they have one there.
 
     Args:
-        names: the images with ground truths.
-        results: what is there for each image with detections, by its name.
-        argument: the name of the argument for the ground truths.
+        names: The images with ground truths.
+        results: Detections of each image, by its name.
+        argument: The name of the argument for the ground truths.
+        folder: The folder or file of ground truths.
+        result_folder: The folder or file of detections.
 
     Raises:
-        ValueError: two names on one side belong to one image.
+        ValueError: Two names on one side belong to one image, or the sides have no image in common.
     """
-    known = set(names)
-    if known.issuperset(results):
+    renamed = _rename_images(names, results, argument)
+    if names and renamed and renamed.keys().isdisjoint(names):
+        raise ValueError(
+            f"`results` must have an image in common with `{argument}`; got {min(renamed)!r} first in"
+            f" {str(result_folder)!r}, and {min(names)!r} first in {str(folder)!r}."
+        )
+    return renamed
+
+
+def _rename_images(names: Collection[str], results: Mapping[str, _T], argument: str) -> dict[str, _T]:
+    true_names = set(names)
+    if true_names.issuperset(results):
         return dict(results)
     by_bare_name: dict[str, list[str]] = {}
     for name in names:
@@ -108,27 +96,26 @@ def rename_results(names: Collection[str], results: Mapping[str, _T], *, argumen
     renamed: dict[str, _T] = {}
     origins: dict[str, str] = {}
     for name, value in results.items():
-        candidates = [name] if name in known else by_bare_name.get(bare_name(name), [name])
+        candidates = [name] if name in true_names else by_bare_name.get(bare_name(name), [name])
         if len(candidates) > 1:
-            raise ValueError(
-                f"`{argument}` must have one name for each image; got {', '.join(candidates)} for {name!r}."
-            )
+            got = f"{', '.join(candidates)} for {name!r}"
+            raise ValueError(f"`{argument}` must have one name for each image; got {got}.")
         (image,) = candidates
         if image in renamed:
-            both = f"{origins[image]!r} and {name!r}"
-            raise ValueError(f"`results` must have one name for each image; got {both} for {image!r}.")
+            got = f"{origins[image]!r} and {name!r} for {image!r}"
+            raise ValueError(f"`results` must have one name for each image; got {got}.")
         renamed[image] = value
         origins[image] = name
     return renamed
 
 
 def warn_of_exchange(argument: str, folder: Folder, results: Folder) -> None:
-    """Warn that two folders are read in the other order than they were given.
+    """Warn that two folders are read in exchanged order.
 
     Args:
-        argument: the name of the argument for the ground truths.
-        folder: what was given for it.
-        results: what was given as `results`.
+        argument: The name of the argument for the ground truths.
+        folder: The folder that was passed for it.
+        results: The folder that was passed as `results`.
     """
     warn(
         f"`{argument}` and `results` were exchanged: the ground truths are read from {str(results)!r} and the"
@@ -141,12 +128,12 @@ def _has_suffix(file: Path, suffix: str) -> bool:
     return file.suffix.lower() == suffix and not is_copy and not file.is_dir()
 
 
-def _contents(folder: Path, suffix: str) -> str:
-    """Say what a folder has instead of files with a suffix."""
-    inside = _files_inside(folder, suffix)
-    if inside is not None:
-        subfolder, number = inside
-        return f"with {number} of them in its subfolder {subfolder!r}"
+def _describe_contents(folder: Path, suffix: str) -> str:
+    """Describe the contents of a folder without files of images."""
+    subfolder_with_files = _find_subfolder(folder, suffix)
+    if subfolder_with_files is not None:
+        subfolder, num_files = subfolder_with_files
+        return f"with {num_files} of them in its subfolder {subfolder!r}"
     skipped = sorted(file.name for file in folder.iterdir() if _has_suffix(file, suffix))
     if skipped:
         return f"with {skipped[0]!r} alone, which is no such file of an image"
@@ -157,11 +144,11 @@ def _contents(folder: Path, suffix: str) -> str:
     return f"with {', '.join(parts)}"
 
 
-def _files_inside(folder: Path, suffix: str) -> tuple[str, int] | None:
+def _find_subfolder(folder: Path, suffix: str) -> tuple[str, int] | None:
     """Return the first subfolder, at any depth, that has files with a suffix, and their number."""
     for path, subfolders, files in os.walk(folder):
         subfolders.sort()
-        number = sum(_has_suffix(Path(path, file), suffix) for file in files)
-        if number and Path(path) != folder:
-            return str(Path(path).relative_to(folder)), number
+        num_files = sum(_has_suffix(Path(path, file), suffix) for file in files)
+        if num_files and Path(path) != folder:
+            return str(Path(path).relative_to(folder)), num_files
     return None

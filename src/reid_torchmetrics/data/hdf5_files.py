@@ -21,7 +21,7 @@ from .foreign_forms import CONVERSIONS
 
 _KINDS = "iufbS"
 _MATLAB_NUMBERS = b"single double logical int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-"""classes of arrays; a text of MATLAB has the class char, and numbers in HDF5"""
+"""MATLAB's classes of numbers; its texts have the class char, and are numbers in HDF5, too"""
 
 
 def read_hdf5(path: Path) -> dict[str, Array]:
@@ -29,8 +29,8 @@ def read_hdf5(path: Path) -> dict[str, Array]:
 
     Raises:
         ModuleNotFoundError: h5py is not installed.
-        ValueError: an array would inflate to more than `Allowance` allows.
-        OSError: the file is damaged.
+        ValueError: An array would inflate to more than `Allowance` allows.
+        OSError: The file is damaged.
     """
     try:
         require("This file", "h5py")
@@ -43,21 +43,23 @@ def read_hdf5(path: Path) -> dict[str, Array]:
     with h5py.File(path, "r") as file:
         for name in file:
             # Soft and external links may lead to other files.
-            is_in_file = isinstance(file.get(name, getlink=True), h5py.HardLink)
-            if is_in_file and file.get(name, getclass=True) is h5py.Dataset and _is_readable(file[name]):
-                arrays[name] = _array(path, name, file[name], allowance)
+            if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+                continue
+            if file.get(name, getclass=True) is h5py.Dataset and _is_readable(file[name]):
+                arrays[name] = _read_array(path, name, file[name], allowance)
     return arrays
 
 
 def _is_readable(dataset: Any) -> bool:
     """Return whether an array has numbers or texts of fixed length that lie in its file."""
-    is_elsewhere = dataset.is_virtual or dataset.external
-    matlab_class = dataset.attrs.get("MATLAB_class", b"double")
-    is_matlab_number = matlab_class in _MATLAB_NUMBERS and "MATLAB_empty" not in dataset.attrs
-    return dataset.shape is not None and dataset.dtype.kind in _KINDS and not is_elsewhere and is_matlab_number
+    if dataset.is_virtual or dataset.external or dataset.shape is None:
+        return False
+    if dataset.dtype.kind not in _KINDS or "MATLAB_empty" in dataset.attrs:
+        return False
+    return dataset.attrs.get("MATLAB_class", b"double") in _MATLAB_NUMBERS
 
 
-def _array(path: Path, name: str, dataset: Any, allowance: Allowance) -> Array:
+def _read_array(path: Path, name: str, dataset: Any, allowance: Allowance) -> Array:
     offset = dataset.id.get_offset()
     if offset is None:  # in pieces, perhaps compressed
         allowance.spend(f"`{name}`", math.prod(dataset.shape) * dataset.dtype.itemsize)

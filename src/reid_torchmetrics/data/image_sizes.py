@@ -1,8 +1,9 @@
-"""Sizes of images, given for all of them or by name."""
+"""Sizes of images, one for all of them or one by name, and shares of their width and height."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from reid_torchmetrics import _checks
@@ -11,12 +12,30 @@ from reid_torchmetrics.functional.detection.batches import bare_name
 Size: TypeAlias = tuple[int, int]
 Sizes: TypeAlias = Size | Mapping[str, Size] | None
 
+_ROUNDING = 0.01  # tolerance of shares, as in Ultralytics
+LEAST_SHARE = -_ROUNDING
+"""least share of the image, up to rounding"""
+MOST_SHARE = 1 + _ROUNDING
+"""largest share of the image, up to rounding"""
+
+
+def are_shares(numbers: Sequence[float]) -> bool:
+    """Return whether numbers lie within the image, up to rounding."""
+    return are_within(numbers, LEAST_SHARE, MOST_SHARE)
+
+
+def are_within(numbers: Sequence[float], least: float, most: float) -> bool:
+    """Return whether all numbers lie in a range; NaN does not."""
+    if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
+        return not numbers
+    return min(numbers) >= least and max(numbers) <= most
+
 
 class ImageSizes:
     """Width and height of images in pixels.
 
     Args:
-        sizes: those of all images, or of each by its name; None if coordinates are not scaled.
+        sizes: One size for all images, or sizes by name; None if coordinates are not scaled.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -27,11 +46,11 @@ class ImageSizes:
                 self.by_bare_name.setdefault(bare_name(str(name)), []).append(name)
 
     def find(self, name: str) -> Size:
-        """Return the size of an image; without sizes that of shares.
+        """Return the size of an image, or (1, 1) if coordinates are not scaled.
 
         Raises:
-            TypeError: sizes that are neither a pair nor pairs by name.
-            ValueError: there is none, or several by names that differ in their suffix.
+            TypeError: Sizes that are neither a pair nor pairs by name.
+            ValueError: There is no size for the image, or names that differ in their suffix have several.
         """
         sizes = self.sizes
         if sizes is None:

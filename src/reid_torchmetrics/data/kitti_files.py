@@ -14,15 +14,13 @@ from .folders import Folder
 from .image_sizes import ImageSizes
 
 KITTI_CLASSES = ("Car", "Van", "Truck", "Pedestrian", "Person_sitting", "Cyclist", "Tram", "Misc")
-"""the 8 classes of KITTI's labels, without the regions `DontCare`"""
+"""names of the 8 classes of KITTI's labels, without the regions `DontCare`"""
 
 _BOX = ("left", "top", "right", "bottom")
-_COLUMNS = (
-    *("type", "truncated", "occluded", "alpha", *_BOX),
-    *("height", "width", "length", "x", "y", "z", "rotation_y"),
-)
+_COLUMNS = ("type", "truncated", "occluded", "alpha", *_BOX, "height", "width", "length", "x", "y", "z", "rotation_y")
 _RESULT_COLUMNS = (*_COLUMNS, "score")
-_LAYOUTS = {len(columns): columns for columns in (_COLUMNS, _RESULT_COLUMNS)}
+_LAYOUTS = {15: _COLUMNS, 16: _RESULT_COLUMNS}
+"""columns by the number of words in a line"""
 _REGION = "DontCare"
 _RULE = f"lines of '{' '.join(_COLUMNS)}'"
 _RESULT_RULE = f"lines of '{' '.join(_RESULT_COLUMNS)}'"
@@ -54,7 +52,7 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
         `image_id`, the name of the image, a str. Boxes are left, top, right and bottom in pixels, `box_format="xyxy"`.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
+        FileNotFoundError: A folder that does not exist.
         TypeError: `class_names` is no list of names.
         ValueError: `class_names` with `DontCare`; a folder without text files; two folders without a common name; or a
             malformed line, an edge or a score that is not finite, or a type that is not among `class_names`, named with
@@ -63,13 +61,14 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
     classes = labels_by_name(class_names)
     if _REGION in classes:
         raise ValueError(f"`class_names` must be without {_REGION!r}, which is no class; got {class_names!r}.")
-    true, detected = read_folders(labels, results, _find_columns, "score", rule=_RULE, result_rule=_RESULT_RULE)
+    ground_truths, detections = read_folders(
+        labels, results, _find_columns, "score", rule=_RULE, result_rule=_RESULT_RULE
+    )
     columns = BoxColumns(name="type", box=_BOX, labels=classes, sizes=ImageSizes(None), score="score")
-    images = sorted({*true, *detected})
-    preds = [columns.detections(image, detected.get(image, [])) for image in images]
+    preds = [columns.detections(image, rows) for image, rows in detections.items()]
     target = []
-    for image, detections in zip(images, preds, strict=True):
-        target.append(_ground_truths(columns, image, true.get(image, []), detections["labels"].tolist()))
+    for pred, (image, rows) in zip(preds, ground_truths.items(), strict=True):
+        target.append(_ground_truths(columns, image, rows, pred["labels"].tolist()))
     return preds, target
 
 
@@ -81,12 +80,15 @@ def _ground_truths(
     columns: BoxColumns, image: str, rows: Sequence[Row], detected_labels: Sequence[int]
 ) -> dict[str, Any]:
     """Return the dict of the objects in an image, and of its regions as crowds of each class in the image."""
-    objects = columns.ground_truths("labels", image, [row for row in rows if row.words["type"] != _REGION])
-    regions = columns.ordered_boxes("labels", image, [row for row in rows if row.words["type"] == _REGION])
-    classes = sorted({*detected_labels, *objects["labels"].tolist()})
-    crowd_boxes = regions * len(classes)
-    crowd_labels = [label for label in classes for _ in regions]
-    crowds = image_dict(boxes=crowd_boxes, labels=crowd_labels, iscrowd=[1] * len(crowd_labels))
+    object_rows = [row for row in rows if row.words["type"] != _REGION]
+    region_rows = [row for row in rows if row.words["type"] == _REGION]
+    objects = columns.ground_truths("labels", image, object_rows)
+    regions = columns.ordered_boxes("labels", image, region_rows)
+    classes = sorted(set(detected_labels) | set(objects["labels"].tolist()))
+    crowd_labels: list[int] = []
+    for label in classes:
+        crowd_labels += [label] * len(regions)
+    crowds = image_dict(boxes=regions * len(classes), labels=crowd_labels, iscrowd=[1] * len(crowd_labels))
     objects |= image_dict(iscrowd=[0] * len(objects["labels"]))
     joined = {key: torch.cat([objects[key], crowds[key]]) for key in crowds}
     return joined | {"image_id": image}

@@ -1,4 +1,4 @@
-"""Ranked lists and their truth: TREC's runs and judgements, faiss' neighbors, Oxford's and Paris' files, JSON.
+"""Ranked lists and their ground truth: TREC's runs and judgements, faiss' neighbors, Oxford's and Paris' files, JSON.
 
 lines         see `list_lines`
 names         item                              [item, ...], best first
@@ -25,13 +25,16 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, readable
 
-from .array_files import FORMATS, UNNAMED, Format, first_line, read_arrays, reading, refused, text_lines
+from .array_files import FORMATS, UNNAMED, Format, file_error, first_line, read_arrays, read_text_lines, reading
 from .foreign_forms import conversion
 from .list_lines import RETRIEVED_FORMS, TRUTH_FORMS, read_lines
 from .vector_files import read_vectors
 
 _NUM_ITEM_BYTES = 8  # of a reference in a list
-_VERI = ("gt_index.txt", "jk_index.txt")
+_VERI_POSITIVES = "gt_index.txt"
+_VERI_JUNK = "jk_index.txt"
+_QUERY_BOX = "bbx"
+"""the box of a query in its image, beside the lists in the files of the revisited Oxford and Paris"""
 _OXFORD_LISTS = ("good", "ok", "junk")
 
 
@@ -39,22 +42,24 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
     """Read ranked lists, for `evaluate_lists`.
 
     Args:
-        path: of lines of text in a form below; a .npy of integers, as `search` of faiss returns them, an .ivecs, or
-            `neighbors` in HDF5; a .json; a .csv of queries with their items by white space; a text file of items, one
-            in a line, best first; or a folder of such text files, .txt, named like the queries.
-        form: of lines: "run", `query Q0 item rank score name`, as of TREC; "rank", `query item rank`, as of MS MARCO;
-            "query", a query before its items, as of MSLS and hloc; or "items", numbers of items alone, as of VisDA.
-            None for the one form that all lines have.
+        path: a file of lines of text in a form below; a .npy of integers, as `search` of faiss returns them, an .ivecs,
+            or `neighbors` in HDF5; a .json; a .csv of queries with their items by white space; a text file of items,
+            one in a line, best first; or a folder of such text files, .txt, named like the queries.
+        form: the form of all lines; None finds it in the file.
+            "run": `query Q0 item rank score name`, as in TREC's files.
+            "rank": `query item rank`, as in MS MARCO's.
+            "query": a query and its items, as in MSLS' and hloc's.
+            "items": numbers of items alone, as in VisDA's.
         from_one: whether numbers of items count from 1.
 
     Returns:
         Scores by query and item for a run, strings and floats; lists of items by query where lines name it, for a .csv
-        and for a folder; lists of numbers for items alone; an array [queries, items], mapped, for arrays; what stands
-        in it for a .json, queries with lists or with items and scores; a list of items for a text file.
+        and for a folder; lists of numbers for items alone; an array [queries, items], mapped, for arrays; the contents
+        of a .json, queries with lists or with items and scores; a list of items for a text file.
 
     Raises:
-        FileNotFoundError: no such file, or a folder without a .txt.
-        ValueError: an unknown `form`, lines that fit several forms, a damaged file, a line of another form, a score
+        FileNotFoundError: No such file, or a folder without a .txt.
+        ValueError: An unknown `form`, lines that fit several forms, a damaged file, a line of another form, a score
             that is no number, an item that a query repeats, or names where numbers count from 1; the message is one
             line that names the file, and the line in it.
     """
@@ -68,9 +73,10 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
 def _read_retrieved(path: Path, form: str | None) -> Any:
     suffix = path.suffix.lower()
     if path.is_dir():
-        if not (lists := sorted(path.glob("*.txt"))):
+        files = sorted(path.glob("*.txt"))
+        if not files:
             raise FileNotFoundError(f"There is no .txt file in {str(path)!r}.")
-        return {each.stem: _read_items(each) for each in lists}
+        return {file.stem: _read_items(file) for file in files}
     if suffix in _ARRAYS:
         return _read_neighbors(path)
     if suffix == ".json":
@@ -78,7 +84,7 @@ def _read_retrieved(path: Path, form: str | None) -> Any:
     if suffix == ".csv":
         return _read_csv(path)
     _check_suffix(path)
-    # Runs have any suffix, or none: the first line says what it is.
+    # Runs have any suffix, or none: the first line tells them from lists of items.
     if form is None and len(first_line(path).split()) < 2:
         return _read_items(path)
     return read_lines(path, RETRIEVED_FORMS, form)
@@ -87,29 +93,31 @@ def _read_retrieved(path: Path, form: str | None) -> Any:
 def read_ground_truth(
     path: str | PathLike[str], *, by_name: bool = True, form: _names.TruthForm | None = None, from_one: bool = False
 ) -> Any:
-    """Read the truth of ranked lists, for `evaluate_lists`.
+    """Read the ground truth of ranked lists, for `evaluate_lists`.
 
     Args:
-        path: of lines of text in a form below; a folder of Oxford or Paris, with `<query>_good.txt`, `_ok.txt` and
-            `_junk.txt` for each query, or of VeRi, with `gt_index.txt` and `jk_index.txt`; a .json; a .csv or arrays as
-            for `read_retrieved`; or a `gnd_roxford5k.pkl` of the revisited ones, of which containers, strings, numbers
-            and arrays of numbers are read and nothing else, so that it cannot run code. Sources: trec_eval; Philbin et
-            al., CVPR 2007; Radenović et al., CVPR 2018.
+        path: a file of lines of text in a form below; a folder of Oxford or Paris, with `<query>_good.txt`, `_ok.txt`
+            and `_junk.txt` for each query, or of VeRi, with `gt_index.txt` and `jk_index.txt`; a .json; a .csv or
+            arrays as for `read_retrieved`; or a `gnd_roxford5k.pkl` of the revisited Oxford and Paris. Of a .pkl only
+            containers, strings, numbers and arrays of numbers are read, so that it cannot run code. Sources: trec_eval;
+            Philbin et al., CVPR 2007; Radenović et al., CVPR 2018.
         by_name: whether queries and items of a .pkl are its names; else they are numbers, for `ground_truth=` of the
             metrics.
-        form: of lines: "qrels", `query 0 item grade`, as of TREC; "grades", `query item grade`, as of BEIR; "pairs",
-            `query item`, as of hloc; or "items", numbers of items alone, as of VeRi. None for the one form that all
-            lines have.
+        form: the form of all lines; None finds it in the file.
+            "qrels": `query 0 item grade`, as in TREC's files.
+            "grades": `query item grade`, as in BEIR's.
+            "pairs": `query item`, as in hloc's.
+            "items": numbers of items alone, as in VeRi's.
         from_one: whether numbers of items count from 1, as VeRi's.
 
     Returns:
         Grades by query and item for judgements, strings and ints; lists of items by query for pairs and a .csv, and by
         query and name for a folder, "good", "ok" and "junk", and for a .pkl, such as "easy", "hard" and "junk"; lists
-        of numbers for arrays and for items alone, "ok" and "junk" in VeRi's folder; what stands in it for a .json.
+        of numbers for arrays and for items alone, "ok" and "junk" in VeRi's folder; the contents of a .json.
 
     Raises:
-        FileNotFoundError: no such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.
-        ValueError: an unknown `form`, lines that fit several forms, a damaged file, a line of another form, an item
+        FileNotFoundError: No such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.
+        ValueError: An unknown `form`, lines that fit several forms, a damaged file, a line of another form, an item
             that a query repeats, a query without one of its three lists, names where numbers count from 1, or a .pkl
             with other classes or items that it does not list; the message is one line that names the file, and the
             line in it.
@@ -124,7 +132,7 @@ def read_ground_truth(
 def _read_truth(path: Path, form: str | None, *, by_name: bool) -> Any:
     suffix = path.suffix.lower()
     if path.is_dir():
-        return _read_veri(path) if (path / _VERI[0]).is_file() else _read_folder(path)
+        return _read_veri(path) if (path / _VERI_POSITIVES).is_file() else _read_oxford(path)
     if suffix == ".json":
         return _read_json(path)
     if suffix == ".csv":
@@ -139,26 +147,31 @@ def _read_truth(path: Path, form: str | None, *, by_name: bool) -> Any:
 
 
 def _check_suffix(path: Path) -> None:
-    """Raise if a suffix is that of a known form without text."""
+    """Raise if a suffix is that of a known format without text.
+
+    Raises:
+        ValueError: The message has the line of code that converts the file.
+    """
     remedy = conversion(f"lists in {path.suffix.lower()}")
     if remedy:
         rule = f"lists must be text, .json, .csv or one of {', '.join(_ARRAYS)}"
-        raise refused(readable(path), rule, f"{path.suffix!r}{remedy}")
+        raise file_error(readable(path), rule, f"{path.suffix!r}{remedy}")
 
 
 def _read_veri(folder: Path) -> list[dict[str, list[int]]]:
     """Return the positives and the junk of each query of VeRi."""
-    positives, junk = (read_lines(folder / name, TRUTH_FORMS, "items") for name in _VERI)
+    positives = read_lines(folder / _VERI_POSITIVES, TRUTH_FORMS, "items")
+    junk = read_lines(folder / _VERI_JUNK, TRUTH_FORMS, "items")
     if len(positives) != len(junk):
-        raise refused(folder, "both files must have a line for each query", f"{len(positives)} and {len(junk)}")
-    return [{"ok": ok, "junk": dropped} for ok, dropped in zip(positives, junk, strict=True)]
+        raise file_error(folder, "both files must have a line for each query", f"{len(positives)} and {len(junk)}")
+    return [{"ok": ok, "junk": ignored} for ok, ignored in zip(positives, junk, strict=True)]
 
 
 def _from_zero(path: Path, lists: Any) -> Any:
-    """Return lists of numbers that count from 1 as numbers from 0 on; 0 in an array is nothing.
+    """Return lists of numbers from 1 as numbers from 0; 0 in an array stands for no item, and becomes -1.
 
     Raises:
-        ValueError: names in the place of numbers, or a number below 1.
+        ValueError: Names in the place of numbers, or a number below 1.
     """
     if isinstance(lists, np.ndarray):
         return lists - 1
@@ -167,19 +180,22 @@ def _from_zero(path: Path, lists: Any) -> Any:
     if isinstance(lists, dict):
         return {name: _from_zero(path, items) for name, items in lists.items()}
     if not isinstance(lists, int) or lists < 1:
-        raise refused(path, "items that count from 1 must be numbers from 1 on", repr(lists))
+        raise file_error(path, "items that count from 1 must be numbers from 1 on", repr(lists))
     return lists - 1
 
 
 def _read_csv(path: Path) -> dict[str, list[str]]:
-    """Return the items of queries, as Kaggle's submissions have them: `id,images`, below it `a,b c d`."""
+    """Return the items of queries, as in Kaggle's submissions: `id,images`, below it `a,b c d`."""
     lists: dict[str, list[str]] = {}
     with reading(path, "comma-separated values, a query and its items by white space, below a row of names"):
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file, strict=True) if row]
-        if not rows or any(len(row) != 2 for row in rows) or len(rows[0][1].split()) > 1:
-            raise ValueError(", ".join(rows[0]) if rows else "nothing")
-        for query, items in rows[1:]:
+        if not rows:
+            raise ValueError("nothing")
+        header, *query_rows = rows
+        if any(len(row) != 2 for row in rows) or len(header[1].split()) > 1:
+            raise ValueError(", ".join(header))
+        for query, items in query_rows:
             if query in lists:
                 raise ValueError(f"{query!r} twice")
             lists[query] = items.split()
@@ -187,15 +203,15 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
 
 
 def _read_neighbors(path: Path) -> Array:
-    """Return the integers [queries, items] of a file of arrays, where HDF5 has them as `neighbors`."""
+    """Return the integers [queries, items] of a file of arrays; HDF5 has them as `neighbors`."""
     arrays = read_arrays(path, _ARRAYS)
     name = UNNAMED if UNNAMED in arrays else "neighbors"
     if name not in arrays:
-        raise refused(path, "an array must be called `neighbors`", ", ".join(arrays) or "none")
+        raise file_error(path, "an array must be called `neighbors`", ", ".join(arrays) or "none")
     neighbors: Array = arrays[name]
     if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
-        came = f"{[*neighbors.shape]} of {neighbors.dtype}"
-        raise refused(path, "the array must hold integers of shape [queries, items]", came)
+        got = f"{list(neighbors.shape)} of {neighbors.dtype}"
+        raise file_error(path, "the array must hold integers of shape [queries, items]", got)
     return neighbors
 
 
@@ -204,36 +220,46 @@ def _read_ivecs(path: Path) -> dict[str, Array]:
 
 
 _ARRAYS: dict[str, Format] = {
-    **{suffix: FORMATS[suffix] for suffix in (".npy", ".h5", ".hdf5")},
-    ".ivecs": (_read_ivecs, "vectors of integers, all of one length"),
+    ".npy": FORMATS[".npy"],
+    ".h5": FORMATS[".h5"],
+    ".hdf5": FORMATS[".hdf5"],
+    ".ivecs": Format(_read_ivecs, "vectors of integers, all of one length"),
 }
-"""files of neighbors, by suffix"""
+"""formats of files of neighbors, by suffix"""
 
 
 def _read_items(path: Path) -> list[str]:
-    lines = [*text_lines(path)]
+    """Return the items of a text file with one item in each line."""
+    lines = list(read_text_lines(path))
     for where, line in lines:
         if len(line.split()) > 1:
-            raise refused(where, "a line must be one item", repr(line[:80]))
+            raise file_error(where, "a line must be one item", repr(line[:80]))
     return [line for _, line in lines]
 
 
 def _read_json(path: Path) -> Any:
-    # Python would keep the last of two lists of the same name, and drop the first in silence.
-    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError(f"a name that stands twice among {[name for name, _ in pairs][:5]}")
-        return dict(pairs)
-
     with reading(path, "JSON of queries with their lists"):
-        lists = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=distinct)
+        lists = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_distinct_names)
         rows = lists.values() if isinstance(lists, dict) else lists
         if not isinstance(lists, (dict, list)) or not all(isinstance(row, (dict, list)) for row in rows):
             raise ValueError(f"{str(lists)[:40]}")
     return lists
 
 
-def _read_folder(folder: Path) -> dict[str, dict[str, list[str]]]:
+def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of an object of JSON, of which Python alone would silently keep the last of two equal names.
+
+    Raises:
+        ValueError: A name stands twice.
+    """
+    contents = dict(pairs)
+    if len(contents) < len(pairs):
+        raise ValueError(f"a name that stands twice among {[name for name, _ in pairs][:5]}")
+    return contents
+
+
+def _read_oxford(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the lists "good", "ok" and "junk" of each query of Oxford or Paris."""
     truth: dict[str, dict[str, list[str]]] = {}
     for path in sorted(folder.glob("*_*.txt")):
         query, _, name = path.stem.rpartition("_")
@@ -242,7 +268,7 @@ def _read_folder(folder: Path) -> dict[str, dict[str, list[str]]]:
     for query, lists in truth.items():
         if len(lists) < len(_OXFORD_LISTS):
             rule = f"a query must have the lists {', '.join(_OXFORD_LISTS)}"
-            raise refused(folder, rule, f"{', '.join(lists)} alone for {query!r}")
+            raise file_error(folder, rule, f"{', '.join(lists)} alone for {query!r}")
     if not truth:
         raise FileNotFoundError(f"There is no file *_good.txt in {str(folder)!r}.")
     return truth
@@ -254,7 +280,8 @@ class _PickledDtype:
     def __init__(self, allowance: Allowance, code: str) -> None:
         if not re.fullmatch("[iuf][1248]", code):
             raise ValueError(f"an array of dtype {code!r}")
-        self.code, self.order = code, "<"  # as pickled, but for what `__setstate__` is told
+        self.code = code
+        self.order = "<"  # unless the state in the pickle says otherwise
         self._allowance = allowance
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -276,61 +303,90 @@ class _PickledArray(list[Any]):
 
 
 class _SafeUnpickler(pickle.Unpickler):
-    """Reads containers, strings, numbers, and arrays of numbers as lists; no class or function of the file's choice."""
+    """A reader of pickles that makes containers, strings, numbers, and lists from arrays of numbers; no other class."""
 
     def __init__(self, file: BytesIO, allowance: Allowance) -> None:
         super().__init__(file)
         self._allowance = allowance
 
     def find_class(self, module: str, name: str) -> Any:
-        # What NumPy 1 and 2 and Python 2 and 3 name in pickles of any protocol.
-        known = {
-            "numpy.dtype": lambda code, *_: _PickledDtype(self._allowance, code),
-            "numpy.ndarray": self._list,
+        """Return the function that stands for a class or function in pickles of any protocol, from NumPy 1 and 2.
+
+        Raises:
+            ValueError: Another class or function.
+        """
+        functions = {
+            "numpy.dtype": self._make_dtype,
+            "numpy.ndarray": self._make_list,
             "numpy.core.multiarray._reconstruct": lambda *_: _PickledArray(),
             "numpy.core.multiarray.scalar": lambda dtype, contents: dtype.read(contents)[0],
             "numpy.core.numeric._frombuffer": lambda contents, dtype, *_: dtype.read(contents),
-            "_codecs.encode": lambda text, _: self._encoded(text),
-            "builtins.set": lambda *items: set(self._list(*items)),
+            "_codecs.encode": self._encode,
+            "builtins.set": self._make_set,
             "builtins.bytes": lambda: b"",
         }
-        full = f"{module}.{name}".replace("numpy._core.", "numpy.core.").replace("__builtin__.", "builtins.")
-        if full not in known:
+        # Python 2 and NumPy 2 have other names of modules.
+        full_name = f"{module}.{name}".replace("numpy._core.", "numpy.core.").replace("__builtin__.", "builtins.")
+        if full_name not in functions:
             raise ValueError(f"the class {module}.{name}")
-        return known[full]
+        return functions[full_name]
+
+    def _make_dtype(self, code: str, *_: Any) -> _PickledDtype:
+        return _PickledDtype(self._allowance, code)
 
     # A pickle may refer to the same object any number of times, so that copies are counted.
-    def _list(self, items: Iterable[Any] = ()) -> list[Any]:
+    def _make_list(self, items: Iterable[Any] = ()) -> list[Any]:
         copied = list(items)
         self._allowance.spend("a list", _NUM_ITEM_BYTES * len(copied))
         return copied
 
-    def _encoded(self, text: str) -> bytes:
+    def _make_set(self, *items: Any) -> set[Any]:
+        return set(self._make_list(*items))
+
+    def _encode(self, text: str, _: str) -> bytes:
         self._allowance.spend("a string", len(text))
         return text.encode("latin1")
 
 
 def _read_revisited(contents: bytes, *, by_name: bool) -> dict[Any, dict[str, list[Any]]]:
-    for opcode, argument, _ in pickletools.genops(contents):  # memory is reserved as they say
+    """Return the lists of each query from a pickle of the revisited Oxford or Paris.
+
+    Args:
+        contents: The bytes of the file.
+        by_name: Whether queries and items are names; else they are numbers.
+    """
+    for opcode, argument, _ in pickletools.genops(contents):  # unpickling reserves memory for the largest argument
         if opcode.name.endswith("PUT") and int(argument or 0) > len(contents):
             raise ValueError(f"place {argument} in {len(contents)} bytes")
     allowance = Allowance(len(contents))
     saved = _SafeUnpickler(BytesIO(contents), allowance).load()
-    items, queries, truth = (saved[name] for name in ("imlist", "qimlist", "gnd"))
-    if not len({*queries}) == len(queries) == len(truth):
-        raise ValueError(f"{len(truth)} lists for {len({*queries})} queries")
-    # A pickle may refer to the same list any number of times.
+    items = saved["imlist"]
+    queries = saved["qimlist"]
+    truth = saved["gnd"]
+    num_queries = len(set(queries))
+    if not num_queries == len(queries) == len(truth):
+        raise ValueError(f"{len(truth)} lists for {num_queries} queries")
+
+    # A pickle may refer to the same list any number of times, so that items are counted before they are copied.
     num_items = 0
-    for lists_of_query in truth:
-        num_items += sum(len(places) for name, places in lists_of_query.items() if name != "bbx")
+    for lists in truth:
+        num_items += sum(len(numbers) for name, numbers in lists.items() if name != _QUERY_BOX)
     allowance.spend("the lists", _NUM_ITEM_BYTES * num_items)
-    # `bbx` is the box of the query in its image.
-    lists = [{name: [*places] for name, places in each.items() if name != "bbx"} for each in truth]
-    named = [{name: [_item(items, place) for place in each[name]] for name in each} for each in lists]
-    return dict(zip(queries, named, strict=True)) if by_name else dict(enumerate(lists))
+    numbered: dict[Any, dict[str, list[Any]]] = {}
+    named: dict[Any, dict[str, list[Any]]] = {}
+    for index, (query, lists) in enumerate(zip(queries, truth, strict=True)):
+        numbered[index] = {name: list(numbers) for name, numbers in lists.items() if name != _QUERY_BOX}
+        named[query] = {name: _find_items(items, numbers) for name, numbers in numbered[index].items()}
+    return named if by_name else numbered
 
 
-def _item(items: list[str], place: int) -> str:
-    if not 0 <= place < len(items) or not isinstance(items[place], str):
-        raise ValueError(f"the item {place} of {len(items)}")
-    return items[place]
+def _find_items(items: list[str], numbers: list[Any]) -> list[str]:
+    """Return the names of items by their numbers.
+
+    Raises:
+        ValueError: A number without a name.
+    """
+    for number in numbers:
+        if not 0 <= number < len(items) or not isinstance(items[number], str):
+            raise ValueError(f"the item {number} of {len(items)}")
+    return [items[number] for number in numbers]

@@ -7,8 +7,8 @@ items     item item ...                     VisDA, VeRi: numbers of items, of th
 qrels     query 0 item grade                TREC
 grades    query item grade                  BEIR, below a header
 
-Tables, a query, an item and a number in each line, are read by columns where all lines fit; else line by line, so that
-an error names the line.
+Tables, a query, an item and a number in each line, are read by columns if all lines fit; else line by line, so that an
+error names the line.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any
 
-from .array_files import lines_of_text, read_utf_8, refused
-from .word_columns import columns_of_blocks, parse_floats, parse_integers
+from .array_files import file_error, read_utf_8, split_lines
+from .word_columns import parse_floats, parse_integers, split_columns
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _INTEGER = r"\d{1,18}"  # int64
@@ -48,28 +48,30 @@ _WORDS = {
     "qrels": "query 0 item grade",
     "grades": "query item grade",
 }
-_MAX_NAMES = 1 << 15  # items that are looked up for their string: beyond the cache this costs more than it saves
+_MAX_INTERNED = 1 << 15  # items with one string each: beyond the size of the cache this costs more than it saves
 _TREC = ("run", "qrels")
-"""the forms of TREC"""
+"""forms of TREC's files"""
 
 
 @dataclass(frozen=True)
 class _TableForm:
-    """The columns of a line; the first one is the query."""
+    """The columns of a table; the first one is the query."""
 
     num_columns: int
     item: int
     number: int
     parse: Callable[[Sequence[str]], list[Any] | None]
-    """the numbers in a column; None if some word is another one"""
+    """returns the numbers in a column; None if some word is no number"""
     constant: int | None = None
-    """the column with one word in all lines"""
+    """the column with the same word in all lines"""
 
 
 def _parse_digits(words: Sequence[str]) -> list[int] | None:
-    """Return integers of at most 18 digits without a sign; None if some word is none."""
+    """Return integers of at most 18 digits without a sign; None if some word is another one."""
     letters = "".join(words)
-    return None if "-" in letters or "+" in letters else parse_integers(words)
+    if "-" in letters or "+" in letters:
+        return None
+    return parse_integers(words)
 
 
 _TABLES = {
@@ -78,40 +80,42 @@ _TABLES = {
     "qrels": _TableForm(4, item=2, number=3, parse=parse_integers),
     "grades": _TableForm(3, item=1, number=2, parse=parse_integers),
 }
-"""the columns of tables"""
+"""forms of tables, read by columns"""
 _HEADERS = ("query-id", "query_id", "queryid", "qid", "query")
 """first words of a header"""
 
 _Lines = Sequence[tuple[str, str]]
+"""the place of each line, and its text"""
 _Table = dict[str, dict[str, Any]]
+"""numbers by query and item"""
 
 
 def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     """Return the lists in the lines of a file.
 
     Args:
-        path: of the file.
-        forms: that the lines may have.
-        form: one of them; None for the one that all lines have.
+        path: The file.
+        forms: Allowed forms of lines.
+        form: One of them; None finds the one that all lines have.
 
     Returns:
         Numbers by query and item for a run and for judgements; items by query for ranks and for queries with items;
         lists of numbers for items alone.
 
     Raises:
-        ValueError: lines that fit several forms or none, or an item that a query repeats.
+        ValueError: Lines that fit several forms or none, or an item that a query repeats.
     """
     text = read_utf_8(path)
     lines_below, has_header = _without_header(text)
-    table = _table_by_columns(lines_below, forms, form, has_header=has_header)
+    table = _read_by_columns(lines_below, forms, form, has_header=has_header)
     if table is not None:
         return table
-    lines = list(lines_of_text(path, text))
+    lines = list(split_lines(path, text))
     if has_header:
         lines = lines[1:]
     if not lines:
-        raise refused(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
-    return _read_lines(path, lines, forms, form, has_header=has_header)
+        raise file_error(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
+    return _read_by_lines(path, lines, forms, form, has_header=has_header)
 
 
 def _without_header(text: str) -> tuple[str, bool]:
@@ -123,10 +127,10 @@ def _without_header(text: str) -> tuple[str, bool]:
     return text, False
 
 
-def _table_by_columns(text: str, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
-    """Return the table in a text, read by columns; None if its lines are no table, or if only lines can tell."""
-    tables = [name for name in forms if name in _TABLES] if form is None else [form]
-    for name in tables:
+def _read_by_columns(text: str, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
+    """Return the table in a text; None if its lines are no table, or if its form depends on single lines."""
+    candidates = [name for name in forms if name in _TABLES] if form is None else [form]
+    for name in candidates:
         if name not in _TABLES:
             return None
         layout = _TABLES[name]
@@ -139,9 +143,9 @@ def _table_by_columns(text: str, forms: Sequence[str], form: str | None, *, has_
             continue
         if name != "rank":
             return table
-        is_clear = form == "rank" or _are_counted(table)
+        is_rank = form == "rank" or _are_counted(table)
         has_repeated_rank = any(len(set(ranks.values())) < len(ranks) for ranks in table.values())
-        return _by_rank(table) if is_clear and not has_repeated_rank else None
+        return _sort_by_rank(table) if is_rank and not has_repeated_rank else None
     return None
 
 
@@ -150,8 +154,8 @@ def _read_table(text: str, form: _TableForm) -> _Table | None:
     table: _Table = {}
     num_rows = 0
     constants: set[str] = set()
-    names: dict[str, str] = {}
-    for columns in columns_of_blocks(text, form.num_columns):
+    interned: dict[str, str] = {}
+    for columns in split_columns(text, form.num_columns):
         if columns is None:
             return None
         numbers = form.parse(columns[form.number])
@@ -162,9 +166,9 @@ def _read_table(text: str, form: _TableForm) -> _Table | None:
         if len(constants) > 1:
             return None
         items = columns[form.item]
-        if len(names) < _MAX_NAMES:
-            # One string for each item, whose hash is known, serves all that follows.
-            items = list(map(names.setdefault, items, items))
+        if len(interned) < _MAX_INTERNED:
+            # Equal items become one string, whose hash is computed once.
+            items = list(map(interned.setdefault, items, items))
         _add_rows(table, columns[0], items, numbers)
         num_rows += len(numbers)
     # An item that a query repeats has replaced the first one.
@@ -181,87 +185,88 @@ def _add_rows(table: _Table, queries: Sequence[str], items: Sequence[str], numbe
         table.setdefault(queries[start], {}).update(rows)
 
 
-def _by_rank(table: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
+def _sort_by_rank(table: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
     """Return the items of each query by ascending rank."""
     return {query: sorted(ranks, key=ranks.__getitem__) for query, ranks in table.items()}
 
 
-def _read_lines(path: Path, lines: _Lines, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
+def _read_by_lines(path: Path, lines: _Lines, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
     """Return the lists in lines, read line by line, so that an error names the line."""
-    # Most files are of TREC. They are read at once, and looked at again only where some line has another form.
+    # Most files are TREC's. Their form is tried first, and the others only if some line has another one.
     first = forms[0]
-    if form is None and first in _TREC and _is_told(lines, first, has_header=has_header):
+    if form is None and first in _TREC and _is_distinctive(lines, first, has_header=has_header):
         with suppress(ValueError):
-            return _table(_matches(lines, first), _number_type(first))
-    form = form or _form_of(path, lines, forms, has_header=has_header)
-    matches = _matches(lines, form)
+            return _read_table_by_lines(lines, first)
+    form = form or _find_form(path, lines, forms, has_header=has_header)
     if form == "items":
-        return _numbered_lists(matches, int(lines[-1][0].rpartition(":")[2]))
+        return _numbered_lists(lines)
     if form in ("query", "pairs"):
-        return _named_lists(matches)
-    table = _table(matches, _number_type(form))
-    if form == "rank":
-        _check_ranks(path, table)
-        return _by_rank(table)
-    return table
+        return _named_lists(lines, form)
+    table = _read_table_by_lines(lines, form)
+    if form != "rank":
+        return table
+    for query, ranks in table.items():
+        if len(set(ranks.values())) < len(ranks):
+            raise file_error(path, "the ranks of a query must differ", f"{list(ranks.values())[:10]} for {query!r}")
+    return _sort_by_rank(table)
 
 
-def _number_type(form: str) -> type:
-    return float if form == "run" else int
-
-
-def _matches(lines: _Lines, form: str) -> Iterator[tuple[str, re.Match[str]]]:
+def _match_lines(lines: _Lines, form: str) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield the place of each line, and its match.
 
     Raises:
-        ValueError: a line of another form.
+        ValueError: A line of another form.
     """
     for where, line in lines:
         match = _PATTERNS[form].fullmatch(line)
         if match is None:
-            raise refused(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
+            raise file_error(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
         yield where, match
 
 
-def _form_of(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: bool) -> str:
-    """Return the form that all lines have; if none has all, the one that has most lines from the first on."""
+def _find_form(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: bool) -> str:
+    """Return the form of all lines, or else the form that fits the most lines from the first on.
+
+    Raises:
+        ValueError: All lines have several forms.
+    """
     num_fitting: dict[str, int] = {}
     for form in forms:
-        num_fitting[form] = _num_fitting(lines, form)
-        # Forms that tell themselves have other numbers of columns.
-        if num_fitting[form] == len(lines) and _is_told(lines, form, has_header=has_header):
+        num_fitting[form] = _count_fitting(lines, form)
+        # Distinctive forms differ in their numbers of columns, so that at most one fits.
+        if num_fitting[form] == len(lines) and _is_distinctive(lines, form, has_header=has_header):
             return form
-    fitting = [form for form in forms if num_fitting[form] == len(lines)]
-    if len(fitting) > 1:
+    candidates = [form for form in forms if num_fitting[form] == len(lines)]
+    if len(candidates) > 1:
         rule = "lines must fit one form, which `form` says (`--form` or `--truth-form` in the command)"
-        meanings = "; ".join(_WORDS[form] for form in fitting)
-        raise refused(path, f"{rule}, one of {', '.join(fitting)}", f"lines that are {meanings}")
-    return max(forms, key=lambda form: num_fitting[form])
+        meanings = "; ".join(_WORDS[form] for form in candidates)
+        raise file_error(path, f"{rule}, one of {', '.join(candidates)}", f"lines that are {meanings}")
+    return max(forms, key=num_fitting.__getitem__)
 
 
-def _num_fitting(lines: _Lines, form: str) -> int:
-    """Return how many lines from the first on have a form."""
+def _count_fitting(lines: _Lines, form: str) -> int:
+    """Return the number of lines with a form, from the first line to the first one without it."""
     constants: set[str] = set()
-    seen: set[tuple[str, str]] = set()
-    for place, (_, line) in enumerate(lines):
+    keys: set[tuple[str, str]] = set()
+    for index, (_, line) in enumerate(lines):
         match = _PATTERNS[form].fullmatch(line)
         if match is None:
-            return place
+            return index
         if form == "run":
             constants.add(match["constant"])
         if len(constants) > 1:
-            return place
+            return index
         # Ranks of a query differ, and so do queries with more than one item in their line.
         key = _key_of_line(match, form)
-        if key in seen:
-            return place
+        if key in keys:
+            return index
         if key is not None:
-            seen.add(key)
+            keys.add(key)
     return len(lines)
 
 
 def _key_of_line(match: re.Match[str], form: str) -> tuple[str, str] | None:
-    """Return what no other line of a form may have; None for a line that may have anything."""
+    """Return the part of a line that no other line may repeat; None if any line may repeat all of it."""
     if form == "rank":
         return match["query"], match["number"]
     if form == "query" and len(match["items"].split()) > 1:
@@ -269,7 +274,7 @@ def _key_of_line(match: re.Match[str], form: str) -> tuple[str, str] | None:
     return None
 
 
-def _is_told(lines: _Lines, form: str, *, has_header: bool) -> bool:
+def _is_distinctive(lines: _Lines, form: str, *, has_header: bool) -> bool:
     """Return whether a constant column, counted ranks or a header tell a table from a list of items."""
     if form == "run":  # its second column is one word
         return True
@@ -280,9 +285,9 @@ def _is_told(lines: _Lines, form: str, *, has_header: bool) -> bool:
     if form != "rank":
         return False
     ranks: dict[str, dict[int, int]] = {}  # by query and line
-    for place, (_, line) in enumerate(lines):
+    for index, (_, line) in enumerate(lines):
         query, _, rank = line.split()
-        ranks.setdefault(query, {})[place] = int(rank)
+        ranks.setdefault(query, {})[index] = int(rank)
     return _are_counted(ranks)
 
 
@@ -297,48 +302,58 @@ def _are_counted(table: Mapping[str, Mapping[Any, int]]) -> bool:
     return firsts in ({0}, {1}) and any(len(ranks) > 1 for ranks in table.values())
 
 
-def _numbered_lists(matches: Iterator[tuple[str, re.Match[str]]], num_lines: int) -> list[list[int]]:
-    """Return the items of each line; a blank line is a query without items."""
-    lists: list[list[int]] = [[] for _ in range(num_lines)]
-    for where, match in matches:
-        lists[int(where.rpartition(":")[2]) - 1] = [int(item) for item in match["items"].split()]
+def _numbered_lists(lines: _Lines) -> list[list[int]]:
+    """Return the items of each line of the file; a blank line is a query without items."""
+    last_place, _ = lines[-1]
+    lists: list[list[int]] = [[] for _ in range(_line_number(last_place))]
+    for where, match in _match_lines(lines, "items"):
+        lists[_line_number(where) - 1] = [int(item) for item in match["items"].split()]
     return lists
 
 
-def _named_lists(matches: Iterator[tuple[str, re.Match[str]]]) -> dict[str, list[str]]:
+def _line_number(where: str) -> int:
+    return int(where.rpartition(":")[2])
+
+
+def _named_lists(lines: _Lines, form: str) -> dict[str, list[str]]:
+    """Return the items of each query; a query may have several lines of one item.
+
+    Raises:
+        ValueError: A query repeats an item, or has several lines with several items.
+    """
     lists: dict[str, dict[str, None]] = {}
-    for where, match in matches:
+    for where, match in _match_lines(lines, form):
         query = match["query"]
-        if query in lists and len(match["items"].split()) > 1:
-            raise refused(where, "a query with several items must have one line", f"{query!r} again")
+        words = match["items"].split()
+        if query in lists and len(words) > 1:
+            raise file_error(where, "a query with several items must have one line", f"{query!r} again")
         items = lists.setdefault(query, {})
-        for item in match["items"].split():
+        for item in words:
             if item in items:
-                raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
+                raise file_error(where, "a query must have an item once", f"{item!r} again for {query!r}")
             items[item] = None
     return {query: list(items) for query, items in lists.items()}
 
 
-def _check_ranks(path: Path, table: Mapping[str, Mapping[str, int]]) -> None:
-    """Raise unless the ranks of each query differ."""
-    for query, ranks in table.items():
-        if len(set(ranks.values())) < len(ranks):
-            raise refused(path, "the ranks of a query must differ", f"{list(ranks.values())[:10]} for {query!r}")
+def _read_table_by_lines(lines: _Lines, form: str) -> _Table:
+    """Return the numbers in lines by query and item.
 
-
-def _table(matches: Iterator[tuple[str, re.Match[str]]], number: type) -> dict[str, dict[str, Any]]:
-    """Return the numbers in lines by query and item."""
-    table: dict[str, dict[str, Any]] = {}
+    Raises:
+        ValueError: A line of another form, or an item that a query repeats.
+    """
+    number_type = float if form == "run" else int
+    table: _Table = {}
     constants: set[str] = set()
-    for where, match in matches:
-        query, item = match["query"], match["item"]
-        # Lists of a query and five items have six columns, too; in a run the second says nothing.
-        if "constant" in match.re.groupindex:
+    for where, match in _match_lines(lines, form):
+        query = match["query"]
+        item = match["item"]
+        # The second column of a run says nothing, but tells it from lists of a query and five items.
+        if form == "run":
             constants.add(match["constant"])
         if len(constants) > 1:
-            raise refused(where, "the second column of a run must be one word, such as Q0", sorted(constants))
+            raise file_error(where, "the second column of a run must be one word, such as Q0", sorted(constants))
         items = table.setdefault(query, {})
         if item in items:
-            raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
-        items[item] = number(match["number"])
+            raise file_error(where, "a query must have an item once", f"{item!r} again for {query!r}")
+        items[item] = number_type(match["number"])
     return table

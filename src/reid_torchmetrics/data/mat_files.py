@@ -19,22 +19,28 @@ import numpy as np
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance
 
-_HEADER, _VERSION, _TAG = 128, 124, 8
-_FIRST = 1024  # compressed bytes that hold at least a tag
-_MATRIX, _COMPRESSED = 14, 15
+_HEADER_SIZE = 128
+_VERSION_OFFSET = 124
+_TAG_SIZE = 8
+_FIRST_BYTES = 1024  # compressed bytes that hold at least a tag
+_MATRIX = 14
+_COMPRESSED = 15
 _HDF5 = b"\x00\x02IM"
-"""the version 7.3"""
+"""bytes of version 7.3"""
+_BYTE_ORDERS = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}
+"""byte orders by the bytes of versions 5 to 7.2"""
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-"""types of elements"""
+"""dtypes of elements, by their types"""
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
-"""types of arrays; their numbers may take less room"""
-_COMPLEX = 0x0800
+"""dtypes of arrays, by their classes; the elements of an array may have a smaller type"""
+_COMPLEX = 0x0800  # a flag
+_CLASS = 0xFF  # the bits of the class among the flags
 
 
 def is_version_7_3(path: Path) -> bool:
     """Return whether a file is of version 7.3, HDF5 behind the same header."""
     with path.open("rb") as file:
-        return file.read(_HEADER)[_VERSION:] == _HDF5
+        return file.read(_HEADER_SIZE)[_VERSION_OFFSET:] == _HDF5
 
 
 def read_mat(path: Path) -> dict[str, Array]:
@@ -46,12 +52,12 @@ def read_mat(path: Path) -> dict[str, Array]:
     """
     allowance = Allowance(path.stat().st_size)
     contents = np.memmap(path, np.uint8, mode="r")
-    order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(contents[_VERSION:_HEADER].tobytes())
+    order = _BYTE_ORDERS.get(contents[_VERSION_OFFSET:_HEADER_SIZE].tobytes())
     if order is None:
         raise ValueError(f"a header of {contents[:20].tobytes()!r}")
     arrays: dict[str, Array] = {}
-    for matrix in _matrices(contents[_HEADER:], order, allowance):
-        name, array = _named_array(matrix, order, allowance)
+    for matrix in _split_matrices(contents[_HEADER_SIZE:], order, allowance):
+        name, array = _read_matrix(matrix, order, allowance)
         if name in arrays:
             raise ValueError(f"two arrays called `{name}`")
         if array is not None:
@@ -59,75 +65,79 @@ def read_mat(path: Path) -> dict[str, Array]:
     return arrays
 
 
-def _matrices(data: Array, order: str, allowance: Allowance) -> Iterator[Array]:
-    """The bytes of each array, inflated where they are compressed; a file has nothing else, but zeros at its end."""
-    for kind, contents, place in _elements(data, order):
+def _split_matrices(data: Array, order: str, allowance: Allowance) -> Iterator[Array]:
+    """Yield the bytes of each array, inflated if they are compressed; a file has nothing else, but zeros at its end."""
+    for kind, contents, end in _split_elements(data, order):
         if kind == _COMPRESSED:
-            yield _inflated(contents, order, allowance)
+            yield _inflate(contents, order, allowance)
         elif kind == _MATRIX:
             yield contents
-        elif data[place:].any():
+        elif data[end:].any():
             raise ValueError(f"an element of type {kind} where an array must be")
         else:
             return
 
 
-def _inflated(contents: Array, order: str, allowance: Allowance) -> Array:
-    """The bytes of an array that a compressed element holds.
+def _inflate(contents: Array, order: str, allowance: Allowance) -> Array:
+    """Return the bytes of the array in a compressed element: as many as its tag says.
 
-    The size that the array has according to its tag is inflated and no more.
+    Raises:
+        ValueError: The element holds something else, or another number of bytes.
     """
-    tag = zlib.decompressobj().decompress(contents[:_FIRST].tobytes(), _TAG)
+    tag = zlib.decompressobj().decompress(contents[:_FIRST_BYTES].tobytes(), _TAG_SIZE)
     kind, size = struct.unpack(f"{order}II", tag)
     if kind != _MATRIX:
         raise ValueError(f"a compressed element of type {kind} where an array must be")
     allowance.spend("a compressed array", size)
     inflater = zlib.decompressobj()
     # With room for one more byte zlib reaches the end of the stream and compares the checksum.
-    inflated = inflater.decompress(contents.tobytes(), _TAG + size + 1)
-    if not inflater.eof or len(inflated) != _TAG + size:
+    inflated = inflater.decompress(contents.tobytes(), _TAG_SIZE + size + 1)
+    if not inflater.eof or len(inflated) != _TAG_SIZE + size:
         raise ValueError(f"a compressed array of {size} bytes in a stream of another length")
-    return np.frombuffer(inflated, np.uint8, offset=_TAG)
+    return np.frombuffer(inflated, np.uint8, offset=_TAG_SIZE)
 
 
-def _named_array(matrix: Array, order: str, allowance: Allowance) -> tuple[str, Array | None]:
-    """The name and the values of an array; None for the values of other classes than numbers."""
-    # Only the first elements are read before the class is known: a cell array may have millions.
-    elements = _elements(matrix, order)
-    (_, flags, _), (_, shape, _), (_, letters, _) = islice(elements, 3)
-    flag = int(flags.view(f"{order}u4")[0])
-    name = letters.tobytes().decode()
-    if flag & 0xFF not in _CLASSES or flag & _COMPLEX or not name:
+def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, Array | None]:
+    """Return the name and the values of an array; None for the values of other classes than numbers."""
+    # Only the first elements are read before the class is checked: a cell array may have millions.
+    elements = _split_elements(matrix, order)
+    (_, flag_bytes, _), (_, shape_bytes, _), (_, name_bytes, _) = islice(elements, 3)
+    flags = int(flag_bytes.view(f"{order}u4")[0])
+    name = name_bytes.tobytes().decode()
+    if flags & _CLASS not in _CLASSES or flags & _COMPLEX or not name:
         return name, None
-    ((stored, values, place),) = islice(elements, 1)
-    if place < len(matrix):
-        raise ValueError(f"`{name}` with {len(matrix) - place} bytes behind its values")
+    ((kind, value_bytes, end),) = islice(elements, 1)
+    if end < len(matrix):
+        raise ValueError(f"`{name}` with {len(matrix) - end} bytes behind its values")
     # Numbers of a class are stored in the smallest type that has all of them.
-    numbers = values.view(order + _NUMBERS[stored])
-    lengths = shape.view(f"{order}i4")
-    if (lengths < 0).any():
-        raise ValueError(f"`{name}` of shape {lengths.tolist()}")
-    dtype = np.dtype(order + _CLASSES[flag & 0xFF])
+    numbers = value_bytes.view(order + _NUMBERS[kind])
+    shape = shape_bytes.view(f"{order}i4")
+    if (shape < 0).any():
+        raise ValueError(f"`{name}` of shape {shape.tolist()}")
+    dtype = np.dtype(order + _CLASSES[flags & _CLASS])
     if dtype != numbers.dtype:
         allowance.spend(f"`{name}`", numbers.size * dtype.itemsize)
-    return name, numbers.astype(dtype, copy=False).reshape(lengths, order="F")
+    return name, numbers.astype(dtype, copy=False).reshape(shape, order="F")
 
 
-def _elements(data: Array, order: str) -> Iterator[tuple[int, Array, int]]:
-    """The type and the bytes of elements one after the other, and where the next one begins.
+def _split_elements(data: Array, order: str) -> Iterator[tuple[int, Array, int]]:
+    """Yield the type and the bytes of each element, and the offset of the next one.
 
     Small elements have their bytes in their tag. A compressed element is the only one that may end anywhere.
     """
-    place = 0
-    while place < len(data):
-        kind, size = struct.unpack(f"{order}II", data[place : place + _TAG].tobytes())
+    offset = 0
+    while offset < len(data):
+        kind, size = struct.unpack(f"{order}II", data[offset : offset + _TAG_SIZE].tobytes())
+        start = offset + _TAG_SIZE
         is_small = kind >> 16
         if is_small:
-            kind, size = kind & 0xFFFF, kind >> 16
-        start = place + (_TAG // 2 if is_small else _TAG)
-        if start + size > len(data):
+            size = kind >> 16
+            kind &= 0xFFFF
+            start = offset + _TAG_SIZE // 2
+        end = start + size
+        if end > len(data):
             raise ValueError(f"an element of {size} bytes where {len(data) - start} are left")
-        place = start + size
+        offset = end
         if kind != _COMPRESSED:
-            place = -(-place // _TAG) * _TAG  # elements begin at multiples of 8 bytes
-        yield kind, data[start : start + size], place
+            offset = -(-end // _TAG_SIZE) * _TAG_SIZE  # elements begin at multiples of 8 bytes
+        yield kind, data[start:end], offset

@@ -8,18 +8,25 @@ from pathlib import Path
 
 from reid_torchmetrics.functional.detection.batches import image_dict
 
-from .box_rows import BoxColumns, Dicts, Row, Rows, Table, labels_by_name, match_images, read_table
+from .box_rows import BoxColumns, Dicts, Row, Rows, Table, align_images, labels_by_name, read_table
 from .folders import warn_of_exchange
 from .image_sizes import ImageSizes, Sizes
 
 _IMAGE = "ImageID"
 _BOX = ("XMin", "YMin", "XMax", "YMax")
 _REQUIRED = (_IMAGE, "LabelName", *_BOX)
-_SPELLINGS = {name: name for name in ("IsGroupOf", "Source")} | dict.fromkeys(("Score", "Confidence", "Conf"), "Score")
+_SPELLINGS = {
+    "IsGroupOf": "IsGroupOf",
+    "Source": "Source",
+    "Score": "Score",
+    "Confidence": "Score",
+    "Conf": "Score",
+}
+"""names of further columns by their names in files"""
 _ANNOTATION_COLUMNS = frozenset(("IsGroupOf", "Source"))
-"""columns that results do not have"""
+"""columns of annotations alone"""
 _IS_GROUP = {"1": 1, "true": 1, "0": 0, "-1": 0, "false": 0, "": 0}
-"""the meaning of `IsGroupOf`, in small letters; -1 is unknown"""
+"""meaning of the values of `IsGroupOf`, in small letters; -1 is unknown"""
 
 
 def read_open_images(
@@ -53,10 +60,10 @@ def read_open_images(
         `image_id`, the name of the image, a str. Boxes are left, top, right and bottom, `box_format="xyxy"`.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
+        OSError: There is no such file, or it may not be read.
         TypeError: `class_names` is no list of names, or `image_sizes` are neither a pair of sizes nor such pairs by
             name.
-        ValueError: a file that is no CSV, without a required column, or without annotations; two files without a common
+        ValueError: A file that is no CSV, without a required column, or without annotations; two files without a common
             image; a malformed row, a share outside of 0 to 1 by more than 0.01, or a class that is not among
             `class_names`, named with file and line; or an image without a size.
     """
@@ -74,16 +81,17 @@ def read_open_images(
         )
     if not true_table.rows:
         raise ValueError(f"`annotations` must have a row for each box; got a header alone, {annotations}.")
-    true = _by_image("annotations", true_table)
-    detected = match_images("annotations", annotations, results, true, _by_image("results", detected_table))
+    ground_truths = _group_by_image("annotations", true_table)
+    detections = _group_by_image("results", detected_table)
+    ground_truths, detections = align_images(
+        ground_truths, detections, argument="annotations", folder=annotations, result_folder=results
+    )
     box_columns = BoxColumns(
         name="LabelName", box=_BOX, labels=classes, sizes=ImageSizes(image_sizes), score="Score", has_shares=True
     )
-    images = sorted({*true, *detected})
-    preds = [box_columns.detections(image, detected.get(image, [])) for image in images]
+    preds = [box_columns.detections(image, rows) for image, rows in detections.items()]
     target = []
-    for image in images:
-        rows = true.get(image, [])
+    for image, rows in ground_truths.items():
         flags = image_dict(iscrowd=[_is_group(row) for row in rows])
         target.append(box_columns.ground_truths("annotations", image, rows) | flags)
     return preds, target
@@ -94,7 +102,12 @@ def _are_results(table: Table) -> bool:
     return "Score" in table.columns and _ANNOTATION_COLUMNS.isdisjoint(table.columns)
 
 
-def _by_image(argument: str, table: Table) -> Rows:
+def _group_by_image(argument: str, table: Table) -> Rows:
+    """Return the rows of each image.
+
+    Raises:
+        ValueError: A row without an image.
+    """
     rows: Rows = {}
     for row in table.rows:
         image = row.words[_IMAGE]
@@ -105,6 +118,11 @@ def _by_image(argument: str, table: Table) -> Rows:
 
 
 def _is_group(row: Row) -> int:
+    """Return 1 for a box around a group of objects, and 0 for other boxes.
+
+    Raises:
+        ValueError: Another value of `IsGroupOf`.
+    """
     word = row.words.get("IsGroupOf", "")
     if word.lower() not in _IS_GROUP:
         raise row.fault("annotations", "0, 1 or -1 in the column 'IsGroupOf'", f"{word!r} in {row.text!r}")

@@ -11,32 +11,35 @@ import re
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
-from .array_files import FORMATS, UNNAMED, read_arrays, refused, text_lines
+from .array_files import FORMATS, UNNAMED, file_error, read_arrays, read_text_lines
 from .list_lines import NUMBER
-from .sample_files import TABLES
+from .table_files import TABLES
 
 PAIR_NAMES = {
     "scores": "scores score similarities similarity sims sim cosines cosine",
     "same": "same is_same issame actual_issame labels label targets target y",
 }
-"""what an array of pairs may be called, by what it is"""
+"""names of arrays of pairs by their meaning"""
 _FORMS = {
     "first": r"(?P<same>[01])\s+(?P<pair>\S+\s+\S+)",
     "last": r"(?P<pair>\S+\s+\S+)\s+(?P<same>[01]|target|nontarget)",
     "lfw": r"(?P<pair>\S+\s+0*[1-9]\d*(?P<other>\s+\S+)?\s+0*[1-9]\d*)",  # LFW counts images from 1
 }
-"""what a line of a list of pairs is, by the name of the form"""
+"""patterns of the lines of a list of pairs, by the name of the form"""
 _FORMS_IN_WORDS = {
     "first": "1 first second",
     "last": "first second 1; first second target",
     "lfw": "name 1 4 or name 1 other 2",
 }
+
+_PLACE_OF_SCORES = "scores must be beside `same` in arrays, or in a file for a list of pairs"
 
 
 def read_pairs(
@@ -45,75 +48,99 @@ def read_pairs(
     """Read pairs and their scores, for `verify_pairs`.
 
     Args:
-        path: of arrays `scores` and `same` by name, also of columns of a .csv; or, with a file of scores, of a text
-            file with a pair in each line, as of LFW, VoxCeleb or Kaldi, or two names and 1 or 0; or of flags alone,
-            such as InsightFace's `lfw_list.npy`.
-        scores: of a .npy, or of a text file: in each line the score of the pair in the same line of the list, alone or
+        path: a file of arrays `scores` and `same` by name, or of such columns; or, with a file of scores, a text file
+            with a pair in each line, as from LFW, VoxCeleb or Kaldi, or two names and 1 or 0; or an array of flags
+            alone, such as InsightFace's `lfw_list.npy`.
+        scores: a .npy, or a text file: in each line the score of the pair in the same line of the list, alone or
             before or after the pair.
-        form: of the lines of a list of pairs: "first", `1 first second`, as of VoxCeleb; "last", `first second 1` or
-            `first second target`; or "lfw", `name 1 4` and `name 1 other 2`. None for the one form that all lines have.
+        form: the form of the lines of a list of pairs; None finds it in the file.
+            "first": `1 first second`, as in VoxCeleb's list.
+            "last": `first second 1` or `first second target`.
+            "lfw": `name 1 4` and `name 1 other 2`.
 
     Returns:
         The scores, float64 [N], higher is closer, and whether the two of a pair are of one identity, bool [N].
 
     Raises:
-        OSError: there is no such file, or it may not be read.
-        ValueError: an unknown `form`, lines that fit several forms, a damaged file, a line of another form, arrays that
+        OSError: There is no such file, or it may not be read.
+        ValueError: An unknown `form`, lines that fit several forms, a damaged file, a line of another form, arrays that
             are lacking or not of one length, or scores of other pairs; the message is one line that names the file, and
             the line in it.
     """
     if form is not None:
         _checks.one_of("form", form, _names.PairForm)
-    path, beside = Path(path), None if scores is None else Path(scores)
-    tables = TABLES.keys() | FORMATS if beside is None else {".csv", ".parquet", *FORMATS}
-    is_list = path.suffix.lower() not in tables
-    # InsightFace writes an array of flags alone, `lfw_list.npy`.
-    flags_alone = () if is_list or beside is None else read_arrays(path, TABLES | FORMATS).get(UNNAMED, ())
-    if (is_list or len(flags_alone) > 0) != (beside is not None):
-        rule = "scores must be beside `same` in arrays, or in a file for a list of pairs"
-        raise refused(path, rule, beside or "none")
-    if beside is not None:
-        pairs, same = _read_list(path, form) if is_list else ([], flags_alone)
-        is_array = beside.suffix.lower() in FORMATS
-        given = read_arrays(beside).get(UNNAMED, ()) if is_array else _read_scores(beside, pairs)
+    path = Path(path)
+    if scores is None:
+        score_values, same = _read_named_arrays(path)
     else:
-        arrays = read_arrays(path, TABLES | FORMATS)
-        named = [(key, name) for key, names in PAIR_NAMES.items() for name in arrays if name.lower() in names.split()]
-        if [key for key, _ in named] != [*PAIR_NAMES]:
-            raise refused(path, "arrays must be `scores` and `same`, one of each", ", ".join(arrays))
-        given, same = (arrays[name] for _, name in named)
-    values, flags = np.asarray(given).ravel(), np.asarray(same).ravel()
+        score_values, same = _read_with_scores(path, Path(scores), form)
+    values = np.asarray(score_values).ravel()
+    flags = np.asarray(same).ravel()
     if values.dtype.kind not in "iuf" or len(values) != len(flags) or not np.isin(flags, (0, 1)).all():
         rule = f"scores must be a number for each of {len(flags)} pairs, and `same` 1 or 0"
-        raise refused(beside or path, rule, f"{values.dtype} {[*np.shape(given)]} and {flags.dtype}")
+        got = f"{values.dtype} {list(np.shape(score_values))} and {flags.dtype}"
+        raise file_error(path if scores is None else Path(scores), rule, got)
     return values.astype(np.float64), flags.astype(bool)
 
 
-def _read_list(path: Path, form: str | None) -> tuple[list[str], Sequence[bool]]:
-    """The names of each pair, and whether they are of one identity, by a form that all lines have."""
-    lines = [*text_lines(path)]
-    lines = lines[1:] if lines and re.fullmatch(r"\d+(\s+\d+)?", lines[0][1]) else lines
+def _read_named_arrays(path: Path) -> tuple[Any, Any]:
+    """Return the arrays `scores` and `same` of a file."""
+    if path.suffix.lower() not in TABLES | FORMATS:
+        raise file_error(path, _PLACE_OF_SCORES, "none")
+    arrays = read_arrays(path, TABLES | FORMATS)
+    scores = [name for name in arrays if name.lower() in PAIR_NAMES["scores"].split()]
+    same = [name for name in arrays if name.lower() in PAIR_NAMES["same"].split()]
+    if len(scores) != 1 or len(same) != 1:
+        raise file_error(path, "arrays must be `scores` and `same`, one of each", ", ".join(arrays))
+    return arrays[scores[0]], arrays[same[0]]
+
+
+def _read_with_scores(path: Path, scores: Path, form: str | None) -> tuple[Any, Any]:
+    """Return the scores from one file, and the flags from a list of pairs, or from an array alone."""
+    pairs: list[str] = []
+    if path.suffix.lower() in {".csv", ".parquet", *FORMATS}:
+        same = read_arrays(path, TABLES | FORMATS).get(UNNAMED, ())  # as InsightFace's `lfw_list.npy`
+        if len(same) == 0:
+            raise file_error(path, _PLACE_OF_SCORES, scores)
+    else:
+        pairs, same = _read_list(path, form)
+    if scores.suffix.lower() in FORMATS:
+        return read_arrays(scores).get(UNNAMED, ()), same
+    return _read_scores(scores, pairs), same
+
+
+def _read_list(path: Path, form: str | None) -> tuple[list[str], list[bool]]:
+    """Return the names of each pair, and whether they are of one identity, by the form of all lines.
+
+    Raises:
+        ValueError: Lines of several forms, or lines that fit several forms.
+    """
+    lines = list(read_text_lines(path))
+    if lines and re.fullmatch(r"\d+(\s+\d+)?", lines[0][1]):  # LFW's header
+        lines = lines[1:]
+    one_form_rule = f"lines must all be of one form, {_describe(_FORMS)}"
     if not lines:
-        raise refused(path, f"lines must all be of one form, {_in_words(_FORMS)}", "no line")
+        raise file_error(path, one_form_rule, "no line")
     forms = [form] if form is not None else _fitting_forms(lines)
     if len(forms) > 1:
-        raise refused(
-            path,
-            f"lines must fit one form, which `form` says (`--form` in the command), one of {', '.join(forms)}",
-            f"lines that are {_in_words(forms)}",
-        )
-    pairs, same = [], []
+        rule = f"lines must fit one form, which `form` says (`--form` in the command), one of {', '.join(forms)}"
+        raise file_error(path, rule, f"lines that are {_describe(forms)}")
+    pairs = []
+    same = []
     for where, line in lines:
-        if not (found := re.fullmatch(_FORMS[forms[0]], line)):
-            raise refused(where, f"lines must all be of one form, {_in_words(_FORMS)}", repr(line[:80]))
-        pairs.append(" ".join(found["pair"].split()))
-        # LFW names a person once in a pair of one.
-        same.append(found["same"] in ("1", "target") if "same" in found.groupdict() else found["other"] is None)
+        match = re.fullmatch(_FORMS[forms[0]], line)
+        if match is None:
+            raise file_error(where, one_form_rule, repr(line[:80]))
+        pairs.append(" ".join(match["pair"].split()))
+        if "same" in match.groupdict():
+            same.append(match["same"] in ("1", "target"))
+        else:  # LFW names a person once in a pair of one identity
+            same.append(match["other"] is None)
     return pairs, same
 
 
 def _fitting_forms(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """The forms that all lines have; if none has all, the one that has most lines from the first on."""
+    """Return the forms of all lines, or else the form that fits the most lines from the first on."""
     num_fitting = {}
     for name, pattern in _FORMS.items():
         fits = [re.fullmatch(pattern, line) is not None for _, line in lines]
@@ -123,17 +150,21 @@ def _fitting_forms(lines: Sequence[tuple[str, str]]) -> list[str]:
     return forms if most == len(lines) else forms[:1]
 
 
-def _in_words(forms: Iterable[str]) -> str:
+def _describe(forms: Iterable[str]) -> str:
     return "; ".join(_FORMS_IN_WORDS[form] for form in forms)
 
 
-def _read_scores(path: Path, pairs: list[str]) -> list[float]:
-    """The score in each line; one with more than it must name the pair."""
+def _read_scores(path: Path, pairs: Sequence[str]) -> list[float]:
+    """Return the score in each line; a line with more than a score must name the pair.
+
+    Raises:
+        ValueError: Another line.
+    """
     numbers = []
-    for place, (where, line) in enumerate(text_lines(path)):
-        pair = pairs[place] if place < len(pairs) else "no pair"
+    for index, (where, line) in enumerate(read_text_lines(path)):
+        pair = pairs[index] if index < len(pairs) else "no pair"
         number = " ".join(line.split()).removeprefix(f"{pair} ").removesuffix(f" {pair}")
         if not re.fullmatch(NUMBER, number):
-            raise refused(where, f"a line must be the score of {pair}", repr(line[:80]))
+            raise file_error(where, f"a line must be the score of {pair}", repr(line[:80]))
         numbers.append(float(number))
     return numbers

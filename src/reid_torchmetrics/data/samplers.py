@@ -8,22 +8,22 @@ from torch.utils.data import Dataset, DistributedSampler
 
 
 class UnpaddedDistributedSampler(DistributedSampler[int]):
-    """Deals a data set out to the processes, every sample to exactly one.
+    """A sampler that distributes a data set over the processes without repeating samples.
 
     PyTorch's `DistributedSampler` repeats samples until all processes have equally many. Here process r of W gets the
-    samples r, r + W, r + 2 W, ..., so that some processes have one less than others, and processes beyond the end of
-    the data set none. Lightning leaves a `DistributedSampler` of the user's in place, and so this one. It is for
-    evaluation: training steps wait for each other, and must be equally many.
+    samples r, r + W, r + 2 W, ..., so that some processes have one sample less, and processes beyond the end of the
+    data set have none. Lightning keeps a `DistributedSampler` of the user, and so this one. It is for evaluation only:
+    training steps wait for each other, so that all processes must have equally many.
 
     Args:
-        dataset: what is sampled; anything with a length.
+        dataset: the data set, or anything with a length.
         num_replicas: number of processes; from the process group by default.
         rank: number of this process; from the process group by default.
-        shuffle: whether to deal out in a random order, another one after each `set_epoch`.
-        seed: of the random order; the same on all processes.
+        shuffle: whether samples are in a random order, a new one after each `set_epoch`.
+        seed: seed of the random order; the same on all processes.
 
     Raises:
-        RuntimeError: neither `num_replicas` and `rank` nor a process group is there.
+        RuntimeError: There is no process group, and `num_replicas` or `rank` is missing.
         ValueError: `rank` is not below `num_replicas`.
 
     Example:

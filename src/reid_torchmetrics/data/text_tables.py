@@ -22,30 +22,30 @@ import numpy as np
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance
 
-from .array_files import UNNAMED, num_bytes_of
+from .array_files import UNNAMED, count_bytes
 from .array_names import FIELD_NAMES, FURTHER_NAMES
 
 _DELIMITERS = ",;\t"
 _IMAGE = re.compile(r".*\.(?:jpe?g|png|bmp|gif|tiff?|webp|ppm)", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan", re.IGNORECASE)
 _WORDS = re.findall(r"\w\w+", " ".join([*FIELD_NAMES.values(), *FURTHER_NAMES.values()]))
-"""words that a header of text has; a single letter may be a label"""
+"""words in the header of a text; a single letter may be a label"""
 
 
 def read_csv(path: Path) -> dict[str, Array]:
-    """Return the columns of a table by the names in its first row; without names they are "column 1" and so on.
+    """Return the columns of a table by the names in its first row, or as "column 1" and so on without names.
 
     Raises:
-        ValueError: rows of unequal length, no rows, or a name that stands twice.
+        ValueError: Rows of unequal length, no rows, or a repeated name.
     """
-    text = _text_of(path)
-    delimiter = _delimiter(text.partition("\n")[0])
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-    cells = [(rows.line_num, row) for row in rows if row]  # a blank line is none
-    names = [name.strip() for name in cells[0][1]] if cells else []
+    text = _read(path)
+    delimiter = _find_delimiter(text.partition("\n")[0])
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
+    numbered_rows = [(reader.line_num, row) for row in reader if row]  # a blank line is none
+    names = [name.strip() for name in numbered_rows[0][1]] if numbered_rows else []
     if _are_values(names):
-        return _columns(path, [""] * len(names), cells)
-    return _columns(path, names, cells[1:])
+        return _parse_columns(path, [""] * len(names), numbered_rows)
+    return _parse_columns(path, names, numbered_rows[1:])
 
 
 def read_text(path: Path) -> dict[str, Array]:
@@ -54,41 +54,68 @@ def read_text(path: Path) -> dict[str, Array]:
     A single column without a name is an array without a name; a blank line between its values is a missing one.
 
     Raises:
-        ValueError: rows of unequal length, no rows, or a name that stands twice.
+        ValueError: Rows of unequal length, no rows, or a repeated name.
     """
-    all_lines = [(place, line.strip()) for place, line in enumerate(_text_of(path).rstrip().split("\n"), start=1)]
-    lines = [(place, line) for place, line in all_lines if line]
+    text = _read(path).rstrip()
+    all_lines = list(enumerate(map(str.strip, text.split("\n")), start=1))
+    lines = [(number, line) for number, line in all_lines if line]
     # In-shop's lists begin with the number of their rows.
     if len(lines) > 2 and lines[0][1].isdecimal() and len(lines[1][1].split()) > 1:
         lines = lines[1:]
-    delimiter = _delimiter_of_text(lines[0][1]) if lines else None
-    cells = [(place, [cell.strip() for cell in line.split(delimiter)]) for place, line in lines]
-    rows = [row for _, row in cells]
+    if not lines:
+        raise ValueError("0 rows of nothing")
+
+    delimiter = _find_text_delimiter(lines[0][1])
+    numbered_rows = [(number, list(map(str.strip, line.split(delimiter)))) for number, line in lines]
+    rows = [row for _, row in numbered_rows]
     if _has_header(rows):
-        return _columns(path, rows[0], cells[1:])
-    if rows and len(rows[0]) > 1:
-        return _columns(path, [""] * len(rows[0]), cells)
-    if rows and len(lines) < len(all_lines) and all(len(row) == 1 for row in rows):
-        cells = [(place, [line]) for place, line in all_lines]
-    columns = _columns(path, [""] if rows else [], cells)
+        return _parse_columns(path, rows[0], numbered_rows[1:])
+    if len(rows[0]) > 1:
+        return _parse_columns(path, [""] * len(rows[0]), numbered_rows)
+    if len(lines) < len(all_lines) and all(len(row) == 1 for row in rows):
+        numbered_rows = [(number, [line]) for number, line in all_lines]
+    columns = _parse_columns(path, [""], numbered_rows)
     return {UNNAMED: columns["column 1"]}
 
 
 def names_by_place(columns: Mapping[str, Any]) -> dict[str, str]:
-    """Tell names of files and identities apart in the columns of a text without a header, as `names` of the readers.
+    """Return the columns of file names and of identities in a text without a header, as `names` of the readers.
 
-    Empty where more than one column may be either, or where columns have names.
+    Empty if more than one column may be either, or if columns have names.
     """
-    places = [name for name in columns if re.fullmatch(r"column \d+", name)]
-    if not places or len(places) < len(columns):
+    column_names = [name for name in columns if re.fullmatch(r"column \d+", name)]
+    if not column_names or len(column_names) < len(columns):
         return {}
-    # CUB counts its rows in the first column.
-    counted, first = np.arange(len(columns[places[0]])), columns[places[0]]
-    if len(places) > 1 and any(np.array_equal(first, counted + start) for start in (0, 1)):
-        places = places[1:]
-    fields = {name: "names" if are_images(columns[name]) else "identities" for name in places}
-    names = {field: name for name, field in fields.items()}
-    return names if len(names) == len(fields) else {}
+    if len(column_names) > 1:
+        # CUB counts its rows in the first column.
+        first = columns[column_names[0]]
+        from_zero = np.arange(len(first))
+        if np.array_equal(first, from_zero) or np.array_equal(first, from_zero + 1):
+            column_names = column_names[1:]
+    names = {}
+    for name in column_names:
+        key = "names" if are_images(columns[name]) else "identities"
+        names[key] = name
+    return names if len(names) == len(column_names) else {}
+
+
+def join_positions(columns: Mapping[str, Any], user_names: Mapping[str, str]) -> dict[str, Any]:
+    """Join two columns of coordinates, such as easting and northing, as positions.
+
+    Args:
+        columns: Columns of a table by name.
+        user_names: Names of columns from the user, for other meanings; they are not joined.
+    """
+    joined = dict(columns)
+    spellings = {}
+    for name, values in columns.items():
+        if name not in user_names.values() and np.ndim(values) == 1:
+            spellings[name.lower()] = name
+    for joined_name in FIELD_NAMES["positions"].split():
+        pair = [spellings[word] for word in joined_name.split("/") if word in spellings]
+        if "/" in joined_name and len(pair) == 2:
+            joined[joined_name] = np.stack([joined.pop(name) for name in pair], axis=1)
+    return joined
 
 
 def are_images(values: Any) -> bool:
@@ -98,70 +125,93 @@ def are_images(values: Any) -> bool:
 
 
 def is_header_missing(names: Sequence[str]) -> bool:
-    """Return whether the names of columns are places or values, so that the first row does not name the columns."""
+    """Return whether some column has a place or a value as its name, so that the first row is no header."""
     return any(_NUMBER.fullmatch(name) or _IMAGE.fullmatch(name) or name.startswith("column ") for name in names)
 
 
-def parsed(texts: Sequence[str], allowance: Allowance | None = None) -> Array:
-    """Integers or floats if all texts are, NaN for an empty one, else strings, of at most some bytes."""
-    is_name = any("_" in text for text in texts)  # Python reads 1_2 as 12
-    for dtype in () if is_name else (np.int64, np.float64):
-        with suppress(ValueError, OverflowError):
-            return np.array(texts, dtype=dtype)
-    is_empty = np.array([not text for text in texts])
-    if not is_name and is_empty.any() and not is_empty.all():
-        with suppress(ValueError, OverflowError):
-            return np.array([text or "nan" for text in texts], dtype=np.float64)
+def parse_cells(texts: Sequence[str], allowance: Allowance | None = None) -> Array:
+    """Convert texts to integers or floats if all are numbers, with NaN for empty ones; else return strings.
+
+    Raises:
+        ValueError: The strings take more bytes than `allowance` allows.
+    """
+    has_underscore = any("_" in text for text in texts)  # Python reads 1_2 as 12
+    if not has_underscore:
+        for dtype in (np.int64, np.float64):
+            with suppress(ValueError, OverflowError):
+                return np.array(texts, dtype=dtype)
+        num_empty = sum(not text for text in texts)
+        if 0 < num_empty < len(texts):
+            with suppress(ValueError, OverflowError):
+                return np.array([text or "nan" for text in texts], dtype=np.float64)
     if allowance is not None:
-        allowance.spend("texts", num_bytes_of(texts))
+        allowance.spend("texts", count_bytes(texts))
     return np.array(texts, dtype=str)
 
 
-def _text_of(path: Path) -> str:
+def _read(path: Path) -> str:
     with path.open(encoding="utf-8-sig", newline="") as file:
         return file.read()
 
 
-def _delimiter(header: str) -> str:
-    """Return the delimiter that makes most names of a header, and a comma where none makes two."""
+def _find_delimiter(header: str) -> str:
+    """Return the delimiter that splits a header into most names, or a comma if none splits it."""
     num_names = {delimiter: len(next(csv.reader([header], delimiter=delimiter), [])) for delimiter in _DELIMITERS}
-    return max(num_names, key=lambda delimiter: num_names[delimiter])
+    return max(num_names, key=num_names.__getitem__)
 
 
-def _delimiter_of_text(line: str) -> str | None:
-    """Return a tab, white space (None), or another delimiter, whichever a line has first in this order."""
+def _find_text_delimiter(line: str) -> str | None:
+    """Return a tab, white space (None), or another delimiter: the first one that a line has, in this order."""
     if "\t" in line:
         return "\t"
-    return _delimiter(line) if len(line.split()) == 1 and _delimiter(line) in line else None
+    if len(line.split()) > 1:
+        return None
+    delimiter = _find_delimiter(line)
+    return delimiter if delimiter in line else None
 
 
 def _are_values(names: Sequence[str]) -> bool:
     """Return whether a first row is one of numbers; columns may be called by their places, from 0 or 1 on."""
-    counted = [[str(place + start) for place in range(len(names))] for start in (0, 1)]
-    is_counted = len(names) > 1 and list(names) in counted
-    return bool(names) and all(_NUMBER.fullmatch(name) for name in names) and not is_counted
+    from_zero = [str(place) for place in range(len(names))]
+    from_one = [str(place + 1) for place in range(len(names))]
+    if len(names) > 1 and list(names) in (from_zero, from_one):
+        return False
+    return bool(names) and all(_NUMBER.fullmatch(name) for name in names)
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row has a word of the field, or words above columns of numbers."""
-    if len(rows) < 2 or any(_NUMBER.fullmatch(name) for name in rows[0]):
+    header, *values = rows
+    if not values or any(_NUMBER.fullmatch(name) for name in header):
         return False
-    columns = list(zip(*rows[1:], strict=False))  # as many as all rows have
-    is_repeated = any(name in column for name, column in zip(rows[0], columns, strict=False))
-    has_word = any(name.lower().replace("-", "_") in _WORDS for name in rows[0])
-    has_numbers = any(parsed(column).dtype.kind != "U" for column in columns)
-    return not is_repeated and (has_word or (has_numbers and len(columns) > 1))
+    columns = list(zip(*values, strict=False))  # as many as all rows have
+    if any(name in column for name, column in zip(header, columns, strict=False)):
+        return False
+    if any(name.lower().replace("-", "_") in _WORDS for name in header):
+        return True
+    return len(columns) > 1 and any(parse_cells(column).dtype.kind != "U" for column in columns)
 
 
-def _columns(path: Path, names: Sequence[str], cells: Sequence[tuple[int, Sequence[str]]]) -> dict[str, Array]:
-    """Return the columns of rows that are numbered by their lines."""
+def _parse_columns(
+    path: Path, names: Sequence[str], numbered_rows: Sequence[tuple[int, Sequence[str]]]
+) -> dict[str, Array]:
+    """Return the columns of a table by name.
+
+    Args:
+        path: The file, for the number of bytes that it may take.
+        names: Names of the columns; "" for a column without a name.
+        numbered_rows: The number of each line, and its cells.
+
+    Raises:
+        ValueError: Rows of unequal length, no rows, or a repeated name.
+    """
     # A blank cell is what pandas and R write above the numbers of rows, and Excel behind the last column.
     header = [name or f"column {place}" for place, name in enumerate(names, start=1)]
-    for line, row in cells:
+    for line_number, row in numbered_rows:
         if len(row) != len(header):
-            raise ValueError(f"{len(row)} cells for {len(header)} names in line {line}")
-    if not cells or len(set(header)) < len(header):
-        raise ValueError(f"{len(cells)} rows of {', '.join(header) or 'nothing'}")
-    columns = zip(*(row for _, row in cells), strict=True)
+            raise ValueError(f"{len(row)} cells for {len(header)} names in line {line_number}")
+    if not numbered_rows or len(set(header)) < len(header):
+        raise ValueError(f"{len(numbered_rows)} rows of {', '.join(header) or 'nothing'}")
+    columns = zip(*(row for _, row in numbered_rows), strict=True)
     allowance = Allowance(path.stat().st_size)
-    return {name: parsed(column, allowance) for name, column in zip(header, columns, strict=True)}
+    return {name: parse_cells(column, allowance) for name, column in zip(header, columns, strict=True)}

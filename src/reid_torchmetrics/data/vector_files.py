@@ -13,25 +13,25 @@ import numpy as np
 
 from reid_torchmetrics._arrays import Array
 
-_LENGTH = 4  # bytes
+_LENGTH_SIZE = 4  # bytes
 
 
 def read_vectors(path: Path, dtype: str) -> Array:
     """Return the values [N, D] of the vectors of a file, mapped.
 
     Raises:
-        ValueError: the vectors are not all of the length of the first, or the file does not end with a vector.
+        ValueError: Vectors of unequal lengths, or a file that does not end with a vector.
     """
     num_bytes = path.stat().st_size
     with path.open("rb") as file:
-        length = int.from_bytes(file.read(_LENGTH), "little", signed=True)
-    size_of_vector = _LENGTH + length * np.dtype(dtype).itemsize
-    if length < 1 or num_bytes % size_of_vector:
+        length = int.from_bytes(file.read(_LENGTH_SIZE), "little", signed=True)
+    vector_size = _LENGTH_SIZE + length * np.dtype(dtype).itemsize
+    if length < 1 or num_bytes % vector_size:
         raise ValueError(f"{num_bytes} bytes where the first vector has {length} values")
     vectors = np.memmap(path, np.dtype([("length", "<i4"), ("values", dtype, (length,))]), mode="r")
-    other = np.flatnonzero(vectors["length"] != length)
-    if len(other):
-        found_length = vectors["length"][other[0]]
-        raise ValueError(f"{found_length} values in vector {other[0]} where the first has {length}")
+    deviating = np.flatnonzero(vectors["length"] != length)
+    if len(deviating):
+        first = deviating[0]
+        raise ValueError(f"{vectors['length'][first]} values in vector {first} where the first has {length}")
     values: Array = vectors["values"]
     return values

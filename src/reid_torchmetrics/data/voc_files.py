@@ -16,7 +16,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import ImagesByName, image_dict
 from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, crossing_edges
 
-from .array_files import text_lines
+from .array_files import read_text_lines
 from .folders import Folder, has_files, list_files, warn_of_exchange
 
 VOC_CLASSES = (
@@ -34,7 +34,7 @@ DOTA_CLASSES = (
 
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
 _NUM_CORNER_NUMBERS = 8  # x and y of four corners
-_HEADERS = ("imagesource", "gsd")  # first words of lines of DOTA that are no objects
+_HEADERS = ("imagesource", "gsd")  # first words of DOTA's lines without an object
 _NOT_DIFFICULT = ("", "0", "unspecified")  # texts of `difficult`, in small letters
 
 _Dicts = list[dict[str, Any]]
@@ -44,8 +44,11 @@ class _Shape(NamedTuple):
     """The shape of a detection in a line of results."""
 
     key: str
+    """key in the dict of an image"""
     size: int
+    """number of values"""
     description: str
+    """words for messages"""
 
 
 _BOX = _Shape(key="boxes", size=len(_EDGES), description="four edges")
@@ -73,8 +76,8 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
         `image_id`, the name of the image, a str.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
-        ValueError: a folder without a single file of its kind, a malformed file, a class that is not among
+        FileNotFoundError: A folder that does not exist.
+        ValueError: A folder without a single file of its kind, a malformed file, a class that is not among
             `class_names`, or a detection in an image without a document; the message names the file, and the line or
             the tag.
     """
@@ -84,9 +87,9 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
         annotations, results = results, annotations
     labels = {name: label for label, name in enumerate(class_names)}
     documents = list_files("annotations", annotations, ".xml")
-    # Images are those with a document: without objects they have one, too.
-    target = [_objects_of_voc(path, labels) for path in documents]
-    return _detections(results, documents, labels, _BOX), target
+    # Each image has a document, also one without objects.
+    target = [_read_voc_objects(path, labels) for path in documents]
+    return _read_detections(results, documents, labels, _BOX), target
 
 
 def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
@@ -96,12 +99,14 @@ def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
         annotations: folder of XML documents; one without any has no classes.
 
     Raises:
-        FileNotFoundError: the folder does not exist.
-        ValueError: a document that cannot be read; the message names it.
+        FileNotFoundError: The folder does not exist.
+        ValueError: A document that cannot be read; the message names it.
     """
     if not has_files(annotations, ".xml"):
         return ()
-    names = {name for path in list_files("annotations", annotations, ".xml") for name in _names_of_voc(path)}
+    names: set[str] = set()
+    for path in list_files("annotations", annotations, ".xml"):
+        names.update(_read_class_names(path))
     return tuple(sorted(names))
 
 
@@ -125,19 +130,18 @@ def read_dota(
         results: folder of text files, one for each detected class, such as `Task1_plane.txt`; a line is the name of an
             image, the confidence, and x and y of four corners in turn.
         class_names: names of the classes that are evaluated.
-        invalid: as of the metric. With "drop", which leaves invalid ground truths out, corners of ground truths are not
-            checked here.
+        invalid: as the argument of the metric. With "drop", which leaves invalid ground truths out, corners of ground
+            truths are not checked here.
 
     Returns:
         For each image `rotated_boxes` [objects, 8], `scores` and `labels`, float64 and int64, and `rotated_boxes`,
         `labels`, `difficult`, bool, and `image_id`, the name of the image, a str.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
-        ValueError: a folder without a single file of its kind, a malformed line, a number that is not finite, a class
+        FileNotFoundError: A folder that does not exist.
+        ValueError: A folder without a single file of its kind, a malformed line, a number that is not finite, a class
             that is not among `class_names`, corners of a ground truth that are not in turn, so that edges cross, or a
-            detection in an image without annotations; the message names the file,
-            and the line.
+            detection in an image without annotations; the message names the file, and the line.
     """
     _checks.one_of("invalid", invalid, _names.InvalidAction)
     labels = {name: label for label, name in enumerate(class_names)}
@@ -146,54 +150,62 @@ def read_dota(
     if _are_dota_results(paths, labels) and not _are_dota_results(result_paths, labels):
         warn_of_exchange("annotations", annotations, results)
         paths, results = result_paths, annotations
-    target = [_objects_of_dota(path, labels, is_checked=invalid != "drop") for path in paths]
-    return _detections(results, paths, labels, _CORNERS), target
+    target = [_read_dota_objects(path, labels, is_checked=invalid != "drop") for path in paths]
+    return _read_detections(results, paths, labels, _CORNERS), target
 
 
 def _are_dota_results(paths: Sequence[Path], classes: Collection[str]) -> bool:
-    """Return whether files are named like classes and have lines of detections, at least one."""
-    if not all(_class_of_file(path, classes) for path in paths):
+    """Return whether all files are named like classes and begin with a detection; all but one may be empty."""
+    if not all(_find_class(path, classes) for path in paths):
         return False
-    first_lines = [line for path in paths for _, line in islice(text_lines(path), 1)]
-    return bool(first_lines) and all(_is_detection(line, _CORNERS) for line in first_lines)
+    has_detections = False
+    for path in paths:
+        for _, line in islice(read_text_lines(path), 1):
+            if not _is_detection(line, _CORNERS):
+                return False
+            has_detections = True
+    return has_detections
 
 
 def _is_detection(line: str, shape: _Shape) -> bool:
-    numbers = _numbers(line.split()[1:])
+    numbers = _parse_numbers(line.split()[1:])
     return len(numbers) == 1 + shape.size
 
 
-def _class_of_file(path: Path, classes: Collection[str]) -> str | None:
+def _find_class(path: Path, classes: Collection[str]) -> str | None:
     """Return the class with the longest name that is the name of a file, or ends it after an underscore."""
     names = [name for name in classes if f"_{path.stem}".endswith(f"_{name}")]
     return max(names, key=len, default=None)
 
 
-def _detections(results: Folder, documents: Sequence[Path], labels: Mapping[str, int], shape: _Shape) -> _Dicts:
+def _read_detections(results: Folder, documents: Sequence[Path], labels: Mapping[str, int], shape: _Shape) -> _Dicts:
     """Read the detections of each image from a file for each class."""
     names = [path.name for path in documents]
-    images = ImagesByName(names, range(len(names)))
-    columns: list[dict[str, list[Any]]] = [{shape.key: [], "scores": [], "labels": []} for _ in names]
+    images_by_name = ImagesByName(names, range(len(names)))
+    images: list[dict[str, list[Any]]] = [{shape.key: [], "scores": [], "labels": []} for _ in names]
     for path in list_files("results", results, ".txt"):
-        name = _class_of_file(path, labels)
-        if name is None:
+        class_name = _find_class(path, labels)
+        if class_name is None:
             raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
-        for where, line in text_lines(path):
+        for where, line in read_text_lines(path):
             reference, *words = line.split()
-            numbers = _checked_numbers(words, shape, line, where)
-            image = columns[_image(reference, images, documents, where)]
-            image["scores"].append(numbers[0])
-            image[shape.key].append(numbers[1:])
-            image["labels"].append(labels[name])
-    return [image_dict(**image) for image in columns]
+            score, *box = _parse_detection(words, shape, line, where)
+            image = images[_find_image(reference, images_by_name, documents, where)]
+            image["scores"].append(score)
+            image[shape.key].append(box)
+            image["labels"].append(labels[class_name])
+    return [image_dict(**image) for image in images]
 
 
-def _image(reference: str, images: ImagesByName, documents: Sequence[Path], where: str) -> int:
-    """Return the position of the image that a line of results names."""
+def _find_image(reference: str, images: ImagesByName, documents: Sequence[Path], where: str) -> int:
+    """Return the position of the image with the name in a line of results.
+
+    Raises:
+        ValueError: No image has the name, or several have it.
+    """
     positions = images.find(reference)
     if len(positions) == 1:
-        (position,) = positions
-        return int(str(position))
+        return int(str(positions[0]))
     if positions:
         raise ValueError(f"`results` must name one image in a line; got {reference!r}, {where}, for {len(positions)}.")
     first = documents[0].stem
@@ -203,9 +215,13 @@ def _image(reference: str, images: ImagesByName, documents: Sequence[Path], wher
     )
 
 
-def _checked_numbers(words: Sequence[str], shape: _Shape, line: str, where: str) -> list[float]:
-    """Return the confidence and the shape of a detection."""
-    numbers = _numbers(words)
+def _parse_detection(words: Sequence[str], shape: _Shape, line: str, where: str) -> list[float]:
+    """Return the confidence and the shape of a detection.
+
+    Raises:
+        ValueError: Another number of words, or a word that is no finite number.
+    """
+    numbers = _parse_numbers(words)
     if len(numbers) != 1 + shape.size:
         rule = f"an image, a confidence and {shape.description} in a line"
         raise ValueError(f"`results` must have {rule}; got {line!r}, {where}.")
@@ -213,8 +229,8 @@ def _checked_numbers(words: Sequence[str], shape: _Shape, line: str, where: str)
     return numbers
 
 
-def _numbers(words: Sequence[str]) -> list[float]:
-    """Return words as numbers; none if one is not."""
+def _parse_numbers(words: Sequence[str]) -> list[float]:
+    """Return words as numbers; an empty list if some word is no number."""
     try:
         return list(map(float, words))
     except ValueError:
@@ -226,23 +242,24 @@ def _check_finite(argument: str, numbers: Sequence[float], line: str, where: str
         raise ValueError(f"`{argument}` must have finite numbers in a line; got {line!r}, {where}.")
 
 
-def _objects_of_voc(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
-    names, boxes, difficult = [], [], []
+def _read_voc_objects(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
+    """Return the dict of an image from its document."""
+    names = []
+    boxes = []
+    difficult = []
     with _reading_document(path):
-        for position, element in enumerate(_elements_of_voc(path)):
-            place = f"`object[{position}]`"
-            names.append(_text(element, "name", place))
-            boxes.append([_edge(element, edge, place) for edge in _EDGES])
+        for place, element in _find_objects(path):
+            names.append(_find_text(element, "name", place))
+            boxes.append([_find_edge(element, edge, place) for edge in _EDGES])
             difficult.append(_is_difficult(element, place))
-    return _annotated(path, names, labels, boxes=boxes, difficult=difficult)
+    image = image_dict(labels=_find_labels(path, names, labels), boxes=boxes, difficult=difficult)
+    return image | {"image_id": path.stem}
 
 
-def _names_of_voc(path: Path) -> list[str]:
-    """Return the name of the class of each object of a document."""
+def _read_class_names(path: Path) -> list[str]:
+    """Return the class of each object in a document."""
     with _reading_document(path):
-        return [
-            _text(element, "name", f"`object[{position}]`") for position, element in enumerate(_elements_of_voc(path))
-        ]
+        return [_find_text(element, "name", place) for place, element in _find_objects(path)]
 
 
 @contextmanager
@@ -250,7 +267,7 @@ def _reading_document(path: Path) -> Iterator[None]:
     """Name the document in errors.
 
     Raises:
-        ValueError: the document cannot be read.
+        ValueError: The document cannot be read.
     """
     try:
         yield
@@ -259,16 +276,18 @@ def _reading_document(path: Path) -> Iterator[None]:
         raise ValueError(f"`annotations` must have {rule}; {path}: {error}.") from error
 
 
-def _elements_of_voc(path: Path) -> list[ET.Element]:
-    """Return the elements of the objects in a document.
+def _find_objects(path: Path) -> Iterator[tuple[str, ET.Element]]:
+    """Yield a name for messages and the element of each object in a document.
 
     Raises:
-        ValueError: the document is of another kind.
+        ValueError: The document is of another kind.
     """
     root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
     if not _is_tag(root, "annotation"):
         raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
-    return [element for element in root if _is_tag(element, "object")]
+    elements = [element for element in root if _is_tag(element, "object")]
+    for position, element in enumerate(elements):
+        yield f"`object[{position}]`", element
 
 
 def _is_tag(element: ET.Element, tag: str) -> bool:
@@ -276,38 +295,45 @@ def _is_tag(element: ET.Element, tag: str) -> bool:
     return isinstance(element.tag, str) and element.tag.lower() == tag
 
 
-def _find(element: ET.Element, tag: str) -> ET.Element | None:
-    """Return the first child with a tag in any case."""
-    children = [child for child in element if _is_tag(child, tag)]
-    return children[0] if children else None
+def _find_child(element: ET.Element, tag: str) -> ET.Element | None:
+    """Return the first child with a tag, in small or capital letters."""
+    for child in element:
+        if _is_tag(child, tag):
+            return child
+    return None
 
 
-def _text(element: ET.Element, path: str, place: str) -> str:
+def _find_text(element: ET.Element, path: str, place: str) -> str:
     """Return the text of the element at a path of tags, without spaces around it.
 
     Raises:
-        ValueError: there is none; the message names the path.
+        ValueError: There is no such element; the message names the path.
     """
-    inner: ET.Element | None = element
+    inner = element
     for tag in path.split("/"):
-        if inner is not None:
-            inner = _find(inner, tag)
-    if inner is None:
-        raise ValueError(f"{place} is an object without {path!r}")
+        child = _find_child(inner, tag)
+        if child is None:
+            raise ValueError(f"{place} is an object without {path!r}")
+        inner = child
     return (inner.text or "").strip()
 
 
-def _edge(element: ET.Element, edge: str, place: str) -> float:
+def _find_edge(element: ET.Element, edge: str, place: str) -> float:
+    """Return an edge of the box of an object.
+
+    Raises:
+        ValueError: It is missing, or no finite number.
+    """
     path = f"bndbox/{edge}"
-    text = _text(element, path, place)
-    numbers = _numbers([text])
+    text = _find_text(element, path, place)
+    numbers = _parse_numbers([text])
     if not numbers or not math.isfinite(numbers[0]):
         raise ValueError(f"{path!r} of {place} must be a finite number; got {text!r}")
     return numbers[0]
 
 
 def _is_difficult(element: ET.Element, place: str) -> bool:
-    flag = _find(element, "difficult")  # not all documents have it
+    flag = _find_child(element, "difficult")  # not all documents have it
     if flag is None:
         return False
     text = (flag.text or "").strip()
@@ -320,30 +346,41 @@ def _is_difficult(element: ET.Element, place: str) -> bool:
         raise ValueError(f"{flag.tag!r} of {place} {rule}; got {text!r}") from None
 
 
-def _objects_of_dota(path: Path, labels: Mapping[str, int], *, is_checked: bool) -> dict[str, Any]:
-    corners, names, difficult, places = [], [], [], []
-    for where, line in text_lines(path):
+def _read_dota_objects(path: Path, labels: Mapping[str, int], *, is_checked: bool) -> dict[str, Any]:
+    """Return the dict of an image from its text file; with `is_checked`, raise if edges of an object cross."""
+    corners = []
+    names = []
+    difficult = []
+    places = []
+    for where, line in read_text_lines(path):
         if line.startswith(_HEADERS):
             continue
-        numbers, name, is_difficult = _object_of_dota(line, where)
+        numbers, name, is_difficult = _parse_dota_object(line, where)
         corners.append(numbers)
         names.append(name)
         difficult.append(is_difficult)
         places.append(f"{line!r}, {where}")
     if corners and is_checked:
         are_crossing = crossing_edges(torch.tensor(corners, dtype=torch.float64, device="cpu"))
-        for row in are_crossing.nonzero()[:1, 0].tolist():
-            raise ValueError(f"`annotations` must have {CORNER_ORDER}; got {places[row]}.")
-    return _annotated(path, names, labels, rotated_boxes=corners, difficult=difficult)
+        crossing_rows = are_crossing.nonzero().flatten().tolist()
+        if crossing_rows:
+            raise ValueError(f"`annotations` must have {CORNER_ORDER}; got {places[crossing_rows[0]]}.")
+    image = image_dict(labels=_find_labels(path, names, labels), rotated_boxes=corners, difficult=difficult)
+    return image | {"image_id": path.stem}
 
 
-def _object_of_dota(line: str, where: str) -> tuple[list[float], str, bool]:
+def _parse_dota_object(line: str, where: str) -> tuple[list[float], str, bool]:
+    """Return the corners, the class and the flag of a difficult object in a line.
+
+    Raises:
+        ValueError: A malformed line, or a number that is not finite.
+    """
     words = line.split()
-    corners = _numbers(words[:_NUM_CORNER_NUMBERS])
+    corners = _parse_numbers(words[:_NUM_CORNER_NUMBERS])
     try:
-        name, *flags = words[_NUM_CORNER_NUMBERS:]
-        (flag,) = map(int, flags or ["0"])
-    except ValueError:
+        name, *flag_words = words[_NUM_CORNER_NUMBERS:]
+        (flag,) = map(int, flag_words or ["0"])
+    except ValueError:  # no class, several flags, or a flag that is no integer
         corners = []
     if len(corners) != _NUM_CORNER_NUMBERS:
         rule = "x and y of four corners and a class in a line, and maybe a flag"
@@ -352,9 +389,13 @@ def _object_of_dota(line: str, where: str) -> tuple[list[float], str, bool]:
     return corners, name, flag != 0
 
 
-def _annotated(path: Path, names: Sequence[str], labels: Mapping[str, int], **columns: Any) -> dict[str, Any]:
-    """Return the dict of an image from the names of its objects' classes, and more columns."""
+def _find_labels(path: Path, names: Sequence[str], labels: Mapping[str, int]) -> list[int]:
+    """Return the label of each object from the name of its class.
+
+    Raises:
+        ValueError: The class is not among `class_names`.
+    """
     for name in names:
         if name not in labels:
             raise ValueError(f"`annotations` must have objects of `class_names` only; got {name!r}, {path}.")
-    return image_dict(labels=[labels[name] for name in names], **columns) | {"image_id": path.stem}
+    return [labels[name] for name in names]

@@ -1,12 +1,12 @@
-"""Words of lines, read by columns: to match each line costs ten times what its words cost.
+"""Words of lines, read by columns: matching each line takes ten times as long as splitting it into words.
 
 A mark is put behind each line, so that columns are slices of all words:
 
     lines    a 7 2          words    a 7 2 | a 9 1 |      columns  a a     7 9     2 1
              a 9 1
 
-The mark is a character that no line has. Lines of another form are left to a reader of lines, for only that one can
-name them.
+The mark is a character that no line has. Lines of another form are left to the reader of lines, as it can name them in
+errors.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-_BLOCK = 1 << 15  # characters of lines, read in one go: the words of a block stay in the cache
+_BLOCK_SIZE = 1 << 15  # characters that are read together, so that the words of a block stay in the cache
 _MARK = "\0"
-_MAX_DIGITS = 18  # of an integer of 64 bits
-_MAX_EXACT = 2**53  # integers up to it are float64 without rounding
-_MAX_POWER = 22  # of ten, without rounding
+_MAX_DIGITS = 18  # digits of an integer that always fits 64 bits
+_MAX_EXACT = 2**53  # largest integer up to which all are float64 without rounding
+_MAX_POWER = 22  # largest power of ten that is float64 without rounding
 _POWERS = np.array([float(10**power) for power in range(_MAX_POWER + 1)])
 
 
-def columns_of_blocks(text: str, num_columns: int) -> Iterator[list[list[str]] | None]:
+def split_columns(text: str, num_columns: int) -> Iterator[list[list[str]] | None]:
     """Yield the columns of the lines of a text, many lines at a time; None if a line has another number of words."""
     if _MARK in text:
         yield None
         return
-    for block in _blocks(text):
-        words = _marked_words(block, num_columns)
+    for block in _split_blocks(text):
+        words = _split_marked_words(block, num_columns)
         if words is None:
             yield None
             return
@@ -38,12 +38,12 @@ def columns_of_blocks(text: str, num_columns: int) -> Iterator[list[list[str]] |
 
 
 def parse_floats(words: Sequence[str]) -> list[float] | None:
-    """Return decimal numbers; None if some word is none, such as "nan", "inf" or "1_000"."""
+    """Return decimal numbers; None if some word is another one, such as "nan", "inf" or "1_000"."""
     numbers = _parse_decimals(words)
     if numbers is not None:
         return numbers
     letters = "".join(words)
-    # Python's numbers may have these, and the numbers of lines may not.
+    # Python accepts words such as "1_000", "nan" and "inf", which are no numbers in lines.
     if "_" in letters or "n" in letters or "N" in letters:
         return None
     try:
@@ -53,9 +53,9 @@ def parse_floats(words: Sequence[str]) -> list[float] | None:
 
 
 def _parse_decimals(words: Sequence[str]) -> list[float] | None:
-    """Return decimal numbers with a point in each; None if some word is otherwise, such as "7" or "1.5e3".
+    """Return decimal numbers, all with a point; None if some word is another one, such as "7" or "1.5e3".
 
-    Half of the time of `float`, with equal bits: a quotient of two integers that float64 holds is rounded once.
+    This takes half of the time of `float`, with equal bits: a quotient of two exact integers is rounded once.
 
         "3.25 -0.5 "    digits 325 -5    over 100 10    3.25 -0.5
     """
@@ -67,7 +67,8 @@ def _parse_decimals(words: Sequence[str]) -> list[float] | None:
     points = np.flatnonzero(letters == ord("."))
     signs = np.flatnonzero(letters == ord("-"))
     num_digits = np.count_nonzero(letters - np.uint8(ord("0")) < 10)
-    if len(points) != len(ends) or num_digits + len(points) + len(ends) + len(signs) != len(letters):
+    has_other_letters = num_digits + len(points) + len(ends) + len(signs) != len(letters)
+    if len(points) != len(ends) or has_other_letters:
         return None
     num_decimals = ends - points - 1
     has_point = bool((num_decimals > 0).all()) and bool((points[1:] > ends[:-1]).all())
@@ -86,7 +87,7 @@ def _parse_decimals(words: Sequence[str]) -> list[float] | None:
 
 
 def parse_integers(words: Sequence[str]) -> list[int] | None:
-    """Return integers of at most 18 digits, with or without a sign; None if some word is none."""
+    """Return integers of at most 18 digits, with or without a sign; None if some word is another one."""
     if "_" in "".join(words) or max(map(len, words), default=0) > _MAX_DIGITS:
         return None
     try:
@@ -95,11 +96,11 @@ def parse_integers(words: Sequence[str]) -> list[int] | None:
         return None
 
 
-def _blocks(text: str) -> Iterator[str]:
+def _split_blocks(text: str) -> Iterator[str]:
     """Yield the lines of a text, many at a time; each block ends with a line break."""
     start = 0
     while start < len(text):
-        end = text.find("\n", start + _BLOCK) + 1
+        end = text.find("\n", start + _BLOCK_SIZE) + 1
         if end == 0:
             yield text[start:] if text.endswith("\n") else f"{text[start:]}\n"
             return
@@ -107,19 +108,19 @@ def _blocks(text: str) -> Iterator[str]:
         start = end
 
 
-def _marked_words(block: str, num_columns: int) -> list[str] | None:
+def _split_marked_words(block: str, num_columns: int) -> list[str] | None:
     """Return the words of lines, with a mark behind each line; None if a line has another number of words."""
-    words = _mark(block)
+    words = _split_and_mark(block)
     if not _are_lines(words, num_columns, num_lines=block.count("\n")):
         # Blank lines may be anywhere.
         lines = [line for line in block.split("\n") if line and not line.isspace()]
-        words = _mark("".join(f"{line}\n" for line in lines))
+        words = _split_and_mark("".join(f"{line}\n" for line in lines))
         if not _are_lines(words, num_columns, num_lines=len(lines)):
             return None
     return words
 
 
-def _mark(lines: str) -> list[str]:
+def _split_and_mark(lines: str) -> list[str]:
     return lines.replace("\n", f" {_MARK} ").split()
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
@@ -14,26 +16,26 @@ from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.batches import image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
-from .folders import Folder, check_common_name, rename_results, warn_of_exchange
+from .folders import Folder, match_images, warn_of_exchange
 from .image_sizes import ImageSizes, Size
 from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
-from .yolo_lines import Line, are_shares, check_shares, list_images, read_lines
-from .yolo_tables import ShapeTable, count_leaving, read_shapes
+from .yolo_lines import Line, check_shares, list_images, read_lines
+from .yolo_tables import ShapeTable, leave_image, read_shapes
 
-_LEAST_LEAVING = 3  # boxes outside of the image that are no chance
+_LEAST_LEAVING = 3  # boxes outside of the image that are no accident
 
 _Dicts = list[dict[str, Any]]
 _Lines = dict[str, list[Line]]
 
 
 class _Object(NamedTuple):
-    """The numbers of a line, as the layout of all lines has them."""
+    """An object in a line."""
 
     label: int
     shape: list[float]
-    """of a box, a polygon or corners, or of a box and its keypoints"""
+    """numbers of a box, a polygon or corners, or of a box and its keypoints"""
     confidence: float
-    """of a ground truth a number without meaning"""
+    """1 for a ground truth"""
 
 
 def read_yolo(
@@ -62,11 +64,12 @@ def read_yolo(
         image_sizes: width and height in pixels of all images, or of each by its name; shapes are then in pixels. None
             leaves them as shares, with the same overlaps of boxes and corners, but without areas for COCO's ranges, and
             with the similarity of keypoints that square images have, of which a warning tells.
-        iou_type: what is read. "bbox": boxes, or those around polygons and corners, or those of keypoints; "segm":
-            polygons, as masks with the pixels of pycocotools' `frPyObjects`, for which `image_sizes` are required;
-            "rotated": four corners; "keypoints": keypoints, of which those of two numbers are labeled unless both are
-            0. None is "bbox", but 8 numbers in all lines are four corners if all are parallelograms and not all lie
-            along the axes: then corners are read as well, with a warning.
+        iou_type: kind of shapes to read. None is "bbox", but 8 numbers in all lines are four corners if all are
+            parallelograms and not all lie along the axes: then corners are read as well, with a warning.
+            "bbox": boxes, or those around polygons and corners, or those of keypoints.
+            "segm": polygons, as masks with the pixels of pycocotools' `frPyObjects`; `image_sizes` are required.
+            "rotated": four corners.
+            "keypoints": keypoints; those of two numbers are labeled unless both are 0.
 
     Returns:
         For each image detections and ground truths: `labels`, int64, of detections `scores`, float64, of ground truths
@@ -76,9 +79,9 @@ def read_yolo(
         other. Ultralytics takes 0.53 of it, which makes the similarities of keypoints smaller.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
+        FileNotFoundError: A folder that does not exist.
         TypeError: `image_sizes` are neither a pair of sizes nor such pairs by name.
-        ValueError: an unknown `iou_type`; None where the lines may be of several kinds; a folder without text files;
+        ValueError: An unknown `iou_type`; None where the lines may be of several kinds; a folder without text files;
             two folders without a common name; a malformed line, named with its file: without a class, with shares
             outside of 0 to 1 by more than 0.01, or with the confidence in front of the box, as in darknet, if boxes
             tell; or an image without a size.
@@ -87,94 +90,112 @@ def read_yolo(
         _checks.one_of("iou_type", iou_type, _names.IouType)
     if iou_type == "segm" and image_sizes is None:
         raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
+    sizes = ImageSizes(image_sizes)
     label_paths = list_images("labels", labels)
     may_be_boxes = iou_type in (None, "bbox")
     true_table = read_shapes(label_paths, is_result=False) if may_be_boxes else None
-    true = read_lines("labels", label_paths) if true_table is None else {}
-    result_paths = list_images("results", results)
-    sizes = ImageSizes(image_sizes)
-    if true_table is not None:
+    if true_table is None:
+        ground_truths = read_lines("labels", label_paths)
+        result_paths = list_images("results", results)
+    else:
+        result_paths = list_images("results", results)
         detected_table = read_shapes(result_paths, is_result=True)
-        if detected_table is not None and not _has_score_in_front(detected_table):
-            return _read_tables(true_table, detected_table, labels, results, sizes)
-        true = read_lines("labels", label_paths)
-    detected = read_lines("results", result_paths)
-    true_lines, detected_lines = _all(true), _all(detected)
-    layout = find_layout(true_lines, detected_lines, iou_type)
-    exchanged = None
-    if layout is None or layout.kind == "polygons":
-        exchanged = _exchanged_layout(true_lines, detected_lines, layout, iou_type)
-    if exchanged is not None:
-        warn_of_exchange("labels", labels, results)
-        true, detected, layout = detected, true, exchanged
-        labels, results = results, labels
-    if layout is None:
-        raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
-    detected = rename_results(true, detected, argument="labels")
-    check_common_name(list(true), list(detected), argument="labels", folder=labels, results=results)
-    return _Reading(layout, iou_type, sizes).read(true, detected)
+        if detected_table is not None and not _are_scores_in_front(*detected_table.scored_boxes()):
+            return _convert_tables(true_table, detected_table, labels, results, sizes)
+        ground_truths = read_lines("labels", label_paths)
+    detections = read_lines("results", result_paths)
+    return _convert_lines(ground_truths, detections, labels, results, iou_type=iou_type, sizes=sizes)
 
 
-def _has_score_in_front(detected: ShapeTable) -> bool:
-    """Return whether most boxes leave the image, but hardly any does with the confidence in front of it."""
-    boxes = detected.boxes()
-    if detected.scores is None or not _are_many(count_leaving(boxes), len(boxes)):
+def _are_scores_in_front(boxes: NDArray[np.float64], scores: NDArray[np.float64]) -> bool:
+    """Return whether most boxes leave the image, but hardly any does if the confidence is in front of it."""
+    num_boxes = len(boxes)
+    if np.count_nonzero(leave_image(boxes)) < max(_LEAST_LEAVING, num_boxes / 2 + 1):
         return False
-    scores = detected.scores[detected.sizes == NUM_BOX]
-    otherwise = np.column_stack([boxes[:, 1:], scores])
-    return 10 * count_leaving(otherwise) <= len(boxes)
+    boxes_behind_scores = np.column_stack([boxes[:, 1:], scores])
+    num_leaving = int(np.count_nonzero(leave_image(boxes_behind_scores)))
+    return 10 * num_leaving <= num_boxes
 
 
-def _are_many(num_leaving: int, num_boxes: int) -> bool:
-    return num_leaving >= max(_LEAST_LEAVING, num_boxes / 2 + 1)
-
-
-def _read_tables(
-    true: ShapeTable, detected: ShapeTable, labels: Folder, results: Folder, sizes: ImageSizes
+def _convert_tables(
+    ground_truths: ShapeTable, detections: ShapeTable, labels: Folder, results: Folder, sizes: ImageSizes
 ) -> tuple[_Dicts, _Dicts]:
-    """Return the dicts of all images, where all lines are boxes and polygons."""
-    result_files = rename_results(true.files, detected.files, argument="labels")
-    check_common_name(list(true.files), list(result_files), argument="labels", folder=labels, results=results)
-    names = sorted({*result_files, *true.files})
-    size_of = {name: sizes.find(name) for name in names}
-    preds = _image_dicts(detected, result_files, names, size_of)
-    target = _image_dicts(true, true.files, names, size_of)
+    """Return the dicts of all images from tables of boxes and polygons."""
+    result_files = match_images(
+        ground_truths.files, detections.files, argument="labels", folder=labels, result_folder=results
+    )
+    names = sorted(result_files.keys() | ground_truths.files.keys())
+    image_sizes = {name: sizes.find(name) for name in names}
+    preds = _image_dicts(detections, result_files, image_sizes, is_result=True)
+    target = _image_dicts(ground_truths, ground_truths.files, image_sizes, is_result=False)
     for name, ground_truth in zip(names, target, strict=True):
         ground_truth["image_id"] = name
     return preds, target
 
 
 def _image_dicts(
-    table: ShapeTable, files: Mapping[str, slice], names: Sequence[str], size_of: Mapping[str, Size]
+    table: ShapeTable, files: Mapping[str, slice], image_sizes: Mapping[str, Size], *, is_result: bool
 ) -> _Dicts:
     """Return the labels and the boxes, in pixels, of each image, and the scores of detections.
 
     Args:
-        table: the rows of all files.
-        files: the rows of each file, by the name of the image, in the order of the table.
-        names: the images.
-        size_of: width and height by the name of the image.
+        table: The rows of all files.
+        files: The rows of each file, by the name of the image, in the order of the table.
+        image_sizes: Width and height of all images, by name.
+        is_result: Whether the rows are detections.
     """
     num_rows = [rows.stop - rows.start for rows in files.values()]
-    size_of_file = np.array([size_of[name] for name in files], np.float64)
-    corner = np.repeat(size_of_file, num_rows, axis=0)
-    columns = {"labels": table.labels, "boxes": table.edges() * np.concatenate([corner, corner], axis=1)}
-    if table.scores is not None:
+    file_sizes = np.array([image_sizes[name] for name in files], np.float64)
+    row_sizes = np.repeat(file_sizes, num_rows, axis=0)
+    columns = {"labels": table.labels, "boxes": table.edges() * np.concatenate([row_sizes, row_sizes], axis=1)}
+    if is_result:
         columns["scores"] = table.scores
     no_rows = slice(0, 0)
     images = []
-    for name in names:
+    for name in image_sizes:
         rows = files.get(name, no_rows)
         # A view would keep the boxes of all images.
         images.append({key: torch.from_numpy(values[rows].copy()) for key, values in columns.items()})
     return images
 
 
-def _all(lines: _Lines) -> list[Line]:
-    return [line for lines_of_image in lines.values() for line in lines_of_image]
+def _convert_lines(
+    ground_truths: _Lines,
+    detections: _Lines,
+    labels: Folder,
+    results: Folder,
+    *,
+    iou_type: _names.IouType | None,
+    sizes: ImageSizes,
+) -> tuple[_Dicts, _Dicts]:
+    """Return the dicts of all images from lines, by the layout that fits all of them.
+
+    Raises:
+        ValueError: Lines without a common layout, or folders without a common name.
+    """
+    true_lines = _flatten(ground_truths)
+    detected_lines = _flatten(detections)
+    layout = find_layout(true_lines, detected_lines, iou_type)
+    exchanged = None
+    if layout is None or layout.kind == "polygons":
+        exchanged = _find_exchanged_layout(true_lines, detected_lines, layout, iou_type)
+    if exchanged is not None:
+        warn_of_exchange("labels", labels, results)
+        ground_truths, detections = detections, ground_truths
+        labels, results = results, labels
+        layout = exchanged
+    if layout is None:
+        raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
+    detections = match_images(ground_truths, detections, argument="labels", folder=labels, result_folder=results)
+    return _Converter(layout, iou_type, sizes).convert(ground_truths, detections)
 
 
-def _exchanged_layout(
+def _flatten(lines: _Lines) -> list[Line]:
+    """Return the lines of all images."""
+    return list(chain.from_iterable(lines.values()))
+
+
+def _find_exchanged_layout(
     labels: Sequence[Line], results: Sequence[Line], layout: Layout | None, iou_type: str | None
 ) -> Layout | None:
     """Return the layout of lines in the other order of the folders; None if they are in the right order.
@@ -183,15 +204,17 @@ def _exchanged_layout(
     can be polygons in one order may be keypoints in the other one, and keypoints count for more.
 
     Args:
-        labels: the lines of the folder that was given for the ground truths.
-        results: the lines of the other folder.
-        layout: their layout in the order that was given; None if lines do not fit.
-        iou_type: what is read.
+        labels: Lines of the folder that was passed as `labels`.
+        results: Lines of the folder that was passed as `results`.
+        layout: Their layout in this order; None if lines do not fit.
+        iou_type: Kind of shapes to read.
     """
     if not labels or not results:
         return None
+    if layout is not None and iou_type not in (None, "bbox"):
+        return None
     if layout is not None:
-        return find_pose(results, labels, needs_box=True) if iou_type in (None, "bbox") else None
+        return find_pose(results, labels, needs_box=True)
     exchanged = find_layout(results, labels, iou_type)
     may_be_pose = exchanged is not None and exchanged.kind == "polygons"
     if may_be_pose and find_pose(labels, results, needs_box=False) is not None:
@@ -199,8 +222,8 @@ def _exchanged_layout(
     return exchanged
 
 
-class _Reading:
-    """What is read of lines with a layout."""
+class _Converter:
+    """A conversion of lines with a common layout to the dicts of images."""
 
     def __init__(self, layout: Layout, iou_type: _names.IouType | None, sizes: ImageSizes) -> None:
         self.layout = layout
@@ -208,37 +231,41 @@ class _Reading:
         self.iou_type = iou_type or "bbox"
         self.is_inferred_rotated = iou_type is None and layout is CORNERS
 
-    def read(self, true: _Lines, detected: _Lines) -> tuple[_Dicts, _Dicts]:
+    def convert(self, ground_truths: _Lines, detections: _Lines) -> tuple[_Dicts, _Dicts]:
         """Return the dicts of all images for `update`."""
-        label_lines, result_lines = _all(true), _all(detected)
+        label_lines = _flatten(ground_truths)
+        result_lines = _flatten(detections)
         label_sizes = self._checked_sizes("labels", label_lines)
         result_sizes = self._checked_sizes("results", result_lines)
         _check_order([line for line in result_lines if result_sizes[len(line.numbers)] == NUM_BOX])
-        self._warn(len(label_lines) + len(result_lines))
-        preds, target = [], []
-        for name in sorted({*detected, *true}):
+        self._warn_of_doubts(len(label_lines) + len(result_lines))
+        preds = []
+        target = []
+        for name in sorted(detections.keys() | ground_truths.keys()):
             size = self.sizes.find(name)
-            detections = _objects(detected.get(name, []), result_sizes)
-            scores = image_dict(scores=[detection.confidence for detection in detections])
-            preds.append(self._shapes(detections, size, is_result=True) | scores)
-            ground_truths = _objects(true.get(name, []), label_sizes)
-            target.append(self._shapes(ground_truths, size, is_result=False) | {"image_id": name})
+            detected_objects = _objects(detections.get(name, []), result_sizes)
+            scores = image_dict(scores=[item.confidence for item in detected_objects])
+            preds.append(self._shapes(detected_objects, size, is_result=True) | scores)
+            true_objects = _objects(ground_truths.get(name, []), label_sizes)
+            target.append(self._shapes(true_objects, size, is_result=False) | {"image_id": name})
         return preds, target
 
     def _checked_sizes(self, argument: str, lines: Sequence[Line]) -> dict[int, int]:
-        """Return how many numbers of a line are the shape, by how many it has, and check the numbers of all lines."""
+        """Return the number of values of the shape by the length of a line, and check the values of all lines."""
         is_result = argument == "results"
         by_length = sizes_by_length(lines, self.layout, is_result=is_result)
-        sizes = {length: size for length, size in by_length.items() if size is not None}  # all, by this layout
-        visibilities = range(0)  # their positions in a line, of keypoints that have them
+        sizes = {length: size for length, size in by_length.items() if size is not None}  # all lines fit the layout
+        visibilities = range(0)  # positions in a line
         if self.layout.width(is_result=is_result) == 3:
             visibilities = range(NUM_BOX + 2, NUM_BOX + 3 * self.layout.num_keypoints, 3)
         for line in lines:
             size = sizes[len(line.numbers)]
-            check_shares(argument, line, size + is_result, visibilities if size > NUM_BOX else range(0))
+            free = visibilities if size > NUM_BOX else range(0)
+            check_shares(argument, line, size + is_result, free)
         return sizes
 
-    def _warn(self, num_lines: int) -> None:
+    def _warn_of_doubts(self, num_lines: int) -> None:
+        """Warn of corners without an `iou_type`, and of keypoints without sizes of images."""
         if self.is_inferred_rotated:
             warn(
                 f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`,"
@@ -252,27 +279,31 @@ class _Reading:
 
     def _shapes(self, objects: Sequence[_Object], size: Size, *, is_result: bool) -> dict[str, Any]:
         """Return the labels and the shapes of the objects of an image, in pixels."""
-        item = image_dict(labels=[item.label for item in objects])
+        image = image_dict(labels=[item.label for item in objects])
         if self.iou_type == "rotated" or self.is_inferred_rotated:
             corners = [_scaled(item.shape, size) for item in objects]
-            item |= image_dict(rotated_boxes=corners)
+            image |= image_dict(rotated_boxes=corners)
         if self.iou_type == "segm":
-            item["masks"] = _masks([_scaled(item.shape, size) for item in objects], size)
+            image["masks"] = _masks([_scaled(item.shape, size) for item in objects], size)
         if self.iou_type in ("bbox", "keypoints"):
             edges = [_scaled(self._edges(item.shape), size) for item in objects]
-            item |= image_dict(boxes=edges)
+            image |= image_dict(boxes=edges)
         if self.iou_type == "keypoints":
-            item["keypoints"] = self._keypoints(objects, size, is_result=is_result)
-        if self.iou_type == "keypoints" and not is_result:
-            item |= image_dict(area=[item.shape[2] * item.shape[3] * size[0] * size[1] for item in objects])
-        return item
+            image["keypoints"] = self._keypoints(objects, size, is_result=is_result)
+            if not is_result:
+                width, height = size
+                areas = [item.shape[2] * item.shape[3] * width * height for item in objects]
+                image |= image_dict(area=areas)
+        return image
 
     def _edges(self, shape: Sequence[float]) -> list[float]:
         """Return left, top, right and bottom of a shape, as shares."""
         if len(shape) == NUM_BOX or self.layout.kind == "pose":
             x, y, width, height = shape[:NUM_BOX]
             return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
-        return [min(shape[::2]), min(shape[1::2]), max(shape[::2]), max(shape[1::2])]
+        x_coordinates = shape[::2]
+        y_coordinates = shape[1::2]
+        return [min(x_coordinates), min(y_coordinates), max(x_coordinates), max(y_coordinates)]
 
     def _keypoints(self, objects: Sequence[_Object], size: Size, *, is_result: bool) -> Tensor:
         """Return x, y and visibility of keypoints, in pixels: [objects, keypoints, 3]."""
@@ -288,7 +319,7 @@ class _Reading:
 
 
 def _objects(lines: Sequence[Line], sizes: Mapping[int, int]) -> list[_Object]:
-    """Return the objects of an image from its lines and the sizes of shapes by how many numbers a line has."""
+    """Return the objects of an image from its lines and the sizes of shapes by the length of a line."""
     objects = []
     for line in lines:
         size = sizes[len(line.numbers)]
@@ -298,23 +329,23 @@ def _objects(lines: Sequence[Line], sizes: Mapping[int, int]) -> list[_Object]:
 
 
 def _check_order(lines: Sequence[Line]) -> None:
-    """Raise if most boxes of detections leave the image, but hardly any does with the confidence in front of it."""
-    leaving = [line for line in lines if _leaves_image(line.numbers[:NUM_BOX])]
-    if not _are_many(len(leaving), len(lines)):
+    """Raise if most boxes of detections leave the image, but hardly any does if the confidence is in front of it.
+
+    Raises:
+        ValueError: The message shows the first box that leaves the image.
+    """
+    if not lines:
         return
-    otherwise = [line for line in lines if _leaves_image(line.numbers[1 : NUM_BOX + 1])]
-    if 10 * len(otherwise) <= len(lines):
+    numbers = np.array([line.numbers[: NUM_BOX + 1] for line in lines])
+    boxes = numbers[:, :NUM_BOX]
+    if _are_scores_in_front(boxes, numbers[:, NUM_BOX]):
+        first = int(leave_image(boxes).argmax())
         rule = "the confidence behind the box, as boxes leave the image otherwise"
-        raise ValueError(f"`results` must have {rule}; got {leaving[0]}.")
-
-
-def _leaves_image(box: Sequence[float]) -> bool:
-    x, y, width, height = box
-    return not are_shares((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
+        raise ValueError(f"`results` must have {rule}; got {lines[first]}.")
 
 
 def _scaled(shares: Sequence[float], size: Size) -> list[float]:
-    """Return x and y in turn in pixels."""
+    """Return alternating x and y in pixels."""
     width, height = size
     pixels = list(shares)
     pixels[::2] = [share * width for share in shares[::2]]

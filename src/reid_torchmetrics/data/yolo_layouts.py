@@ -1,7 +1,11 @@
-"""What the numbers in lines of YOLO's files are: boxes, polygons, corners of rotated boxes, or boxes with keypoints.
+"""Meanings of the numbers in lines of YOLO's files: boxes, polygons, corners of rotated boxes, or keypoints.
 
-The layout is found for all lines of both folders together, as a single line may have several meanings: 8 numbers are
-four corners of a rotated box, a polygon, or a box with two keypoints.
+The layout is found for all lines of both folders together, as a single line may have several meanings:
+
+    0 .5 .5 .2 .4                    box: center, width and height
+    0 .1 .1 .3 .1 .3 .4              polygon: x and y of three corners
+    0 .5 .5 .2 .4 .5 .4 2            box, and a keypoint with its visibility
+    0 .1 .1 .3 .1 .3 .4 .1 .4        four corners of a rotated box, a polygon, or a box with two keypoints
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .yolo_lines import Line, are_shares
+from .image_sizes import are_shares
+from .yolo_lines import Line
 
 NUM_BOX = 4
 """numbers of a box: center, width and height"""
@@ -27,11 +32,11 @@ Kind = Literal["polygons", "corners", "pose"]
 
 @dataclass(frozen=True)
 class Layout:
-    """The numbers of the shape in a line."""
+    """A meaning of the numbers of the shape in a line."""
 
     kind: Kind
     description: str
-    """for messages"""
+    """words for messages"""
     may_be_box: bool = False
     """whether a box may stand in place of the shape"""
     num_keypoints: int = 0
@@ -52,7 +57,7 @@ class Layout:
         return self.num_keypoints > 0 and size == NUM_BOX + self.num_keypoints * width
 
     def width(self, *, is_result: bool) -> int:
-        """Numbers of a keypoint."""
+        """Return the number of values of a keypoint."""
         return self.result_width if is_result else self.label_width
 
 
@@ -63,7 +68,7 @@ KEYPOINTS = Layout(kind="pose", description="a box and keypoints of 2 or 3 numbe
 
 
 def sizes_by_length(lines: Sequence[Line], layout: Layout, *, is_result: bool) -> dict[int, int | None]:
-    """Return how many numbers of a line are the shape, by how many it has; None if they do not fit the layout.
+    """Return the number of values of the shape by the length of a line; None if lines of a length do not fit.
 
     In results a confidence follows, and perhaps a tracking id: a whole number in all lines that are one number longer.
     """
@@ -75,7 +80,7 @@ def sizes_by_length(lines: Sequence[Line], layout: Layout, *, is_result: bool) -
 
 
 def _shape_size(length: int, layout: Layout, *, is_result: bool, has_ids: bool) -> int | None:
-    """Return how many of the numbers of a line are the shape; None if their number is not allowed."""
+    """Return the number of values of the shape in a line of `length` numbers; None if the line does not fit."""
     candidates = [length]
     if is_result:
         candidates = [length - 1, length - 2] if has_ids else [length - 1]
@@ -87,18 +92,16 @@ def _shape_size(length: int, layout: Layout, *, is_result: bool, has_ids: bool) 
 
 def fits(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> bool:
     """Return whether all lines fit a layout."""
-    label_sizes = sizes_by_length(labels, layout, is_result=False).values()
-    result_sizes = sizes_by_length(results, layout, is_result=True).values()
-    return None not in label_sizes and None not in result_sizes
+    return None not in _sizes(labels, results, layout)
 
 
 def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str | None) -> Layout | None:
     """Return the layout of all lines; None if some line does not fit.
 
     Args:
-        labels: the lines of ground truths.
-        results: the lines of detections.
-        iou_type: what is read; None infers it.
+        labels: Lines of ground truths.
+        results: Lines of detections.
+        iou_type: Kind of shapes to read; None infers it.
 
     Raises:
         ValueError: `iou_type` is None and the lines may be of several kinds.
@@ -107,43 +110,43 @@ def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str |
         return KEYPOINTS if iou_type == "keypoints" else BOXES
     if iou_type == "keypoints":
         return find_pose(labels, results, needs_box=False)
-    layout = {"segm": POLYGONS, "rotated": CORNERS}.get(iou_type or "", BOXES)
-    is_fitting = fits(labels, results, layout)
-    if layout is not BOXES:
-        return layout if is_fitting else None
+    if iou_type in ("segm", "rotated"):
+        layout = POLYGONS if iou_type == "segm" else CORNERS
+        return layout if fits(labels, results, layout) else None
+    sizes = _sizes(labels, results, BOXES)
+    may_be_boxes = None not in sizes
     pose = find_pose(labels, results, needs_box=True)
-    sizes = _sizes(labels, results, layout) if is_fitting else set()
     if sizes in ({_MIN_POLYGON}, {_NUM_CORNERS}):
         # Few numbers can be many things.
-        return _layout_of_few(labels, results, pose) if iou_type is None else BOXES
+        return _find_layout_of_few(labels, results, pose) if iou_type is None else BOXES
     if pose is not None:
         return pose
-    return BOXES if is_fitting else None
+    return BOXES if may_be_boxes else None
 
 
 def find_pose(labels: Sequence[Line], results: Sequence[Line], *, needs_box: bool) -> Layout | None:
     """Return the layout of boxes with keypoints; None if lines do not fit.
 
     Args:
-        labels: the lines of ground truths.
-        results: the lines of detections.
-        needs_box: whether the keypoints must lie in their boxes, which tells them from polygons; lines with a box
+        labels: Lines of ground truths.
+        results: Lines of detections.
+        needs_box: Whether the keypoints must lie in their boxes, which tells them from polygons; lines with a box
             alone are allowed then.
     """
-    poses = [
-        layout for layout in _pose_candidates(labels, results, may_be_box=needs_box) if fits(labels, results, layout)
-    ]
-    with_boxes = [layout for layout in poses if _are_in_boxes(labels, results, layout)]
-    if with_boxes or needs_box:
-        return with_boxes[0] if with_boxes else None
-    return poses[0] if poses else None
+    candidates = _pose_candidates(labels, results, may_be_box=needs_box)
+    poses = [layout for layout in candidates if fits(labels, results, layout)]
+    for layout in poses:
+        if _are_in_boxes(labels, results, layout):
+            return layout
+    return poses[0] if poses and not needs_box else None
 
 
 def usual_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str | None) -> Layout:
     """Return the layout that most lines have, to name the first line of another."""
     if iou_type in ("segm", "rotated"):
         return POLYGONS if iou_type == "segm" else CORNERS
-    usual_labels, usual_results = _of_usual_size(labels), _of_usual_size(results)
+    usual_labels = _lines_of_usual_length(labels)
+    usual_results = _lines_of_usual_length(results)
     needs_box = iou_type != "keypoints"
     pose = find_pose(usual_labels, usual_results, needs_box=needs_box)
     if pose is None:
@@ -160,24 +163,26 @@ def first_fault(labels: Sequence[Line], results: Sequence[Line], layout: Layout)
         sizes = sizes_by_length(lines, layout, is_result=is_result)
         for line in lines:
             if sizes[len(line.numbers)] is None:
-                rule = f"a class, {layout.description}{' and a confidence' * is_result}"
-                hint = _hint(line, layout, is_result=is_result)
-                got = f"{line} with {len(line.numbers)} numbers behind the class"
-                return ValueError(f"`{argument}` must have {rule} in a line; got {got}{hint}.")
+                return _line_fault(argument, line, layout, is_result=is_result)
     return ValueError("`labels` and `results` must have lines of one kind; got several.")
 
 
-def _hint(line: Line, layout: Layout, *, is_result: bool) -> str:
-    """Say why a line may have the wrong number of words."""
+def _line_fault(argument: str, line: Line, layout: Layout, *, is_result: bool) -> ValueError:
+    """Return the error for a line with too many or too few numbers, with what may be the reason."""
+    rule = f"a class, {layout.description}"
+    if is_result:
+        rule += " and a confidence"
     size = len(line.numbers)
     hint = ""
     if is_result and layout.allows(size, is_result=True):
         hint += "; Ultralytics writes confidences with `save_conf=True`"
     if is_result and layout.allows(size - 2, is_result=True):
         hint += "; a tracking id may follow the confidence if it is a whole number in all such lines"
-    if layout is BOXES and size - is_result > NUM_BOX and (size - is_result - NUM_BOX) % 3 == 0:
+    num_behind_box = size - is_result - NUM_BOX
+    if layout is BOXES and num_behind_box > 0 and num_behind_box % 3 == 0:
         hint += "; iou_type='keypoints' reads boxes and keypoints, also those that do not lie in their boxes"
-    return hint
+    got = f"{line} with {size} numbers behind the class{hint}"
+    return ValueError(f"`{argument}` must have {rule} in a line; got {got}.")
 
 
 def _have_ids(results: Sequence[Line], layout: Layout) -> bool:
@@ -187,28 +192,29 @@ def _have_ids(results: Sequence[Line], layout: Layout) -> bool:
         is_shape = layout.allows(length - 1, is_result=True)
         if not is_shape and layout.allows(length - 2, is_result=True):
             lengths.add(length)
-    lines = [line for line in results if len(line.numbers) in lengths] if lengths else []
-    words = [line.last_word for line in lines]
-    if not all(word.isdecimal() for word in words):
+    if not lengths:
         return False
-    pairs = zip(lines, words, strict=True)
-    return any(len(line.numbers) - 2 == NUM_BOX or int(word) >= _MIN_TRACK for line, word in pairs)
+    lines = [line for line in results if len(line.numbers) in lengths]
+    if not all(line.last_word.isdecimal() for line in lines):
+        return False
+    return any(len(line.numbers) - 2 == NUM_BOX or int(line.last_word) >= _MIN_TRACK for line in lines)
 
 
 def _sizes(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> set[int | None]:
+    """Return the numbers of values of the shapes in all lines, with None if some line does not fit the layout."""
     label_sizes = sizes_by_length(labels, layout, is_result=False)
     result_sizes = sizes_by_length(results, layout, is_result=True)
     return set(label_sizes.values()) | set(result_sizes.values())
 
 
-def _layout_of_few(labels: Sequence[Line], results: Sequence[Line], pose: Layout | None) -> Layout:
-    """Return the layout where all shapes have 6 or all have 8 numbers.
+def _find_layout_of_few(labels: Sequence[Line], results: Sequence[Line], pose: Layout | None) -> Layout:
+    """Return the layout of lines with 6 numbers in all shapes, or with 8 numbers in all.
 
     Raises:
-        ValueError: they may be several things.
+        ValueError: The numbers may be several things.
     """
-    shapes = [line.numbers[:_NUM_CORNERS] for line in (*labels, *results)]
-    first = (*labels, *results)[0]
+    lines = [*labels, *results]
+    shapes = [line.numbers[:_NUM_CORNERS] for line in lines]
     is_four_corners = fits(labels, results, CORNERS)
     if not is_four_corners and pose is None:
         return BOXES
@@ -219,52 +225,56 @@ def _layout_of_few(labels: Sequence[Line], results: Sequence[Line], pose: Layout
         candidates.insert(0, "'rotated' for four corners of rotated boxes")
     if pose is not None:
         candidates.insert(0, "'keypoints' for a box and keypoints")
-    *others, last = candidates
-    names = f"{', '.join(others)} or {last}"
-    raise ValueError(f"`iou_type` must be given where lines may be several things: {names}; got None for {first}.")
+    names = f"{', '.join(candidates[:-1])} or {candidates[-1]}"
+    raise ValueError(f"`iou_type` must be given where lines may be several things: {names}; got None for {lines[0]}.")
 
 
 def _are_rotated(shapes: Sequence[Sequence[float]]) -> bool:
     """Return whether four corners are parallelograms, as rotated boxes are in shares, and one is not along the axes."""
     is_any_slanted = False
     for x1, y1, x2, y2, x3, y3, x4, y4 in shapes:
-        extents = max(x1, x2, x3, x4) - min(x1, x2, x3, x4), max(y1, y2, y3, y4) - min(y1, y2, y3, y4)
-        tolerance = _SLANT * max(extents)
+        width = max(x1, x2, x3, x4) - min(x1, x2, x3, x4)
+        height = max(y1, y2, y3, y4) - min(y1, y2, y3, y4)
+        tolerance = _SLANT * max(width, height)
         if max(abs(x1 - x2 + x3 - x4), abs(y1 - y2 + y3 - y4)) > tolerance:
             return False
-        along_axes = min(abs(x1 - x2), abs(y1 - y2)), min(abs(x2 - x3), abs(y2 - y3))
-        is_any_slanted |= max(along_axes) > tolerance
+        first_slant = min(abs(x1 - x2), abs(y1 - y2))
+        second_slant = min(abs(x2 - x3), abs(y2 - y3))
+        is_any_slanted |= max(first_slant, second_slant) > tolerance
     return is_any_slanted
 
 
 def _pose_candidates(labels: Sequence[Line], results: Sequence[Line], *, may_be_box: bool) -> list[Layout]:
-    """Return the layouts of boxes with keypoints that a line with keypoints may have; three numbers come first."""
-    sizes = {len(line.numbers) for line in labels} - ({NUM_BOX} if may_be_box else set())
+    """Return the layouts of boxes with keypoints that may fit, with keypoints of three numbers before those of two."""
+    boxes_alone = {NUM_BOX} if may_be_box else set()
+    sizes = {len(line.numbers) for line in labels} - boxes_alone
     is_result = not sizes
     if is_result:
-        sizes = {len(line.numbers) - 1 for line in results} - ({NUM_BOX} if may_be_box else set())
-        if len(sizes) == 2 and max(sizes) - min(sizes) == 1:
+        sizes = {len(line.numbers) - 1 for line in results} - boxes_alone
+        if len(sizes) == 2 and max(sizes) - min(sizes) == 1:  # with tracking ids in some lines
             sizes = {min(sizes)}
     if len(sizes) != 1:
         return []
     (size,) = sizes
     candidates = []
     for width in (3, 2):
-        number, rest = divmod(size - NUM_BOX, width)
-        if number < 1 or rest:
+        num_keypoints, rest = divmod(size - NUM_BOX, width)
+        if num_keypoints < 1 or rest:
             continue
         pose = Layout(
             kind="pose",
-            description=f"a box and {number} keypoints",
+            description=f"a box and {num_keypoints} keypoints",
             may_be_box=may_be_box,
-            num_keypoints=number,
+            num_keypoints=num_keypoints,
             label_width=width,
             result_width=width,
         )
         other_width = 2 if width == 3 else 3
-        mixed = replace(pose, label_width=other_width) if is_result else replace(pose, result_width=other_width)
         candidates.append(pose)
-        candidates.append(mixed)
+        if is_result:
+            candidates.append(replace(pose, label_width=other_width))
+        else:
+            candidates.append(replace(pose, result_width=other_width))
     return candidates
 
 
@@ -273,13 +283,16 @@ def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layou
     is_result = all(len(line.numbers) == NUM_BOX for line in labels)
     lines = results if is_result else labels
     width = layout.width(is_result=is_result)
-    num_inside = num_points = 0
+    num_inside = 0
+    num_points = 0
     for line in lines:
         x, y, box_width, box_height = line.numbers[:NUM_BOX]
         if box_width <= 0 or box_height <= 0:
             return False
-        left, right = x - box_width / 2, x + box_width / 2
-        top, bottom = y - box_height / 2, y + box_height / 2
+        left = x - box_width / 2
+        top = y - box_height / 2
+        right = x + box_width / 2
+        bottom = y + box_height / 2
         if not are_shares([left, top, right, bottom]):
             return False
         # Behind a box alone there are at most a confidence and a tracking id.
@@ -303,7 +316,7 @@ def _are_visibilities(numbers: Sequence[float], *, is_result: bool) -> bool:
     return all(number in (0, 1, 2) for number in numbers)
 
 
-def _of_usual_size(lines: Sequence[Line]) -> list[Line]:
+def _lines_of_usual_length(lines: Sequence[Line]) -> list[Line]:
     """Return the lines with the most common number of numbers."""
     if not lines:
         return []

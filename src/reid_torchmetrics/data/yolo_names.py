@@ -6,43 +6,45 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .array_files import optional, reading, refused, text_lines
+from .array_files import file_error, import_optional, read_text_lines, reading
 
 _YAML = (".yaml", ".yml")
 _TEXT = (".txt", ".names")
-_MAX_BYTES = 4_000_000
-"""size of a file; 100,000 classes need half of it"""
+_MAX_BYTES = 4_000_000  # size of a file; 100,000 classes need half of it
 _MAX_SHOWN = 80  # characters of a value in a message
 
 
 def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
-    """Read the names of YOLO's classes, from each class to its name, for `class_names` of a metric.
+    """Return the names of YOLO's classes by number, for `class_names` of a metric.
 
     Args:
         path: `data.yaml` of Ultralytics with `names`, a list or a mapping from each class to its name; or a text file
             with a name in each line, such as `classes.txt` of LabelImg or `obj.names` of darknet.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
+        OSError: There is no such file, or it may not be read.
         ModuleNotFoundError: PyYAML is needed and not installed.
-        ValueError: another suffix, or a file without names; the message is one line that names the file.
+        ValueError: Another suffix, or a file without names; the message is one line that names the file.
     """
     file = Path(path)
     suffix = file.suffix.lower()
     if suffix not in _YAML + _TEXT:
-        raise refused(file, f"the suffix must be one of {', '.join(_YAML + _TEXT)}", repr(file.suffix))
-    if suffix in _YAML:
-        names = _names_of_yaml(file)
-    else:
-        lines = text_lines(file)
-        names = dict(enumerate(line for _, line in lines))
+        raise file_error(file, f"the suffix must be one of {', '.join(_YAML + _TEXT)}", repr(file.suffix))
+    names = _read_yaml(file) if suffix in _YAML else _read_text(file)
     if not names:
-        raise refused(file, "the file must have the name of a class", "none")
+        raise file_error(file, "the file must have the name of a class", "none")
     return names
 
 
-def _names_of_yaml(path: Path) -> dict[int, str]:
-    yaml = optional("yaml", "yaml")
+def _read_text(path: Path) -> dict[int, str]:
+    """Return the names of classes in a text file, one in each line."""
+    names = [line for _, line in read_text_lines(path)]
+    return dict(enumerate(names))
+
+
+def _read_yaml(path: Path) -> dict[int, str]:
+    """Return the names of classes in a file of YAML."""
+    yaml = import_optional("yaml", "yaml")
     with reading(path, "a mapping in YAML"):
         if path.stat().st_size > _MAX_BYTES:
             raise ValueError(f"more than {_MAX_BYTES:,} bytes")
@@ -50,31 +52,35 @@ def _names_of_yaml(path: Path) -> dict[int, str]:
         # The base loader makes strings, lists and mappings only, so that a class may be called `no` or `1e3`.
         contents = yaml.load(text, Loader=yaml.BaseLoader)
     if not isinstance(contents, dict) or "names" not in contents:
-        keys = ", ".join(f"`{key}`" for key in contents) if isinstance(contents, dict) else "no mapping"
-        raise refused(path, "the file must have the names of classes as `names`", _shortened(keys))
+        got = "no mapping"
+        if isinstance(contents, dict):
+            got = ", ".join(f"`{key}`" for key in contents)
+        raise file_error(path, "the file must have the names of classes as `names`", _shorten(got))
     names = contents["names"]
     if isinstance(names, list):
         names = {str(label): name for label, name in enumerate(names)}
     if not isinstance(names, dict):
-        raise refused(path, "`names` must be a list or a mapping", repr(_shortened(names)))
-    return {_label(path, label): _name(path, name) for label, name in names.items()}
+        raise file_error(path, "`names` must be a list or a mapping", repr(_shorten(names)))
+    return {_check_label(path, label): _check_name(path, name) for label, name in names.items()}
 
 
-def _label(path: Path, label: Any) -> int:
-    # `int` takes more, such as `1_0`.
+def _check_label(path: Path, label: Any) -> int:
+    """Return a key of `names` as a number."""
+    # `int` accepts more, such as `1_0`.
     if not isinstance(label, str) or not (label.isascii() and label.isdecimal()):
-        raise refused(path, "`names` must have whole numbers from 0 as keys", repr(_shortened(label)))
+        raise file_error(path, "`names` must have whole numbers from 0 as keys", repr(_shorten(label)))
     return int(label)
 
 
-def _name(path: Path, name: Any) -> str:
+def _check_name(path: Path, name: Any) -> str:
+    """Return a value of `names`, a text."""
     if not isinstance(name, str):
-        raise refused(path, "`names` must have texts as values", f"a {type(name).__name__}")
+        raise file_error(path, "`names` must have texts as values", f"a {type(name).__name__}")
     return name
 
 
-def _shortened(value: Any) -> str:
-    """Return the start of a text; of anything else its type, as aliases make small files large."""
+def _shorten(value: Any) -> str:
+    """Return the start of a text, or the type of another value, as aliases make small files large."""
     if not isinstance(value, str):
         return f"a {type(value).__name__}"
     return value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}..."

@@ -1,4 +1,4 @@
-"""YOLO's files with boxes and polygons, the most common ones, as arrays of all files, checked at once.
+"""YOLO's files with boxes and polygons, the most common ones, as arrays that cover all files.
 
     labels/1.txt   0 .5 .5 .2 .2          rows of all files   classes  0 3 0    sizes  4 6 4    numbers  .5 .5 .2 ...
                    3 .1 .1 .1 .2 .2 .1    rows of each file   2 1
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
+from .image_sizes import LEAST_SHARE, MOST_SHARE
 from .word_columns import parse_floats
-from .yolo_lines import LEAST_SHARE, MOST_SHARE
 
 _NUM_BOX = 4  # numbers of a box
 _MIN_POLYGON = 6  # numbers of three corners
 _ENCODING = "utf-8-sig"
-_MAX_CLASS = 2**53  # of a class that is written as a float
-_NUM_WORDS = 1 << 12  # that are parsed together
+_MAX_CLASS = 2**53  # largest class that may be written as a float
+_NUM_WORDS = 1 << 12  # words that are parsed together
 
 
 class ShapeTable(NamedTuple):
@@ -34,19 +34,23 @@ class ShapeTable(NamedTuple):
 
     labels: Int[NDArray[np.int64], " rows"]
     sizes: Int[NDArray[np.int64], " rows"]
-    """how many numbers a shape has: 4 of a box, else x and y of the corners of a polygon"""
+    """number of values of each shape: 4 of a box, else x and y of the corners of a polygon"""
     numbers: Float[NDArray[np.float64], " numbers"]
-    """of all shapes, end to end, as shares of the image"""
-    scores: Float[NDArray[np.float64], " rows"] | None
-    """None for ground truths"""
+    """values of all shapes, end to end, as shares of the image"""
+    scores: Float[NDArray[np.float64], " rows"]
+    """confidences; 1 for ground truths"""
     files: dict[str, slice]
-    """the rows of a file, by the name of its image"""
+    """rows of each file, by the name of its image"""
 
     def boxes(self) -> Float[NDArray[np.float64], "boxes 4"]:
         """Return center, width and height of the rows that are boxes."""
         is_box = self.sizes == _NUM_BOX
         numbers: NDArray[np.float64] = self.numbers[np.repeat(is_box, self.sizes)]
         return numbers.reshape(-1, _NUM_BOX)
+
+    def scored_boxes(self) -> tuple[Float[NDArray[np.float64], "boxes 4"], Float[NDArray[np.float64], " boxes"]]:
+        """Return the boxes, and their confidences."""
+        return self.boxes(), self.scores[self.sizes == _NUM_BOX]
 
     def edges(self) -> Float[NDArray[np.float64], "rows 4"]:
         """Return left, top, right and bottom of each row, as shares."""
@@ -68,17 +72,19 @@ class _Words(NamedTuple):
 
     words: list[str]
     lengths: list[int]
-    """how many words a line has"""
+    """number of words of each line"""
 
     def split(self) -> tuple[list[str], list[str]]:
         """Return the classes and the words behind them."""
         lengths = np.array(self.lengths)
         is_first = np.zeros(len(self.words), bool)
         is_first[np.cumsum(lengths) - lengths] = True
-        return list(compress(self.words, is_first.tolist())), list(compress(self.words, (~is_first).tolist()))
+        classes = compress(self.words, is_first.tolist())
+        numbers = compress(self.words, (~is_first).tolist())
+        return list(classes), list(numbers)
 
     def have_ids(self) -> bool:
-        """Return whether lines with a word behind the box and the confidence have a whole number there."""
+        """Return whether the last word of all lines with two words behind the box is a whole number."""
         length = 1 + _NUM_BOX + 2
         if length not in self.lengths:
             return True
@@ -87,11 +93,11 @@ class _Words(NamedTuple):
 
 
 def read_shapes(paths: Sequence[Path], *, is_result: bool) -> ShapeTable | None:
-    """Return the shapes in files; None if some line is anything else than a class, a box or polygon, and a score.
+    """Return the shapes in files; None if some line is not a class, a box or polygon, and for detections a score.
 
     Args:
-        paths: the files, one for each image.
-        is_result: whether a confidence follows each shape, and perhaps a tracking id.
+        paths: The files, one for each image.
+        is_result: Whether a confidence follows each shape, and perhaps a tracking id.
     """
     files: dict[str, slice] = {}
     labels = [np.empty(0, np.int64)]
@@ -111,11 +117,11 @@ def read_shapes(paths: Sequence[Path], *, is_result: bool) -> ShapeTable | None:
     return _table(np.concatenate(labels), np.concatenate(lengths), np.concatenate(numbers), files, is_result=is_result)
 
 
-def count_leaving(boxes: Float[NDArray[np.float64], "boxes 4"]) -> int:
-    """Return how many boxes leave the image."""
+def leave_image(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Bool[NDArray[np.bool_], " boxes"]:
+    """Return whether boxes leave the image, up to rounding."""
     edges = _edges_of_boxes(boxes)
     is_outside = (edges < LEAST_SHARE) | (edges > MOST_SHARE)
-    return int(np.count_nonzero(is_outside.any(axis=1)))
+    return np.asarray(is_outside.any(axis=1))
 
 
 def _edges_of_boxes(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Float[NDArray[np.float64], "boxes 4"]:
@@ -128,8 +134,8 @@ def _words_of_files(paths: Sequence[Path], files: dict[str, slice]) -> Iterator[
     """Yield the words of some thousands of lines at a time; None if a file cannot be read.
 
     Args:
-        paths: the files.
-        files: gets the rows of each file.
+        paths: The files.
+        files: Collects the rows of each file.
     """
     words: list[str] = []
     lengths: list[int] = []
@@ -167,7 +173,7 @@ def _read_lines(path: Path) -> list[str] | None:
 
 
 def _parse_classes(words: Sequence[str]) -> NDArray[np.int64] | None:
-    """Return whole numbers, also as floats such as 2.0; None if some word is none."""
+    """Return whole numbers, also as floats such as 2.0; None if some word is another one."""
     try:
         labels = np.array(list(map(int, words)), np.int64)
     except (ValueError, OverflowError):
@@ -187,7 +193,15 @@ def _table(
     *,
     is_result: bool,
 ) -> ShapeTable | None:
-    """Return the table of rows; None if they are no boxes and polygons in the image."""
+    """Return the table of rows; None if some row is no box or polygon in the image.
+
+    Args:
+        labels: Classes.
+        lengths: Number of values behind each class.
+        numbers: These values of all rows, end to end.
+        files: Rows of each file.
+        is_result: Whether a confidence follows each shape, and perhaps a tracking id.
+    """
     sizes = lengths - is_result
     if is_result:
         sizes = np.where(lengths == _NUM_BOX + 2, _NUM_BOX, sizes)  # with a tracking id
@@ -197,12 +211,12 @@ def _table(
     if may_be_other_shapes or not is_shape.all():
         return None
     starts = np.cumsum(lengths) - lengths
-    place_in_row = np.arange(len(numbers)) - np.repeat(starts, lengths)
+    column = np.arange(len(numbers)) - np.repeat(starts, lengths)
     size_of_row = np.repeat(sizes, lengths)
-    is_checked = place_in_row < size_of_row + is_result
+    is_checked = column < size_of_row + is_result
     is_share = (numbers >= LEAST_SHARE) & (numbers <= MOST_SHARE)  # NaN is none
     if not (is_share | ~is_checked).all():
         return None
-    scores = numbers[starts + sizes] if is_result else None
-    shapes = numbers[place_in_row < size_of_row]
+    scores = numbers[starts + sizes] if is_result else np.ones(len(sizes))
+    shapes = numbers[column < size_of_row]
     return ShapeTable(labels, sizes, shapes, scores, files)

@@ -1,9 +1,9 @@
-"""Advice: guesses that input is not what the user meant, given after the numbers are computed.
+"""Advice: warnings about input that is probably not what the user meant, after the numbers are computed.
 
-    numbers, samples --> evidence --> rows of a registry, in order --> a warning of each row that fires, once
+    numbers, samples --> evidence --> rows of a registry, in order --> one warning for each row that fires
 
-No number depends on advice. Detection and retrieval each have a registry of rows and a kind of evidence of their own,
-in their packages `advice`. The page `docs/advice.md` is made from the rows.
+No number depends on advice. Detection and retrieval each have a registry of rows and a class of evidence in their
+packages `advice`. The page `docs/advice.md` is generated from the rows.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from .world import WarningLog
 
 Evidence = TypeVar("Evidence")
 Values = Mapping[str, object]
-"""what a message says, by the names in its braces"""
+"""values of a message by the names in its braces"""
 
 
 @dataclass(frozen=True)
 class Advice(Generic[Evidence]):
-    """A row of a registry: one likely mistake, and how it is recognized."""
+    """A row of a registry: one likely mistake, and the condition that recognizes it."""
 
     name: str
     checks: str
     """the mistake, in a few words"""
     fires: str
-    """when the advice is given, with the names of `thresholds` in braces"""
+    """the condition in words, with the names of `thresholds` in braces"""
     message: str
     """the warning, with names of values in braces"""
     inputs: tuple[str, ...]
-    """attributes of the evidence that decide"""
+    """attributes of the evidence that the condition reads"""
     find: Callable[[Evidence], Values | None]
-    """the values of the message, or None where all is well"""
+    """returns the values of the message, or None if the condition does not hold"""
     example: Callable[[], Evidence]
-    """gives evidence that makes this row fire, and no other"""
+    """returns evidence for which this row fires, and no other row"""
     thresholds: Mapping[str, float] = field(default_factory=dict)
     explained_by: tuple[str, ...] = ()
-    """rows of mistakes that may look like this one: if one of them has fired, this one is silent"""
+    """names of rows with mistakes that may look like this one; if one of them has fired, this row is silent"""
 
     def text(self, values: Values) -> str:
         """Return the warning."""
         return self.message.format(**values)
 
     def condition(self) -> str:
-        """Return when the advice is given, with the thresholds."""
+        """Return the condition in words, with the thresholds."""
         return self.fires.format(**self.thresholds)
 
 
 def advise(rows: Iterable[Advice[Evidence]], evidence: Evidence, warning_log: WarningLog) -> None:
-    """Warn of each row that fires on the evidence, unless the user has heard of it.
+    """Warn about each row that fires, unless the user was warned about it before.
 
     Args:
-        rows: of a registry, in the order in which they are asked.
-        evidence: what the rows look at.
+        rows: rows of a registry, in order.
+        evidence: the evidence that the rows read.
         warning_log: topics that the user was warned about.
     """
     fired: set[str] = set()

@@ -1,6 +1,6 @@
-"""Tell samples and images apart by hashes of 64 bits, also on several processes.
+"""Hashes of 64 bits that identify samples and images, also between processes.
 
-Equal values have equal hashes, other values nearly never.
+Equal values have equal hashes; different values nearly never have equal hashes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _SHIFTS = (30, 27, 31)
 _FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 _STEP = -0x61C8864680B583EB
 LEAST_GATHERED = 8
-"""items of a process: fewer may be alike in the data set itself"""
-_evaluated: WeakIdKeyDictionary = WeakIdKeyDictionary()  # the last batch of each evaluation, by its first labels
+"""number of items of a process; fewer items may be equal by chance in a data set"""
+_evaluated: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""the last batch of each evaluation, by its first labels"""
 
 
 def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
@@ -31,18 +32,38 @@ def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[
 
 
 def owners(world: World, numbers: Int[Tensor, " numbers"]) -> Int[Tensor, " numbers"]:
-    """The process that each number belongs to, told from the number alone; each has about as many numbers."""
+    """Return the process that owns each number; it depends on the number alone, and is balanced over the processes."""
     return mixed(torch.zeros_like(numbers), numbers) % world.size
 
 
-def count_forgotten(own: Sequence[Tensor], *others: Sequence[Tensor]) -> int:
-    """Return the number of items since the last evaluation if they have all the labels of the batches before, or 0.
+def count_forgotten(roles: Sequence[Tensor], *labels: Sequence[Tensor]) -> int:
+    """Count the items since the last evaluation if they repeat the items before them, as after a forgotten `reset`.
 
-    Labels that are the metric's `own` have a row for each item. Call it once for each evaluation.
+    Call it once for each evaluation.
+
+    Args:
+        roles: a tensor for each batch, with a row for each item; the tensors belong to one metric.
+        labels: further labels, each in the same batches.
+
+    Returns:
+        The number of items in the batches since the last evaluation, if the batches before them have equal labels;
+        else 0.
     """
-    new = next((place for place, batch in enumerate(reversed(own)) if batch in _evaluated), 0)
-    _evaluated.update((batch, True) for batch in own[-1:])
-    number = sum(map(len, own[-new:]))
-    pairs = (pair for each in (own, *others) for pair in zip(each[-2 * new : -new], each[-new:], strict=True))
-    is_whole = 0 < 2 * new <= len(own) and number >= LEAST_GATHERED
-    return number if is_whole and all(old.equal(late) for old, late in pairs) else 0
+    num_new = 0
+    for position, batch in enumerate(reversed(roles)):
+        if batch in _evaluated:
+            num_new = position
+            break
+    for batch in roles[-1:]:
+        _evaluated[batch] = True
+    if num_new == 0 or 2 * num_new > len(roles):
+        return 0
+    num_items = sum(map(len, roles[-num_new:]))
+    if num_items < LEAST_GATHERED:
+        return 0
+    for batches in (roles, *labels):
+        earlier_batches = batches[-2 * num_new : -num_new]
+        new_batches = batches[-num_new:]
+        if not all(map(torch.equal, earlier_batches, new_batches)):
+            return 0
+    return num_items

@@ -1,17 +1,15 @@
-"""Results shared by metrics that hold the same samples: members of a collection, or separate attributes.
+"""A cache of results that metrics with the same samples share, in a collection or as separate attributes.
 
-    nothing --- keep ---> results of these samples, by key --- keep, of other samples ---> results of these alone
-                             |
-                             +--- a tensor of the samples is gone (`reset`, or no metric is left) ---> nothing
+The cache holds the results for one set of samples, by key. Results for other samples replace all of them. When a tensor
+of the samples is freed (by `reset`, or because no metric is left), the cache is emptied.
 
-A result is computed from samples and a key, and from nothing else: what decides it can only be in one of the two. For
-instance, with the key (options, processes):
+A result is computed from the samples and the key alone. For instance, with the key (options, processes):
 
     a, b = DetectionMAP(), DetectionMAP(box_format="xywh")
-    a.update(*batch); b.update(*batch)     equal states
-    a.compute()                            kept under the key with "xyxy"
-    b.compute()                            another key: computed, and kept beside it
-    c.update(*other); c.compute()          other samples: what was kept of the batch is let go
+    a.update(*batch); b.update(*batch)             equal states
+    a.compute()                                    kept under the key with "xyxy"
+    b.compute()                                    another key: computed, and kept as a second result
+    c.update(*other_batch); c.compute()            other samples: both results are dropped
 """
 
 from __future__ import annotations
@@ -28,20 +26,22 @@ from torch import Tensor
 Result = TypeVar("Result")
 States = Mapping[str, Sequence[Tensor]]
 
-_MOST_KEPT = 8  # results of the same samples, under other options
-_MOST_JOINED = 1 << 24  # bytes that are copied to be compared at once
+_MOST_KEPT = 8
+"""number of results for the same samples under different keys"""
+_MOST_CONCATENATED = 1 << 24
+"""number of bytes that are copied in order to be compared at once"""
 
 
 @dataclass(frozen=True)
 class Kept(Generic[Result]):
-    """A result, by a number that is the same on all processes that made it together."""
+    """A result, with a number that is the same on all processes that computed it together."""
 
     number: int
     result: Result
 
 
 class ResultCache(Generic[Result]):
-    """The results of the newest samples, kept no longer than `lifetime`, one of their states."""
+    """Cache of the results for the newest samples; it lasts as long as the tensors of their state `lifetime`."""
 
     def __init__(self, lifetime: str) -> None:
         self._lifetime = lifetime
@@ -51,70 +51,93 @@ class ResultCache(Generic[Result]):
     def find(
         self, states: States, key: Hashable, may_be: Callable[[Result], bool] = lambda _: True
     ) -> Kept[Result] | None:
-        """The newest result of these samples under this key; `may_be` spares comparing the samples where it is not."""
-        samples, results = self._samples, self._results  # one look: other threads may keep theirs meanwhile
-        kept = next((kept for known, kept in results if known == key), None)
-        if kept is None or (samples is not None and may_be(kept.result) and samples.are(states)):
-            return kept
-        self.clear()  # newer samples are asked for
+        """Return the newest result for these samples under this key; None if there is none.
+
+        `may_be` decides whether a result may be for these samples, before the samples are compared.
+        """
+        samples, results = self._samples, self._results  # read once, because other threads may replace them
+        for kept_key, kept in results:
+            if kept_key != key:
+                continue
+            if samples is not None and may_be(kept.result) and samples.matches(states):
+                return kept
+            self.clear()  # the results are for older samples
+            return None
         return None
 
-    def keep(self, states: States, key: Hashable, made: Kept[Result]) -> None:
-        """Remember a result; results of other samples are let go."""
-        others = self._results if self._samples is not None and self._samples.are(states) else []
-        if not others:
+    def keep(self, states: States, key: Hashable, kept: Kept[Result]) -> None:
+        """Keep a result, and drop the results for other samples."""
+        results = self._results if self._samples is not None and self._samples.matches(states) else []
+        if not results:
             self._samples = _StateSnapshot(states, self._lifetime, lambda _: self.clear())
-        others = [(known, kept) for known, kept in others if known != key]
-        self._results = [(key, made), *others][:_MOST_KEPT]
+        results = [(kept_key, earlier) for kept_key, earlier in results if kept_key != key]
+        self._results = [(key, kept), *results][:_MOST_KEPT]
 
     def clear(self) -> None:
-        """Forget all results."""
-        self._samples, self._results = None, []
+        """Drop all results."""
+        self._samples = None
+        self._results = []
 
 
 class _StateSnapshot:
-    """The batches of a metric at one time, one state by weak references; writing to a tensor is noticed."""
+    """Batches of a metric at one time, with their versions; the state `lifetime` is held by weak references."""
 
     def __init__(self, states: States, lifetime: str, forget: Callable[[object], None]) -> None:
-        self._others = {name: [*blocks] for name, blocks in states.items() if name != lifetime}
+        self._states = {name: list(blocks) for name, blocks in states.items() if name != lifetime}
         self._lifetime = lifetime
-        self._blocks = [weakref.ref(block, forget) for block in states[lifetime]]
-        self._versions = {name: [*map(version_of, blocks)] for name, blocks in states.items()}
+        self._lifetime_blocks = [weakref.ref(block, forget) for block in states[lifetime]]
+        self._versions = {name: list(map(version_of, blocks)) for name, blocks in states.items()}
 
-    def are(self, states: States) -> bool:
-        """Whether a metric holds the same: these tensors, written to as often, or others of the same values."""
-        alive = [block for block in (ref() for ref in self._blocks) if block is not None]
-        kept = self._others | {self._lifetime: alive}
-        if states.keys() != kept.keys() or any(len(states[name]) != len(blocks) for name, blocks in kept.items()):
+    def matches(self, states: States) -> bool:
+        """Return whether a metric holds these tensors, with unchanged versions, or other tensors with equal values."""
+        lifetime_blocks = []
+        for reference in self._lifetime_blocks:
+            block = reference()
+            if block is not None:
+                lifetime_blocks.append(block)
+        kept = self._states | {self._lifetime: lifetime_blocks}
+        if states.keys() != kept.keys():
             return False
-        is_unchanged = all([*map(version_of, blocks)] == self._versions[name] for name, blocks in kept.items())
-        # A GPU waits where values are compared.
-        return is_unchanged and all(_are_equal(blocks, states[name]) for name, blocks in kept.items())
+        if any(len(states[name]) != len(blocks) for name, blocks in kept.items()):
+            return False
+        if any(list(map(version_of, blocks)) != self._versions[name] for name, blocks in kept.items()):
+            return False
+        # Values are compared last, because the host then waits for a GPU.
+        return all(_are_equal(blocks, states[name]) for name, blocks in kept.items())
 
 
-def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    """Whether batches are the same tensors, share their memory, or have the same values."""
-    pairs = [(block, other) for block, other in zip(blocks, others, strict=True) if block is not other]
-    if any(len({(block.shape, block.dtype, block.device) for block in pair}) > 1 for pair in pairs):
-        return False
-    # Not to be compared are tensors of the same memory.
-    pairs = [pair for pair in pairs if len({(block.data_ptr(), block.stride()) for block in pair}) > 1]
-    if len(pairs) < 2 or sum(block.numel() * block.element_size() for block, _ in pairs) > _MOST_JOINED:
-        return all(torch.equal(*pair) for pair in pairs)
-    # Joined, all of a state is one comparison: a GPU waits once.
-    return torch.equal(*(torch.cat(side) for side in zip(*pairs, strict=True)))
+def _are_equal(blocks: Sequence[Tensor], other_blocks: Sequence[Tensor]) -> bool:
+    """Return whether batches are the same tensors, share their memory, or have the same values."""
+    to_compare, others_to_compare = [], []
+    num_bytes = 0
+    for block, other in zip(blocks, other_blocks, strict=True):
+        if block is other:
+            continue
+        if (block.shape, block.dtype, block.device) != (other.shape, other.dtype, other.device):
+            return False
+        if (block.data_ptr(), block.stride()) == (other.data_ptr(), other.stride()):
+            continue
+        to_compare.append(block)
+        others_to_compare.append(other)
+        num_bytes += block.numel() * block.element_size()
+    if len(to_compare) < 2 or num_bytes > _MOST_CONCATENATED:
+        return all(map(torch.equal, to_compare, others_to_compare))
+    # One comparison of the concatenated batches waits for a GPU once.
+    return torch.equal(torch.cat(to_compare), torch.cat(others_to_compare))
 
 
 def version_of(block: Tensor) -> int:
-    """How often a tensor was written to; inference tensors keep no count."""
+    """Return how often a tensor was written to; inference tensors do not count."""
     return 0 if block.is_inference() else block._version  # noqa: SLF001 - there is no public name for it
 
 
 def drawn_number() -> int:
-    """A number for a new result; the state of torch's generator is the user's, and stays as it is."""
+    """Draw a number for a new result; the state of torch's generator does not change."""
     return random.SystemRandom().getrandbits(62) | 1
 
 
 def number_of_all(offered: Sequence[int]) -> int | None:
-    """The number of the result that every process offers, each with 0 for none; None if they do not agree."""
-    return offered[0] if len({*offered}) == 1 and offered[0] else None
+    """Return the number of the result that all processes have; None if they differ or one has none, given as 0."""
+    first = offered[0]
+    is_same_everywhere = all(number == first for number in offered)
+    return first if is_same_everywhere and first != 0 else None

@@ -1,14 +1,14 @@
-"""The processes that share a problem, as this layer sees them.
+"""Interface to the processes that share a problem.
 
-Code for several processes is written once, against `World`, and is handed the world that it runs in: `ALONE`, or the
-world of `torch.distributed`, made outside of this layer.
+Code for several processes is written once, with calls of a `World` that it receives: `ALONE`, or the world of
+`torch.distributed`, which is made outside of this layer.
 
-A collective that only some processes reach hangs the others. So number and shape of the collectives depend only on
-options and sizes that all processes have agreed on, never on what one process holds, and between two collectives
-nothing can fail outside of `guarded`, `guarded_all_gather` or the `fill` of `all_reduce_sum`, which raise an error of
-one process on every process. Buffers are reserved there, too.
+A collective that only some processes reach hangs the others. Therefore the number and the shapes of collectives depend
+only on options and sizes that all processes have agreed on, never on the samples of one process. Between two
+collectives nothing may fail outside of `guarded`, `guarded_all_gather` or the `fill` of `all_reduce_sum`, which raise
+the error of one process on all processes. Buffers are reserved there as well.
 
-A computation begins by `meet`: processes compare what they were asked for.
+A computation begins with `agree`, in which processes compare their settings.
 """
 
 from __future__ import annotations
@@ -29,10 +29,18 @@ from reid_torchmetrics._warnings import warn
 Result = TypeVar("Result")
 
 DTYPES = (
-    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
 )
-"""dtypes, exchanged by their number in this list"""
+"""dtypes; processes send the position of a dtype in this list"""
 
 
 class DistributedMetricError(RuntimeError):
@@ -65,11 +73,11 @@ class World(ABC):
     size: int
     """number of processes"""
     process: int
-    """the number of this one"""
+    """number of this process"""
     members: tuple[int, ...]
-    """numbers of these processes, to tell them from other groups; empty for one process"""
+    """global numbers of the processes, which identify the group; empty for one process"""
     device: torch.device
-    """device of the tensors that are exchanged, settled by the first message"""
+    """device of the tensors that are exchanged; the first message determines it"""
     warning_log: WarningLog
 
     @abstractmethod
@@ -89,7 +97,7 @@ class World(ABC):
         """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
 
     def guarded(self, work: Callable[[], Result]) -> Result:
-        """Do local work; its error is raised on every process."""
+        """Do local work, and raise its error on every process."""
         return self.guarded_all_gather(lambda: (work(), ()))[0]
 
     @abstractmethod
@@ -98,11 +106,11 @@ class World(ABC):
 
     @abstractmethod
     def texts(self, text: str) -> list[str]:
-        """Gather one text of each process."""
+        """Gather a text from each process."""
 
     @abstractmethod
     def conclude(self, error: Exception | None) -> None:
-        """Tell the others that all work is done, or raise an error of one process on all."""
+        """End a computation: raise an error of one process on all processes."""
 
 
 @final
@@ -113,7 +121,7 @@ class Alone(World):
     members: tuple[int, ...] = ()
 
     def __init__(self, warning_log: WarningLog | None = None) -> None:
-        """Take what a metric has heard; None for a function."""
+        """Take the topics that a metric has warned about; None for a function."""
         self.warning_log = WarningLog() if warning_log is None else warning_log
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
@@ -126,58 +134,65 @@ class Alone(World):
         return buffer[1:]
 
     def broadcast(self, rows: Tensor, source: int) -> None:
-        """Do nothing: the rows are there."""
+        """Do nothing, because the rows are there."""
 
     def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
         """Copy the rows."""
         received.copy_(rows)
 
     def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
-        """Do the work, and return its own numbers."""
-        done, numbers = work()
-        return done, [list(numbers)]
+        """Do the work, and return its numbers."""
+        result, numbers = work()
+        return result, [list(numbers)]
 
     def texts(self, text: str) -> list[str]:
         """Return the text."""
         return [text]
 
     def conclude(self, error: Exception | None) -> None:
-        """Do nothing: the caller learns of an error anyway."""
+        """Do nothing, because the caller raises an error anyway."""
 
 
 ALONE = Alone()
 
 
 def all_gather_values(world: World, work: Callable[[], Tensor]) -> Tensor:
-    """Do local work, and gather the values of one shape that it returns: [size, *shape] on the world's device."""
-    sent, gathered = _prepared(world, work, world.size)
+    """Do local work, and gather its values, of one shape on all processes, as [size, *shape] on the world's device."""
+    sent, gathered = _prepare_exchange(world, work, num_copies=world.size)
     world.all_gather(sent, gathered)
     return gathered
 
 
 def all_to_all_values(world: World, work: Callable[[], Tensor]) -> Tensor:
-    """Do local work, and exchange the values that it returns, [size, *shape]: the i-th of each process go to i."""
-    sent, received = _prepared(world, work)
+    """Do local work, and exchange its values [size, *shape]: process i receives the i-th values of each process."""
+    sent, received = _prepare_exchange(world, work)
     if sent.numel():
-        world.all_to_all(sent, received, [1] * world.size, [1] * world.size)
+        one_each = [1] * world.size
+        world.all_to_all(sent, received, one_each, one_each)
     return received
 
 
-def _prepared(world: World, work: Callable[[], Tensor], *copies: int) -> tuple[Tensor, Tensor]:
-    """What local work returns, on the world's device, and memory for what is received: as much, or copies of that."""
+def _prepare_exchange(
+    world: World, work: Callable[[], Tensor], *, num_copies: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Run `work`, move its result to the world's device, and allocate the receive buffer.
+
+    The buffer has the shape of the result, or [num_copies, *shape].
+    """
 
     def prepare() -> tuple[Tensor, Tensor]:
         sent = work().to(world.device).contiguous()
-        # In some versions of PyTorch gloo's threads are not in inference mode with their caller, and may not write to
+        shape = sent.shape if num_copies is None else (num_copies, *sent.shape)
+        # In some versions of PyTorch gloo's threads are not in the inference mode of their caller, and may not write to
         # its tensors: https://github.com/pytorch/pytorch/issues/126032.
         with torch.inference_mode(mode=False):
-            return sent, sent.new_empty((*copies, *sent.shape))
+            return sent, sent.new_empty(shape)
 
     return world.guarded(prepare)
 
 
 def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
-    """Do local work, and sum the vector that it returns over all processes; on the vector's device."""
+    """Do local work, and sum its vector over all processes; the sum is on the vector's device."""
     if world.size == 1:
         return world.guarded(work)
 
@@ -186,14 +201,14 @@ def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
         return values, torch.empty(1 + len(values), dtype=values.dtype, device=world.device)
 
     values, buffer = world.guarded(prepare)
-    if not len(values):  # nothing of any process: no message
+    if len(values) == 0:  # on all processes
         return values
     return world.all_reduce_sum(buffer, lambda out: out.copy_(values)).to(values.device)
 
 
 @contextmanager
 def concluding(world: World) -> Iterator[None]:
-    """Raise an error of one process on all, also an error behind the last collective."""
+    """Raise an error of one process on all processes, even if it occurs after the last collective."""
     try:
         yield
     except Exception as error:
@@ -203,20 +218,25 @@ def concluding(world: World) -> Iterator[None]:
 
 
 class SentRows(NamedTuple):
-    """The rows that this process sends in an exchange."""
+    """Rows that this process sends in an exchange."""
 
     pieces: Callable[[], Iterable[Tensor]]
-    """one after another, so that no second copy of large rows is made"""
+    """returns the rows in pieces, so that large rows are never held twice"""
     shape: Sequence[int] = ()
-    """of a row"""
+    """shape of a row"""
     dtype: torch.dtype = torch.int64
 
 
 def exchange_rows(world: World, sizes: Sequence[int], *parts: SentRows) -> list[Tensor]:
-    """The rows of all processes, in their order, of each part; `sizes` are the numbers of rows of the processes.
+    """Return the rows of all processes, in the order of the processes, for each part.
 
-    Each process reserves room for the rows of all, writes its own, and is sent the others by one broadcast from each
-    process, into a slice: nothing is padded and nothing is copied.
+    Each process allocates memory for all rows, writes its own rows, and receives the others by one broadcast from each
+    process into a slice. Nothing is padded or copied.
+
+    Args:
+        world: the processes.
+        sizes: number of rows of each process.
+        parts: rows that this process sends.
     """
 
     def prepare() -> list[Tensor]:
@@ -237,79 +257,97 @@ def exchange_rows(world: World, sizes: Sequence[int], *parts: SentRows) -> list[
     return buffers
 
 
-def warn_once(world: World, about: str, text: str, is_so: Callable[[], bool] = lambda: True) -> None:
-    """Warn on process 0 where `is_so`, once for each topic; all processes must call."""
+def warn_once(world: World, topic: str, text: str, condition: Callable[[], bool] = lambda: True) -> None:
+    """Warn on process 0 if its `condition` holds, once for each topic; all processes must call this function."""
 
-    def say() -> None:
-        if world.process == 0 and is_so():
-            world.warning_log.warn_once(about, text)
+    def warn_here() -> None:
+        if world.process == 0 and condition():
+            world.warning_log.warn_once(topic, text)
 
-    world.guarded(say)  # a warning may be an error
+    world.guarded(warn_here)  # users may turn warnings into errors
 
 
-def differing(what: str, values: Sequence[object]) -> DistributedMetricError:
-    """The error to raise on all processes when their values differ; each must know the values of all."""
-    return disagreement(f"have the same {what}", values)
+def differing(quantity: str, values: Sequence[object]) -> DistributedMetricError:
+    """Return the error for values that differ between processes; all processes must know all values and raise it."""
+    return disagreement(f"have the same {quantity}", values)
 
 
 def disagreement(rule: str, values: Sequence[object]) -> DistributedMetricError:
-    """The error to raise on all processes when they do not follow a rule; each must know the values of all."""
-    listed = "; ".join(f"process {process}: {value}" for process, value in enumerate(values))
-    return DistributedMetricError(f"All processes must {rule}; got {listed}.")
+    """Return the error for processes that break a rule; all processes must know all values and raise it."""
+    by_process = "; ".join(f"process {process}: {value}" for process, value in enumerate(values))
+    return DistributedMetricError(f"All processes must {rule}; got {by_process}.")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The call of a metric, as text that is the same in every process."""
+    """Description of a method call of a metric, as text that can be compared between processes."""
 
     metric: str
     """name of the class"""
     method: str
     options: Mapping[str, str]
-    """options of the value, by the names that users know"""
+    """options that change the value, by the names that users know"""
     implied: Mapping[str, str]
-    """derived values; named in the error only if all options agree"""
+    """derived values; the error names them only if all options agree"""
 
 
-def meet(
-    world: World, look: Callable[[], tuple[Result, Sequence[int]]], describe: Callable[[], Settings]
+def agree(
+    world: World, work: Callable[[], tuple[Result, Sequence[int]]], describe: Callable[[], Settings]
 ) -> tuple[Result, list[list[int]]]:
     """Begin a computation: do local work, gather the numbers that it returns, and compare the settings.
 
-    It is the first message between the processes, of one shape for all settings.
+    This is the first message between the processes. It has the same shape for all settings.
+
+    Returns:
+        The result of the work, and the numbers of all processes.
 
     Raises:
         DistributedMetricError: the work failed on some process, or settings differ.
     """
     if not world.members:
-        return world.guarded_all_gather(look)
+        return world.guarded_all_gather(work)
 
-    def work() -> tuple[tuple[Result, str], list[int]]:
-        done, numbers = look()
+    def work_and_describe() -> tuple[tuple[Result, str], list[int]]:
+        result, numbers = work()
         text = json.dumps(asdict(describe()), sort_keys=True)
-        # A hash of 56 bits: processes compare them in place of the texts.
+        # Processes compare a hash of 56 bits instead of the text.
         digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-        return (done, text), [digest, *numbers]
+        return (result, text), [digest, *numbers]
 
-    (done, text), table = world.guarded_all_gather(work)
-    if len({digest for digest, *_ in table}) > 1:
-        raise _difference([Settings(**json.loads(each)) for each in world.texts(text)])
-    return done, [row[1:] for row in table]
+    (result, text), table = world.guarded_all_gather(work_and_describe)
+    digests = {row[0] for row in table}
+    if len(digests) > 1:
+        texts = world.texts(text)
+        raise _difference([Settings(**json.loads(other)) for other in texts])
+    return result, [row[1:] for row in table]
 
 
 def _difference(settings: Sequence[Settings]) -> DistributedMetricError:
-    # In the order in which users see them: class, protocol, options, derived values.
-    called = [f"`{each.metric}.{each.method}`" for each in settings]
-    if len(set(called)) > 1:
-        return disagreement("call the same method of the same class", called)
-    options = [each.options for each in settings]
-    # If protocols differ, so do the options that they decide.
-    protocols = [{name: value for name, value in each.items() if name == "protocol"} for each in options]
-    for values in (protocols, options, [each.implied for each in settings]):
-        names = [name for name in sorted(set().union(*values)) if len({each.get(name) for each in values}) > 1]
+    """Return the error for settings that differ; it names what users see first: class, protocol, options, the rest."""
+    methods = [f"`{setting.metric}.{setting.method}`" for setting in settings]
+    if len(set(methods)) > 1:
+        return disagreement("call the same method of the same class", methods)
+    options = [setting.options for setting in settings]
+    # Protocols that differ also differ in the options that they set.
+    protocols = [{"protocol": values["protocol"]} if "protocol" in values else {} for values in options]
+    implied = [setting.implied for setting in settings]
+    for values_by_process in (protocols, options, implied):
+        names = _names_of_differences(values_by_process)
         if len(names) == 1:
-            return differing(f"`{names[0]}`", [each.get(names[0]) for each in values])
+            name = names[0]
+            return differing(f"`{name}`", [values.get(name) for values in values_by_process])
         if names:
-            listed = [", ".join(f"{name}={each.get(name)}" for name in names) for each in values]
-            return differing(" and ".join(f"`{name}`" for name in names), listed)
+            quantities = " and ".join(f"`{name}`" for name in names)
+            return differing(quantities, [_in_words(values, names) for values in values_by_process])
     raise AssertionError  # the digests differ
+
+
+def _in_words(values: Mapping[str, str], names: Sequence[str]) -> str:
+    """Return some values of a process with their names."""
+    return ", ".join(f"{name}={values.get(name)}" for name in names)
+
+
+def _names_of_differences(values_by_process: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the sorted names of values that differ between processes."""
+    all_names = sorted(set().union(*values_by_process))
+    return [name for name in all_names if len({values.get(name) for values in values_by_process}) > 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,14 @@ from .pictures import as_image
 
 _LEAST_HEIGHT = 64
 _GAP = 12
-_NO_IMAGES, _SIZE_OF_REMARK = "no images", 14
+_NO_IMAGES = "no images"
+_REMARK_SIZE = 14
 _WIDEST = 2  # of an image, as width over the height that it may have
-_FAR = -1e5, 1e5  # pixels, that edges may lie outside
+_FAR = (-1e5, 1e5)  # pixels, that edges may lie outside
 _LEAST_SIDE = 3  # pixels, so that every box is seen
+_COLORS = {"right": GREEN, "wrong": RED, "missed": BLUE, "ignored": GRAY}
+"""colors of boxes by outcome, in the order of the legend"""
+_MARKS = {"right": "check", "wrong": "cross"}
 
 
 @one_warning_of_glyphs()
@@ -45,24 +49,25 @@ def draw_boxes(
 ) -> NDArray[np.uint8]:
     """Draw the right and wrong detections of an image, and the ground truths that were missed.
 
-    Boxes are matched as COCO does, or as another evaluator. Right detections are green and have a check mark, wrong
-    ones are red and have a cross, and missed ground truths are blue and dashed; crowds and difficult ground truths, and
-    detections matched to one, are gray. A ground truth that is not missed is not drawn, nor is a detection with a NaN,
-    though it is counted. Beside a box are its label and score, below the image are the counts. Letters with accents,
-    Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes, and a warning names them.
+    Boxes are matched as by COCO, or by another evaluator. Right detections are green and have a check mark, wrong ones
+    are red and have a cross, and missed ground truths are blue and dashed. Crowds and difficult ground truths, and
+    detections matched to one, are gray. Ground truths that are not missed are not drawn. A detection with a NaN is
+    counted, but not drawn. Each box has its label and score, and the counts are below the image. Letters with accents,
+    Greek and Cyrillic letters need Matplotlib's fonts; Chinese characters are empty boxes, and a warning names them.
 
     Args:
         picture: as for `draw_rank_lists`; boxes are in its pixels.
         detections: `boxes` [detections, 4], `scores` and `labels` of the image, as for `DetectionMAP.update`.
         ground_truths: `boxes` [ground truths, 4] and `labels` of the image, and `iscrowd` or `difficult`, if any are.
-            With `rotated_boxes` on both sides these are drawn and matched in place of `boxes`.
+            If both dicts have `rotated_boxes`, these are drawn and matched in place of `boxes`.
         class_names: of the classes by label; without a name the label is shown.
-        min_score: the least score of a detection that is accepted, for all or by label, such as
-            `results.best_confidences()`; the others are not drawn, and their ground truths are missed.
+        min_score: the least score of accepted detections, for all or by label, such as `results.best_confidences()`;
+            detections with lower scores are not drawn, and their ground truths are missed.
         iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh", as in `DetectionMAP`.
-        average: "micro" for a detection that may match a ground truth of any label, as in `DetectionMAP`.
-        evaluator: of the matching, such as `results.evaluator`, in the units of its evaluation; None for COCO.
+        average: "micro" if a detection may match a ground truth of any label, as in `DetectionMAP`.
+        evaluator: the evaluator for matching, such as `results.evaluator`, in the units of its evaluation; None for
+            COCO.
         height: the picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
         title: a line above the picture.
 
@@ -76,8 +81,10 @@ def draw_boxes(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("class_names", class_names)
-    boxes = Judgment(min_score, iou_threshold, box_format, average, evaluator).judge(detections, ground_truths)
-    return np.array(_draw_judged(as_image("picture", picture), boxes, class_names or {}, height, title, is_name=False))
+    judgment = Judgment(min_score, iou_threshold, box_format, average, evaluator)
+    boxes = judgment.judge(detections, ground_truths)
+    image = as_image("picture", picture)
+    return np.array(_draw_image(image, boxes, class_names or {}, height=height, title=title, keeps_end=False))
 
 
 @one_warning_of_glyphs()
@@ -105,15 +112,15 @@ def draw_box_grid(
         titles: of the images; None for their `image_id`, where the ground truths have them.
         columns: how many images are in a row; None for about as many as there are rows.
         class_names: of the classes by label.
-        min_score: the least score that is accepted, for all or by label.
+        min_score: the least score of accepted detections, for all or by label.
         iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh".
-        average: "micro" for a detection that may match a ground truth of any label.
-        evaluator: of the matching; None for COCO.
+        average: "micro" if a detection may match a ground truth of any label.
+        evaluator: the evaluator for matching; None for COCO.
         height: each picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
 
     Returns:
-        An image [H, W, 3]. Without pictures it says so.
+        An image [H, W, 3]; the text "no images" if there are none.
 
     Raises:
         ModuleNotFoundError: Pillow is not installed.
@@ -123,23 +130,26 @@ def draw_box_grid(
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("class_names", class_names)
     judgment = Judgment(min_score, iou_threshold, box_format, average, evaluator)
-    pictures = [*pictures]
-    for argument, given in (("detections", detections), ("ground_truths", ground_truths), ("titles", titles)):
-        if given is not None and len(given) != len(pictures):
-            raise ValueError(f"`{argument}` must have one entry for each picture; got {len(given)} of {len(pictures)}.")
-    columns = max(1, math.ceil(math.sqrt(len(pictures)))) if columns is None else columns
+    pictures = list(pictures)
+    num_pictures = len(pictures)
+    for argument, values in (("detections", detections), ("ground_truths", ground_truths), ("titles", titles)):
+        if values is not None and len(values) != num_pictures:
+            raise ValueError(f"`{argument}` must have one entry for each picture; got {len(values)} of {num_pictures}.")
+    if columns is None:
+        columns = max(1, math.ceil(math.sqrt(num_pictures)))
     _checks.positive_int("columns", columns)
     images = []
     for number, (picture, predicted, true) in enumerate(zip(pictures, detections, ground_truths, strict=True)):
         boxes = judgment.judge(predicted, true, f"[{number}]")
-        title = _title_of(true) if titles is None else titles[number]
+        title = _find_title(true) if titles is None else titles[number]
         image = as_image(f"pictures[{number}]", picture)
-        images.append(_draw_judged(image, boxes, class_names or {}, height, title, is_name=titles is None))
-    return _grid(images, columns)
+        keeps_end = titles is None  # names of files differ in their ends
+        images.append(_draw_image(image, boxes, class_names or {}, height=height, title=title, keeps_end=keeps_end))
+    return _draw_grid(images, columns)
 
 
 def judged_like(results: DetectionResults) -> dict[str, Any]:
-    """Options of `draw_boxes` for boxes that are judged as the errors of results are counted."""
+    """Return options of `draw_boxes` that judge boxes like the errors of results."""
     return {
         "class_names": results.class_names,
         "min_score": results.best_confidences(),
@@ -149,124 +159,184 @@ def judged_like(results: DetectionResults) -> dict[str, Any]:
     }
 
 
-def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
-    image = plain_id(ground_truths.get("image_id"))
-    return image if image is None or isinstance(image, str) else f"image {int(image)}"
+def _find_title(ground_truths: Mapping[str, Any]) -> str | None:
+    """Return the `image_id` of ground truths as a title; None without one."""
+    image_id = plain_id(ground_truths.get("image_id"))
+    if image_id is None or isinstance(image_id, str):
+        return image_id
+    return f"image {int(image_id)}"
 
 
-def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
-    """Images row by row, each at the upper left corner of its cell."""
+def _draw_grid(images: Sequence[Image], num_columns: int) -> NDArray[np.uint8]:
+    """Draw images row by row, each at the upper left corner of its cell."""
     if not images:
-        lettering = Lettering(_SIZE_OF_REMARK)
+        lettering = Lettering(_REMARK_SIZE)
         canvas = Canvas(lettering.width(_NO_IMAGES) + 2 * _GAP, lettering.height + 2 * _GAP)
         canvas.text((_GAP, _GAP), _NO_IMAGES, lettering, GRAY)
         return np.array(canvas.image)
-    widths = [max(image.width for image in images[column::columns]) for column in range(min(columns, len(images)))]
-    heights = [max(image.height for image in images[row : row + columns]) for row in range(0, len(images), columns)]
+    num_columns = min(num_columns, len(images))
+    widths = [max(image.width for image in images[column::num_columns]) for column in range(num_columns)]
+    rows = [images[start : start + num_columns] for start in range(0, len(images), num_columns)]
+    heights = [max(image.height for image in row) for row in rows]
     canvas = Canvas(sum(widths) + _GAP * (len(widths) + 1), sum(heights) + _GAP * (len(heights) + 1))
-    for number, image in enumerate(images):
-        row, column = divmod(number, columns)
-        left, top = sum(widths[:column]) + _GAP * (column + 1), sum(heights[:row]) + _GAP * (row + 1)
-        canvas.image.paste(image, (left, top))
+    top = _GAP
+    for row, height in zip(rows, heights, strict=True):
+        left = _GAP
+        for image, width in zip(row, widths, strict=False):
+            canvas.image.paste(image, (left, top))
+            left += width + _GAP
+        top += height + _GAP
     return np.array(canvas.image)
 
 
-_COLORS = {"right": GREEN, "wrong": RED, "missed": BLUE, "ignored": GRAY}
-"""of boxes by outcome, in the order of the legend"""
-_MARKS = {"right": "check", "wrong": "cross"}
-_Labeled: TypeAlias = tuple[Box, str, str]
-"""the place of a text about an outcome, the outcome, and the text"""
+class _PlacedBox(NamedTuple):
+    """A box in pixels of a picture."""
+
+    judged: JudgedBox
+    box: Box
+    """its edges, within the picture"""
+    outline: Any
+    """corners of a rotated box [4, 2]; empty for others"""
 
 
-def _draw_judged(
-    image: Image, boxes: Sequence[JudgedBox], names: Mapping[int, str], height: int, title: str | None, *, is_name: bool
+class _PlacedText(NamedTuple):
+    """A text about an outcome at its place."""
+
+    box: Box
+    outcome: str
+    text: str
+
+
+def _draw_image(
+    image: Image,
+    boxes: Sequence[JudgedBox],
+    names: Mapping[int, str],
+    *,
+    height: int,
+    title: str | None,
+    keeps_end: bool,
 ) -> Image:
     """Draw boxes into an image, scaled to a height, with a title above and a legend below.
 
-    A title that is too wide loses its end or, if it is the image's name, its beginning.
+    A title that is too wide loses its end, or its beginning with `keeps_end`.
     """
-    small, large = Lettering(max(10, height // 36)), Lettering(max(12, height // 28))
-    fitted = resized(image, _WIDEST * height, height)
-    size, scale = fitted.size, (fitted.width / image.width, fitted.height / image.height)
-    drawn = Canvas(*size)
-    drawn.image.paste(fitted)
-    # NaN has no place, but is counted.
-    placed = [(each, _in_pixels(each.corners, scale, size)) for each in boxes if not any(map(math.isnan, each.corners))]
-    for judged, box in placed:
-        corners = np.clip(judged.outline, *_FAR) * scale if judged.outline else ()
-        _outline(drawn, box, judged.outcome, max(2, round(size[1] / 110)), corners)
-    _write_beside(drawn, placed, names, small)
-    # The picture with its boxes, between the title and the legend.
-    legend = _legend(boxes, small, size[0])
-    gap, side = small.height // 2, small.height
+    small = Lettering(max(10, height // 36))
+    large = Lettering(max(12, height // 28))
+    picture = _draw_picture(image, boxes, names, height, small)
+
+    # The picture with its boxes is between the title and the legend.
+    legend = _place_legend(boxes, small, picture.width)
+    gap = small.height // 2
     top = large.height + gap // 2 if title else 0
-    bottom = top + size[1] + gap
-    ends = [place.left + place.width for place, *_ in legend]
-    canvas = Canvas(max(size[0], *ends), bottom + legend[-1][0].top + side + gap)
+    legend_top = top + picture.height + gap
+    width = max(picture.width, *(entry.box.left + entry.box.width for entry in legend))
+    canvas = Canvas(width, legend_top + legend[-1].box.top + small.height + gap)
     if title:
-        canvas.text((0, 0), large.cut(title, canvas.image.width, keeps_end=is_name), large)
-    canvas.image.paste(drawn.image, (0, top))
-    for (left, line, *_), outcome, text in legend:
-        if outcome in _MARKS:
-            canvas.mark((left + side // 4, bottom + line), side, _MARKS[outcome], _COLORS[outcome])
-        else:
-            _outline(canvas, Box(left, bottom + line + 1, 3 * side // 2, side - 2), outcome, 2)
-        canvas.text((left + 2 * side, bottom + line), text, small)
+        canvas.text((0, 0), large.cut(title, canvas.image.width, keeps_end=keeps_end), large)
+    canvas.image.paste(picture, (0, top))
+    _draw_legend(canvas, legend, legend_top, small)
     return canvas.image
 
 
-def _legend(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[_Labeled]:
-    """Outcomes with their counts at their places, in as many lines as they need."""
+def _draw_picture(
+    image: Image, boxes: Sequence[JudgedBox], names: Mapping[int, str], height: int, lettering: Lettering
+) -> Image:
+    """Draw boxes with their labels into an image, scaled to a height."""
+    scaled = resized(image, _WIDEST * height, height)
+    canvas = Canvas(*scaled.size)
+    canvas.image.paste(scaled)
+    scale = (scaled.width / image.width, scaled.height / image.height)
+    thickness = max(2, round(scaled.height / 110))
+    placed_boxes = []
+    for judged in boxes:
+        if any(math.isnan(edge) for edge in judged.corners):
+            continue  # NaN has no place, but is counted
+        box = _to_pixels(judged.corners, scale, scaled.size)
+        outline = np.clip(judged.outline, *_FAR) * scale if judged.outline else ()
+        placed_boxes.append(_PlacedBox(judged, box, outline))
+    for placed in placed_boxes:
+        _draw_outline(canvas, placed.box, placed.judged.outcome, thickness, placed.outline)
+    _write_labels(canvas, placed_boxes, names, lettering)
+    return canvas.image
+
+
+def _place_legend(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[_PlacedText]:
+    """Return the outcomes with their counts at their places, in as many lines as they need."""
     counts = Counter(judged.outcome for judged in boxes)
-    legend: list[_Labeled] = []
-    left, top, height = 0, 0, lettering.height
-    for outcome in [each for each in _COLORS if counts[each] or each != "ignored"]:
+    height = lettering.height
+    legend: list[_PlacedText] = []
+    left = 0
+    top = 0
+    for outcome in _COLORS:
+        if outcome == "ignored" and not counts[outcome]:
+            continue
         text = f"{counts[outcome]} {outcome}"
-        size = 2 * height + lettering.width(text)
-        if left and left + size > width:
-            left, top = 0, top + height + height // 2
-        legend.append((Box(left, top, size, height), outcome, text))
-        left += size + height
+        entry_width = 2 * height + lettering.width(text)
+        if left and left + entry_width > width:
+            left = 0
+            top += height + height // 2
+        legend.append(_PlacedText(Box(left, top, entry_width, height), outcome, text))
+        left += entry_width + height
     return legend
 
 
-def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
-    """A box in pixels of the scaled image, clipped to the image; edges may be infinite."""
-    starts, lengths = [], []
-    for ends, factor, most in zip((corners[::2], corners[1::2]), scale, size, strict=True):
-        first, last = (round(min(max(factor * end, 0), most)) for end in ends)
-        starts.append(min(first, most - _LEAST_SIDE))
-        lengths.append(max(last - starts[-1], _LEAST_SIDE))
-    return Box(*starts, *lengths)
+def _draw_legend(canvas: Canvas, legend: Sequence[_PlacedText], top: int, lettering: Lettering) -> None:
+    """Draw the legend from a row of pixels on: marks or small boxes, with texts."""
+    side = lettering.height
+    for box, outcome, text in legend:
+        entry_top = top + box.top
+        if outcome in _MARKS:
+            canvas.mark((box.left + side // 4, entry_top), side, _MARKS[outcome], _COLORS[outcome])
+        else:
+            sample = Box(box.left, entry_top + 1, 3 * side // 2, side - 2)
+            _draw_outline(canvas, sample, outcome, thickness=2)
+        canvas.text((box.left + 2 * side, entry_top), text, lettering)
 
 
-def _outline(canvas: Canvas, box: Box, outcome: str, thickness: int, corners: Any = ()) -> None:
-    """Draw the edges of a box, between its corners if they are given."""
+def _to_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
+    """Return a box in pixels of the scaled image, clipped to the image; edges may be infinite."""
+    left, top, right, bottom = corners
+    left, width = _to_pixel_range(left, right, scale[0], size[0])
+    top, height = _to_pixel_range(top, bottom, scale[1], size[1])
+    return Box(left, top, width, height)
+
+
+def _to_pixel_range(start: float, end: float, scale: float, size: int) -> tuple[int, int]:
+    """Return the first pixel and the number of pixels of a range, within the size of the image."""
+    first = round(min(max(scale * start, 0), size))
+    last = round(min(max(scale * end, 0), size))
+    first = min(first, size - _LEAST_SIDE)
+    return first, max(last - first, _LEAST_SIDE)
+
+
+def _draw_outline(canvas: Canvas, box: Box, outcome: str, thickness: int, corners: Any = ()) -> None:
+    """Draw the edges of a box, or the lines between its `corners` if there are any."""
+    color = _COLORS[outcome]
+    is_missed = outcome == "missed"
     if len(corners):
-        canvas.outline(corners, _COLORS[outcome], thickness, 3 * thickness if outcome == "missed" else math.inf)
+        canvas.outline(corners, color, thickness, 3 * thickness if is_missed else math.inf)
         return
-    thickness, color = min(thickness, min(box.width, box.height) // 2), _COLORS[outcome]
-    if outcome == "missed":
+    thickness = min(thickness, min(box.width, box.height) // 2)
+    if is_missed:
         canvas.dashed_frame(box, color, thickness, dash=3 * thickness)
     else:  # seen on a ground of its own color, too
         canvas.frame(box.inside(-1), WHITE, thickness + 2)
         canvas.frame(box, color, thickness)
 
 
-def _write_beside(
-    canvas: Canvas, boxes: Sequence[tuple[JudgedBox, Box]], names: Mapping[int, str], lettering: Lettering
-) -> None:
-    """Write labels and scores on plates beside their boxes, where no other plate is if there is such a place."""
-    height, padding, (most, _) = lettering.height, lettering.height // 2, canvas.image.size
-    plates: list[_Labeled] = []
+def _write_labels(canvas: Canvas, boxes: Sequence[_PlacedBox], names: Mapping[int, str], lettering: Lettering) -> None:
+    """Write labels and scores on plates next to their boxes, where no other plate is if there is such a place."""
+    height = lettering.height
+    padding = height // 2
+    canvas_width = canvas.image.width
+    plates: list[_PlacedText] = []
     # The last boxes are errors: they choose their places first and are written last, on top of the others.
-    for judged, box in reversed(boxes):
+    for judged, box, _ in reversed(boxes):
         margin = padding + (height if judged.outcome in _MARKS else 0)
-        text = lettering.cut(_text(judged, names), most - margin)
-        size = min(lettering.width(text) + margin, most), height
-        places = _places(box, size, canvas.image.size, below=judged.score is None)
-        free = (place for place in places if not any(place.meets(other) for other, *_ in plates))
-        plates.append((next(free, places[0]), judged.outcome, text))
+        text = lettering.cut(_label_text(judged, names), canvas_width - margin)
+        size = (min(lettering.width(text) + margin, canvas_width), height)
+        candidates = _plate_places(box, size, canvas.image.size, below=judged.score is None)
+        plates.append(_PlacedText(_first_free(candidates, plates), judged.outcome, text))
     for plate, outcome, text in reversed(plates):
         canvas.fill(plate, _COLORS[outcome])
         left = plate.left + padding // 2
@@ -276,22 +346,40 @@ def _write_beside(
         canvas.text((left, plate.top), text, lettering, WHITE)
 
 
-def _text(judged: JudgedBox, names: Mapping[int, str]) -> str:
+def _label_text(judged: JudgedBox, names: Mapping[int, str]) -> str:
+    """Return the label of a box with its score, or with the reason why a ground truth is ignored."""
     if judged.score is not None:
         return f"{names.get(judged.label, f'{judged.label}:')} {judged.score:.2f}"
     name = names.get(judged.label, str(judged.label))
     return f"{name} ({judged.remark})" if judged.remark else name
 
 
-def _places(box: Box, size: tuple[int, int], whole: tuple[int, int], *, below: bool) -> list[Box]:
-    """Places of a plate of a size in the whole image.
+def _first_free(places: Sequence[Box], plates: Sequence[_PlacedText]) -> Box:
+    """Return the first place that meets no plate; the first of all if there is none."""
+    for place in places:
+        if not any(place.meets(plate.box) for plate in plates):
+            return place
+    return places[0]
+
+
+def _plate_places(box: Box, size: tuple[int, int], image_size: tuple[int, int], *, below: bool) -> list[Box]:
+    """Return places in the image for a plate next to a box, the best first.
 
     Outside of the box above and below, then inside, at its left edge and at its right one; at last where there is room.
+    With `below` the place below comes before the one above.
     """
-    (width, height), (last_left, last_top) = size, (whole[0] - size[0], whole[1] - size[1])
-    outside, inside = [box.top - height, box.top + box.height], [box.top, box.top + box.height - height]
-    order = -1 if below else 1
+    width, height = size
+    last_left = image_size[0] - width
+    last_top = image_size[1] - height
+    outside = [box.top - height, box.top + box.height]
+    inside = [box.top, box.top + box.height - height]
+    if below:
+        outside.reverse()
+        inside.reverse()
     lefts = [min(max(left, 0), last_left) for left in (box.left, box.left + box.width - width)]
-    tops = [top for top in (*outside[::order], *inside[::order]) if 0 <= top <= last_top]
-    places = [Box(left, top, *size) for top in tops for left in lefts]
-    return [*places, Box(lefts[0], min(max(box.top, 0), last_top), *size)]
+    places: list[Box] = []
+    for top in (*outside, *inside):
+        if 0 <= top <= last_top:
+            places.extend(Box(left, top, width, height) for left in lefts)
+    places.append(Box(lefts[0], min(max(box.top, 0), last_top), width, height))
+    return places

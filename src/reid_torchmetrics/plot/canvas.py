@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import PIL.Image
 
 Image: TypeAlias = "PIL.Image.Image"
-"""of Pillow, in words, as it is imported when something is drawn"""
+"""an image of Pillow, which is imported when something is drawn"""
 Color: TypeAlias = tuple[int, int, int]
 
 GREEN: Color = (26, 152, 80)
@@ -34,7 +34,7 @@ WHITE: Color = (255, 255, 255)
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
-_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {_ELLIPSIS}  # of Pillow's own font
+_PILLOW_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {_ELLIPSIS}  # of Pillow's default font
 _SCALE = 0.9  # letters of DejaVu Sans become as large as in Pillow's font
 
 # Corners of the lines of each mark, in a square of side 1.
@@ -46,7 +46,7 @@ _FINER = 4  # marks are drawn larger by this factor, to be smooth
 
 
 def pillow() -> Any:
-    """Pillow with its modules `Image`, `ImageDraw` and `ImageFont`.
+    """Import Pillow with its modules `Image`, `ImageDraw` and `ImageFont`.
 
     Raises:
         ModuleNotFoundError: it is not installed.
@@ -73,18 +73,18 @@ class Box(NamedTuple):
         return self.left, self.top, self.left + self.width - 1, self.top + self.height - 1
 
     def inside(self, margin: int) -> Box:
-        """Without a margin at each side."""
+        """Return the rectangle without a margin at each side."""
         return Box(self.left + margin, self.top + margin, self.width - 2 * margin, self.height - 2 * margin)
 
     def meets(self, other: Box) -> bool:
-        """Whether they have a pixel in common."""
+        """Return whether two rectangles have a pixel in common."""
         left, top, right, bottom = self.corners
         other_left, other_top, other_right, other_bottom = other.corners
         return left <= other_right and other_left <= right and top <= other_bottom and other_top <= bottom
 
 
 class Lettering:
-    """Pillow's own font in one size, and Matplotlib's DejaVu Sans for texts with other letters.
+    """Pillow's default font in one size, and Matplotlib's DejaVu Sans for texts with other letters.
 
     Without Matplotlib, and for letters that DejaVu Sans lacks, such as Chinese ones, there are empty boxes, and a
     warning names them.
@@ -97,71 +97,78 @@ class Lettering:
         self.height: int = self._ascent + descent
 
     def font_of(self, text: str) -> tuple[Any, int]:
-        """The font of a text, and its offset downwards, so that all texts stand on one line."""
+        """Return the font for a text, and its offset downwards, so that all texts stand on one line."""
         font = self._font
-        if not _LETTERS.issuperset(text):
+        if not _PILLOW_LETTERS.issuperset(text):
             font = self._wide_font
             self._note_missing(text)
-        return font, self._ascent - font.getmetrics()[0]
+        ascent, _ = font.getmetrics()
+        return font, self._ascent - ascent
 
     def _note_missing(self, text: str) -> None:
-        is_wide = self._wide_font is not self._font
-        letters = _letters_of_dejavu() if is_wide else _LETTERS
+        """Note the letters of a text that the font for it lacks."""
+        has_dejavu = self._wide_font is not self._font
+        letters = _dejavu_letters() if has_dejavu else _PILLOW_LETTERS
         missing = {letter for letter in text if letter not in letters and not letter.isspace()}
         if missing:
-            note_missing_glyphs("DejaVu Sans" if is_wide else "of Pillow", missing)
+            note_missing_glyphs("DejaVu Sans" if has_dejavu else "of Pillow", missing)
 
     @cached_property
     def _wide_font(self) -> Any:
+        """DejaVu Sans; the default font where it is not installed."""
         try:
-            return pillow().ImageFont.truetype(_path_of_dejavu(), size=round(_SCALE * self._size))
+            return pillow().ImageFont.truetype(_dejavu_path(), size=round(_SCALE * self._size))
         except (ModuleNotFoundError, OSError):
             return self._font
 
     def width(self, text: str) -> int:
-        """Pixels from the beginning of a text to its end, on one line."""
+        """Return the width of a text in pixels, on one line."""
         text = " ".join(text.splitlines())
-        length: float = self.font_of(text)[0].getlength(text)
+        font, _ = self.font_of(text)
+        length: float = font.getlength(text)
         return math.ceil(length)
 
     def is_wider(self, text: str, width: int) -> bool:
-        """Whether a text is wider than `width` pixels; a text of more letters is, and is not measured."""
+        """Return whether a text is wider than `width` pixels; a text with more letters is not measured."""
         return len(text) > width or self.width(text) > width
 
     def cut(self, text: str, width: int, *, keeps_end: bool = False) -> str:
-        """A text on one line, with an ellipsis for its end if it is too wide; empty if the ellipsis has no room.
+        """Return a text on one line, with an ellipsis for its end if it is too wide; empty if there is no room.
 
         With `keeps_end` the ellipsis stands for its beginning: names of files differ in their ends.
         """
         text = " ".join(text.splitlines())
         if not self.is_wider(text, width):
             return text
-        text = text[-width - 1 :] if keeps_end else text[: width + 1]  # of more letters not all have room
+        # A letter is at least one pixel wide: only the first or last letters can have room.
+        text = text[-width - 1 :] if keeps_end else text[: width + 1]
 
-        def shortened(length: int) -> str:
-            return _ELLIPSIS + text[len(text) - length :] if keeps_end else text[:length].rstrip() + _ELLIPSIS
+        def shorten(length: int) -> str:
+            if keeps_end:
+                return _ELLIPSIS + text[len(text) - length :]
+            return text[:length].rstrip() + _ELLIPSIS
 
-        fitting = bisect_right(range(len(text)), width, key=lambda length: self.width(shortened(length)))
-        return shortened(fitting - 1) if fitting else ""
+        num_fitting = bisect_right(range(len(text)), width, key=lambda length: self.width(shorten(length)))
+        return shorten(num_fitting - 1) if num_fitting else ""
 
 
-def _path_of_dejavu() -> str:
-    """Path of DejaVu Sans among the fonts of Matplotlib."""
+def _dejavu_path() -> str:
+    """Return the path of DejaVu Sans among the fonts of Matplotlib."""
     import matplotlib as mpl  # noqa: PLC0415 - most texts have no such letters
 
     return str(Path(mpl.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
 
 
 @lru_cache(maxsize=1)
-def _letters_of_dejavu() -> frozenset[str]:
-    """Letters that DejaVu Sans has."""
+def _dejavu_letters() -> frozenset[str]:
+    """Return the letters that DejaVu Sans has."""
     from matplotlib.ft2font import FT2Font  # noqa: PLC0415
 
-    return frozenset(map(chr, FT2Font(_path_of_dejavu()).get_charmap()))
+    return frozenset(map(chr, FT2Font(_dejavu_path()).get_charmap()))
 
 
 class Canvas:
-    """A white picture that is drawn on."""
+    """A white picture to draw on."""
 
     def __init__(self, width: int, height: int) -> None:
         self.image: Image = pillow().Image.new("RGB", (width, height), WHITE)
@@ -176,35 +183,41 @@ class Canvas:
         self._draw.rectangle(box.corners, outline=color, width=thickness)
 
     def dashed_frame(self, box: Box, color: Color, thickness: int, dash: int) -> None:
-        """The same with dashes of a length, and as much white between them; at most half as thick as a side."""
+        """Draw the edges of a rectangle in dashes, with as much white between them; at most half as thick as a side."""
         self.frame(box, WHITE, thickness)
         left, top, right, bottom = box.corners
         for start in range(left, right + 1, 2 * dash):
+            end = min(start + dash - 1, right)
             for edge in (top, bottom - thickness + 1):
-                self._draw.rectangle((start, edge, min(start + dash - 1, right), edge + thickness - 1), fill=color)
+                self._draw.rectangle((start, edge, end, edge + thickness - 1), fill=color)
         for start in range(top, bottom + 1, 2 * dash):
+            end = min(start + dash - 1, bottom)
             for edge in (left, right - thickness + 1):
-                self._draw.rectangle((edge, start, edge + thickness - 1, min(start + dash - 1, bottom)), fill=color)
+                self._draw.rectangle((edge, start, edge + thickness - 1, end), fill=color)
 
     def outline(self, corners: Any, color: Color, thickness: int, dash: float = math.inf) -> None:
         """Draw the edges of a polygon on white, in dashes of about a length, each beginning and ending with one."""
-        closed = [*map(tuple, corners), *map(tuple, corners[:2])]
-        self._draw.line(closed, WHITE, thickness + 3, joint="curve")
-        for start, end in pairwise(closed[:-1]):
-            ends = np.linspace(start, end, 2 * math.ceil(math.dist(start, end) / (2 * dash)) or 2)
-            for first, last in zip(ends[::2], ends[1::2], strict=True):
-                self._draw.line([*first, *last], color, thickness)
+        points = [tuple(corner) for corner in corners]
+        # The first edge is drawn twice, so that the first corner has a joint, too.
+        self._draw.line([*points, *points[:2]], WHITE, thickness + 3, joint="curve")
+        for start, end in pairwise([*points, points[0]]):
+            num_dashes = max(1, math.ceil(math.dist(start, end) / (2 * dash)))
+            ends = np.linspace(start, end, 2 * num_dashes)
+            for dash_start, dash_end in zip(ends[::2], ends[1::2], strict=True):
+                self._draw.line([*dash_start, *dash_end], color, thickness)
 
     def paste(self, image: Image, box: Box) -> None:
         """Put a picture into the middle of a rectangle, as large as it fits."""
         image = resized(image, box.width, box.height)
-        left, top = box.left + (box.width - image.width) // 2, box.top + (box.height - image.height) // 2
+        left = box.left + (box.width - image.width) // 2
+        top = box.top + (box.height - image.height) // 2
         self.image.paste(image, (left, top))
 
     def text(self, corner: tuple[int, int], text: str, lettering: Lettering, color: Color = BLACK) -> None:
         """Write a line of text, from its upper left corner on."""
-        font, lower = lettering.font_of(text)
-        self._draw.text((corner[0], corner[1] + lower), text, fill=color, font=font)
+        font, offset = lettering.font_of(text)
+        left, top = corner
+        self._draw.text((left, top + offset), text, fill=color, font=font)
 
     def centered(self, box: Box, lines: Sequence[str], lettering: Lettering, color: Color = BLACK) -> None:
         """Write lines of text into the middle of a rectangle from its top on, each cut where it is too wide."""
@@ -220,14 +233,17 @@ class Canvas:
 
 
 def resized(image: Image, width: int, height: int) -> Image:
-    """A picture in its proportions, as large as it fits."""
+    """Return a picture in its proportions, as large as it fits."""
     scale = min(width / image.width, height / image.height)
-    size = max(1, round(scale * image.width)), max(1, round(scale * image.height))
-    return image if size == image.size else image.resize(size, pillow().Image.Resampling.BICUBIC)
+    size = (max(1, round(scale * image.width)), max(1, round(scale * image.height)))
+    if size == image.size:
+        return image
+    return image.resize(size, pillow().Image.Resampling.BICUBIC)
 
 
 @lru_cache(maxsize=32)
 def _disc(size: int, mark: str, color: Color) -> Image:
+    """Return a disc with a mark, transparent around it."""
     side = _FINER * size
     disc: Image = pillow().Image.new("RGBA", (side, side), (*WHITE, 0))
     draw = pillow().ImageDraw.Draw(disc)

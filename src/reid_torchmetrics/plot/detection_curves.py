@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,15 +15,34 @@ from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCur
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 
-from .axes import MANY, Axes, Named, Plotted, by_name, in_percent, labeled, new_axes, over_recall, shown, with_legend
+from .axes import (
+    THIN_CURVE,
+    Axes,
+    Named,
+    Plotted,
+    add_legend,
+    by_name,
+    curve_label,
+    new_axes,
+    set_percent_axis,
+    set_precision_recall_axes,
+    short_name,
+)
 
 _MOST_NAMED = 10  # curves with colors and names of their own
 _MOST_CURVES = 200  # more gray lines cannot be told apart
 _MOST_POINTS = 2000  # more than a picture has columns
 _MOST_MARKED = 200  # detections that can be told apart
-_MEAN = {"color": "black", "linewidth": 2.5}
-_Line: TypeAlias = tuple[str | None, Tensor, dict[str, Any]]
-"""label, precision at each recall, and style"""
+_MEAN_CURVE = {"color": "black", "linewidth": 2.5}
+
+
+class _Curve(NamedTuple):
+    """A curve of precision over recall."""
+
+    label: str | None
+    precision: Tensor
+    """at each recall"""
+    style: Mapping[str, Any]
 
 
 def plot_detection_precision_recall(
@@ -35,18 +54,19 @@ def plot_detection_precision_recall(
 ) -> Plotted:
     """Draw precision over recall: of all classes of one evaluation and their mean, or the means of several by name.
 
-    The curves are COCO's: at each recall the largest precision from there on, 0 where the recall is not
-    reached, in the area range and with the limit of detections of `map`. The legend has the average precision by the
-    rule of the evaluation, in its title. By "coco" that is the mean height of the line; the other rules take the
-    area between its points, too, or under slopes that are not drawn. Classes without ground truths are left out; of
-    more than ten only the mean has a name, and of more than 200 there are 200 lines, from the lowest average precision
-    to the highest, and a remark. In percent, drawn into `ax` if given. Returns the figure and its axes.
+    The curves are COCO's: at each recall they have the largest precision from there on, and 0 where the recall is not
+    reached, in the area range and with the limit of detections of `map`. The legend has the average precision, and its
+    title the rule of the evaluation. By the rule "coco" average precision is the mean height of the curve; the other
+    rules take the area between its points, too, or under slopes that are not drawn. Classes without ground truths are
+    left out. If there are more than ten classes, only the mean has a name; if there are more than 200, only 200 curves
+    are drawn, evenly from the lowest average precision to the highest, and a remark says so. All values are in percent.
+    Returns the figure and its axes.
 
     Args:
         results: of a metric or of an evaluation.
         iou_threshold: one of the evaluation's; None for the mean over all of them.
         class_names: of the classes by label; without a name the label is shown.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -55,29 +75,38 @@ def plot_detection_precision_recall(
             different rules and cannot be compared.
     """
     _checks.names_of_labels("class_names", class_names)
-    rules = [each.averages.rule for each in by_name(results).values()]
+    named_results = by_name(results)
+    rules = [part.averages.rule for part in named_results.values()]
     _checks.alike("results", "rule", rules)
-    is_own, ax = ax is None, new_axes() if ax is None else ax
+    is_new = ax is None
+    if ax is None:
+        ax = new_axes()
     remark = ""
-    for name, each in by_name(results).items():
-        labels, precision, average = _class_curves(each, iou_threshold)
-        num, said = len(labels), f"mAP {float(average.mean()):.1f} %"
-        lines: list[_Line] = [(labeled(name, said) if name else None, precision.mean(1), {})]
+    for name, part in named_results.items():
+        labels, precision, average_precision = _class_curves(part, iou_threshold)
+        num_classes = len(labels)
+        mean_text = f"mAP {float(average_precision.mean()):.1f} %"
+        mean_precision = precision.mean(1)
         if isinstance(results, DetectionResults):
-            mean: _Line = (labeled(f"mean of {num} classes", said), precision.mean(1), _MEAN)
-            lines = [*_lines_of_classes(labels, precision, average, class_names or {}), *[mean] * (num > 1)]
-            remark = f"\n{_MOST_CURVES} of {num:,} classes are drawn, evenly by AP" * (num > _MOST_CURVES)
-        recalls = [100 * recall for recall in each.averages.grid.rec_thresholds]
-        for label, heights, style in lines:  # a precision holds up to its recall
-            ax.plot(recalls, heights.numpy(), drawstyle="steps-pre", label=label, **style)
-    at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
-    over_recall(ax, f"Precision and recall, {at}{remark}")
+            curves = _curves_of_classes(labels, precision, average_precision, class_names or {})
+            if num_classes > 1:
+                mean_label = curve_label(f"mean of {num_classes} classes", mean_text)
+                curves.append(_Curve(mean_label, mean_precision, _MEAN_CURVE))
+            if num_classes > _MOST_CURVES:
+                remark = f"\n{_MOST_CURVES} of {num_classes:,} classes are drawn, evenly by AP"
+        else:
+            curves = [_Curve(curve_label(name, mean_text) if name else None, mean_precision, {})]
+        recalls = [100 * recall for recall in part.averages.grid.rec_thresholds]
+        for curve in curves:  # a precision holds up to its recall
+            ax.plot(recalls, curve.precision.numpy(), drawstyle="steps-pre", label=curve.label, **curve.style)
+    thresholds = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
+    set_precision_recall_axes(ax, f"Precision and recall, {thresholds}{remark}")
     title = f"AP as in {AP_RULES[rules[0]].title}" if rules else None
-    return with_legend(ax, is_own=is_own, is_below=True, title=title)
+    return add_legend(ax, is_new=is_new, is_below=True, title=title)
 
 
 def _class_curves(results: DetectionResults, iou_threshold: float | None) -> tuple[list[int], Tensor, Tensor]:
-    """Labels of the classes with ground truths, precision [recalls, classes] and average precision, in percent.
+    """Return labels of the classes with ground truths, precision [recalls, classes] and average precision, in percent.
 
     They are at an IoU threshold, or means over all thresholds.
     """
@@ -86,20 +115,26 @@ def _class_curves(results: DetectionResults, iou_threshold: float | None) -> tup
     headline = evaluate_headline(results.matches, grid, iou_threshold=iou_threshold)
     has_positives = headline.recall[0, :, 0, 0] >= 0
     precision = headline.precision[..., 0, 0].mean(0)[:, has_positives]
-    average = results.average_precision[thresholds].mean(0)[has_positives]
-    return headline.classes[has_positives].tolist(), 100 * precision.cpu(), 100 * average.cpu()
+    average_precision = results.average_precision[thresholds].mean(0)[has_positives]
+    return headline.classes[has_positives].tolist(), 100 * precision.cpu(), 100 * average_precision.cpu()
 
 
-def _lines_of_classes(labels: list[int], precision: Tensor, average: Tensor, names: Mapping[int, str]) -> list[_Line]:
-    """A line for each class; of too many classes even ones by their average precision."""
-    columns = torch.arange(len(labels), device="cpu")
-    if len(labels) > _MOST_CURVES:
-        even = torch.linspace(0, len(labels) - 1, _MOST_CURVES, device="cpu").round().long()
-        columns = average.argsort(stable=True)[even]
-    if len(labels) > _MOST_NAMED:
-        return [(None, precision[:, column], MANY) for column in columns.tolist()]
-    said = [f"AP {value:.1f} %" for value in average.tolist()]
-    return [(labeled(name_of(label, names), said[at]), precision[:, at], {}) for at, label in enumerate(labels)]
+def _curves_of_classes(
+    labels: list[int], precision: Tensor, average_precision: Tensor, names: Mapping[int, str]
+) -> list[_Curve]:
+    """Return a curve for each class; of too many classes some, evenly by their average precision."""
+    num_classes = len(labels)
+    if num_classes > _MOST_NAMED:
+        columns = torch.arange(num_classes, device="cpu")
+        if num_classes > _MOST_CURVES:
+            even_places = torch.linspace(0, num_classes - 1, _MOST_CURVES, device="cpu").round().long()
+            columns = average_precision.argsort(stable=True)[even_places]
+        return [_Curve(None, precision[:, column], THIN_CURVE) for column in columns.tolist()]
+    curves = []
+    for column, (label, value) in enumerate(zip(labels, average_precision.tolist(), strict=True)):
+        text = curve_label(name_of(label, names), f"AP {value:.1f} %")
+        curves.append(_Curve(text, precision[:, column], {}))
+    return curves
 
 
 def plot_detection_confidence(
@@ -112,17 +147,17 @@ def plot_detection_confidence(
 ) -> Plotted:
     """Draw precision, recall and F1 over the least confidence of accepted detections.
 
-    They are means over the classes with ground truths, for precision over the classes that also have a detection, or of
-    one class; see `confidence_curve`. A line marks the confidence with the highest F1; the legend has the values
-    there, or says that nothing is defined. Precision ends at the highest score: above it nothing is detected. In
-    percent, drawn into `ax` if given. Returns the figure and its axes.
+    The values are means over the classes with ground truths, for precision over the classes that also have a detection,
+    or values of one class; see `confidence_curve`. A line marks the confidence with the highest F1. The legend has the
+    values there, or says that nothing is defined. Precision ends at the highest score, as nothing is detected above it.
+    All values are in percent. Returns the figure and its axes.
 
     Args:
         results: of a metric or of an evaluation.
         iou_threshold: one of the evaluation's.
         class_names: of the classes by label; without a name the label is shown.
         label: the class; None for the means.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -130,71 +165,87 @@ def plot_detection_confidence(
         ValueError: `iou_threshold` is not one of the evaluation's, or no box has the label.
     """
     curve = confidence_curve(results.matches, label, threshold=results.averages.grid.threshold_index(iou_threshold))
-    is_own, ax = ax is None, new_axes() if ax is None else ax
+    is_new = ax is None
+    if ax is None:
+        ax = new_axes()
+    # Confidences ascend, from 0 to 1 as probabilities do; wider for other scores.
     scores = curve.confidence.flip(0)
-    # 0 and 1, as confidences are probabilities; wider for other scores.
-    limits = min([0.0, *scores[:1].tolist()]), max([1.0, *scores[-1:].tolist()])
-    best, is_defined = curve.best(), curve.num_classes > 0 and not bool(curve.recall.isnan().any())
-    title = "no detection is right" if is_defined else "undefined: no ground truth"
-    # Confidences ascend, with the values up to each of them.
-    ends = scores.new_tensor(limits)
-    x = torch.cat([ends[:1], scores, ends[1:]])
-    if len(x) > _MOST_POINTS:
-        x = torch.linspace(*limits, _MOST_POINTS, dtype=torch.float64, device=x.device)
-    x = x if is_defined else x[:0]
-    # And the value above the highest score.
+    low = min([0.0, *scores[:1].tolist()])
+    high = max([1.0, *scores[-1:].tolist()])
+    is_defined = curve.num_classes > 0 and not bool(curve.recall.isnan().any())
+    if not is_defined:
+        x = scores[:0]
+    elif len(scores) + 2 > _MOST_POINTS:
+        x = torch.linspace(low, high, _MOST_POINTS, dtype=torch.float64, device=scores.device)
+    else:
+        x = torch.cat([scores.new_tensor([low]), scores, scores.new_tensor([high])])
+
+    # Each measure up to each confidence, and its value above the highest score.
+    best = curve.best()
     measures = {"precision": (curve.precision, math.nan), "recall": (curve.recall, 0.0), "F1": (curve.f1, 0.0)}
-    for name, (values, above) in measures.items():
-        at_best = "" if best is None else f"{100 * float(values[best]):.1f} %"
-        y = torch.cat([values.flip(0), values.new_tensor([above])])[torch.searchsorted(scores, x)]
-        ax.plot(x.cpu().numpy(), 100 * y.cpu().numpy(), drawstyle="steps-pre", label=f"{name}  {at_best}".strip())
+    for name, (values, value_above) in measures.items():
+        ascending = torch.cat([values.flip(0), values.new_tensor([value_above])])
+        y = ascending[torch.searchsorted(scores, x)]
+        text = name if best is None else f"{name}  {100 * float(values[best]):.1f} %"
+        ax.plot(x.cpu().numpy(), 100 * y.cpu().numpy(), drawstyle="steps-pre", label=text)
+    title = "no detection is right" if is_defined else "undefined: no ground truth"
     if best is not None:
-        ax.axvline(float(curve.confidence[best]), color="black", linewidth=1, linestyle="dashed")
-        title = f"best F1, at confidence {float(curve.confidence[best]):.3f}" if is_defined else title
-    about = f"mean of {curve.num_classes} classes" if label is None else shown(name_of(label, class_names or {}))
-    ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{about}, IoU {iou_threshold:g}")
-    in_percent(ax, "y")
-    ax.set_xlim(*limits)
-    return with_legend(ax, is_own=is_own, is_below=True, title=title, loc="lower center")
+        best_confidence = float(curve.confidence[best])
+        ax.axvline(best_confidence, color="black", linewidth=1, linestyle="dashed")
+        if is_defined:
+            title = f"best F1, at confidence {best_confidence:.3f}"
+    classes = f"mean of {curve.num_classes} classes" if label is None else short_name(name_of(label, class_names or {}))
+    ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{classes}, IoU {iou_threshold:g}")
+    set_percent_axis(ax, "y")
+    ax.set_xlim(low, high)
+    return add_legend(ax, is_new=is_new, is_below=True, title=title, loc="lower center")
 
 
 def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", ax: Axes | None = None) -> Plotted:
     """Draw precision over recall after each detection of a class, its upper envelope, and the points of a rule.
 
-    The legend has the average precision: by "voc" the area under the envelope, which is shaded; by "voc07" and "coco"
-    the mean of 11 or 101 points, which are marked; by the others trapezoids that are not drawn. Ignored detections are
-    left out. In percent, drawn into `ax` if given. Returns the figure and its axes.
+    The legend has the average precision. By "voc" it is the area under the envelope, which is shaded; by "voc07" and
+    "coco" it is the mean of 11 or 101 points, which are marked; by the other rules it is the area of trapezoids, which
+    are not drawn. Ignored detections are left out. All values are in percent. Returns the figure and its axes.
 
     Args:
         curve: `ranked.of_class(label)` of the results of an evaluator.
         rule: as in `compute_ap`.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
         ValueError: an unknown `rule`.
     """
     _checks.one_of("rule", rule, AP_RULES)
-    is_own, ax = ax is None, new_axes() if ax is None else ax
+    is_new = ax is None
+    if ax is None:
+        ax = new_axes()
     counts = ~curve.is_ignored
     recall, precision, envelope = (
         (100 * values[counts]).cpu().tolist() for values in (curve.recall, curve.precision, curve.envelope)
     )
-    area = f"AP {100 * curve.average_precision(rule):.2f} % by rule {rule!r}"
+    average_text = f"AP {100 * curve.average_precision(rule):.2f} % by rule {rule!r}"
+
+    # The curve and its envelope.
     has_curve = bool(recall and curve.num_positives)
     if has_curve:
         marker = "." if len(recall) <= _MOST_MARKED else None
         ax.plot(recall, precision, color="tab:blue", linewidth=1, marker=marker, label="after each detection")
-        steps = [0.0, *recall, recall[-1]], [envelope[0], *envelope, 0.0]
-        shade = area if rule == "voc" else None
-        ax.step(*steps, where="pre", color="tab:red", linewidth=1, label="envelope")
-        ax.fill_between(*steps, step="pre", color="tab:red", alpha=0.12, linewidth=0, label=shade)
+        corners = ([0.0, *recall, recall[-1]], [envelope[0], *envelope, 0.0])
+        area_label = average_text if rule == "voc" else None
+        ax.step(*corners, where="pre", color="tab:red", linewidth=1, label="envelope")
+        ax.fill_between(*corners, step="pre", color="tab:red", alpha=0.12, linewidth=0, label=area_label)
+
+    # The points of a rule; other rules have an entry in the legend alone.
     num_recalls = AP_RULES[rule].num_recalls
     if rule in ("voc07", "coco") and num_recalls and curve.num_positives:
         points = [(100 * values).tolist() for values in curve.at_recalls(num_recalls)]
-        ax.plot(*points, "o", color="black", markersize=5 if rule == "voc07" else 2, label=area, clip_on=False)
+        size = 5 if rule == "voc07" else 2
+        ax.plot(*points, "o", color="black", markersize=size, label=average_text, clip_on=False)
     elif rule != "voc" or not has_curve:
-        ax.plot([], [], " ", label=area)
+        ax.plot([], [], " ", label=average_text)
     num_right = int(curve.is_true_positive.sum())
-    over_recall(ax, f"{len(recall)} detections, {num_right} right, of {curve.num_positives} ground truths")
-    return with_legend(ax, is_own=is_own, is_below=True)
+    title = f"{len(recall)} detections, {num_right} right, of {curve.num_positives} ground truths"
+    set_precision_recall_axes(ax, title)
+    return add_legend(ax, is_new=is_new, is_below=True)

@@ -15,7 +15,7 @@ _Missing: TypeAlias = "dict[str, set[str]]"
 """characters by the name of the font that lacks them"""
 
 # Matplotlib before 3.9 does not name the font.
-_OF_MATPLOTLIB = re.compile(
+_MATPLOTLIB_WARNING = re.compile(
     r"Glyph (?P<code>\d+) .*missing from (?:current font|font\(s\) (?P<fonts>.+?))\.?", re.DOTALL
 )
 _MOST_NAMED = 10  # characters in a warning
@@ -24,10 +24,10 @@ _collected: ContextVar[_Missing | None] = ContextVar("_collected", default=None)
 
 
 @contextmanager
-def one_warning_of_glyphs(tell: Callable[[str], None] = warn) -> Iterator[None]:
-    """Collect the characters that fonts lack while pictures are drawn, and tell of all of them at the end.
+def one_warning_of_glyphs(warn_user: Callable[[str], None] = warn) -> Iterator[None]:
+    """Collect the characters that fonts lack while pictures are drawn, and warn of all of them at the end.
 
-    Inside another such context nothing is told: the outer one tells of all. It may be used as a decorator.
+    Inside another such context only the outer one warns. It may be used as a decorator.
     """
     if _collected.get() is not None:
         yield
@@ -40,28 +40,28 @@ def one_warning_of_glyphs(tell: Callable[[str], None] = warn) -> Iterator[None]:
     finally:
         _collected.reset(token)
     if missing:
-        tell(_text(missing))
+        warn_user(_warning_text(missing))
 
 
 def note_missing_glyphs(font: str, characters: Iterable[str]) -> None:
-    """Collect characters that a font lacks, or warn of them where nothing collects."""
+    """Collect characters that a font lacks; outside of `one_warning_of_glyphs` warn of them."""
     missing = _collected.get()
     if missing is not None:
         missing.setdefault(font, set()).update(characters)
         return
-    warn(_text({font: set(characters)}))
+    warn(_warning_text({font: set(characters)}))
 
 
 @contextmanager
 def _listening_to_matplotlib(missing: _Missing) -> Iterator[None]:
-    """Collect Matplotlib's warnings of glyphs; all other warnings go their way."""
+    """Collect Matplotlib's warnings of glyphs; all other warnings are shown."""
     with warnings.catch_warnings():
-        show_others = warnings.showwarning
+        show_warning = warnings.showwarning
 
         def collect(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
-            match = _OF_MATPLOTLIB.fullmatch(str(message))
+            match = _MATPLOTLIB_WARNING.fullmatch(str(message))
             if match is None:
-                show_others(message, category, *place, **options)
+                show_warning(message, category, *place, **options)
                 return
             font = match["fonts"] or _default_font()
             missing.setdefault(font, set()).add(chr(int(match["code"])))
@@ -72,21 +72,23 @@ def _listening_to_matplotlib(missing: _Missing) -> Iterator[None]:
 
 
 def _default_font() -> str:
-    """Name of the font that Matplotlib draws texts with."""
+    """Return the name of the font for Matplotlib's texts."""
     from matplotlib import font_manager  # noqa: PLC0415 - whoever drew a figure has imported it
 
     path = font_manager.findfont(font_manager.FontProperties())
     return font_manager.get_font(path).family_name
 
 
-def _text(missing: Mapping[str, set[str]]) -> str:
+def _warning_text(missing: Mapping[str, set[str]]) -> str:
+    """Return the warning about missing characters of fonts, with the next step."""
     fonts = ", ".join(sorted(missing))
     characters = sorted(set().union(*missing.values()))
-    named = ", ".join(map(repr, characters[:_MOST_NAMED]))
+    character_text = ", ".join(map(repr, characters[:_MOST_NAMED]))
     if len(characters) > _MOST_NAMED:
-        named += f" and {len(characters) - _MOST_NAMED} other characters"
+        character_text += f" and {len(characters) - _MOST_NAMED} other characters"
     return (
-        f"The font {fonts} has no glyphs for {named}. Images show an empty box for each; the curves of a report hold"
-        " them as text, which browsers draw with their own fonts. For figures, name a font that has the glyphs in"
-        ' `matplotlib.rcParams["font.family"]` or in a matplotlibrc file, such as ["DejaVu Sans", "Noto Sans CJK JP"].'
+        f"The font {fonts} has no glyphs for {character_text}. Images show an empty box for each; the curves of a"
+        " report hold them as text, which browsers draw with their own fonts. For figures, name a font that has the"
+        ' glyphs in `matplotlib.rcParams["font.family"]` or in a matplotlibrc file, such as'
+        ' ["DejaVu Sans", "Noto Sans CJK JP"].'
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -35,7 +34,7 @@ class JudgedBox(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgment:
-    """How boxes are judged."""
+    """Rules that judge boxes, by the matching of an evaluator."""
 
     min_score: float | Mapping[int, float]
     iou_threshold: float
@@ -49,97 +48,142 @@ class Judgment:
         _checks.fraction("iou_threshold", self.iou_threshold)
         _checks.one_of("average", self.average, _names.Average)
         _checks.instance("evaluator", self.evaluator, (Evaluator,))
-        for score in self.min_score.values() if isinstance(self.min_score, Mapping) else [self.min_score]:
+        scores = self.min_score.values() if isinstance(self.min_score, Mapping) else [self.min_score]
+        for score in scores:
             _checks.number("min_score", score)
 
     def judge(self, detections: Mapping[str, Any], ground_truths: Mapping[str, Any], end: str = "") -> list[JudgedBox]:
-        """Match the boxes of one image, and list them in the order of drawing, without low scores.
+        """Match the boxes of one image, and return them in the order of drawing, without low scores.
 
         All detections take part in matching, also beyond the limits of an evaluation. Errors name the arguments with
         `end` behind.
         """
+        # Boxes of the image.
         evaluator = self.evaluator or EVALUATORS["coco"]
-        is_turned = any(isinstance(each, Mapping) and "rotated_boxes" in each for each in (detections, ground_truths))
-        key = "rotated_boxes" if is_turned else "boxes"
-        columns, points = self._columns(f"detections{end}", detections, (key, "scores", "labels"))
-        true_columns, true_points = self._columns(f"ground_truths{end}", ground_truths, (key, "labels"))
-        none = torch.zeros(len(true_points), dtype=torch.bool, device="cpu")
-        flags = (ground_truths.get(key) for key in ("iscrowd", "difficult"))
-        is_crowd, is_difficult = (none if each is None else each.cpu().bool() for each in flags)
-        is_difficult = is_difficult & evaluator.knows_difficult
-        if is_turned:
-            columns["boxes"], true_columns["boxes"] = _overlaps(points.flatten(1), true_points.flatten(1), is_crowd)
-        packed, truths = Detections(**columns), GroundTruths(**true_columns, is_crowd=is_crowd)
+        is_rotated = _has_rotated_boxes(detections) or _has_rotated_boxes(ground_truths)
+        key = "rotated_boxes" if is_rotated else "boxes"
+        columns, corners = self._read_columns(f"detections{end}", detections, (key, "scores", "labels"))
+        true_columns, true_corners = self._read_columns(f"ground_truths{end}", ground_truths, (key, "labels"))
+        is_crowd = _read_flags(ground_truths, "iscrowd", len(true_corners))
+        is_difficult = _read_flags(ground_truths, "difficult", len(true_corners)) & evaluator.knows_difficult
+        if is_rotated:
+            shapes = _overlap_rotated(corners.flatten(1), true_corners.flatten(1), is_crowd)
+            columns["boxes"], true_columns["boxes"] = shapes
+        predicted = Detections(**columns)
+        true = GroundTruths(**true_columns, is_crowd=is_crowd)
 
-        limits = (max(1, len(packed.labels)),)
-        options = match_options(evaluator, is_difficult=is_difficult)
-        grid = inputs.CocoGrid((self.iou_threshold,), (0.0,), limits, {"all": COCO_AREA_RANGES["all"]})
-        sides = [side.of_one_class() if self.average == "micro" else side for side in (packed, truths)]
-        matches = evaluator.match(*sides, grid, keep_ground_truths=True, **options)
+        # Matching.
+        limit = max(1, len(predicted.labels))
+        grid = inputs.CocoGrid((self.iou_threshold,), (0.0,), (limit,), {"all": COCO_AREA_RANGES["all"]})
+        matches = evaluator.match(
+            predicted.of_one_class() if self.average == "micro" else predicted,
+            true.of_one_class() if self.average == "micro" else true,
+            grid,
+            keep_ground_truths=True,
+            **match_options(evaluator, is_difficult=is_difficult),
+        )
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
-        is_shown = self._score_enough(packed)
-        is_right, is_ignored = (flags[matches.rows.argsort()] & is_shown for (flags,) in matches.outcomes())
+
+        # Outcomes; matches are in an order of their own.
+        has_score = self._has_min_score(predicted)
+        is_right, is_ignored = (flags[matches.rows.argsort()] & has_score for (flags,) in matches.outcomes())
+        is_wrong = has_score & ~is_right & ~is_ignored
+        matched_truths = matches.ground_truths[0, 0][is_right[matches.rows[matches.columns]]].long()
         is_missed = ~is_crowd & ~is_difficult
-        is_missed[matches.ground_truths[0, 0][is_right[matches.rows[matches.columns]]].long()] = False
-        found, true = partial(_judged, packed, points), partial(_judged, truths, true_points)
+        is_missed[matched_truths] = False
         return [
-            *true("ignored", is_crowd, "crowd"),
-            *true("ignored", is_difficult & ~is_crowd, "difficult"),
-            *found("ignored", is_ignored),
-            *found("right", is_right),
-            *true("missed", is_missed),
-            *found("wrong", is_shown & ~is_right & ~is_ignored),
+            *_select(true, true_corners, "ignored", is_crowd, "crowd"),
+            *_select(true, true_corners, "ignored", is_difficult & ~is_crowd, "difficult"),
+            *_select(predicted, corners, "ignored", is_ignored),
+            *_select(predicted, corners, "right", is_right),
+            *_select(true, true_corners, "missed", is_missed),
+            *_select(predicted, corners, "wrong", is_wrong),
         ]
 
-    def _columns(self, argument: str, given: Mapping[str, Any], keys: Sequence[str]) -> tuple[dict[str, Any], Tensor]:
-        """The columns of packed boxes on the CPU, and two or, of rotated boxes, four corners [boxes, corners, 2].
+    def _read_columns(
+        self, argument: str, tensors: Mapping[str, Any], keys: Sequence[str]
+    ) -> tuple[dict[str, Any], Tensor]:
+        """Return the columns of boxes on the CPU, and two or, for rotated boxes, four corners [boxes, corners, 2].
 
-        Without boxes they may come in any shape and dtype.
+        Without boxes the tensors may have any shape and dtype. The first of `keys` is the one of the boxes.
         """
-        if not isinstance(given, Mapping):
-            raise TypeError(f"`{argument}` must be a dict of tensors; got {type(given).__name__}.")
+        if not isinstance(tensors, Mapping):
+            raise TypeError(f"`{argument}` must be a dict of tensors; got {type(tensors).__name__}.")
         columns: dict[str, Any] = {}
         for key in keys:
-            value = given.get(key)
+            value = tensors.get(key)
             if not isinstance(value, Tensor):
-                came = type(value).__name__ if key in given else "none"
-                raise TypeError(f"`{argument}` must have a tensor of {key}; got {came}.")
+                got = type(value).__name__ if key in tensors else "none"
+                raise TypeError(f"`{argument}` must have a tensor of {key}; got {got}.")
             value = value.detach().cpu()
             if not value.numel():
                 value = torch.zeros((0, 4) if key == "boxes" else 0, dtype=torch.int64, device="cpu")
-            columns[key] = value if key == "labels" or value.is_floating_point() else value.double()
-        columns["images"] = torch.zeros(len(columns[keys[0]]), dtype=torch.int64, device="cpu")
-        if keys[0] == "boxes":
+            if key != "labels" and not value.is_floating_point():
+                value = value.double()
+            columns[key] = value
+        box_key = keys[0]
+        columns["images"] = torch.zeros(len(columns[box_key]), dtype=torch.int64, device="cpu")
+        if box_key == "boxes":
             columns["boxes"] = inputs.to_xywh(columns["boxes"], self.box_format)
-            near, size = columns["boxes"].double().split(2, 1)
-            return columns, torch.stack([near, near + size], 1)
-        name, shapes = f"{argument}['{keys[0]}']", columns.pop(keys[0])
-        return columns, inputs.rotated_corners(_ROTATED.read(name, shapes, is_true=False, any_values=True))
+            start, size = columns["boxes"].double().split(2, 1)
+            return columns, torch.stack([start, start + size], 1)
+        shapes = _ROTATED.read(f"{argument}['{box_key}']", columns.pop(box_key), is_true=False, any_values=True)
+        return columns, inputs.rotated_corners(shapes)
 
-    def _score_enough(self, detections: Detections) -> Tensor:
+    def _has_min_score(self, detections: Detections) -> Tensor:
+        """Return which detections reach the least score for their label."""
         labels = detections.labels.tolist()
-        by_label = self.min_score if isinstance(self.min_score, Mapping) else dict.fromkeys(labels, self.min_score)
-        if lacking := [label for label in labels if label not in by_label]:
-            raise ValueError(f"`min_score` must have a score for each label; got none for {lacking[0]}.")
-        least = [by_label[label] for label in labels]
+        if isinstance(self.min_score, Mapping):
+            for label in labels:
+                if label not in self.min_score:
+                    raise ValueError(f"`min_score` must have a score for each label; got none for {label}.")
+            min_scores = [self.min_score[label] for label in labels]
+        else:
+            min_scores = [self.min_score] * len(labels)
         # Rounded as in `at_confidence`: a float32 score of 0.7 reaches 0.7.
-        return detections.scores >= torch.tensor(least, dtype=torch.float64, device="cpu").to(detections.scores.dtype)
+        rounded = torch.tensor(min_scores, dtype=torch.float64, device="cpu").to(detections.scores.dtype)
+        return detections.scores >= rounded
 
 
-def _overlaps(corners: Tensor, true_corners: Tensor, is_crowd: Tensor) -> tuple[inputs.TableShapes, inputs.TableShapes]:
-    """The rotated boxes of an image as matching takes them."""
-    sides = _ROTATED.measurable(corners), _ROTATED.measurable(true_corners)
-    areas = [*map(_ROTATED.areas, sides)]
-    table = _ROTATED.overlaps(*sides, inputs.ObjectColumns(true_corners, areas[1], is_crowd)).flatten()
-    return inputs.TableShapes.of_images(table, *areas, *(torch.tensor([len(each)], device="cpu") for each in sides))
+def _has_rotated_boxes(tensors: object) -> bool:
+    return isinstance(tensors, Mapping) and "rotated_boxes" in tensors
 
 
-def _judged(
-    boxes: Detections | GroundTruths, points: Tensor, outcome: str, rows: Tensor, remark: str = ""
+def _read_flags(ground_truths: Mapping[str, Any], key: str, num_boxes: int) -> Tensor:
+    """Return flags of ground truths on the CPU; without flags all are False."""
+    flags = ground_truths.get(key)
+    if flags is None:
+        return torch.zeros(num_boxes, dtype=torch.bool, device="cpu")
+    result: Tensor = flags.cpu().bool()
+    return result
+
+
+def _overlap_rotated(
+    corners: Tensor, true_corners: Tensor, is_crowd: Tensor
+) -> tuple[inputs.TableShapes, inputs.TableShapes]:
+    """Return the rotated boxes of an image with the table of their overlaps, as matching takes them."""
+    shapes = _ROTATED.measurable(corners)
+    true_shapes = _ROTATED.measurable(true_corners)
+    areas = _ROTATED.areas(shapes)
+    true_areas = _ROTATED.areas(true_shapes)
+    columns = inputs.ObjectColumns(true_corners, true_areas, is_crowd)
+    table = _ROTATED.overlaps(shapes, true_shapes, columns).flatten()
+    num_boxes = torch.tensor([len(shapes)], device="cpu")
+    num_truths = torch.tensor([len(true_shapes)], device="cpu")
+    return inputs.TableShapes.of_images(table, areas, true_areas, num_boxes, num_truths)
+
+
+def _select(
+    boxes: Detections | GroundTruths, corners: Tensor, outcome: str, is_selected: Tensor, remark: str = ""
 ) -> list[JudgedBox]:
-    points = points[rows]
-    corners = torch.cat([points.amin(1), points.amax(1)], 1).tolist()
-    labels = boxes.labels[rows].tolist()
-    scores = boxes.scores[rows].tolist() if isinstance(boxes, Detections) else [None] * len(labels)
-    outlines = points.tolist() if points.shape[1] > 2 else [[]] * len(labels)
-    return [JudgedBox(outcome, *box, remark) for box in zip(map(tuple, corners), labels, scores, outlines, strict=True)]
+    """Return the selected boxes with their outcome."""
+    corners = corners[is_selected]
+    edges = torch.cat([corners.amin(1), corners.amax(1)], 1).tolist()
+    labels = boxes.labels[is_selected].tolist()
+    num_boxes = len(labels)
+    scores = boxes.scores[is_selected].tolist() if isinstance(boxes, Detections) else [None] * num_boxes
+    outlines = corners.tolist() if corners.shape[1] > 2 else [[]] * num_boxes
+    judged = []
+    for box_edges, label, score, outline in zip(edges, labels, scores, outlines, strict=True):
+        judged.append(JudgedBox(outcome, tuple(box_edges), label, score, outline, remark))
+    return judged

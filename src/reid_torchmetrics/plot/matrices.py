@@ -13,7 +13,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
 
-from .axes import Axes, Plotted, new_axes, shown
+from .axes import Axes, Plotted, new_axes, short_name
 
 _BACKGROUND = "background"
 _CELLS: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest"}
@@ -31,8 +31,10 @@ MOST_ROWS_WRITTEN = 13
 _MOST_CLASSES_NAMED = 30  # of more classes some have their names beside the cells
 _MOST_ACROSS = 5  # short names that fit below the columns
 _LONG_CLASS = 3  # names with more characters are written upwards below the columns
-_SIZES, _LARGEST = {MOST_ROWS_WRITTEN: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0)}, (11.0, 9.4)
-"""of figures by the most rows that they are for, and of the figure for more"""
+_SIZES = {MOST_ROWS_WRITTEN: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0)}
+"""sizes of figures by their largest number of rows"""
+_LARGEST_SIZE = (11.0, 9.4)
+"""size of a figure with more rows"""
 
 
 def plot_camera_pairs(
@@ -42,39 +44,57 @@ def plot_camera_pairs(
 
     The colors always go from 0 to 100 %, so pictures of several epochs can be compared. Numbers are in the cells of up
     to twelve rows and columns. A hatched cell is not defined: no query of the camera has a right answer in the other.
-    Drawn into `ax` if given, which shares its place with the scale of colors. Returns the figure and its axes.
+    Returns the figure and its axes.
 
     Args:
         pairs: `results.by_camera_pair()`.
         name: of the measure in the picture, such as "mAP".
         camera_names: of the cameras by label; None for those that the evaluation was given. Without a name the label
             is shown.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
         ValueError: a mean is outside [0, 1], as a mean rank is.
     """
     mean = pairs.mean.detach().cpu()
-    if len(outside := mean[(mean < 0) | (mean > 1)]):
+    outside = mean[(mean < 0) | (mean > 1)]
+    if len(outside):
         raise ValueError(f"`pairs` must have means from 0 to 1, to be read in percent; got {float(outside[0])}.")
-    percent = 100 * mean if mean.numel() else mean.new_full([max(1, size) for size in mean.shape], math.nan)
-    ax, name = new_axes() if ax is None else ax, shown(name, _MOST_CHARACTERS)
+    percent = 100 * mean
+    if not mean.numel():
+        percent = mean.new_full([max(1, size) for size in mean.shape], math.nan)
+    if ax is None:
+        ax = new_axes()
+    name = short_name(name, _MOST_CHARACTERS)
     # Cells without color show the ground.
     ax.patch.set(facecolor="lightgrey", hatch="////", edgecolor="grey", linewidth=0)
     _color_percent(ax, percent, "viridis", f"{name} (%)")
     if max(percent.shape) <= _MOST_CAMERAS_WRITTEN:
-        for place, value in np.ndenumerate(percent.numpy()):
+        for (row, column), value in np.ndenumerate(percent.numpy()):
             text = "–" if math.isnan(value) else f"{value:.0f}"  # noqa: RUF001 - a dash that is as wide as a digit
-            _write(ax, place, text, is_light=value <= _DARK_PERCENT)
-    remark = "\nhatched: undefined, no query has a match there" if bool(percent.isnan().any()) else ""
-    ax.set(xlabel=f"gallery camera{remark}", ylabel="query camera", title=f"{name} between cameras")
-    for axis, cameras in ((ax.xaxis, pairs.gallery_cameras.tolist()), (ax.yaxis, pairs.query_cameras.tolist())):
-        step = -(-len(cameras) // _MOST_CAMERAS_NAMED) or 1
-        texts = _named(cameras[::step], pairs.camera_names if camera_names is None else camera_names)
-        is_upward = axis is ax.xaxis and any(len(text) > _LONG_CAMERA for text in texts)
-        axis.set_ticks(range(0, len(cameras), step), texts, fontsize="small", rotation=90 if is_upward else 0)
+            _write(ax, row, column, text, is_light=value <= _DARK_PERCENT)
+    xlabel = "gallery camera"
+    if bool(percent.isnan().any()):
+        xlabel += "\nhatched: undefined, no query has a match there"
+    ax.set(xlabel=xlabel, ylabel="query camera", title=f"{name} between cameras")
+    names = pairs.camera_names if camera_names is None else camera_names
+    _name_cameras(ax.xaxis, pairs.gallery_cameras.tolist(), names, is_below=True)
+    _name_cameras(ax.yaxis, pairs.query_cameras.tolist(), names, is_below=False)
     return ax.figure, ax
+
+
+def _name_cameras(axis: Any, cameras: Sequence[int], names: Mapping[int, str] | None, *, is_below: bool) -> None:
+    """Write the names of cameras along an axis; only some of many, and long ones upwards below the columns."""
+    step = _tick_step(len(cameras), _MOST_CAMERAS_NAMED)
+    texts = _names_of_labels(cameras[::step], names)
+    is_upward = is_below and any(len(text) > _LONG_CAMERA for text in texts)
+    axis.set_ticks(range(0, len(cameras), step), texts, fontsize="small", rotation=90 if is_upward else 0)
+
+
+def _tick_step(num_ticks: int, max_ticks: int) -> int:
+    """Return the least step between ticks that leaves at most `max_ticks`."""
+    return max(1, math.ceil(num_ticks / max_ticks))
 
 
 def _color_percent(ax: Axes, percent: Tensor, colors: str, label: str) -> None:
@@ -92,17 +112,17 @@ def plot_confusion_matrix(
 ) -> Plotted:
     """Draw how often ground truths of a class (rows) were detected as a class (columns), or were missed.
 
-    The last row has the detections that took no ground truth, the last column the ground truths that no detection took.
-    Colors are shares of each row, from 0 to 100 %. Numbers, percentages or counts, are in the cells of up to twelve
-    classes, but for zeros. A hatched row has no counts. Of more than thirty classes some have their names beside the
-    cells. Of more than 100 the classes of the pairs that are confused most are drawn, in shares of whole rows. Drawn
-    into `ax` if given, which shares its place with the scale of colors. Returns the figure and its axes.
+    The last row has the detections that matched no ground truth, the last column the ground truths that no detection
+    matched. Colors are shares of each row, from 0 to 100 %. The cells of up to twelve classes have numbers, as
+    percentages or counts, except zeros. A hatched row has no counts. If there are more than thirty classes, only some
+    have their names beside the cells. If there are more than 100, the most confused ones are drawn, in shares of whole
+    rows. Returns the figure and its axes.
 
     Args:
         matrix: `results.confusion_matrix()`, or the result of `confusion_matrix`.
         normalize: whether the numbers in the cells are percentages of their row, or counts.
         class_names: of the classes by label; without a name the label is shown.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -111,30 +131,26 @@ def plot_confusion_matrix(
     _checks.boolean("normalize", normalize)
     _checks.names_of_labels("class_names", class_names)
     matrix = matrix.among(MOST_CLASSES)
-    size = len(matrix.counts)
+    num_rows = len(matrix.counts)
     if ax is None:
-        ax = new_axes(next((enough for most, enough in _SIZES.items() if size <= most), _LARGEST))
+        ax = new_axes(_figure_size(num_rows))
     percent = 100 * matrix.normalized.cpu()
     percent[-1, -1] = math.nan  # background that is not detected cannot be counted
     ax.patch.set(facecolor="whitesmoke", hatch="////", edgecolor="lightgrey", linewidth=0)
     _color_percent(ax, percent, "Blues", "of the row (%)")
-    if size <= MOST_ROWS_WRITTEN:
-        for place in (percent > 0).nonzero().tolist():
-            value = float(percent[tuple(place)])
-            # A share that would be rounded to 0 is not 0.
-            share = "<1" if value < 0.5 else f"{value:.0f}"  # noqa: PLR2004 - a half
-            text = share if normalize else f"{int(matrix.counts[tuple(place)])}"
-            _write(ax, place, text, is_light=value >= _DARK_PERCENT)
-    labels = matrix.classes.tolist()
-    # Of many classes some have names, but not close to that of background.
-    step = -(-len(labels) // _MOST_CLASSES_NAMED) or 1
-    places = [place for place in range(0, size - 1, step) if place == size - 2 or size - 1 - place > step / 2]
-    texts = _named([labels[place] for place in places], class_names)
-    is_upward = len(labels) > _MOST_ACROSS or any(len(text) > _LONG_CLASS for text in texts)
-    ax.set_xticks([*places, size - 1], [*texts, _BACKGROUND], fontsize="small", rotation=90 if is_upward else 0)
-    ax.set_yticks([*places, size - 1], [*texts, _BACKGROUND], fontsize="small")
-    for line in (ax.axhline, ax.axvline):  # before background
-        line(size - 1.5, color="grey", linewidth=0.8)
+    if num_rows <= MOST_ROWS_WRITTEN:
+        for row, column in (percent > 0).nonzero().tolist():
+            value = float(percent[row, column])
+            if not normalize:
+                text = str(int(matrix.counts[row, column]))
+            elif value < 0.5:  # noqa: PLR2004 - a share that would be rounded to 0 is not 0
+                text = "<1"
+            else:
+                text = f"{value:.0f}"
+            _write(ax, row, column, text, is_light=value >= _DARK_PERCENT)
+    _name_classes(ax, matrix.classes.tolist(), class_names)
+    for draw_line in (ax.axhline, ax.axvline):  # before background
+        draw_line(num_rows - 1.5, color="grey", linewidth=0.8)
     title = f"Confusion matrix, IoU {matrix.iou_threshold:g} ({matrix.rule} matching)"
     if matrix.num_left_out:
         title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
@@ -142,11 +158,34 @@ def plot_confusion_matrix(
     return ax.figure, ax
 
 
-def _named(labels: Sequence[int], names: Mapping[int, str] | None) -> list[str]:
-    return [shown((names or {}).get(label, label), _MOST_CHARACTERS) for label in labels]
+def _figure_size(num_rows: int) -> tuple[float, float]:
+    """Return the size of a new figure for a confusion matrix."""
+    for max_rows, size in _SIZES.items():
+        if num_rows <= max_rows:
+            return size
+    return _LARGEST_SIZE
 
 
-def _write(ax: Axes, place: Sequence[int], text: str, *, is_light: bool) -> None:
-    """Write into the middle of a cell, given by row and column."""
-    (row, column), color = place, "white" if is_light else "black"
+def _name_classes(ax: Axes, labels: Sequence[int], names: Mapping[int, str] | None) -> None:
+    """Write the names of classes and of background along both axes; only some of many classes."""
+    background = len(labels)
+    step = _tick_step(len(labels), _MOST_CLASSES_NAMED)
+    # No name is close to that of background, except the last one.
+    rows = [row for row in range(0, background, step) if row == background - 1 or background - row > step / 2]
+    texts = _names_of_labels([labels[row] for row in rows], names)
+    is_upward = len(labels) > _MOST_ACROSS or any(len(text) > _LONG_CLASS for text in texts)
+    ticks = [*rows, background]
+    texts.append(_BACKGROUND)
+    ax.set_xticks(ticks, texts, fontsize="small", rotation=90 if is_upward else 0)
+    ax.set_yticks(ticks, texts, fontsize="small")
+
+
+def _names_of_labels(labels: Sequence[int], names: Mapping[int, str] | None) -> list[str]:
+    """Return short names of labels; a label without a name is its own."""
+    return [short_name((names or {}).get(label, label), _MOST_CHARACTERS) for label in labels]
+
+
+def _write(ax: Axes, row: int, column: int, text: str, *, is_light: bool) -> None:
+    """Write into the middle of a cell."""
+    color = "white" if is_light else "black"
     ax.text(column, row, text, ha="center", va="center", color=color, fontsize="small")

@@ -18,20 +18,20 @@ from .canvas import Image, pillow
 
 _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with opacity
 _ROUNDING = 1e-3  # what resizing may leave outside of [0, 1]
-_WANTED = "an image of Pillow, an array or a tensor, or an item of a data set that has one first or as 'image'"
+_ALLOWED = "an image of Pillow, an array or a tensor, or an item of a data set that has one first or as 'image'"
 
 
 class Indexed(Protocol):
     """A sequence, a mapping, a data set or a batch of pictures."""
 
     def __getitem__(self, number: Any, /) -> Any:
-        """The picture with a number or a name."""
+        """Return the picture with a number or a name."""
 
 
 Pictures: TypeAlias = Callable[[Any], Any] | Indexed
-"""a function of the number or the name of an image, or something indexed by it, that gives the picture"""
+"""a function of the number or the name of an image that returns the picture, or something indexed by it"""
 Channels: TypeAlias = float | Sequence[float]
-"""a number for all channels, or one for each"""
+"""a number for all channels, or a number per channel"""
 
 
 def check_pictures(name: str, pictures: object) -> None:
@@ -41,7 +41,7 @@ def check_pictures(name: str, pictures: object) -> None:
 
 
 def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
-    """The picture with a number or name, in RGB.
+    """Return the picture with a number or name, in RGB.
 
     Raises:
         TypeError: `pictures` is neither a function nor indexed, is indexed by numbers where images have names, or gives
@@ -67,62 +67,88 @@ def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
 
 
 def as_image(name: str, item: object) -> Image:
-    """A picture or an item of a data set as an image of Pillow in RGB, on white where it is transparent.
+    """Convert a picture or an item of a data set to an image of Pillow in RGB, on white where it is transparent.
 
     Raises:
         TypeError: no picture, or one of a dtype that pictures do not have.
         ValueError: another shape, no pixels, or values outside of [0, 1].
     """
-    picture = _picture_in(item)
+    picture = _find_picture(item)
     if isinstance(item, Mapping) and picture is item:
         keys = ", ".join(map(repr, item)) or "an empty dict"
         raise ValueError(f"`{name}` must have the key 'image'; got {keys}.")
-    image_of = pillow().Image
+    image_module = pillow().Image
     image: Image = picture
-    if isinstance(picture, (Tensor, np.ndarray)):
-        image = image_of.fromarray(_pixels(name, picture))
-    elif not isinstance(picture, image_of.Image):
-        raise TypeError(f"`{name}` must be {_WANTED}; got {type(picture).__name__}.")
+    if isinstance(picture, Tensor):
+        image = image_module.fromarray(_pixels_of_tensor(name, picture))
+    elif isinstance(picture, np.ndarray):
+        image = image_module.fromarray(_pixels_of_array(name, picture))
+    elif not isinstance(picture, image_module.Image):
+        raise TypeError(f"`{name}` must be {_ALLOWED}; got {type(picture).__name__}.")
     if 0 in image.size:
         raise ValueError(f"`{name}` must have at least one pixel; got {image.width} x {image.height}.")
     if image.mode in {"RGBA", "LA", "PA"} or "transparency" in image.info:
-        above = image.convert("RGBA")
-        image = image_of.alpha_composite(image_of.new("RGBA", above.size, "white"), above)
+        transparent = image.convert("RGBA")
+        white = image_module.new("RGBA", transparent.size, "white")
+        image = image_module.alpha_composite(white, transparent)
     return image.convert("RGB")
 
 
-def _picture_in(item: Any) -> Any:
-    """The picture in an item of a data set; what holds none is taken for a picture."""
+def _find_picture(item: Any) -> Any:
+    """Return the picture in an item of a data set; any other item is the picture itself."""
     if isinstance(item, Mapping):
         return item.get("image", item)
-    return item[0] if isinstance(item, (tuple, list)) and item else item
+    if isinstance(item, (tuple, list)) and item:
+        return item[0]
+    return item
 
 
-def _pixels(name: str, picture: Tensor | NDArray[Any]) -> NDArray[np.uint8]:
-    """An array or a tensor, its channels first, as an array [H, W] or [H, W, 3 or 4], as Pillow takes it."""
-    shape, wanted = [*picture.shape], "[H, W, 3]"
-    if isinstance(picture, Tensor):
-        picture, wanted = _as_bytes(name, picture.detach().cpu()), "[3, H, W]"
-        picture = (picture.permute(1, 2, 0) if picture.ndim == 3 else picture).numpy()
-    elif picture.dtype != np.uint8:
+def _pixels_of_tensor(name: str, picture: Tensor) -> NDArray[np.uint8]:
+    """Convert a tensor, channels first, to an array for Pillow."""
+    shape = list(picture.shape)
+    picture = _to_bytes(name, picture.detach().cpu())
+    if picture.ndim == 3:
+        picture = picture.permute(1, 2, 0)
+    return _drop_single_channel(name, picture.numpy(), shape, "[3, H, W]")
+
+
+def _pixels_of_array(name: str, picture: NDArray[Any]) -> NDArray[np.uint8]:
+    """Check an array, channels last, and return it as Pillow takes it."""
+    if picture.dtype != np.uint8:
         raise TypeError(f"`{name}` must have the dtype uint8 as an array; got {picture.dtype}.")
-    if picture.ndim != 2 and (picture.ndim != 3 or picture.shape[2] not in _CHANNELS):
-        raise ValueError(f"`{name}` must have shape {wanted}, or 1 or 4 channels, or [H, W]; got {shape}.")
+    return _drop_single_channel(name, picture, list(picture.shape), "[H, W, 3]")
+
+
+def _drop_single_channel(
+    name: str, picture: NDArray[np.uint8], shape: list[int], color_shape: str
+) -> NDArray[np.uint8]:
+    """Return an array [H, W] or [H, W, 3 or 4], as Pillow takes it.
+
+    Errors are about the picture of the user, with a `shape`, which is `color_shape` for pictures in color.
+    """
+    has_channels = picture.ndim == 3
+    if picture.ndim != 2 and not (has_channels and picture.shape[2] in _CHANNELS):
+        raise ValueError(f"`{name}` must have shape {color_shape}, or 1 or 4 channels, or [H, W]; got {shape}.")
     if 0 in shape:
         raise ValueError(f"`{name}` must have at least one pixel; got {shape}.")
-    return np.ascontiguousarray(picture[..., 0] if picture.ndim == 3 and picture.shape[2] == 1 else picture)
+    if has_channels and picture.shape[2] == 1:
+        picture = picture[..., 0]
+    return np.ascontiguousarray(picture)
 
 
-def _as_bytes(name: str, picture: Tensor) -> Tensor:
+def _to_bytes(name: str, picture: Tensor) -> Tensor:
+    """Convert floats in [0, 1] to uint8; uint8 stays."""
     if not picture.is_floating_point():
         if picture.dtype != torch.uint8:
             raise TypeError(f"`{name}` must have the dtype uint8 or a floating point dtype; got {picture.dtype}.")
         return picture
     picture = picture.double()
-    low, high = (float(bound) for bound in picture.aminmax()) if picture.numel() else (0.0, 0.0)
-    if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:  # also where one of them is NaN
-        remedy = ": undo a normalization, as `EvaluationPictures(..., mean=mean, std=std)` does" if low < 0 else ""
-        raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}{remedy}.")
+    if picture.numel():
+        low, high = (float(bound) for bound in picture.aminmax())
+        is_within = low >= -_ROUNDING and high <= 1 + _ROUNDING  # NaN is not
+        if not is_within:
+            remedy = ": undo a normalization, as `EvaluationPictures(..., mean=mean, std=std)` does" if low < 0 else ""
+            raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}{remedy}.")
     return (255 * picture.clamp(0, 1)).round().byte()
 
 
@@ -137,28 +163,33 @@ def without_normalization(pictures: Pictures | None, mean: Channels | None, std:
         return pictures
     if mean is None or std is None:
         raise ValueError(f"`mean` and `std` must be given together; got `{'std' if mean is None else 'mean'}` alone.")
-    undo = partial(_denormalized, mean=_per_channel("mean", mean), std=_per_channel("std", std))
+    undo = partial(_denormalize, mean=_to_channels("mean", mean), std=_to_channels("std", std))
     if pictures is None:
         return None
-    return (lambda number: undo(pictures(number))) if callable(pictures) else _Denormalized(pictures, undo)
+    if callable(pictures):
+        function = pictures
+        return lambda number: undo(function(number))
+    return _DenormalizedPictures(pictures, undo)
 
 
-def _per_channel(argument: str, given: Channels) -> Tensor:
-    values = [*given] if isinstance(given, (Sequence, Tensor)) else [given]
-    for value in values:
-        _checks.number(argument, float(value) if isinstance(value, Tensor) else value)
-    return torch.tensor([float(value) for value in values], dtype=torch.float64, device="cpu").view(-1, 1, 1)
+def _to_channels(argument: str, values: Channels) -> Tensor:
+    """Return a number for all channels, or a number per channel, as a tensor [channels, 1, 1]."""
+    numbers = list(values) if isinstance(values, (Sequence, Tensor)) else [values]
+    for number in numbers:
+        _checks.number(argument, float(number) if isinstance(number, Tensor) else number)
+    return torch.tensor([float(number) for number in numbers], dtype=torch.float64, device="cpu").view(-1, 1, 1)
 
 
-def _denormalized(item: Any, mean: Tensor, std: Tensor) -> Any:
-    """A picture, or the picture in an item of a data set, before its normalization."""
-    picture = _picture_in(item)
-    is_normalized = isinstance(picture, Tensor) and picture.is_floating_point()
-    return picture.detach().cpu().double() * std + mean if is_normalized else picture
+def _denormalize(item: Any, mean: Tensor, std: Tensor) -> Any:
+    """Return the picture in an item of a data set as before its normalization; only floats are normalized."""
+    picture = _find_picture(item)
+    if isinstance(picture, Tensor) and picture.is_floating_point():
+        return picture.detach().cpu().double() * std + mean
+    return picture
 
 
 @dataclass(frozen=True)
-class _Denormalized:
+class _DenormalizedPictures:
     """Pictures by number or name, before their normalization."""
 
     pictures: Any

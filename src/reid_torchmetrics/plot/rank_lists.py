@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
@@ -23,13 +22,18 @@ from .glyphs import one_warning_of_glyphs
 from .pictures import Pictures, picture_at
 
 _LEAST_HEIGHT = 32
-_NARROWEST, _WIDEST, _ASPECT_OF_NOTHING = 1 / 3, 2.0, 0.5  # cells, as width over height
+_LEAST_ASPECT = 1 / 3  # width of a cell over its height
+_LARGEST_ASPECT = 2.0
+_DEFAULT_ASPECT = 0.5  # without pictures
 _WIDEST_FOR_TITLE = 640
-_IN_A_ROW, _HEIGHT_OF_PAIRS = 10, 128
+_PICTURES_PER_ROW = 10  # of duplicates
+_DUPLICATE_HEIGHT = 128
 _SPACE = "  "
 _NO_ROWS = "no queries"
-_LOOK = {"": (DARK, ""), "check": (GREEN, "\N{CHECK MARK}"), "cross": (RED, "\N{BALLOT X}")}
-"""by the mark of a picture: the color of its frame, and the sign in a caption that is text"""
+_FRAME_COLORS = {"": DARK, "check": GREEN, "cross": RED}
+"""colors of frames by the mark of the picture"""
+_SIGNS = {"": "", "check": "\N{CHECK MARK}", "cross": "\N{BALLOT X}"}
+"""signs in a caption that is text, by the mark of the picture"""
 
 
 @one_warning_of_glyphs()
@@ -46,10 +50,10 @@ def draw_rank_lists(
     """Draw one row for each list: the query, its first candidates, and the first right answer if it is not among them.
 
     Right candidates have a green frame with a check mark, wrong ones a red frame with a cross. Below a candidate are
-    its rank and score, and its identity and camera where they are known. Behind the list is the first right answer with
-    its rank, or a remark that there is none or which candidate it is. Places behind the last candidate are pale.
-    Pictures keep their proportions; a cell has those of the median picture. Text is cut where it is too long. Letters
-    with accents, Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
+    its rank and score, and its identity and camera if they are known. Behind the list is the first right answer with
+    its rank; if there is none, or if it is a candidate, a remark says so. Places behind the last candidate are pale.
+    Pictures keep their proportions; a cell has those of the median picture. Text that is too long is cut. Letters with
+    accents, Greek and Cyrillic letters need Matplotlib's fonts; Chinese characters are empty boxes.
 
     A picture is an image of Pillow; a NumPy array of uint8, [H, W, 3], [H, W, 4] or [H, W]; a tensor [3, H, W] of uint8
     or of floats in [0, 1]; or an item of a data set: a tuple that begins with one of these, or a dict that has it as
@@ -59,16 +63,16 @@ def draw_rank_lists(
         lists: such as `results.nearest(10)`, or `lists.select(lists.confident_mistakes(10))`.
         pictures: of the queries by `query_index`, and of the gallery by `index`: a function of the number, or something
             indexed by it, such as a data set.
-        gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is where the
-            evaluation was not given `index`; None for `pictures`.
-        names: of the identities; without a name that of the evaluation is shown, or the number.
+        gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is if the evaluation
+            has no `index`; None for `pictures`.
+        names: of the identities; without one the name in the evaluation is shown, or the number.
         height: of a picture, in pixels.
         title: a line above all rows.
-        average_precision: [queries of the results], such as `results.average_precision`, to be written below each
-            query; None for none.
+        average_precision: [queries of the results], such as `results.average_precision`, which is written below each
+            query; None for no such line.
 
     Returns:
-        An image [H, W, 3]. Without lists it says so.
+        An image [H, W, 3]; the text "no queries" if there are no lists.
 
     Raises:
         ModuleNotFoundError: Pillow is not installed.
@@ -77,12 +81,19 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    rows = [_row(lists, row, (pictures, gallery_pictures), names or {}, average_precision) for row in range(len(lists))]
-    heads = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first right"}
-    rank, num_candidates = lists.first_positive_rank, (lists.index >= 0).sum(1)
-    if bool(((rank >= 1) & (rank <= num_candidates)).all()):  # nothing stands behind the candidates
-        rows = [cells for *cells, _ in rows]
-    return _draw_rows(rows, heads, height, title or "")
+    rows = []
+    for row in range(len(lists)):
+        precision = None
+        if average_precision is not None:
+            precision = float(average_precision[lists.query[row]])
+        rows.append(_cells_of_list(lists, row, pictures, gallery_pictures, names or {}, precision))
+    headings = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first right"}
+    rank = lists.first_positive_rank
+    num_candidates = (lists.index >= 0).sum(1)
+    is_candidate = (rank >= 1) & (rank <= num_candidates)
+    if bool(is_candidate.all()):  # nothing is behind the candidates
+        rows = [cells[:-1] for cells in rows]
+    return _draw_rows(rows, headings, height, title or "")
 
 
 @one_warning_of_glyphs()
@@ -93,14 +104,21 @@ def draw_duplicates(
     _checks.positive_int("k", k)
     if gallery_images is None and not found.within:
         raise ValueError("`gallery_images` must be given for pairs of two sets; got None.")
-    best, cells = found.score.argsort(descending=True, stable=True)[:k], []
-    images = ("gallery_images", gallery_images) if gallery_images is not None else ("query_images", query_images)
-    columns = (each[best].tolist() for each in (found.query, found.gallery, found.score))
-    for query, item, score in zip(*columns, strict=True):
+    item_source = ("query_images", query_images)
+    if gallery_images is not None:
+        item_source = ("gallery_images", gallery_images)
+    best = found.score.argsort(descending=True, stable=True)[:k]
+    queries = found.query[best].tolist()
+    items = found.gallery[best].tolist()
+    scores = found.score[best].tolist()
+    cells = []
+    for query, item, score in zip(queries, items, scores, strict=True):
         cells.append(_Cell(picture_at("query_images", query_images, query), caption=((f"query {query}",),)))
-        cells.append(_Cell(picture_at(*images, item), caption=((f"item {item}", f"{score:.3f}"),)))
-    rows = [cells[start : start + _IN_A_ROW] for start in range(0, len(cells), _IN_A_ROW)]
-    return _draw_rows(rows, dict.fromkeys(range(0, _IN_A_ROW, 2), ""), _HEIGHT_OF_PAIRS, "")
+        cells.append(_Cell(picture_at(*item_source, item), caption=((f"item {item}", f"{score:.3f}"),)))
+    rows = [cells[start : start + _PICTURES_PER_ROW] for start in range(0, len(cells), _PICTURES_PER_ROW)]
+    # Each pair is set apart.
+    headings = dict.fromkeys(range(0, _PICTURES_PER_ROW, 2), "")
+    return _draw_rows(rows, headings, _DUPLICATE_HEIGHT, "")
 
 
 class ListedPicture(NamedTuple):
@@ -109,49 +127,76 @@ class ListedPicture(NamedTuple):
     kind: str
     """"query", "right", "wrong", or "first" for the first right answer if it is not among the candidates"""
     number: int
-    """of the sample"""
+    """number of the sample"""
     picture: Callable[[], Image]
     identity: int | None
     camera: int | None
     rank: int = 0
     score: float = math.nan
     label_names: Mapping[str, Mapping[int, str]] | None = None
-    """the names that the evaluation was given, by the label"""
+    """names of the evaluation, by label"""
 
     def labels(self, names: Mapping[int, str], space: str = " ") -> list[str]:
-        """The identity, by its name if it has one, and the camera in words, where they are known."""
-        words, label_names = [], self.label_names or {}
+        """Return the identity, by its name in `names` or in the evaluation, and the camera, if they are known."""
+        texts = []
+        label_names = self.label_names or {}
         if self.identity is not None:
-            of_evaluation = label_names.get("identities", {}).get(self.identity, f"id{space}{self.identity}")
-            words.append(names.get(self.identity, of_evaluation))
+            default = label_names.get("identities", {}).get(self.identity, f"id{space}{self.identity}")
+            texts.append(names.get(self.identity, default))
         if self.camera is not None:
-            words.append(label_names.get("cameras", {}).get(self.camera, f"cam{space}{self.camera}"))
-        return words
+            texts.append(label_names.get("cameras", {}).get(self.camera, f"cam{space}{self.camera}"))
+        return texts
 
 
 def listed_pictures(lists: RankLists, row: int, pictures: Pictures, gallery: Pictures | None) -> list[ListedPicture]:
-    """The query, its candidates, and the first right answer if it is not among them."""
-    values: dict[str, Any] = {
-        name: each[row].tolist() if isinstance(each, Tensor) else None for name, each in vars(lists).items()
-    }
-    of_query = "pictures", pictures
-    of_gallery = of_query if gallery is None else ("gallery_pictures", gallery)
+    """Return the query, its candidates, and the first right answer if it is not among them."""
+    query_source = ("pictures", pictures)
+    gallery_source = query_source if gallery is None else ("gallery_pictures", gallery)
 
-    def listed(kind: str, source: tuple[str, Pictures], number: int, *labels: Any) -> ListedPicture:
-        shown = ListedPicture(kind, number, partial(picture_at, *source, number), *labels)
-        return shown._replace(label_names=lists.label_names)
+    def list_picture(kind: str, source: tuple[str, Pictures], number: int, **labels: Any) -> ListedPicture:
+        picture = partial(picture_at, *source, number)
+        return ListedPicture(kind, number, picture, label_names=lists.label_names, **labels)
 
-    identity, unknown = values["query_identities"], [None] * len(values["index"])
-    shown = [listed("query", of_query, values["query_index"], identity, values["query_cameras"])]
-    labels = (unknown if values[name] is None else values[name] for name in ("identities", "cameras"))
-    candidates = zip(values["index"], values["is_positive"], *labels, values["scores"], strict=True)
-    for rank, (number, is_right, *who, score) in enumerate(candidates, 1):
-        if number >= 0:
-            shown.append(listed("right" if is_right else "wrong", of_gallery, number, *who, rank, score))
-    if values["first_positive_rank"] >= len(shown):
-        first = [values[f"first_positive_{name}"] for name in ("camera", "rank", "score")]
-        shown.append(listed("first", of_gallery, values["first_positive_index"], identity, *first))
-    return shown
+    identity = _item_at(lists.query_identities, row)
+    camera = _item_at(lists.query_cameras, row)
+    query = int(lists.query_index[row])
+    listed = [list_picture("query", query_source, query, identity=identity, camera=camera)]
+    candidates = lists.index[row].tolist()
+    unknown = [None] * len(candidates)
+    identities = unknown if lists.identities is None else lists.identities[row].tolist()
+    cameras = unknown if lists.cameras is None else lists.cameras[row].tolist()
+    is_positive = lists.is_positive[row].tolist()
+    scores = lists.scores[row].tolist()
+    for place, number in enumerate(candidates):
+        if number >= 0:  # places behind the last candidate have -1
+            candidate = list_picture(
+                "right" if is_positive[place] else "wrong",
+                gallery_source,
+                number,
+                identity=identities[place],
+                camera=cameras[place],
+                rank=place + 1,
+                score=scores[place],
+            )
+            listed.append(candidate)
+    first_rank = int(lists.first_positive_rank[row])
+    if first_rank >= len(listed):
+        first = list_picture(
+            "first",
+            gallery_source,
+            int(lists.first_positive_index[row]),
+            identity=identity,
+            camera=_item_at(lists.first_positive_camera, row),
+            rank=first_rank,
+            score=float(lists.first_positive_score[row]),
+        )
+        listed.append(first)
+    return listed
+
+
+def _item_at(values: Tensor | None, row: int) -> Any:
+    """Return a value of a tensor as a number; None without values."""
+    return None if values is None else values[row].item()
 
 
 class _Cell(NamedTuple):
@@ -169,34 +214,49 @@ class _Cell(NamedTuple):
 def captioned_pictures(
     lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None, names: Mapping[int, str]
 ) -> list[tuple[Image, str] | None]:
-    """The query, its candidates and the first right answer behind them, with captions; None where there is none."""
-    return [
-        None if cell.image is None else (cell.image, _SPACE.join([_LOOK[cell.mark][1], *sum(cell.caption, ())]).strip())
-        for cell in _row(lists, row, (pictures, gallery_pictures), names)
-    ]
+    """Return the query, its candidates and the first right answer, with captions; None where there is no picture."""
+    captioned: list[tuple[Image, str] | None] = []
+    for cell in _cells_of_list(lists, row, pictures, gallery_pictures, names):
+        if cell.image is None:
+            captioned.append(None)
+            continue
+        parts = [_SIGNS[cell.mark]]
+        for line in cell.caption:
+            parts.extend(line)
+        captioned.append((cell.image, _SPACE.join(parts).strip()))
+    return captioned
 
 
-def _row(
-    lists: RankLists, row: int, sides: Sequence[Any], names: Mapping[int, str], precision: Tensor | None = None
+def _cells_of_list(
+    lists: RankLists,
+    row: int,
+    pictures: Pictures,
+    gallery_pictures: Pictures | None,
+    names: Mapping[int, str],
+    average_precision: float | None = None,
 ) -> list[_Cell]:
-    """The cells of a list: the query, its candidates, and the first right answer behind the candidates.
+    """Return the cells of a list: the query, its candidates, and the first right answer behind the candidates.
 
-    The `sides` are the pictures of the queries and of the gallery. Pale ones stand for candidates that are lacking. If
-    the first right answer is a candidate, or there is none, a remark says so.
+    Pale cells stand for candidates that are lacking. If the first right answer is a candidate, or there is none, a
+    remark says so.
     """
-    listed = listed_pictures(lists, row, *sides)
-    query, *candidates = (_cell(each, names) for each in listed)
-    if precision is not None:
-        said = f"AP {100 * float(precision[lists.query[row]]):.1f} %"
-        query = query._replace(caption=(*query.caption, (said,)))
+    listed = listed_pictures(lists, row, pictures, gallery_pictures)
+    query, *candidates = (_make_cell(picture, names) for picture in listed)
+    if average_precision is not None:
+        query = query._replace(caption=(*query.caption, (f"AP {100 * average_precision:.1f} %",)))
     rank = int(lists.first_positive_rank[row])
-    first = _Cell(remark=("it is", f"#{rank}") if rank > 0 else ("no right", "answer"))
     if listed[-1].kind == "first":
         first = candidates.pop()
-    return [query, *candidates, *[_Cell()] * (lists.index.shape[1] - len(candidates)), first]
+    elif rank > 0:
+        first = _Cell(remark=("it is", f"#{rank}"))
+    else:
+        first = _Cell(remark=("no right", "answer"))
+    num_lacking = lists.index.shape[1] - len(candidates)
+    return [query, *candidates, *[_Cell()] * num_lacking, first]
 
 
-def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
+def _make_cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
+    """Return the cell of a picture of a rank list."""
     labels = tuple(listed.labels(names))
     if listed.kind == "query":
         return _Cell(listed.picture(), caption=((f"query {listed.number}",), labels))
@@ -205,64 +265,112 @@ def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
     return _Cell(listed.picture(), mark, ((f"#{listed.rank}", score), labels))
 
 
-def _draw_rows(rows: Sequence[Sequence[_Cell]], heads: Mapping[int, str], height: int, title: str) -> NDArray[np.uint8]:
+class _CellLayout(NamedTuple):
+    """Sizes of cells and the places of columns, in pixels."""
+
+    frame: int
+    cell_width: int
+    cell_height: int
+    lefts: list[int]
+    """left edges of the columns"""
+    width: int
+
+
+def _draw_rows(
+    rows: Sequence[Sequence[_Cell]], headings: Mapping[int, str], height: int, title: str
+) -> NDArray[np.uint8]:
     """Draw rows of as many cells each, with pictures of a height in cells of one size.
 
-    A cell has the proportions of the median picture, and pictures keep their own. Columns with a head are set apart.
+    Columns with a heading, by the number of the column, are set apart.
     """
-    cells = [cell for row in rows for cell in row]
+    cells: list[_Cell] = []
+    for row in rows:
+        cells.extend(row)
     num_columns = len(rows[0]) if rows else 0
-    size, gap, frame = max(10, round(0.075 * height)), max(4, height // 20), max(2, height // 40)
-    small, large = Lettering(size), Lettering(round(1.3 * size))
-    # Cells have frames, and captions need their room.
-    aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
-    aspect = min(max(median(aspects or [_ASPECT_OF_NOTHING]), _NARROWEST), _WIDEST)
-    cell_width, cell_height = max(round(height * aspect), 5 * size) + 2 * frame, height + 2 * frame
-    captions = _captions(cells, small, cell_width)
-    # Where each column begins, and the last one ends.
-    step = cell_width + gap
-    starts = [start for start in heads if start < num_columns]
-    lefts = [gap + column * step + 2 * gap * (bisect(starts, column) - 1) for column in range(num_columns)]
-    width = lefts[-1] + step if rows else gap
-    head = gap + (large.height + gap if title else 0)
-    top = head + (small.height if rows else 0)
-    row_height = cell_height + max(map(len, captions), default=0) * small.height + 2 * gap
-    title = large.cut(title, max(width, _WIDEST_FOR_TITLE) - 2 * gap)
-    words = max(large.width(title), small.width("" if rows else _NO_ROWS))
-    canvas = Canvas(max(width, words + 2 * gap), top + (len(rows) * row_height or small.height + gap))
+    letter_size = max(10, round(0.075 * height))
+    small = Lettering(letter_size)
+    large = Lettering(round(1.3 * letter_size))
+    gap = max(4, height // 20)
+    starts = [column for column in headings if column < num_columns]
+    layout = _arrange_columns(cells, starts, num_columns, height, least_width=5 * letter_size, gap=gap)
+    captions = _wrap_captions(cells, small, layout.cell_width)
+
+    # Title, headings and rows from top to bottom.
+    heading_top = gap + (large.height + gap if title else 0)
+    top = heading_top + (small.height if rows else 0)
+    num_caption_lines = max((len(caption) for caption in captions), default=0)
+    row_height = layout.cell_height + num_caption_lines * small.height + 2 * gap
+    title = large.cut(title, max(layout.width, _WIDEST_FOR_TITLE) - 2 * gap)
+    text_width = max(large.width(title), small.width("" if rows else _NO_ROWS))
+    content_height = len(rows) * row_height if rows else small.height + gap
+    canvas = Canvas(max(layout.width, text_width + 2 * gap), top + content_height)
     if title:
         canvas.text((gap, gap), title, large)
     if not rows:
         canvas.text((gap, top), _NO_ROWS, small, GRAY)
     for start, end in pairwise([*starts, num_columns]):
-        canvas.text((lefts[start], head), small.cut(heads[start], (end - start) * cell_width), small, GRAY)
-    for place, (cell, caption) in enumerate(zip(cells, captions, strict=True)):
-        row, column = divmod(place, num_columns)
-        box = Box(lefts[column], top + row * row_height, cell_width, cell_height)
-        _draw_cell(canvas, box, cell, frame)
+        heading = small.cut(headings[start], (end - start) * layout.cell_width)
+        canvas.text((layout.lefts[start], heading_top), heading, small, GRAY)
+    for number, (cell, caption) in enumerate(zip(cells, captions, strict=True)):
+        row_number, column = divmod(number, num_columns)
+        cell_top = top + row_number * row_height
+        box = Box(layout.lefts[column], cell_top, layout.cell_width, layout.cell_height)
+        _draw_cell(canvas, box, cell, layout.frame)
         canvas.centered(box._replace(top=box.top + box.height), caption, small)
-        above = (box.height - len(cell.remark) * small.height) // 2
-        canvas.centered(box._replace(top=box.top + above), cell.remark, small, GRAY)
+        remark_top = box.top + (box.height - len(cell.remark) * small.height) // 2
+        canvas.centered(box._replace(top=remark_top), cell.remark, small, GRAY)
     return np.array(canvas.image)
 
 
-def _captions(cells: Sequence[_Cell], lettering: Lettering, width: int) -> list[list[str]]:
-    """The lines below each picture: if one is too wide for a cell, its parts are lines of their own in all cells."""
-    lines = []
-    for of_cells in zip_longest(*(cell.caption for cell in cells), fillvalue=()):
-        joined = [_SPACE.join(parts) for parts in of_cells]
-        is_split = any(lettering.is_wider(line, width) for line in joined)
-        lines.append(of_cells if is_split else [(line,) for line in joined])
-    return [[line for parts in of_cell for line in parts if line] for of_cell in zip(*lines, strict=True)]
+def _arrange_columns(
+    cells: Sequence[_Cell], starts: Sequence[int], num_columns: int, height: int, *, least_width: int, gap: int
+) -> _CellLayout:
+    """Return the layout of rows of cells; a cell has the proportions of the median picture.
+
+    Args:
+        cells: of all rows.
+        starts: columns with a heading.
+        num_columns: cells of a row.
+        height: of a picture.
+        least_width: of a cell, so that captions have room.
+        gap: between cells; at a heading there are two more.
+    """
+    aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
+    aspect = min(max(median(aspects or [_DEFAULT_ASPECT]), _LEAST_ASPECT), _LARGEST_ASPECT)
+    frame = max(2, height // 40)
+    cell_width = max(round(height * aspect), least_width) + 2 * frame
+    lefts = []
+    left = gap
+    for column in range(num_columns):
+        if column > 0 and column in starts:
+            left += 2 * gap
+        lefts.append(left)
+        left += cell_width + gap
+    return _CellLayout(frame, cell_width, cell_height=height + 2 * frame, lefts=lefts, width=left)
+
+
+def _wrap_captions(cells: Sequence[_Cell], lettering: Lettering, width: int) -> list[list[str]]:
+    """Return the lines below each picture.
+
+    If some cell has no room for a line, the parts of that line are lines of their own in all cells.
+    """
+    captions: list[list[str]] = [[] for _ in cells]
+    for parts_of_cells in zip_longest(*(cell.caption for cell in cells), fillvalue=()):
+        lines = [_SPACE.join(parts) for parts in parts_of_cells]
+        is_split = any(lettering.is_wider(line, width) for line in lines)
+        for caption, line, parts in zip(captions, lines, parts_of_cells, strict=True):
+            caption.extend(part for part in (parts if is_split else [line]) if part)
+    return captions
 
 
 def _draw_cell(canvas: Canvas, box: Box, cell: _Cell, frame: int) -> None:
-    color, _ = _LOOK[cell.mark]
+    """Draw the picture of a cell with its frame and mark, or a pale ground."""
     if not cell.remark:
         canvas.fill(box, PALE)
     if cell.image is not None:
         canvas.paste(cell.image, box.inside(frame))
-        canvas.frame(box, color, frame)
+        canvas.frame(box, _FRAME_COLORS[cell.mark], frame)
     if cell.mark:
-        badge = max(10, (box.height - 2 * frame) // 9)
-        canvas.mark((box.left + box.width - frame - badge - 1, box.top + frame + 1), badge, cell.mark, color)
+        size = max(10, (box.height - 2 * frame) // 9)
+        corner = (box.left + box.width - frame - size - 1, box.top + frame + 1)
+        canvas.mark(corner, size, cell.mark, _FRAME_COLORS[cell.mark])

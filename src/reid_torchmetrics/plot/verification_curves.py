@@ -15,10 +15,20 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Identification
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 
-from .axes import Axes, Named, Plotted, by_name, in_log_percent, in_percent, labeled, new_axes, with_legend
+from .axes import (
+    Axes,
+    Named,
+    Plotted,
+    add_legend,
+    by_name,
+    curve_label,
+    new_axes,
+    set_log_percent_axis,
+    set_percent_axis,
+)
 
 _STEPS = 200  # points of a line that is straight between two rates, over their logarithms
-_LEAST = 1e-3  # axes go down to it however few pairs there are
+_LARGEST_START = 1e-3  # axes go down to it however few pairs there are
 _LEAST_PERCENT = 1e-3  # percent of the pairs in a bin: fewer are not drawn
 _DASHES = ("dashed", "dotted", "dashdot")
 _FAINT: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "linestyle": "dotted"}
@@ -27,32 +37,37 @@ _FAINT: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "linestyle": "dotte
 def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw TAR over FAR, of one verification or of several by name: the ROC curve, exact at all its corners.
 
-    In percent, with a logarithmic axis of FAR. It begins at a power of ten below the share of one impostor, 0.1 % at
-    most, so pictures of several epochs can be compared. The legend has the area under the curve (AUC), or says which
-    pairs are lacking. Drawn into `ax` if given. Returns the figure and its axes.
+    Rates are in percent, and the axis of FAR is logarithmic. It begins at a power of ten below the share of one
+    impostor, 0.1 % at most, so pictures of several epochs can be compared. The legend has the area under the curve
+    (AUC), or says which pairs are lacking. The curves are drawn into `ax` if it is given. Returns the figure and its
+    axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
-    named, is_own, ax = by_name(verification), ax is None, new_axes() if ax is None else ax
-    least = _least(each.num_impostors for each in named.values())
-    for name, each in named.items():
-        ax.plot(*_line(each, least, _LEAST), label=labeled(name, _rate_in_words("AUC", each, each.area_under_curve())))
-    chance = np.geomspace(least, 100, _STEPS)
+    verifications = by_name(verification)
+    is_new = ax is None
+    if ax is None:
+        ax = new_axes()
+    axis_start = _axis_start(part.num_impostors for part in verifications.values())
+    for name, part in verifications.items():
+        far, tar = _curve_points(part, axis_start, _LARGEST_START)
+        ax.plot(far, tar, label=curve_label(name, _rate_text("AUC", part, part.area_under_curve())))
+    chance = np.geomspace(axis_start, 100, _STEPS)
     ax.plot(chance, chance, label="chance", **_FAINT)
     ax.set(xlabel="false accept rate (%)", ylabel="true accept rate (%)", title="Receiver operating characteristic")
-    in_percent(ax, "y")
-    in_log_percent(ax, "x", least)
-    return with_legend(ax, is_own=is_own, is_below=True, loc="lower right")
+    set_percent_axis(ax, "y")
+    set_log_percent_axis(ax, "x", axis_start)
+    return add_legend(ax, is_new=is_new, is_below=True, loc="lower right")
 
 
 def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw FRR over FAR, of one verification or of several by name: the detection error tradeoff.
 
-    In percent, with two logarithmic axes. Each begins at a power of ten below the share of one pair, 0.1 % at most, so
-    pictures of several epochs can be compared; an FRR of 0 is drawn on the border. A point marks the equal error rate
-    (EER), which the legend has; or it says which pairs are lacking. Drawn into `ax` if given. Returns the figure
-    and its axes.
+    Rates are in percent, and both axes are logarithmic. Each begins at a power of ten below the share of one pair, 0.1
+    % at most, so pictures of several epochs can be compared; an FRR of 0 is drawn on the border. A point marks the
+    equal error rate (EER), which is in the legend; or the legend says which pairs are lacking. The curves are drawn
+    into `ax` if it is given. Returns the figure and its axes.
 
     Source: Martin et al., "The DET Curve in Assessment of Detection Task Performance", Eurospeech 1997, where the axes
     are normal deviates.
@@ -60,22 +75,27 @@ def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
-    named, is_own, ax = by_name(verification), ax is None, new_axes() if ax is None else ax
-    least_far = _least(each.num_impostors for each in named.values())
-    least_frr = _least(each.num_genuine for each in named.values())
-    for name, each in named.items():
-        far, tar = _line(each, least_far, least_frr)
-        rate = each.equal_error_rate().rate
-        (line,) = ax.plot(far, np.maximum(100 - tar, least_frr), label=labeled(name, _rate_in_words("EER", each, rate)))
-        percent = 100 * float(rate)
-        if percent >= max(least_far, least_frr):
+    verifications = by_name(verification)
+    is_new = ax is None
+    if ax is None:
+        ax = new_axes()
+    far_start = _axis_start(part.num_impostors for part in verifications.values())
+    frr_start = _axis_start(part.num_genuine for part in verifications.values())
+    diagonal_start = max(far_start, frr_start)
+    for name, part in verifications.items():
+        far, tar = _curve_points(part, far_start, frr_start)
+        frr = np.maximum(100 - tar, frr_start)
+        equal_error_rate = part.equal_error_rate().rate
+        (line,) = ax.plot(far, frr, label=curve_label(name, _rate_text("EER", part, equal_error_rate)))
+        percent = 100 * float(equal_error_rate)
+        if percent >= diagonal_start:
             ax.plot(percent, percent, marker="o", color=line.get_color())
-    ends = max(least_far, least_frr), 100
-    ax.plot(ends, ends, label="FAR = FRR", **_FAINT)
+    diagonal = (diagonal_start, 100)
+    ax.plot(diagonal, diagonal, label="FAR = FRR", **_FAINT)
     ax.set(xlabel="false accept rate (%)", ylabel="false reject rate (%)", title="Detection error tradeoff")
-    in_log_percent(ax, "x", least_far)
-    in_log_percent(ax, "y", least_frr)
-    return with_legend(ax, is_own=is_own, is_below=True, loc="lower left")
+    set_log_percent_axis(ax, "x", far_start)
+    set_log_percent_axis(ax, "y", frr_start)
+    return add_legend(ax, is_new=is_new, is_below=True, loc="lower left")
 
 
 def plot_tpir(
@@ -83,10 +103,10 @@ def plot_tpir(
 ) -> Plotted:
     """Draw TPIR over FPIR, of one open-set identification or of several by name, with the mate within `rank`.
 
-    In percent, with a logarithmic axis of FPIR. It begins at a power of ten below the share of one non-mated query,
-    0.1 % at most, so pictures of several epochs can be compared. Nothing is interpolated: the curve has steps, where
-    one more non-mated query raises an alarm. The legend has TPIR at `fpir`, or says which queries are lacking. Drawn
-    into `ax` if given. Returns the figure and its axes.
+    Rates are in percent, and the axis of FPIR is logarithmic. It begins at a power of ten below the share of one
+    non-mated query, 0.1 % at most, so pictures of several epochs can be compared. Nothing is interpolated: the curve
+    has a step where one more non-mated query raises an alarm. The legend has TPIR at `fpir`, or says which queries are
+    lacking. The curves are drawn into `ax` if it is given. Returns the figure and its axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -94,49 +114,74 @@ def plot_tpir(
         ValueError: `rank` is below 1, or `fpir` outside [0, 1].
     """
     _checks.fraction("fpir", fpir)
-    named, is_own, ax = by_name(identification), ax is None, new_axes() if ax is None else ax
-    least = _least(int((~each.is_mated).sum()) for each in named.values())
-    for name, each in named.items():
-        false, true, _ = (100 * rates.cpu().numpy() for rates in each.curve(rank))
-        said = f"TPIR {_percent(float(each.tpir_at_fpir(fpir, rank)))} at FPIR {100 * fpir:g} %"
-        lacking = [kind for kind, mask in (("mated", each.is_mated), ("non-mated", ~each.is_mated)) if not mask.any()]
-        said = f"undefined: no {lacking[0]} query" if lacking else said
-        ax.step(np.maximum(false, least), true, where="post", label=labeled(name, said))
-    ax.set(xlabel="false positive identification rate (%)", ylabel="true positive identification rate (%)")
-    ax.set_title("Open-set identification" + f", within rank {rank}" * (rank > 1))
-    in_percent(ax, "y")
-    in_log_percent(ax, "x", least)
-    return with_legend(ax, is_own=is_own, is_below=True, loc="lower right")
+    identifications = by_name(identification)
+    is_new = ax is None
+    if ax is None:
+        ax = new_axes()
+    axis_start = _axis_start(int((~part.is_mated).sum()) for part in identifications.values())
+    for name, part in identifications.items():
+        false_rate, true_rate, _ = (100 * rates.cpu().numpy() for rates in part.curve(rank))
+        text = _tpir_text(part, fpir, rank)
+        ax.step(np.maximum(false_rate, axis_start), true_rate, where="post", label=curve_label(name, text))
+    title = "Open-set identification"
+    if rank > 1:
+        title += f", within rank {rank}"
+    ax.set(xlabel="false positive identification rate (%)", ylabel="true positive identification rate (%)", title=title)
+    set_percent_axis(ax, "y")
+    set_log_percent_axis(ax, "x", axis_start)
+    return add_legend(ax, is_new=is_new, is_below=True, loc="lower right")
 
 
-def _least(numbers: Iterable[int]) -> float:
-    """The start of a logarithmic axis in percent, for rates of these numbers of pairs; half a pair is still on it."""
-    most = max(numbers, default=0)
-    return min(_LEAST, 10.0 ** math.floor(math.log10(0.5 / most))) * 100 if most else _LEAST * 100
+def _tpir_text(identification: Identification, fpir: float, rank: int) -> str:
+    """Return TPIR at an FPIR in words, or which queries are lacking."""
+    is_mated = identification.is_mated
+    if not is_mated.any():
+        return "undefined: no mated query"
+    if is_mated.all():
+        return "undefined: no non-mated query"
+    tpir = float(identification.tpir_at_fpir(fpir, rank))
+    return f"TPIR {_percent_text(tpir)} at FPIR {100 * fpir:g} %"
 
 
-def _rate_in_words(name: str, verification: Verification, rate: Tensor) -> str:
+def _axis_start(num_pairs: Iterable[int]) -> float:
+    """Return the start of a logarithmic axis in percent: a power of ten below half of a pair among the most pairs."""
+    most_pairs = max(num_pairs, default=0)
+    if not most_pairs:
+        return _LARGEST_START * 100
+    return min(_LARGEST_START, 10.0 ** math.floor(math.log10(0.5 / most_pairs))) * 100
+
+
+def _rate_text(name: str, verification: Verification, rate: Tensor) -> str:
+    """Return a rate with its name in percent, or which pairs are lacking."""
     if not verification.num_genuine:
         return "undefined: no genuine pair"
-    return f"{name} {100 * float(rate):.2f} %" if verification.num_impostors else "undefined: no impostor"
+    if not verification.num_impostors:
+        return "undefined: no impostor"
+    return f"{name} {100 * float(rate):.2f} %"
 
 
-def _line(verification: Verification, least_far: float, least_frr: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """FAR and TAR along the curve in percent, from the FAR `least_far` on, with points between distant corners."""
+def _curve_points(verification: Verification, far_start: float, frr_start: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return FAR and TAR along the curve in percent, from a FAR on, with points between distant corners."""
     roc = verification.roc()
-    far, tar = (100 * rates.cpu().numpy() for rates in (roc.false_accept_rate, roc.true_accept_rate))
+    far = 100 * roc.false_accept_rate.cpu().numpy()
+    tar = 100 * roc.true_accept_rate.cpu().numpy()
     if np.isnan(far).any() or np.isnan(tar).any():
         return far[:0], tar[:0]
-    # Corners inside of a step are left out, and each is joined to its neighbors by points on the line between them.
-    is_level, is_upright = (np.diff(rates) == 0 for rates in (tar, far))
+
+    # Corners inside of a step are left out.
+    is_level = np.diff(tar) == 0
+    is_upright = np.diff(far) == 0
     is_inside = np.pad((is_level[1:] & is_level[:-1]) | (is_upright[1:] & is_upright[:-1]), 1)
-    far, tar = far[~is_inside], tar[~is_inside]
-    far_between = np.geomspace(least_far, 100, _STEPS)
-    tar_between = 100 - np.geomspace(least_frr, 100, _STEPS)[::-1]
+    far = far[~is_inside]
+    tar = tar[~is_inside]
+
+    # Each corner is joined to its neighbors by points on the line between them.
+    far_between = np.geomspace(far_start, 100, _STEPS)
+    tar_between = 100 - np.geomspace(frr_start, 100, _STEPS)[::-1]
     all_far = np.concatenate([far, far_between, np.interp(tar_between, tar, far)])
     all_tar = np.concatenate([tar, np.interp(far_between, far, tar), tar_between])
     order = np.lexsort((all_tar, all_far))  # the curve rises
-    order = order[all_far[order] >= least_far]
+    order = order[all_far[order] >= far_start]
     return all_far[order], all_tar[order]
 
 
@@ -149,16 +194,16 @@ def plot_scores(
 ) -> Plotted:
     """Draw the shares of the genuine and of the impostor pairs in each bin of their score.
 
-    In percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, where the few
-    impostors that score high can be seen. With a `histogram` of fixed `limits` both axes are the same in every epoch.
-    A vertical line is drawn at the threshold of each of `far`; the legend says if there is none. Drawn into `ax` if
-    given. Returns the figure and its axes.
+    Shares are in percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, so
+    that the few impostors with high scores can be seen. With a `histogram` of fixed `limits` both axes are the same in
+    every epoch. A vertical line is drawn at the threshold for each of `far`; the legend says if there is none. Returns
+    the figure and its axes.
 
     Args:
         histogram: of `score_histogram`.
         verification: of the same scores, by `verify`; None for no thresholds.
         far: false accept rates.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -166,29 +211,38 @@ def plot_scores(
         ValueError: one of them is outside [0, 1].
     """
     edges = histogram.edges.cpu().numpy()
-    is_own, ax = ax is None, new_axes() if ax is None else ax
-    both = {"impostor": histogram.num_impostors, "genuine": histogram.num_genuine}
-    for (name, counts), color in zip(both.items(), ("tab:orange", "tab:blue"), strict=True):
-        total = int(counts.sum())
-        shares = 100 * counts.cpu().double().numpy() / max(total, 1)
-        label = f"{total:,} {name} pairs" if total else f"no {name} pair"
-        ax.stairs(shares, edges, baseline=_LEAST_PERCENT, fill=True, color=color, alpha=0.25)
-        ax.stairs(shares, edges, baseline=_LEAST_PERCENT, color=color, label=label)
-    lines: Iterable[tuple[float, float, float]] = ()
+    is_new = ax is None
+    if ax is None:
+        ax = new_axes()
+    _draw_histogram(ax, edges, histogram.num_impostors, "impostor", "tab:orange")
+    _draw_histogram(ax, edges, histogram.num_genuine, "genuine", "tab:blue")
     if verification is not None:
-        thresholds, rates = verification.threshold_at_far(far).tolist(), verification.tar_at_far(far).tolist()
-        lines = zip(far, thresholds, rates, strict=True)
-    for (rate, threshold, tar), dashes in zip(lines, cycle(_DASHES), strict=False):
-        said, is_inside = f"TAR {_percent(tar)} at FAR {100 * rate:g} %", edges[0] <= threshold <= edges[-1]
-        if not is_inside and not math.isnan(threshold):
-            said += ", no threshold" if threshold == math.inf else f", at score {threshold:.4g}"
-        ends = [_LEAST_PERCENT, 100] if is_inside else []
-        ax.plot([threshold] * len(ends), ends, color="black", linewidth=1, linestyle=dashes, label=said)
+        thresholds = verification.threshold_at_far(far).tolist()
+        rates = verification.tar_at_far(far).tolist()
+        for rate, threshold, tar, dashes in zip(far, thresholds, rates, cycle(_DASHES), strict=False):
+            text = f"TAR {_percent_text(tar)} at FAR {100 * rate:g} %"
+            is_inside = edges[0] <= threshold <= edges[-1]
+            if threshold == math.inf:
+                text += ", no threshold"
+            elif not is_inside and not math.isnan(threshold):
+                text += f", at score {threshold:.4g}"
+            heights = [_LEAST_PERCENT, 100] if is_inside else []
+            ax.plot([threshold] * len(heights), heights, color="black", linewidth=1, linestyle=dashes, label=text)
     ax.set(xlabel="score", ylabel="share of pairs per bin (%)", title="Scores of genuine and impostor pairs")
     ax.set_xlim(edges[0], edges[-1])
-    in_log_percent(ax, "y", _LEAST_PERCENT)
-    return with_legend(ax, is_own=is_own, is_below=True, loc="upper left")
+    set_log_percent_axis(ax, "y", _LEAST_PERCENT)
+    return add_legend(ax, is_new=is_new, is_below=True, loc="upper left")
 
 
-def _percent(rate: float) -> str:
+def _draw_histogram(ax: Axes, edges: NDArray[Any], counts: Tensor, name: str, color: str) -> None:
+    """Draw the shares of pairs of one kind in each bin."""
+    num_pairs = int(counts.sum())
+    shares = 100 * counts.cpu().double().numpy() / max(num_pairs, 1)
+    label = f"{num_pairs:,} {name} pairs" if num_pairs else f"no {name} pair"
+    ax.stairs(shares, edges, baseline=_LEAST_PERCENT, fill=True, color=color, alpha=0.25)
+    ax.stairs(shares, edges, baseline=_LEAST_PERCENT, color=color, label=label)
+
+
+def _percent_text(rate: float) -> str:
+    """Return a rate in percent."""
     return "undefined" if math.isnan(rate) else f"{100 * rate:.1f} %"

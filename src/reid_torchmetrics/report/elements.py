@@ -1,4 +1,4 @@
-"""Elements of a page: escaped text, tables, embedded figures and pictures, and numbers as the page shows them."""
+"""Elements of a page: escaped text, tables, embedded figures and pictures, and the texts of numbers."""
 
 from __future__ import annotations
 
@@ -20,37 +20,39 @@ from reid_torchmetrics.functional.retrieval.measures import parse_report, title_
 UNDEFINED = "undefined"
 _VOID = frozenset({"img", "input", "link", "meta"})
 _QUALITY = 65  # of JPEG
-_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # letters of names, perhaps
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # characters that names may have, and XML may not
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 class Html(str):
-    """Markup: it is not escaped again."""
+    """Markup, which is not escaped again."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *content: str, **attributes: object) -> Html:
-    """One element; `content` is escaped unless it is `Html`.
+    """Return one element; `content` is escaped unless it is `Html`.
 
-    An attribute's `_` stands for `-`, and one at its end for nothing (`class_`). True is an attribute without a value;
-    None and False leave it out.
+    In the name of an attribute `_` stands for `-`, and at its end for nothing (`class_`). True is an attribute without
+    a value; None and False leave it out.
     """
-    written = "".join(_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    attribute_text = ""
+    for key, value in attributes.items():
+        attribute_text += _attribute(key.rstrip("_").replace("_", "-"), value)
     if name in _VOID:
-        return Html(f"<{name}{written}>")
-    return Html(f"<{name}{written}>{join(content)}</{name}>")
+        return Html(f"<{name}{attribute_text}>")
+    return Html(f"<{name}{attribute_text}>{join(content)}</{name}>")
 
 
 def join(content: Iterable[str], between: str = "") -> Html:
-    """Several elements and texts as one."""
-    return Html(between.join(each if isinstance(each, Html) else html.escape(each, quote=False) for each in content))
+    """Join elements and texts; texts are escaped."""
+    return Html(between.join(part if isinstance(part, Html) else html.escape(part, quote=False) for part in content))
 
 
 def table(
     caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: str = "", filter_by: str = ""
 ) -> Html:
-    """A table in a box that scrolls, with shadows where it does; the first column names its rows.
+    """Return a table in a box that scrolls, with shadows where it does; the first column names the rows.
 
     Args:
         caption: of the table.
@@ -60,15 +62,27 @@ def table(
         filter_by: label of a filter for the beginning of the rows' names; empty for no filter.
     """
     kinds = ["words" if column == words else None for column in columns]
-    heads = (element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True))
-    body = []
-    for first, *others in rows:
-        cells = (element("td", cell, class_=kind) for cell, kind in zip(others, kinds[1:], strict=True))
-        body.append(element("tr", element("th", first, scope="row"), *cells))
-    # A caption stays in view where the table is wider than the window, and is scrolled.
-    said = element("caption", element("span", caption))
-    parts = said, element("thead", element("tr", *heads)), element("tbody", join(body, between="\n"))
-    box = element("div", element("table", *parts), class_="scroll", role="region", aria_label=caption, tabindex="0")
+    headings = [element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True)]
+    table_rows = []
+    for name, *cells in rows:
+        elements = [element("th", name, scope="row")]
+        for cell, kind in zip(cells, kinds[1:], strict=True):
+            elements.append(element("td", cell, class_=kind))
+        table_rows.append(element("tr", *elements))
+    box = element(
+        "div",
+        element(
+            "table",
+            # A caption stays in view where the table is wider than the window, and is scrolled.
+            element("caption", element("span", caption)),
+            element("thead", element("tr", *headings)),
+            element("tbody", join(table_rows, between="\n")),
+        ),
+        class_="scroll",
+        role="region",
+        aria_label=caption,
+        tabindex="0",
+    )
     if not filter_by:
         return box
     field = element("input", type="search", autocomplete="off", data_column=0)
@@ -76,47 +90,52 @@ def table(
 
 
 def filtered(fields: Sequence[Html], *content: str) -> Html:
-    """Tables and lists under fields that choose and sort their items, each by the fact at its `data_column`."""
-    # Without scripts they would do nothing, so it is the script that shows them.
-    said = join([*fields, element("output")], " ")
-    return element("div", element("p", said, hidden=True), *content, class_="filtered")
+    """Return tables and lists under fields that filter and sort their items, by the fact at the field's `data_column`.
+
+    Without scripts the fields would do nothing, so it is the script that shows them.
+    """
+    controls = join([*fields, element("output")], " ")
+    return element("div", element("p", controls, hidden=True), *content, class_="filtered")
 
 
 def choice(label: str, options: Mapping[str, str], **attributes: object) -> Html:
-    """A field to choose one of some options, texts by value."""
-    texts = (element("option", text, value=value) for value, text in options.items())
-    return element("label", f"{label} ", element("select", *texts, autocomplete="off", **attributes))
+    """Return a field to choose one of some options, texts by value."""
+    option_elements = [element("option", text, value=value) for value, text in options.items()]
+    return element("label", f"{label} ", element("select", *option_elements, autocomplete="off", **attributes))
 
 
 def details(summary: str, *content: str) -> Html:
-    """Content that is folded until the reader asks for it."""
+    """Return content that is folded until the reader opens it."""
     return element("details", element("summary", summary), *content)
 
 
 def note(text: str) -> Html:
-    """A remark on the content, or the reason why there is none."""
+    """Return a remark on the content, or the reason why there is none."""
     return element("p", text, class_="note")
 
 
 def as_json(data: Any) -> str:
-    """JSON, indented, with letters of all languages as they are."""
+    """Write JSON, indented, with letters of all languages as they are."""
     return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def embedded(text: str) -> Html:
-    """JSON as data in the page, escaped so that nothing ends its element or begins a comment."""
-    escaped = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}
+    """Return JSON as data in the page, escaped so that nothing ends its element or begins a comment."""
+    escaped = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
     return element("script", Html(text.translate(escaped)), type="application/json", id="results")
 
 
 def _attribute(name: str, value: object) -> str:
+    """Return an attribute with a space before it; empty if it is left out."""
     if value is None or value is False:
         return ""
-    return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
+    if value is True:
+        return f" {name}"
+    return f' {name}="{html.escape(str(value))}"'
 
 
 def figure(plotted: Any, name: str, caption: str) -> Html:
-    """A figure of Matplotlib as SVG, with letters as text; `name` is unique on the page, and begins all its ids."""
+    """Embed a figure of Matplotlib as SVG, with letters as text; `name` is unique on the page, and begins all ids."""
     import matplotlib as mpl  # noqa: PLC0415 - a large import that evaluation does not need
 
     file = io.StringIO()
@@ -124,36 +143,38 @@ def figure(plotted: Any, name: str, caption: str) -> Html:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "reid_torchmetrics"}):
         plotted.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     root = ET.fromstring(_NO_XML.sub("\N{REPLACEMENT CHARACTER}", file.getvalue()))  # noqa: S314 - our own
-    for each in root.iter():
-        each.tag = _without_namespace(each.tag)
-        each.attrib = {_without_namespace(key): _renamed(key, value, name) for key, value in each.attrib.items()}
+    for node in root.iter():
+        node.tag = _without_namespace(node.tag)
+        node.attrib = {_without_namespace(key): _rename_ids(key, value, name) for key, value in node.attrib.items()}
     # A style inside would be the style of the whole page; the page has it already.
     for definitions in root.findall("defs"):
         for style in definitions.findall("style"):
             definitions.remove(style)
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-labelledby": f"{name}-caption"}
-    below = element("figcaption", caption, id=f"{name}-caption")
-    return element("figure", Html(ET.tostring(root, encoding="unicode")), below)
+    figcaption = element("figcaption", caption, id=f"{name}-caption")
+    return element("figure", Html(ET.tostring(root, encoding="unicode")), figcaption)
 
 
 def picture(pixels: Any, alt: str, *, scale: float = 1.0) -> Html:
-    """A picture of Pillow or an array [H, W, 3], as JPEG that is decoded and scaled when the reader comes near."""
+    """Embed a picture of Pillow or an array [H, W, 3], as JPEG that is decoded when the reader scrolls near to it."""
     from PIL import Image as ImageModule  # noqa: PLC0415 - not every evaluation has pictures
 
     image = ImageModule.fromarray(pixels) if isinstance(pixels, np.ndarray) else pixels
     file = io.BytesIO()
     image.save(file, format="JPEG", quality=_QUALITY, optimize=True)
     data = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
-    width, height = round(scale * image.width), round(scale * image.height)
+    width = round(scale * image.width)
+    height = round(scale * image.height)
     return element("img", src=data, alt=alt, width=width, height=height, loading="lazy")
 
 
 def _without_namespace(name: str) -> str:
+    """Return the name of a tag or attribute of ElementTree without `{namespace}`."""
     return name.rpartition("}")[2]
 
 
-def _renamed(key: str, value: str, name: str) -> str:
-    """The value of an attribute, with `name` before an id."""
+def _rename_ids(key: str, value: str, name: str) -> str:
+    """Return the value of an attribute, with `name` before an id or a reference to one."""
     if key == "id":
         return f"{name}-{value}"
     if _without_namespace(key) == "href" and value.startswith("#"):
@@ -161,21 +182,21 @@ def _renamed(key: str, value: str, name: str) -> str:
     return _REFERENCE.sub(rf"url(#{name}-\1)", value)
 
 
-def percent(value: float | None) -> str:
-    """A share in percent, without the sign; None and NaN are undefined."""
+def percent_text(value: float | None) -> str:
+    """Return a share in percent, without the sign; None and NaN are undefined."""
     return UNDEFINED if value is None or math.isnan(value) else f"{100 * value:.2f}"
 
 
-def form_of(name: str) -> Callable[[float], str]:
-    """How values of a reported number are written: ranks, or shares in percent, without the sign."""
-    return percent if parse_report(name)[0].is_share else rank
-
-
-def rank(value: float) -> str:
-    """A rank, or a mean or median of ranks and other counts; "never" for what is not retrieved."""
+def rank_text(value: float) -> str:
+    """Return a rank, or a mean or median of ranks and other counts; "never" for an infinite one: not retrieved."""
     return UNDEFINED if math.isnan(value) else in_words(value, ",.2f").removesuffix(".00")
 
 
-def heading(name: str) -> str:
-    """The title of a reported number and its unit."""
+def measure_formatter(name: str) -> Callable[[float], str]:
+    """Return the function that writes the values of a measure: shares in percent, or ranks."""
+    return percent_text if parse_report(name)[0].is_share else rank_text
+
+
+def measure_heading(name: str) -> str:
+    """Return the title of a measure and its unit."""
     return f"{title_of(name)} (%)" if parse_report(name)[0].is_share else title_of(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,17 +17,41 @@ from reid_torchmetrics.functional.retrieval.evaluation import seeded
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, picture_at, plot_camera_pairs
 
-from .elements import Html, details, element, figure, form_of, heading, join, note, percent, picture, rank, table
-from .page import Page, Section, conventions_note, figures_section, filterable, folded, picture_or_why, shown_or_why
+from .elements import (
+    Html,
+    details,
+    element,
+    figure,
+    join,
+    measure_formatter,
+    measure_heading,
+    note,
+    percent_text,
+    picture,
+    rank_text,
+    table,
+)
+from .page import (
+    Page,
+    Section,
+    content_or_reason,
+    conventions_note,
+    figures_section,
+    filterable,
+    folded,
+    picture_or_reason,
+)
 
-_LEVEL, _REPEATS = 0.95, 1000  # of intervals
+_LEVEL = 0.95  # of intervals
+_REPEATS = 1000  # draws for an interval
 _MOST_ROWS = 1000  # a page with more is slow
 _MOST_CAMERAS = 40  # a table of the pairs of more is slow, and not read
-_LARGEST = (192, 128)  # width and height in pixels; the height is that of Market-1501's pictures
+_LARGEST_WIDTH = 192  # of a picture, in pixels
+_LARGEST_HEIGHT = 128  # as in Market-1501
 _NUM_CANDIDATES = 10
 _NUM_OPEN = 10  # queries that are seen at once; the others are folded
 _PRECISION = "average precision"  # in percent
-_HOW = (
+_LACKING = (
     "the results hold no {}; metric.results({}) gives results that do, as does the command with --report beside --save,"
     " and those of evaluate(...) find them by themselves."
 )
@@ -37,7 +61,7 @@ _REASONS = {
     "junk": "its own identity is a junk identity",
     "not_ranked": "not ranked at all, because embeddings are not finite",
 }
-"""why a query has no value, by the field of `QueryCounts`"""
+"""reasons why queries have no value, by the field of `QueryCounts`"""
 
 
 def retrieval_page(
@@ -53,7 +77,7 @@ def retrieval_page(
     duplicates: Duplicates | None = None,
     duplicate_pictures: Pictures | None = None,
 ) -> Page:
-    """All sections about results of a retrieval; for the options see `write_report`."""
+    """Return the page about results of a retrieval; for the options see `write_report`."""
     _checks.instance("generator", generator, (torch.Generator,))
     _checks.positive_int("num_hardest", num_hardest)
     _checks.positive_int("num_mistakes", num_mistakes)
@@ -61,151 +85,216 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     if duplicate_pictures is not None and (pictures is None or duplicates is None):
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
-    names = {**results.names_of("identities"), **(names or {})}
-    queries = _ReportedQueries(results, names, pictures, gallery_pictures)
+    identity_names = {**results.names_of("identities"), **(names or {})}
+    queries = _ReportedQueries(results, identity_names, pictures, gallery_pictures)
     hardest = results.hardest(num_hardest).tolist()
-    near = [] if duplicates is None else [_duplicates(queries, duplicates, duplicate_pictures)]
+    duplicate_sections = []
+    if duplicates is not None:
+        content = _duplicates(queries, duplicates, duplicate_pictures)
+        duplicate_sections.append(Section("duplicates", "Near duplicates", content))
     sections = [
         *compared,
         Section("numbers", "Numbers", _numbers(results, seeded(generator))),
-        *(Section("duplicates", "Near duplicates", each) for each in near),
+        *duplicate_sections,
         Section("curves", "Curves", [figures_section(results, "curves")]),
         Section("hardest", "Hardest queries", _hardest(queries, hardest)),
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
-        Section("camera-pairs", "Pairs of cameras", shown_or_why(_camera_pairs, results)),
-        Section("cameras", "Cameras", shown_or_why(_cameras, results)),
-        Section("identities", "Identities", shown_or_why(_identities, results, queries.names)),
+        Section("camera-pairs", "Pairs of cameras", content_or_reason(_camera_pairs, results)),
+        Section("cameras", "Cameras", content_or_reason(_cameras, results)),
+        Section("identities", "Identities", content_or_reason(_identities, results, identity_names)),
     ]
     lead = f"{str(results.setup).capitalize()}."
     return Page(f"Retrieval results, {results.protocol.name}", lead, sections, results.to_dict())
 
 
 def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html]:
-    """Every reported number with its interval beside the CMC and counts, and below them how they were computed."""
-    rows, averaged = [], results.averaged
+    """Return every reported number with its interval, the CMC and counts next to them, and the conventions below."""
+    rows = []
+    averaged = results.averaged
     for name, mean in results.means.items():
-        written, between = form_of(name), "none: no mean over queries"
+        format_number = measure_formatter(name)
+        interval_text = "none: no mean over queries"
         if name in averaged:
             interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
-            low, high = (written(float(end)) for end in (interval.low, interval.high))
-            between = low if low == high else f"{low} to {high}"
-        rows.append([heading(name), written(mean), between])
+            low = format_number(float(interval.low))
+            high = format_number(float(interval.high))
+            interval_text = low if low == high else f"{low} to {high}"
+        rows.append([measure_heading(name), format_number(mean), interval_text])
     columns = ("measure", "value", f"{100 * _LEVEL:g} % interval")
-    said = (
+    numbers = table("Means over queries", columns, rows)
+    counts = element("div", *_query_counts(results), class_="counts")
+    conventions = {measures.title_of(name): in_prose(words) for name, words in results.conventions.items()}
+    remark = note(
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
         " so they are about other queries, not about another gallery or another training run."
     )
-    shown = table("Means over queries", columns, rows)
-    counts = element("div", *_query_counts(results), class_="counts")
-    conventions = {measures.title_of(name): in_prose(words) for name, words in results.conventions.items()}
-    first = element("div", shown, figures_section(results, "numbers"), counts, class_="beside")
-    return [first, conventions_note(conventions), note(said)]
+    first = element("div", numbers, figures_section(results, "numbers"), counts, class_="beside")
+    return [first, conventions_note(conventions), remark]
 
 
 def _query_counts(results: RetrievalResults) -> list[Html]:
-    """How many queries were evaluated, why others were not, and among how many gallery items."""
+    """Return the counts of evaluated queries, and of others by reason, and the medians of gallery items per query."""
     counts = results.counts
     rows = [["evaluated", f"{counts.valid:,}", "has a positive in the gallery"]]
-    skipped = ((getattr(counts, field), why) for field, why in _REASONS.items())
-    rows += [["without a positive", f"{number:,}", why] for number, why in skipped if number]
+    for field, reason in _REASONS.items():
+        num_queries = getattr(counts, field)
+        if num_queries:
+            rows.append(["without a positive", f"{num_queries:,}", reason])
     rows.append(["all", f"{counts.total:,}", ""])
-    valid = results.num_positives > 0
+    is_valid = results.num_positives > 0
     medians = [
-        ["positives", _median(results.num_positives, valid), "matches in the gallery"],
-        ["candidates", _median(results.num_candidates, valid), "gallery items, once junk is removed"],
+        ["positives", _median(results.num_positives, is_valid), "matches in the gallery"],
+        ["candidates", _median(results.num_candidates, is_valid), "gallery items, once junk is removed"],
     ]
     substitute = measures.EMPTY_TARGET_ACTIONS[results.protocol.empty_target_action]
-    counted = "are left out of the means" if substitute is None else f"count as {substitute:g} in the means"
+    effect = "are left out of the means" if substitute is None else f"count as {substitute:g} in the means"
     return [
-        table(f"Queries; those without a positive {counted}", ("queries", "number", "why"), rows, words="why"),
+        table(f"Queries; those without a positive {effect}", ("queries", "number", "why"), rows, words="why"),
         table("Median over evaluated queries", ("per query", "median", "what"), medians, words="what"),
     ]
 
 
-def _median(counts: Tensor, valid: Tensor) -> str:
-    return rank(float(measures.median_over_queries(counts.double().masked_fill(~valid, torch.nan))))
+def _median(counts: Tensor, is_valid: Tensor) -> str:
+    """Return the median over the valid queries as a text."""
+    valid_counts = counts.double().masked_fill(~is_valid, torch.nan)
+    return rank_text(float(measures.median_over_queries(valid_counts)))
 
 
-def _duplicates(queries: _ReportedQueries, found: Duplicates, copies: Pictures | None) -> list[Html]:
-    """How many queries have a near copy, the numbers without these, and the closest pairs."""
-    results, pictures, num_queries = queries.results, queries.pictures, len(queries.results.query_index)
-    affected = found.affected_queries
+def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictures | None) -> list[Html]:
+    """Return the number of queries with a near copy, the means without these, and the closest pairs.
+
+    `copies` are the pictures of the items in `duplicates`; None for those of the gallery.
+    """
+    results = queries.results
+    pictures = queries.pictures
+    num_queries = len(results.query_index)
+    affected = duplicates.affected_queries
     _checks.in_range("duplicates.query", affected, 0, num_queries)
-    others = results.without(found)
+    means_without = results.without(duplicates)
+    rows = []
+    for name, mean in results.means.items():
+        format_number = measure_formatter(name)
+        rows.append([measure_heading(name), format_number(mean), format_number(means_without[name])])
     columns = ("measure", "all queries", "without near copies")
-    rows = [[heading(name), *map(form_of(name), (mean, others[name]))] for name, mean in results.means.items()]
-    said = f"{len(affected):,} of {num_queries:,} queries have a near copy; pairs: {len(found):,}."
-    shown = [note(said), table("Means over queries", columns, rows)]
-    if pictures is not None:
-        given = [each for each in (copies, queries.gallery_pictures, pictures) if each is not None]
-        items = copies if found.within else given[0]
-        draw = partial(found.plot, lambda row: picture_at("pictures", pictures, int(results.query_index[row])), items)
-        strip = picture_or_why(lambda: picture(draw(), "pairs with the highest scores"))
-        shown.append(element("div", strip, class_="scroll", tabindex="0"))
-    return shown
+    content = [
+        note(f"{len(affected):,} of {num_queries:,} queries have a near copy; pairs: {len(duplicates):,}."),
+        table("Means over queries", columns, rows),
+    ]
+    if pictures is None:
+        return content
+
+    item_pictures = copies
+    if item_pictures is None and not duplicates.within:
+        item_pictures = pictures if queries.gallery_pictures is None else queries.gallery_pictures
+
+    def query_picture(row: int) -> Any:
+        return picture_at("pictures", pictures, int(results.query_index[row]))
+
+    def draw_pairs() -> Html:
+        return picture(duplicates.plot(query_picture, item_pictures), "pairs with the highest scores")
+
+    content.append(element("div", picture_or_reason(draw_pairs), class_="scroll", tabindex="0"))
+    return content
 
 
 def _cameras(results: RetrievalResults) -> list[Html]:
-    """The reported numbers of each query camera."""
-    parts = {name: results.by_camera(name) for name in results.averaged}
-    return [_parts_table("camera", parts, slice(None), results.names_of("cameras"))]
+    """Return the reported numbers of each query camera."""
+    breakdowns = {name: results.by_camera(name) for name in results.averaged}
+    return [_breakdown_table("camera", breakdowns, slice(None), results.names_of("cameras"))]
 
 
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Html]:
-    """The reported numbers of each identity, the hardest by the first number first."""
-    parts = {name: results.by_identity(name) for name in results.averaged}
-    (name, first), *_ = parts.items()
-    is_falling, number = measures.parse_report(name)[0].lower_is_better, len(first.labels)
-    worst = (-first.mean if is_falling else first.mean).argsort(stable=True)[:_MOST_ROWS]  # NaN is last
-    some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
-    order = f"{'falling' if is_falling else 'rising'} {measures.title_of(name)}"
-    shown = _parts_table("identity", parts, worst, names, filter_by="identity beginning with")
-    return [details(f"{some} identities, by {order}", shown)]
+    """Return the reported numbers of each identity, the hardest by the first number first."""
+    breakdowns = {name: results.by_identity(name) for name in results.averaged}
+    (first_name, first), *_ = breakdowns.items()
+    measure, _ = measures.parse_report(first_name)
+    order_word = "falling" if measure.lower_is_better else "rising"
+    means = -first.mean if measure.lower_is_better else first.mean
+    hardest = means.argsort(stable=True)[:_MOST_ROWS]  # NaN is last
+    num_identities = len(first.labels)
+    number_text = f"All {num_identities}"
+    if num_identities > _MOST_ROWS:
+        number_text = f"The worst {_MOST_ROWS:,} of {num_identities:,}"
+    filter_by = "identity beginning with"
+    identity_table = _breakdown_table("identity", breakdowns, hardest, names, filter_by=filter_by)
+    summary = f"{number_text} identities, by {order_word} {measures.title_of(first_name)}"
+    return [details(summary, identity_table)]
 
 
-def _parts_table(
-    label: str, parts: Mapping[str, Breakdown], order: Tensor | slice, names: Mapping[int, str], **options: Any
+def _breakdown_table(
+    label: str,
+    breakdowns: Mapping[str, Breakdown],
+    order: Tensor | slice,
+    names: Mapping[int, str],
+    *,
+    filter_by: str = "",
 ) -> Html:
-    """The means of groups of queries, for each number."""
-    first, *_ = parts.values()
-    columns = {
-        label: [str(names.get(each, each)) for each in first.labels[order, 0].tolist()],
+    """Return the means of groups of queries, for each number; `order` selects and sorts the groups."""
+    first, *_ = breakdowns.values()
+    columns: dict[str, Iterable[str]] = {
+        label: [str(names.get(group, group)) for group in first.labels[order, 0].tolist()],
         "queries": map(str, first.num_queries[order].tolist()),
         "with a value": map(str, first.num_valid[order].tolist()),
-        **{heading(name): map(form_of(name), part.mean[order].tolist()) for name, part in parts.items()},
     }
-    return table(f"Means over the queries of each {label}", [*columns], zip(*columns.values(), strict=True), **options)
+    for name, breakdown in breakdowns.items():
+        columns[measure_heading(name)] = map(measure_formatter(name), breakdown.mean[order].tolist())
+    rows = zip(*columns.values(), strict=True)
+    return table(f"Means over the queries of each {label}", list(columns), rows, filter_by=filter_by)
 
 
 def _camera_pairs(results: RetrievalResults) -> list[Html]:
-    """The first reported number between each two cameras, or all that the results hold."""
-    if results.camera_pairs is None and results.problem is None:
-        return [note(f"Not shown: {_HOW.format('pairs of cameras', 'camera_pairs=True')}")]
-    figures, tables, few = [], [], ""
-    for name in [*results.averaged][:1] if results.camera_pairs is None else results.camera_pairs:
-        pairs, title = results.by_camera_pair(name), measures.title_of(name)
-        if measures.parse_report(name)[0].is_share:  # colors are shares
-            said = f"Queries of a camera against the gallery of one camera alone, by {title}."
-            figures.append(figure(plot_camera_pairs(pairs, name=title)[0], f"camera-pairs-{name}", said))
-        shown = _of_most_queries(pairs)
-        if shown.mean.shape != pairs.mean.shape:
-            few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries"
-        camera_names = pairs.camera_names or {}
-        searched = [camera_names.get(camera, camera) for camera in shown.gallery_cameras.tolist()]
-        columns = ["query camera", *(f"gallery camera {camera}" for camera in searched)]
-        numbers = zip(shown.query_cameras.tolist(), shown.mean.tolist(), strict=True)
-        rows = [[str(camera_names.get(camera, camera)), *map(form_of(name), means)] for camera, means in numbers]
-        tables.append(table(heading(name), columns, rows))
-    return [element("div", *figures, details(f"As tables{few}", *tables), class_="figures")]
+    """Return the first reported number between each two cameras, or all that the results hold."""
+    if results.camera_pairs is not None:
+        names = list(results.camera_pairs)
+    elif results.problem is not None:
+        names = list(results.averaged)[:1]
+    else:
+        return [note(f"Not shown: {_LACKING.format('pairs of cameras', 'camera_pairs=True')}")]
+    figures = []
+    tables = []
+    summary = "As tables"
+    for name in names:
+        pairs = results.by_camera_pair(name)
+        title = measures.title_of(name)
+        measure, _ = measures.parse_report(name)
+        if measure.is_share:  # colors are shares
+            caption = f"Queries of a camera against the gallery of one camera alone, by {title}."
+            plotted, _ = plot_camera_pairs(pairs, name=title)
+            figures.append(figure(plotted, f"camera-pairs-{name}", caption))
+        shown_pairs = _select_cameras(pairs)
+        if shown_pairs.mean.shape != pairs.mean.shape:
+            summary = f"As tables, of {_MOST_CAMERAS} cameras at most, those with the most queries"
+        tables.append(_camera_table(name, shown_pairs))
+    return [element("div", *figures, details(summary, *tables), class_="figures")]
 
 
-def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
-    """The pairs of the cameras with the most queries, up to the size of a table."""
-    sums = (pairs.num_valid.sum(other) for other in (1, 0))
-    rows, columns = (each.argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values for each in sums)
-    at = rows[:, None], columns
-    cameras = pairs.query_cameras[rows], pairs.gallery_cameras[columns]
-    return CameraPairs(*cameras, pairs.mean[at], pairs.num_valid[at], pairs.camera_names)
+def _camera_table(name: str, pairs: CameraPairs) -> Html:
+    """Return a number between pairs of cameras, query cameras as rows."""
+    camera_names = pairs.camera_names or {}
+    gallery_columns = [f"gallery camera {camera_names.get(label, label)}" for label in pairs.gallery_cameras.tolist()]
+    rows = []
+    for camera, means in zip(pairs.query_cameras.tolist(), pairs.mean.tolist(), strict=True):
+        rows.append([str(camera_names.get(camera, camera)), *map(measure_formatter(name), means)])
+    return table(measure_heading(name), ["query camera", *gallery_columns], rows)
+
+
+def _select_cameras(pairs: CameraPairs) -> CameraPairs:
+    """Return the pairs of the cameras with the most queries, up to the size of a table."""
+    rows = _largest(pairs.num_valid.sum(1))
+    columns = _largest(pairs.num_valid.sum(0))
+    cells = (rows[:, None], columns)
+    return CameraPairs(
+        pairs.query_cameras[rows],
+        pairs.gallery_cameras[columns],
+        pairs.mean[cells],
+        pairs.num_valid[cells],
+        pairs.camera_names,
+    )
+
+
+def _largest(counts: Tensor) -> Tensor:
+    """Return the indices of the largest counts, as many as a table may have cameras, in ascending order."""
+    return counts.argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values
 
 
 @dataclass
@@ -227,117 +316,143 @@ class _ReportedQueries:
     gallery_pictures: Pictures | None
 
     def __post_init__(self) -> None:
-        """Look for the lists of all queries."""
-        self.lists, self.missing = _rank_lists(self.results)
+        """Find the rank lists of all queries, or the reason why there are none."""
+        self.lists, self.reason = _find_rank_lists(self.results)
 
-    def shown(self, queries: Sequence[int], caption: str) -> Html:
-        """Rank lists as pictures where there are pictures, else a table of numbers."""
+    def show(self, queries: Sequence[int], caption: str) -> Html:
+        """Return rank lists as pictures where there are pictures, else a table of numbers."""
         if self.pictures is None or self.lists is None:
             return self._table(queries, caption)
         items = [self._item(query, self.lists, self.pictures) for query in _progress.steps(queries, "Pictures")]
         return element("ul", *items, class_="lists", aria_label=caption)
 
-    def _facts(self, query: int) -> dict[str, str]:
-        """What is known of a query, in words."""
-        identities, cameras = self.results.query_identities, self.results.query_cameras
-        identity = None if identities is None else int(identities[query])
-        camera = None if cameras is None else int(cameras[query])
-        camera_names = self.results.names_of("cameras")
-        facts = {
-            "query": str(self.results.name_of(query)),
-            "identity": None if identity is None else self.names.get(identity, str(identity)),
-            "camera": None if camera is None else camera_names.get(camera, str(camera)),
-            _PRECISION: percent(float(self.results.average_precision[query])),
-            "rank of the first match": rank(float(self.results.first_rank[query])),
-        }
-        return {name: fact for name, fact in facts.items() if fact is not None}
+    def show_folded(self, queries: Sequence[int], caption: str) -> list[Html]:
+        """Return the first queries open and the others folded, under fields to filter all by label and to sort them."""
+        content = folded(queries, _NUM_OPEN, self.show, caption)
+        facts = [self._facts(query) for query in queries]
+        return filterable(facts, ("identity", "camera"), _PRECISION, content)
 
-    def folded(self, queries: Sequence[int], caption: str) -> list[Html]:
-        """The first queries, and the others folded; readers can filter all of them by their labels, and sort them."""
-        shown = folded(queries, _NUM_OPEN, self.shown, caption)
-        return filterable([self._facts(query) for query in queries], ("identity", "camera"), _PRECISION, shown)
+    def _facts(self, query: int) -> dict[str, str]:
+        """Return the labels and numbers of a query as texts, by name."""
+        results = self.results
+        facts = {"query": str(results.name_of(query))}
+        if results.query_identities is not None:
+            identity = int(results.query_identities[query])
+            facts["identity"] = self.names.get(identity, str(identity))
+        if results.query_cameras is not None:
+            camera = int(results.query_cameras[query])
+            facts["camera"] = results.names_of("cameras").get(camera, str(camera))
+        facts[_PRECISION] = percent_text(float(results.average_precision[query]))
+        facts["rank of the first match"] = rank_text(float(results.first_rank[query]))
+        return facts
 
     def _table(self, queries: Sequence[int], caption: str) -> Html:
-        rows, lists = [self._facts(query) for query in queries], self.lists
-        if lists is not None:
-            column = f"first {lists.index.shape[1]} candidates"
-            rows = [row | {column: _candidates(lists, query)} for row, query in zip(rows, queries, strict=True)]
+        """Return the facts of some queries, and their candidates in words, as a table."""
+        rows = []
+        for query in queries:
+            row = self._facts(query)
+            if self.lists is not None:
+                row[f"first {self.lists.index.shape[1]} candidates"] = _describe_candidates(self.lists, query)
+            rows.append(row)
         headings = [f"{name} (%)" if name == _PRECISION else name for name in rows[0]]
-        return table(caption, headings, ([*row.values()] for row in rows))
+        return table(caption, headings, [list(row.values()) for row in rows])
 
     def _item(self, query: int, lists: RankLists, pictures: Pictures) -> Html:
-        """A query with its rank list."""
+        """Return a query with its rank list as pictures."""
         facts = self._facts(query)
         facts[_PRECISION] += " %"
-        words = join((join([f"{name} ", element("span", fact)]) for name, fact in facts.items()), ", ")
-        row = map(self._figure, listed_pictures(lists, query, pictures, self.gallery_pictures))
-        return element("li", element("p", words), element("div", *row, class_="pictures"), id=f"query-{query}")
+        words = [join([f"{name} ", element("span", fact)]) for name, fact in facts.items()]
+        figures = [self._figure(listed) for listed in listed_pictures(lists, query, pictures, self.gallery_pictures)]
+        row = element("div", *figures, class_="pictures")
+        return element("li", element("p", join(words, ", ")), row, id=f"query-{query}")
 
     def _figure(self, listed: ListedPicture) -> Html:
-        kind, alt = ("right first", "right") if listed.kind == "first" else (listed.kind, listed.kind)
-
-        def shown() -> Html:
-            image = listed.picture()
-            image.thumbnail(_LARGEST)
-            # A small picture is enlarged by the browser, so that the page holds no more of it.
-            return picture(image, alt, scale=max(1.0, min(_LARGEST[0] / image.width, _LARGEST[1] / image.height)))
-
-        said = "query" if kind == "query" else f"{listed.rank}. {listed.score:.3f}"
+        """Return a picture of a rank list with its caption."""
+        is_first = listed.kind == "first"
+        alt = "right" if is_first else listed.kind
+        title = "query" if listed.kind == "query" else f"{listed.rank}. {listed.score:.3f}"
         labels = listed.labels(self.names, space="\N{NO-BREAK SPACE}")
-        caption = element("figcaption", said, Html("<br>"), " ".join(labels))
-        return element("figure", picture_or_why(shown), caption, class_=kind)
+        caption = element("figcaption", title, Html("<br>"), " ".join(labels))
+        image = picture_or_reason(partial(_small_picture, listed, alt))
+        return element("figure", image, caption, class_="right first" if is_first else listed.kind)
 
 
-def _candidates(lists: RankLists, query: int) -> str:
-    """The places of right candidates in words, for readers who do not see colors or pictures."""
-    right = (lists.is_positive[query].nonzero()[:, 0] + 1).tolist()
-    wrong = int((lists.index[query] >= 0).sum()) - len(right)
-    return f"{wrong} wrong, right at {', '.join(map(str, right))}" if right else f"{wrong} wrong"
+def _small_picture(listed: ListedPicture, alt: str) -> Html:
+    """Embed a picture of a rank list.
+
+    A small one is enlarged by the browser, so that the page does not grow.
+    """
+    image = listed.picture()
+    image.thumbnail((_LARGEST_WIDTH, _LARGEST_HEIGHT))
+    scale = min(_LARGEST_WIDTH / image.width, _LARGEST_HEIGHT / image.height)
+    return picture(image, alt, scale=max(1.0, scale))
+
+
+def _describe_candidates(lists: RankLists, query: int) -> str:
+    """Return the ranks of right candidates in words, for readers who do not see colors or pictures."""
+    right_ranks = (lists.is_positive[query].nonzero()[:, 0] + 1).tolist()
+    num_wrong = int((lists.index[query] >= 0).sum()) - len(right_ranks)
+    if not right_ranks:
+        return f"{num_wrong} wrong"
+    return f"{num_wrong} wrong, right at {', '.join(map(str, right_ranks))}"
 
 
 def _hardest(queries: _ReportedQueries, hardest: Sequence[int]) -> list[Html]:
-    """The queries with the lowest average precision."""
-    said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
-    missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {queries.missing}")]
+    """Return the queries with the lowest average precision."""
     caption = "Queries with the lowest average precision"
-    return [note(said), *missing, *queries.folded(hardest, caption)]
-
-
-def _mistakes(queries: _ReportedQueries, num_mistakes: int, shown_before: Sequence[int]) -> list[Html]:
-    """The queries with a wrong best candidate that scores far above the first right answer."""
+    content = [note(f"{caption}, the lowest first. Queries without a positive are left out.")]
     if queries.lists is None:
-        return [note(f"Not shown: {queries.missing}")]
+        content.append(note(f"Candidates are not shown: {queries.reason}"))
+    return content + queries.show_folded(hardest, caption)
+
+
+def _mistakes(queries: _ReportedQueries, num_mistakes: int, hardest: Sequence[int]) -> list[Html]:
+    """Return the queries with a wrong best candidate that scores far above the first right answer.
+
+    Queries among the `hardest`, which are shown above with their pictures, are links to these.
+    """
+    if queries.lists is None:
+        return [note(f"Not shown: {queries.reason}")]
     mistakes = queries.lists.confident_mistakes(num_mistakes).tolist()
     if not mistakes:
-        return [note(f"None: {_why_none(queries.lists)}")]
-    said = (
-        "Queries whose best candidate is wrong, by how much it scores above the first match. Many such queries"
-        " are errors of labels."
-    )
-    above = [] if queries.pictures is None else [query for query in mistakes if query in shown_before]
-    links = [element("a", f"query {queries.results.name_of(query)}", href=f"#query-{query}") for query in above]
-    others = [query for query in mistakes if query not in above]
-    shown = queries.folded(others, "Queries whose best candidate is wrong, by falling margin")
-    return [note(said), *([element("p", "Shown above: ", join(links, ", "), ".")] if links else []), *shown]
+        return [note(f"None: {_why_no_mistake(queries.lists)}")]
+    content = [
+        note(
+            "Queries whose best candidate is wrong, by how much it scores above the first match. Many such queries"
+            " are errors of labels."
+        )
+    ]
+    links = []
+    unlinked = []
+    for query in mistakes:
+        if queries.pictures is not None and query in hardest:
+            links.append(element("a", f"query {queries.results.name_of(query)}", href=f"#query-{query}"))
+        else:
+            unlinked.append(query)
+    if links:
+        content.append(element("p", "Shown above: ", join(links, ", "), "."))
+    return content + queries.show_folded(unlinked, "Queries whose best candidate is wrong, by falling margin")
 
 
-def _why_none(lists: RankLists) -> str:
-    """The reason why no query is a confident mistake."""
+def _why_no_mistake(lists: RankLists) -> str:
+    """Return the reason why no query is a confident mistake."""
     num_valid = int((lists.first_positive_rank > 0).sum())
-    some = f"for {num_valid:,} of {len(lists):,} queries."
+    num_lists = len(lists)
     if num_valid == 0:
-        return f"the gallery has a match {some}"
-    if num_valid < len(lists):
-        return f"the best candidate is right wherever the gallery has a match, {some}"
+        return f"the gallery has a match for 0 of {num_lists:,} queries."
+    if num_valid < num_lists:
+        share = f"{num_valid:,} of {num_lists:,} queries"
+        return f"the best candidate is right wherever the gallery has a match, for {share}."
     return "the best candidate of every query is right."
 
 
-def _rank_lists(results: RetrievalResults) -> tuple[RankLists | None, str]:
-    """The lists of all queries that results hold or can make; else None and the reason."""
+def _find_rank_lists(results: RetrievalResults) -> tuple[RankLists | None, str]:
+    """Return the rank lists of all queries that results hold or can make; else None and the reason."""
     if results.rank_lists is not None:
-        return results.nearest(min(_NUM_CANDIDATES, results.rank_lists.index.shape[1])), ""
+        num_candidates = results.rank_lists.index.shape[1]
+        return results.nearest(min(_NUM_CANDIDATES, num_candidates)), ""
     if results.problem is None:
-        return None, _HOW.format("rank lists", "nearest=10")
+        return None, _LACKING.format("rank lists", "nearest=10")
     try:
         return results.nearest(_NUM_CANDIDATES), ""
     except ValueError as error:

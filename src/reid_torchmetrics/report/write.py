@@ -1,4 +1,4 @@
-"""Results as a page, also about other models, and the page as a file."""
+"""Writing of a report: the page about results, with the differences of other models, as a file."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.plot import Pictures, check_pictures, one_warning_of_glyphs, plot_comparison
 
 from .detection_page import Boxes, detection_page
-from .elements import UNDEFINED, Html, details, element, figure, note, percent, rank, table
-from .page import Page, Section, written
+from .elements import UNDEFINED, Html, details, element, figure, note, percent_text, rank_text, table
+from .page import Page, Section, render
 from .retrieval_page import retrieval_page
 
 _MOST_NAMED = 50  # queries that are gained or lost
-_OF_EVERY_PAGE = ("results", "path", "title", "comparison")
+_OPTIONS_OF_ALL_PAGES = ("results", "path", "title", "comparison")
 _PAGES: dict[type, tuple[Callable[..., Page], str]] = {
     RetrievalResults: (retrieval_page, "a retrieval"),
     DetectionResults: (detection_page, "a detection"),
 }
-"""by the type of results: the function that makes the page, and the kind of evaluation"""
+"""the function that makes the page and the kind of evaluation, by the type of results"""
 
 
 @one_warning_of_glyphs()
@@ -58,37 +58,40 @@ def write_report(
 
     The page loads nothing, and can be sent as one file. The same results and options give the same bytes, with the same
     versions of Matplotlib and Pillow. The file is written as a whole, and replaces an older one, with its permissions;
-    folders that do not exist are made. Among several processes only one should call this. A picture that is missing has
-    the reason in its place, and there is a warning.
+    folders that do not exist are made. If there are several processes, only one should call this function. If a picture
+    is missing, the page has the reason in its place, and there is a warning.
 
-    Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
-    hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection, by any evaluator,
-    it shows the numbers, the classes, curves, errors and the images with the most errors. What the results lack has a
-    sentence in its place. For results of `evaluate` without rank lists or pairs of cameras, these are computed: the
+    For a retrieval the page shows the numbers with their intervals and conventions, why queries were left out, curves,
+    the hardest queries and confident mistakes, pairs of cameras, cameras and identities. For a detection, by any
+    evaluator, it shows the numbers, the classes, curves, errors and the images with the most errors. A sentence says
+    what the results lack. If results of `evaluate` have no rank lists or pairs of cameras, these are computed: the
     gallery is ranked once more, and once for its cameras.
 
     Args:
         results: of an evaluation, or from `results` of a metric.
         path: of the file.
-        title: None for one that names the protocol.
-        pictures: as in `plot.draw_rank_lists`, for the rank lists; of a detection the images by their `image_id`, with
-            `detections` and `ground_truths` unless the results hold boxes. None for tables alone.
-        names: of a retrieval: of the identities; without a name the number is shown.
-        gallery_pictures: of a retrieval: as in `plot.draw_rank_lists`.
-        num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
-        num_mistakes: of a retrieval: how many confident mistakes; None for 20.
+        title: None for a title with the name of the protocol.
+        pictures: for a retrieval the pictures of the rank lists, as in `plot.draw_rank_lists`; for a detection the
+            images by their `image_id`, with `detections` and `ground_truths` unless the results hold boxes. None for
+            tables alone.
+        names: for a retrieval: names of the identities; without a name the number is shown.
+        gallery_pictures: for a retrieval: as in `plot.draw_rank_lists`.
+        num_hardest: for a retrieval: number of the hardest queries on the page; None for 60.
+        num_mistakes: for a retrieval: number of confident mistakes; None for 20.
         comparison: the result of `compare` for these results and others; None for no such section.
-        generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
-        duplicates: of a retrieval: near duplicates of the queries, by `find_duplicates` or by a metric, for a section
-            with the numbers without them.
-        duplicate_pictures: of a retrieval: of what queries are near to in `duplicates`; None for those of the gallery.
-        class_names: of a detection: by label, else those of the results; without a name the label is shown.
-        num_worst: of a detection: how many of the images with the most errors; None for 20.
-        detections: of a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
+        generator: for a retrieval: random generator for the intervals; None for one with the seed 0.
+        duplicates: for a retrieval: near duplicates of the queries, from `find_duplicates` or from a metric, for a
+            section with the numbers without them.
+        duplicate_pictures: for a retrieval: pictures of the samples that the queries are near to in `duplicates`; None
+            for those of the gallery.
+        class_names: for a detection: names of the classes by label; None for those of the results. Without a name the
+            label is shown.
+        num_worst: for a detection: number of images with the most errors; None for 20.
+        detections: for a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
             function of the number or the name, or something indexed by it. None for the boxes of
             `metric.results(boxes=True)`.
-        ground_truths: of a detection: likewise.
-        box_format: of a detection: format of the boxes; None for "xyxy".
+        ground_truths: for a detection: likewise.
+        box_format: for a detection: format of the boxes; None for "xyxy".
 
     Raises:
         IsADirectoryError: `path` is that of a folder.
@@ -96,9 +99,13 @@ def write_report(
         TypeError: an argument of the wrong type.
         ValueError: an option out of range, or one that does not fit the kind of results.
     """
-    # The options that were given, by name: only those of the page that is written are allowed.
-    options = {name: each for name, each in locals().items() if name not in _OF_EVERY_PAGE and each is not None}
-    require("A report", "matplotlib", *["PIL"] * (pictures is not None))
+    # The options in the call, by name: only those of the page that is written are allowed.
+    arguments = dict(locals())
+    for name in _OPTIONS_OF_ALL_PAGES:
+        del arguments[name]
+    options = {name: value for name, value in arguments.items() if value is not None}
+    packages = ["matplotlib"] if pictures is None else ["matplotlib", "PIL"]
+    require("A report", *packages)
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"`path` must be that of a file; got the folder {os.fspath(path)!r}.")
@@ -116,71 +123,108 @@ def write_report(
     for name, value in options.items():
         if name not in signature(make).parameters:
             raise ValueError(f"`{name}` must be left out for results of {kind}; got {type(value).__name__}.")
-    compared = [] if comparison is None else [_comparison_section(results.means, comparison)]
-    page = make(results, compared, **options)
-    if comparison is not None:
-        lead, models = f"{page.title}. {page.lead}", [comparison.names[0], *comparison.by_name]
+    if comparison is None:
+        page = make(results, **options)
+    else:
+        page = make(results, [_comparison_section(results.means, comparison)], **options)
         page.data["comparison"] = comparison.to_dict()
-        page = page._replace(title=f"{', '.join(models[:-1])} and {models[-1]} compared", lead=lead)
-    write_whole(path, written(page, title).encode("utf-8", errors="replace"))
+        *models, last_model = [comparison.names[0], *comparison.by_name]
+        page_title = f"{', '.join(models)} and {last_model} compared"
+        page = page._replace(title=page_title, lead=f"{page.title}. {page.lead}")
+    write_whole(path, render(page, title).encode("utf-8", errors="replace"))
     return path
 
 
 def _comparison_section(means: Mapping[str, float], comparison: Comparison) -> Section:
-    """The differences of models, one of them that of the page with these `means`.
+    """Return the differences between models, one of which has the `means` of the page.
 
     Raises:
         ValueError: no model has the numbers of the page.
     """
-    pairs = comparison.by_name
-    # In words, for NaN is not itself; without a class detections have -1.
-    here = {name: str(math.nan if mean < 0 else mean) for name, mean in means.items()}
-    models = {b: {name: str(of.mean_b) for name, of in pair.differences.items()} for b, pair in pairs.items()}
-    models[comparison.names[0]] = {name: str(of.mean_a) for name, of in comparison.differences.items()}
-    same = [model for model, numbers in models.items() if numbers.items() <= here.items()]
-    if not same:
+    model = _find_model(means, comparison)
+    if model is None:
         raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
-    said = f"All other sections are about {same[0]}. {comparison.chance.capitalize()}; the same draws for all models."
-    content = [each for place, pair in enumerate(pairs.values()) for each in _pair(pair, place)]
-    return Section("comparison", "Differences", [*content, note(said)])
+    content: list[Html] = []
+    for number, pair in enumerate(comparison.by_name.values()):
+        content.extend(_compare_pair(pair, number))
+    chance = comparison.chance.capitalize()
+    content.append(note(f"All other sections are about {model}. {chance}; the same draws for all models."))
+    return Section("comparison", "Differences", content)
 
 
-def _pair(pair: Comparison, place: int) -> list[Html]:
-    """What two models differ by."""
+def _find_model(means: Mapping[str, float], comparison: Comparison) -> str | None:
+    """Return the model that has the `means` of a page; None if there is none.
+
+    Numbers are compared as texts, for NaN does not equal itself.
+    """
+    # Without a class detections have -1 in the place of NaN.
+    page_numbers = {name: str(math.nan if mean < 0 else mean) for name, mean in means.items()}
+    numbers_of_models: dict[str, dict[str, str]] = {}
+    for model, pair in comparison.by_name.items():
+        numbers_of_models[model] = {name: str(row.mean_b) for name, row in pair.differences.items()}
+    baseline = comparison.names[0]
+    numbers_of_models[baseline] = {name: str(row.mean_a) for name, row in comparison.differences.items()}
+    for model, numbers in numbers_of_models.items():
+        if numbers.items() <= page_numbers.items():
+            return model
+    return None
+
+
+def _compare_pair(pair: Comparison, number: int) -> list[Html]:
+    """Return the differences between two models as a table and a figure, with the queries that changed."""
     a, b = pair.names
-    has_holm = any(each.p_holm >= 0 for each in pair.differences.values())
-    holm = ["p by Holm"] if has_holm else []
-    interval, unit = f"{100 * pair.level:g} % interval", "queries" if pair.protocol else "classes"
-    columns = ["measure", f"{b} - {a}", interval, "p", *holm, a, b, f"{unit} better", "worse", "equal"]
-    rows = [_row(difference, has_holm=has_holm) for difference in pair.differences.values()]
-    shown = element("div", table(f"Differences of {a} and {b}, and their numbers", columns, rows), class_="beside")
-    drawn = figure(plot_comparison(pair)[0], f"comparison-{place}", "Differences with their intervals.")
+    has_holm = any(difference.p_holm >= 0 for difference in pair.differences.values())
+    interval = f"{100 * pair.level:g} % interval"
+    unit = "queries" if pair.protocol else "classes"
+    p_columns = ["p", "p by Holm"] if has_holm else ["p"]
+    columns = ["measure", f"{b} - {a}", interval, *p_columns, a, b, f"{unit} better", "worse", "equal"]
+    rows = [_difference_row(difference, has_holm=has_holm) for difference in pair.differences.values()]
+    differences = table(f"Differences of {a} and {b}, and their numbers", columns, rows)
+    plotted, _ = plot_comparison(pair)
+    drawing = figure(plotted, f"comparison-{number}", "Differences with their intervals.")
+    content = [element("div", differences, class_="beside")]
     if pair.protocol is None:
-        return [shown, drawn]
-    # The queries whose first candidate became right, and wrong, by their numbers.
-    a_setup, b_setup = str(pair.setup_a), str(pair.setup_b)
-    gained = _change(f"Queries whose first candidate is right in {b} alone", pair.gained_index)
-    lost = _change(f"Queries whose first candidate is right in {a} alone", pair.lost_index)
+        return [*content, drawing]
+
+    # The queries whose first candidate became right, or wrong, by their numbers.
+    gained = _list_queries(f"Queries whose first candidate is right in {b} alone", pair.gained_index)
+    lost = _list_queries(f"Queries whose first candidate is right in {a} alone", pair.lost_index)
+    a_setup = str(pair.setup_a)
+    b_setup = str(pair.setup_b)
     setups = note(f"Both: {a_setup}." if a_setup == b_setup else f"{a}: {a_setup}. {b}: {b_setup}.")
-    return [shown, element("div", drawn, element("div", gained, lost, setups), class_="figures")]
+    return [*content, element("div", drawing, element("div", gained, lost, setups), class_="figures")]
 
 
-def _row(difference: Difference, *, has_holm: bool) -> list[str]:
-    written = rank if difference.is_rank else percent
-    means = [written(mean) for mean in (difference.mean_a, difference.mean_b)]
-    changes = difference.difference, difference.low, difference.high
-    gain, low, high = (f"+{written(each)}" if each > 0 else written(each) for each in changes)
-    p_values = [difference.p_value, difference.p_holm][: 1 + has_holm]
-    chance = [UNDEFINED if math.isnan(p_value) else f"{p_value:.4f}" for p_value in p_values]
-    counts = [f"{number:,}" for number in (difference.num_better, difference.num_worse, difference.num_equal)]
+def _difference_row(difference: Difference, *, has_holm: bool) -> list[str]:
+    """Return the cells of one measure in the table of differences."""
+    format_number = rank_text if difference.is_rank else percent_text
     heading = difference.title if difference.is_rank else f"{difference.title} (%)"
-    between = gain if gain == UNDEFINED else f"{low} to {high}"
-    return [heading, gain, between, *chance, *means, *counts]
+    gain, low, high = (
+        f"+{format_number(change)}" if change > 0 else format_number(change)
+        for change in (difference.difference, difference.low, difference.high)
+    )
+    interval = gain if gain == UNDEFINED else f"{low} to {high}"
+    p_values = [difference.p_value, difference.p_holm] if has_holm else [difference.p_value]
+    return [
+        heading,
+        gain,
+        interval,
+        *(UNDEFINED if math.isnan(p_value) else f"{p_value:.4f}" for p_value in p_values),
+        format_number(difference.mean_a),
+        format_number(difference.mean_b),
+        f"{difference.num_better:,}",
+        f"{difference.num_worse:,}",
+        f"{difference.num_equal:,}",
+    ]
 
 
-def _change(said: str, index: Tensor) -> Html:
-    said = f"{said}: {len(index)}"
-    if not len(index):
-        return element("p", f"{said}.")
-    more = f" and {len(index) - _MOST_NAMED:,} more, see the JSON below" if len(index) > _MOST_NAMED else ""
-    return details(said, element("p", ", ".join(map(str, index[:_MOST_NAMED].tolist())) + more))
+def _list_queries(title: str, query_index: Tensor) -> Html:
+    """Return the numbers of some queries, folded under their count."""
+    num_queries = len(query_index)
+    summary = f"{title}: {num_queries}"
+    if num_queries == 0:
+        return element("p", f"{summary}.")
+    text = ", ".join(map(str, query_index[:_MOST_NAMED].tolist()))
+    if num_queries > _MOST_NAMED:
+        text += f" and {num_queries - _MOST_NAMED:,} more, see the JSON below"
+    return details(summary, element("p", text))

@@ -1,11 +1,12 @@
-"""The world of `torch.distributed`: the processes of a group share a metric's samples.
+"""The world of `torch.distributed`: the processes of a group that share the samples of a metric.
 
-What precedes a message (`guarded`, `guarded_all_gather`, `raise_everywhere`) may fail outside of it as well, against
-the rule of `functional.world`: the error escapes to `conclude`, and its message meets the next message of the others,
-because all messages have one shape. What precedes `all_gather`, `broadcast` or `all_reduce_sum` may not.
+A process must be able to report an error even when it is out of memory, and while the other processes wait for another
+message. Therefore numbers, errors and texts are sent as rows of one length, whose memory is reserved when a group sends
+its first message (`Messages`).
 
-A process must be able to report an error even when it is out of memory, and while others wait for something else. So
-numbers, errors and texts are rows of the same length, reserved when a group first talks (`Messages`).
+Because all messages have one shape, code before a message (`guarded`, `guarded_all_gather`, `raise_everywhere`) may
+fail unguarded, in exception to the rule of `functional.world`: the error reaches `conclude`, whose message meets the
+next message of the other processes. Code before `all_gather`, `broadcast` or `all_reduce_sum` may not.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from reid_torchmetrics.functional.world import DistributedMetricError, WarningLo
 
 Result = TypeVar("Result")
 
-_NUM_NUMBERS = 24  # of a message; 192 bytes a process
+_NUM_NUMBERS = 24
+"""integers of 64 bits in a message"""
 _NUM_BYTES = _NUM_NUMBERS * 8
 
 
@@ -38,9 +40,9 @@ class DistributedWorld(World):
         """
         if not (distributed.is_available() and distributed.is_initialized()):
             raise RuntimeError("A metric is combined over processes only after `torch.distributed.init_process_group`.")
-        self.warning_log = (
-            WarningLog(set()) if warning_log is None else warning_log
-        )  # a function has a world for each call
+        if warning_log is None:
+            warning_log = WarningLog(set())  # a function has a world for each call
+        self.warning_log = warning_log
         self._group = distributed.group.WORLD if process_group is None else process_group
         self.size = distributed.get_world_size(self._group)
         self.process = distributed.get_rank(self._group)
@@ -48,11 +50,11 @@ class DistributedWorld(World):
             raise ValueError("`process_group` must contain the process that computes the metric; got one without it.")
         self.members = tuple(distributed.get_process_group_ranks(self._group))
         self._devices = devices_of(distributed.get_backend_config(self._group), samples_device)
-        self._kind = int.from_bytes(self._devices[1].type.encode()[:7], "big")  # the name, for the others
+        self._device_type = int.from_bytes(self._devices[1].type.encode()[:7], "big")  # its name as a number
         self.device = self._devices[0]
-        """of payload; where the samples are, once all processes have said that theirs are on such a device"""
+        """device of the exchanged rows; the device of the samples, once all processes have the same type of device"""
         self._is_over = False
-        """whether nothing is left to say: a collective itself has failed, or an error was raised on all processes"""
+        """whether no message may follow: a collective has failed, or an error was raised on all processes"""
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
@@ -71,12 +73,12 @@ class DistributedWorld(World):
         self._collective(distributed.all_to_all_single, received, rows, [*num_received], [*num_sent])
 
     def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
-        """Let `fill` write to `buffer[1:]` and add that up over the processes; the first entry says whether it failed.
+        """Let `fill` write to `buffer[1:]`, and sum it over the processes; `buffer[0]` counts processes that failed.
 
         Raises:
             DistributedMetricError: `fill` failed on some process; see `raise_everywhere`.
         """
-        # The collective takes place even if `fill` fails, or the others would wait for it.
+        # The collective takes place even if `fill` fails, because the other processes wait for it.
         error = None
         try:
             fill(buffer[1:])
@@ -89,65 +91,74 @@ class DistributedWorld(World):
         return buffer[1:]
 
     def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
-        """Do local work on every process, and learn the few numbers that come of it on all, equally many on each.
+        """Do local work on every process, and exchange a few numbers, equally many from each process.
+
+        Returns:
+            The result of the work on this process, and the numbers of all processes.
 
         Raises:
             DistributedMetricError: the work failed on some process; see `raise_everywhere`.
         """
-        # A process says either that its work is done, with the numbers, or that it failed: one message each way.
+        # Each process sends one message: the numbers after success, or the length of the error's text after failure.
         try:
-            done, numbers = work()
-            message = message_of([0, self._kind, *numbers])
+            result, numbers = work()
+            message = message_of([0, self._device_type, *numbers])
         except Exception as error:
             self.raise_everywhere(error)
             raise
         table = self._send(message)
         self._raise_failures(None, table)
-        self.device = self._devices[len({row[1] for row in table}) == 1]
-        return done, [row[2 : 2 + len(numbers)].tolist() for row in table]
+        device_types = {row[1] for row in table}
+        cpu_or_own, samples_device = self._devices
+        self.device = samples_device if len(device_types) == 1 else cpu_or_own
+        return result, [row[2 : 2 + len(numbers)].tolist() for row in table]
 
     def raise_everywhere(self, error: Exception | None) -> None:
-        """Raise on every process if there is an error on one.
+        """Raise an error on every process if there is one on some process.
 
         Raises:
-            DistributedMetricError: numbers and messages of the processes that failed.
-            Exception: the error itself, where all processes failed in the same way.
+            DistributedMetricError: with the numbers and messages of the processes that failed.
+            Exception: the error itself, if all processes failed with the same message.
         """
         self._raise_failures(error, self._send(message_of([len(_encoded(error))])))
 
     def conclude(self, error: Exception | None) -> None:
-        """Agree on what came of everything, unless the processes did so already, or cannot talk any more."""
+        """Exchange the final error, unless an error was exchanged before or a collective has failed."""
         if not self._is_over:
             self.raise_everywhere(error)
 
     def texts(self, text: str) -> list[str]:
-        """A text of every process."""
+        """Return the texts of all processes."""
         data = text.encode(errors="backslashreplace")
-        return self._texts(data, [length for length, *_ in self._send(message_of([len(data)]))])
+        table = self._send(message_of([len(data)]))
+        lengths = [row[0] for row in table]
+        return self._exchange_texts(data, lengths)
 
-    def _texts(self, data: bytes, lengths: Sequence[int]) -> list[str]:
-        """The texts of all processes, piece by piece, given their lengths and this one's."""
+    def _exchange_texts(self, data: bytes, lengths: Sequence[int]) -> list[str]:
+        """Return the texts of all processes, which know each other's lengths and send their texts in pieces."""
         received = [b""] * self.size
-        for first in range(0, max(lengths), _NUM_BYTES):
-            rows = self._send(array("q", data[first : first + _NUM_BYTES].ljust(_NUM_BYTES, b"\0")))
+        for start in range(0, max(lengths), _NUM_BYTES):
+            piece = data[start : start + _NUM_BYTES].ljust(_NUM_BYTES, b"\0")
+            rows = self._send(array("q", piece))
             received = [text + row.tobytes() for text, row in zip(received, rows, strict=True)]
         return [text[:length].decode() for text, length in zip(received, lengths, strict=True)]
 
     def _raise_failures(self, error: Exception | None, table: list[array[int]]) -> None:
-        """Raise if some message begins with the length of an error's text, and not with 0."""
-        lengths = [length for length, *_ in table]
+        """Raise if some message begins with the length of an error's text instead of 0."""
+        lengths = [row[0] for row in table]
         if not any(lengths):
             return
-        # All know all lengths, so all take part in as many rounds, also processes that did not fail.
-        texts = self._texts(_encoded(error), lengths)
-        self._is_over = True  # every process raises now: `conclude` has nothing to add
+        # All processes know all lengths, so that all take part in the same number of messages.
+        texts = self._exchange_texts(_encoded(error), lengths)
+        self._is_over = True  # every process raises an error now
         if error is not None and len(set(texts)) == 1:
             raise error
         failed = [f"process {process}: {text}" for process, text in enumerate(texts) if text]
         raise DistributedMetricError("; ".join(failed)) from error
 
     def _send(self, message: array[int]) -> list[array[int]]:
-        self._is_over = True  # unless the collective returns: if it raises, no process can be told
+        """Send a message to all processes, and return the messages of all."""
+        self._is_over = True  # stays true if the collective raises: no process can be reached then
         table = messages_of(self._group, self._devices[0]).send(message, self._group)
         self._is_over = False
         return table
@@ -159,103 +170,111 @@ class DistributedWorld(World):
 
 
 def _encoded(error: Exception | None) -> bytes:
-    """Type and text of an error; nothing if there is none."""
+    """Return the type and text of an error; nothing if there is none."""
     if error is None:
         return b""
     try:
         text = f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - its text is the user's code
+    except Exception:  # noqa: BLE001 - the text of an error is made by the user's code
         text = type(error).__name__
     return text.encode(errors="backslashreplace")
 
 
 def devices_of(config: str, samples_device: torch.device) -> tuple[torch.device, torch.device]:
-    """The devices of messages and of payload, by the backends of the group.
+    """Return the device of messages and the device of exchanged rows, by the backends of the group.
 
-    Messages are on the CPU where they can be, as they cost no wait for a device then; where the samples are matters for
-    messages only if the group has no backend for the CPU. Payload is where the samples are, if a backend of its own
-    serves that device: one that serves the CPU as well, such as gloo, would copy it there.
+    Messages are on the CPU if the group has a backend for it, because they then need no wait for another device. Rows
+    are on the device of the samples if a separate backend serves this device. A backend such as gloo, which also serves
+    the CPU, would copy them there.
 
     Args:
-        config: as `torch.distributed.get_backend_config` gives it, such as `"cpu:gloo,cuda:nccl"`, or one backend.
-        samples_device: of this process; others may have theirs elsewhere.
+        config: result of `torch.distributed.get_backend_config`, such as `"cpu:gloo,cuda:nccl"` or one backend.
+        samples_device: device of the samples of this process; other processes may have another one.
     """
     backends = dict(pair.split(":") for pair in config.split(",") if ":" in pair)
-    backends = backends or dict.fromkeys(distributed.Backend.backend_capability.get(config.lower(), ["cpu"]), config)
-    kind, of_cpu = samples_device.type, backends.get("cpu")
-    if of_cpu is not None:
+    if not backends:
+        device_types = distributed.Backend.backend_capability.get(config.lower(), ["cpu"])
+        backends = dict.fromkeys(device_types, config)
+    device_type = samples_device.type
+    if "cpu" in backends:
         cpu = torch.device("cpu")
-        return cpu, cpu if backends.get(kind, of_cpu) == of_cpu else samples_device
-    if kind not in backends:
-        kind, *_ = backends
-        samples_device = torch.device(kind, getattr(torch, kind).current_device())
+        is_served_apart = backends.get(device_type, backends["cpu"]) != backends["cpu"]
+        return cpu, samples_device if is_served_apart else cpu
+    if device_type not in backends:
+        device_type, *_ = backends  # the first one
+        samples_device = torch.device(device_type, getattr(torch, device_type).current_device())
     return samples_device, samples_device
 
 
 class Messages:
-    """The rows that a group's processes send each other."""
+    """Memory for the messages of a group: one row for each process."""
 
     def __init__(self, size: int, device: torch.device) -> None:
-        """Reserve a row for each of `size` processes on `device`, where the group's backend wants tensors."""
-        with torch.inference_mode(mode=False):  # they outlive an evaluation in inference mode
+        """Reserve a row for each of `size` processes on the CPU, and on the device of the group's backend."""
+        with torch.inference_mode(mode=False):  # the rows outlive an evaluation in inference mode
             self._numbers = array("q", bytes(_NUM_BYTES))
-            sent = torch.frombuffer(self._numbers, dtype=torch.int64)
-            table = torch.empty((size, _NUM_NUMBERS), dtype=torch.int64, device="cpu")
-            self._received = [memoryview(row.numpy()) for row in table]
-            self._sent, self._table = (sent, sent.to(device)), (table, table.to(device))
-            self._copies, self._each = torch.empty_like(table), [1] * size
+            self._sent = torch.frombuffer(self._numbers, dtype=torch.int64)  # shares the memory of `_numbers`
+            self._table = torch.empty((size, _NUM_NUMBERS), dtype=torch.int64, device="cpu")
+            self._received = [memoryview(row.numpy()) for row in self._table]
+            self._copies = torch.empty_like(self._table)
+            self._device_sent = self._sent.to(device)
+            self._device_table = self._table.to(device)
+            self._one_row_each = [1] * size
 
     def send(self, message: array[int], process_group: Any) -> list[array[int]]:
-        """The messages of all processes, given this one's."""
+        """Send a message to all processes, and return the messages of all."""
         self._numbers[:] = message
-        if self._table[1].device.type == "cpu":
-            # To all at once: gloo gathers in a ring, by as many steps as there are processes, for twice the CPU time.
-            self._copies.copy_(self._sent[0])
-            distributed.all_to_all_single(self._table[0], self._copies, self._each, self._each, group=process_group)
+        if self._device_table.device.type == "cpu":
+            # gloo would gather in a ring, with one step for each process, in twice the CPU time.
+            self._copies.copy_(self._sent)
+            rows = self._one_row_each
+            distributed.all_to_all_single(self._table, self._copies, rows, rows, group=process_group)
         else:
-            self._sent[1].copy_(self._sent[0])
-            gather_rows(self._table[1], self._sent[1], process_group)
-            self._table[0].copy_(self._table[1])
-        # 192 bytes a process, where a list of ints takes a kilobyte: a lack of memory here could not be reported.
+            self._device_sent.copy_(self._sent)
+            gather_rows(self._device_table, self._device_sent, process_group)
+            self._table.copy_(self._device_table)
+        # An array takes 192 bytes, a list of ints a kilobyte; a lack of memory here could not be reported.
         return [array("q", row.tobytes()) for row in self._received]
 
 
 def gather_rows(table: Tensor, row: Tensor, group: Any) -> None:
-    """Fill a table, contiguous memory, with the rows of all processes: no backend needs a copy of it."""
-    # The first is the name since PyTorch 2.13; gloo takes either for flat tensors.
+    """Fill a table, which is contiguous, with the rows of all processes; no backend needs a copy of it."""
+    # `all_gather_single` is the name since PyTorch 2.13. gloo accepts either function for flat tensors.
     gather = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
     gather(table.view(-1), row.view(-1), group=group)
 
 
 def message_of(numbers: Sequence[int]) -> array[int]:
-    """A message of some numbers, followed by zeros."""
-    return array("q", [*numbers, *[0] * (_NUM_NUMBERS - len(numbers))])
+    """Return a message with some numbers, followed by zeros."""
+    num_zeros = _NUM_NUMBERS - len(numbers)
+    return array("q", [*numbers, *[0] * num_zeros])
 
 
 def messages_of(process_group: Any, device: torch.device) -> Messages:
-    """The rows of a group, reserved the first time, on all of its processes or on none.
+    """Return the memory for the messages of a group; the first call reserves it on all processes, or on none.
 
     Raises:
-        DistributedMetricError: some process has no memory for them.
+        DistributedMetricError: some process has no memory for messages.
     """
-    if process_group in _of_groups:
-        return _of_groups[process_group]
-    # The only collective before there is memory for messages: eight bytes that every process has.
-    size, error, messages = distributed.get_world_size(process_group), None, None
+    if process_group in _messages_of_groups:
+        return _messages_of_groups[process_group]
+    size = distributed.get_world_size(process_group)
+    messages, error = None, None
     try:
         messages = Messages(size, device)
     except Exception as caught:  # noqa: BLE001 - raised on all processes
         error = caught
+    # The only collective before there is memory for messages needs eight bytes, which every process has reserved.
     failed = _FAILED.to(device)  # a new tensor only where the group's messages are not on the CPU
     failed.fill_(0 if error is None else 1 + distributed.get_rank(process_group))
     distributed.all_reduce(failed, op=distributed.ReduceOp.MAX, group=process_group)
     process = int(failed.item()) - 1
     if messages is None or process >= 0:
         raise DistributedMetricError(f"process {process}: no memory for messages to the others") from error
-    _of_groups[process_group] = messages
+    _messages_of_groups[process_group] = messages
     return messages
 
 
-_of_groups: WeakKeyDictionary[Any, Messages] = WeakKeyDictionary()
+_messages_of_groups: WeakKeyDictionary[Any, Messages] = WeakKeyDictionary()
 _FAILED = torch.zeros(1, dtype=torch.int64, device="cpu")
-"""the highest process that failed, from one, before there is memory for messages"""
+"""number of the last process without memory for messages, counted from one; 0 if there is none"""

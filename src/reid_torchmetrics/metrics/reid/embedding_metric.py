@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_reran
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_embeddings
 from reid_torchmetrics.functional.retrieval.sharding import Samples, gather_names
 from reid_torchmetrics.functional.retrieval.verification import Duplicates, find_pairs, least_score
-from reid_torchmetrics.functional.world import Settings, meet
+from reid_torchmetrics.functional.world import Settings, agree
 from reid_torchmetrics.metrics import base
 
 from .ranking import SampleStates
@@ -317,7 +317,7 @@ class EmbeddingMetric(SampleStates):
         with self._synced():
             arguments = {"threshold": repr(threshold)}
             options = self._ranking_options(for_cmc=False)
-            (least, samples), _ = meet(self._world, collect, lambda: self._settings("duplicates", arguments))
+            (least, samples), _ = agree(self._world, collect, lambda: self._settings("duplicates", arguments))
             pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes)
             return find_pairs(pairs, least)
 
@@ -333,7 +333,7 @@ class EmbeddingMetric(SampleStates):
                 _checks.integer_labels("queries", queries)
             return self._accepted_samples().samples, ()
 
-        samples, _ = meet(self._world, collect, lambda: self._settings("nearest", arguments))
+        samples, _ = agree(self._world, collect, lambda: self._settings("nearest", arguments))
         return evaluation.list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:

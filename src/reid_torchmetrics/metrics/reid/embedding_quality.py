@@ -193,7 +193,7 @@ class EmbeddingQuality(base.GrowingStates):
             return states, [max(dimensions, default=0), *(sum(map(len, each)) for each in [*states.values()][1:])]
 
         asked = world.Settings(type(self).__name__, "compute", {"measures": repr(self.measures)}, {})
-        states, table = world.meet(self._world, look, lambda: asked)
+        states, table = world.agree(self._world, look, lambda: asked)
         dimensions, num_sums, sizes = map(list, zip(*table, strict=True))
         if len({*dimensions} - {0}) > 1:  # 0 of a process without samples
             raise world.differing("embedding dimension", dimensions)
@@ -252,7 +252,7 @@ class EmbeddingQuality(base.GrowingStates):
     def _uniformity(self, moments: Tensor, _: Any, samples: Samples) -> Tensor:
         """The logarithm of the mean of exp(-2 |u - v|^2) = exp(4 u v - 4) over all pairs of samples."""
         pairs = evaluation.pair_samples(samples, _BY_COSINE, self._world, max_bytes=None)
-        sums = pairs.look(lambda values, *_: values.sub_(1).mul_(4).exp_().sum(dtype=torch.float64), "Uniformity")
+        sums = pairs.map_tiles(lambda values, *_: values.sub_(1).mul_(4).exp_().sum(dtype=torch.float64), "Uniformity")
         total = world.all_reduce_values(self._world, lambda: sum(sums, moments.new_zeros(1)))[0]
         if total == 0:  # states of a metric that did not keep the embeddings: each pair adds exp(-8) at least
             return moments.new_tensor(torch.nan)

@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, verify_pairs
-from reid_torchmetrics.functional.world import SentRows, Settings, exchange_rows, meet
+from reid_torchmetrics.functional.world import SentRows, Settings, agree, exchange_rows
 from reid_torchmetrics.metrics import base
 
 _LEAST_NORM = 1e-30  # the cosine of a zero vector is 0
@@ -79,13 +79,20 @@ class PairVerification(base.GrowingStates):
         _checks.one_of("metric", metric, PAIR_METRICS)
         _checks.fraction("far", far)
         _checks.fraction("p_target", p_target)
-        self.metric, self.far, self.p_target = metric, far, p_target
-        dtypes = {"scores": torch.float64, "same": torch.bool, "index": torch.int64}
-        self._add_growing_states({name: torch.empty(0, dtype=dtype, device="cpu") for name, dtype in dtypes.items()})
+        self.metric = metric
+        self.far = far
+        self.p_target = p_target
+        self._add_growing_states(
+            {
+                "scores": torch.empty(0, dtype=torch.float64, device="cpu"),
+                "same": torch.empty(0, dtype=torch.bool, device="cpu"),
+                "index": torch.empty(0, dtype=torch.int64, device="cpu"),
+            }
+        )
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]
-        """Whether it is neither an error rate nor a cost."""
+        """True unless the metric is an error rate or a cost."""
         return self.metric in {"accuracy", "auc", "tar_at_far"}
 
     @base.explain_bad_call
@@ -102,19 +109,22 @@ class PairVerification(base.GrowingStates):
         Args:
             first: float [N, D], one embedding of each pair.
             second: float [N, D], the other one.
-            same: bool [N], whether the two are of one identity.
-            index: int [N], the pair's number in its data set, in every batch or in none. Of pairs with the same number
-                the first counts.
+            same: bool [N], whether both have the same identity.
+            index: int [N], number of the pair in its data set, in every batch or in none. Among pairs with the same
+                number only the first counts.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
             ValueError: shapes or devices that do not fit; nothing of the batch is stored then.
         """
         with self._deferring_errors():
-            first, second = _checks.embeddings("first", first), _checks.embeddings("second", second)
+            first = _checks.embeddings("first", first)
+            second = _checks.embeddings("second", second)
             _checks.same_device("first", first, "second", second)
             if first.shape != second.shape:
-                raise ValueError(f"`second` must have the shape of `first`, {[*first.shape]}; got {[*second.shape]}.")
+                raise ValueError(
+                    f"`second` must have the shape of `first`, {list(first.shape)}; got {list(second.shape)}."
+                )
             same = _checks.mask("same", same, len(first), first.device)
             states = self._current_states()
             if states["scores"]:
@@ -123,28 +133,31 @@ class PairVerification(base.GrowingStates):
             if index is not None:
                 index = _checks.whole_labels("index", index, len(first), first.device)
                 batch["index"] = index.to(torch.int64, copy=True)
-            first, second = (to_compute_device(side).detach().double() for side in (first, second))
-            batch["scores"] = functional.cosine_similarity(first, second, eps=_LEAST_NORM)
+            first_rows = to_compute_device(first).detach().double()
+            second_rows = to_compute_device(second).detach().double()
+            batch["scores"] = functional.cosine_similarity(first_rows, second_rows, eps=_LEAST_NORM)
         self._append(batch)
 
     def compute(self) -> Tensor:
-        """The number that is reported, of the pairs of all processes.
+        """Return the metric over the pairs of all processes.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
-            ValueError: no pair of one of the two kinds, but not in `forward`, where the value is NaN then; scores that
-                are NaN, or pairs with the same `index` of which one is of one identity and one of two.
+            ValueError: all pairs have the same value of `same`, but not in `forward`, which returns NaN then; scores
+                that are NaN, or pairs with the same `index` and different values of `same`.
         """
         pairs = self._pairs("compute")
-        if self._states_before_forward is not None and len(pairs[1].unique()) < 2:
+        _, same = pairs
+        is_in_forward = self._states_before_forward is not None
+        if is_in_forward and len(same.unique()) < 2:
             return torch.full((), torch.nan, dtype=self.dtype, device=self.device)
         return PAIR_METRICS[self.metric](self, verify_pairs(*pairs), pairs).to(self.device, self.dtype)
 
     def results(self) -> Verification:
-        """The counts of all pairs: ROC, AUC, EER and rates at any threshold, also for `plot_roc` and `plot_det`.
+        """Return the counts of all pairs, for ROC, AUC, EER and rates at any threshold, `plot_roc` and `plot_det`.
 
-        The same on all processes; all must ask.
+        All processes must call it, and get the same counts.
 
         Raises:
             DistributedMetricError: as `compute`.
@@ -154,33 +167,40 @@ class PairVerification(base.GrowingStates):
             return verify_pairs(*self._pairs("results"))
 
     def _pairs(self, method: str) -> _Pairs:
-        """Scores of the pairs of all processes, and whether they are of one identity, in order, each pair once."""
+        """Return `scores` and `same` for the pairs of all processes, in order, without repetitions of an `index`."""
 
-        def look() -> tuple[dict[str, Tensor], tuple[int, int]]:
+        def collect() -> tuple[dict[str, Tensor], tuple[int, int]]:
             self._raise_deferred_error()
             states = {name: to_compute_device(self._concatenated(name)) for name in self._defaults}
             return states, (len(states["scores"]), len(states["index"]))
 
-        chosen = {name: repr(getattr(self, name)) for name in ("metric", "far", "p_target")}
-        states, table = meet(self._world, look, lambda: Settings(type(self).__name__, method, chosen, {}))
-        sizes, numbered = ([*values] for values in zip(*table, strict=True))
-        if sum(numbered):
-            _checks.given_for_all("index", sum(numbered), sum(sizes))
-        dtypes = {name: self._empty_states[name].dtype for name in states}
-        sent = [SentRows(partial(list[Tensor], [rows]), (), dtypes[name]) for name, rows in states.items()]
-        scores, same, *index = exchange_rows(self._world, sizes, *sent[: 3 if sum(numbered) else 2])
+        options = {name: repr(getattr(self, name)) for name in ("metric", "far", "p_target")}
+        settings = Settings(type(self).__name__, method, options, {})
+        states, table = agree(self._world, collect, lambda: settings)
+        num_pairs = [row[0] for row in table]
+        num_indices = [row[1] for row in table]
+        has_index = sum(num_indices) > 0
+        if has_index:
+            _checks.given_for_all("index", sum(num_indices), sum(num_pairs))
+        names = ["scores", "same", "index"] if has_index else ["scores", "same"]
+        sent = []
+        for name in names:
+            dtype = self._empty_states[name].dtype
+            sent.append(SentRows(partial(list[Tensor], [states[name]]), (), dtype))
+        scores, same, *index = exchange_rows(self._world, num_pairs, *sent)
         _checks.no_nan("first", scores)
-        return _each_once(scores, same, *index) if index else (scores, same)
+        return _without_repetitions(scores, same, *index) if index else (scores, same)
 
     def extra_repr(self) -> str:
-        """The metric, and options that were changed."""
+        """Return the metric and options that differ from their defaults."""
         return base.show_arguments(self, {"metric": self.metric})
 
 
-def _each_once(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:
-    """Pairs by ascending `index`, the first of each."""
+def _without_repetitions(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:
+    """Sort pairs by `index` and keep the first pair with each; raise if pairs with one `index` differ in `same`."""
     order = index.argsort(stable=True)
+    sorted_same = same[order]
     is_first = functional.pad(index[order].diff() != 0, (1, 0), value=True)[: len(order)]
-    if bool((~is_first[1:] & (same[order].diff())).any()):
+    if bool((~is_first[1:] & sorted_same.diff()).any()):
         raise ValueError("`same` must be equal for pairs with the same `index`; got True and False for one of them.")
-    return scores[order[is_first]], same[order[is_first]]
+    return scores[order[is_first]], sorted_same[is_first]

@@ -19,17 +19,18 @@ from .embedding_metric import EmbeddingMetric, ReIDOptions, explicit_signature
 
 
 class ReIDOpenSet(EmbeddingMetric):
-    """TPIR at FPIR: how many mated queries are identified where few non-mated queries raise an alarm.
+    """True positive identification rate (TPIR) at a false positive identification rate (FPIR).
 
-    A query without a positive in the gallery is non-mated; both kinds come in the same batches. The value is a 0-d
-    tensor for one `fpir`, which `self.log` takes, else a tensor [fpirs] in their order. It is NaN, with one warning,
-    while queries of one of the two kinds are lacking, as in Lightning's sanity check.
+    The share of mated queries that are identified, at the threshold at which a share `fpir` of non-mated queries raises
+    an alarm. A query without a positive in the gallery is non-mated; both kinds come in the same batches. The value is
+    a 0-d tensor for one `fpir`, which `self.log` accepts, and otherwise a tensor [fpirs]. It is NaN, with one warning,
+    where all queries are mated or all are non-mated, as in Lightning's sanity check.
 
     Args:
         fpir: false positive identification rates, one or several.
-        rank: number of candidates among which the mate must be.
-        rule: how the threshold is chosen, see `Identification.threshold_at_fpir`.
-        options: see `EmbeddingMetric`; no drawn galleries, and `empty_target_action` has no say.
+        rank: number of candidates that may be the mate.
+        rule: rule for the threshold, see `Identification.threshold_at_fpir`.
+        options: see `EmbeddingMetric`; galleries cannot be drawn, and `empty_target_action` has no effect.
 
     Example:
         >>> import torch
@@ -58,25 +59,27 @@ class ReIDOpenSet(EmbeddingMetric):
         _checks.one_of("rule", rule, evaluation.FPIR_RULES)
         _checks.fractions("fpir", [fpir] if isinstance(fpir, (int, float)) else fpir)
         self.fpir = fpir if isinstance(fpir, (int, float)) else tuple(fpir)
-        self.rank, self.rule = rank, rule
+        self.rank = rank
+        self.rule = rule
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Share of the mated queries with a mate among the first candidates: TPIR at an FPIR of 1."""
+        """Return the share of mated queries with a mate among the first candidates: TPIR at an FPIR of 1."""
         return hit_rate_at(ranks, self.rank).nanmean()
 
     def compute(self) -> Tensor:
         """Rank all samples, and find the best score of every query; see `EmbeddingMetric.compute`."""
-        if not self._ranking("compute", for_cmc=False).counts.valid:  # it says why, and is shared with other metrics
+        ranking = self._ranking("compute", for_cmc=False)  # is shared with other metrics, and warns
+        if ranking.counts.valid == 0:
             return torch.full_like(torch.tensor(self.fpir, device=self.device), torch.nan, dtype=self.dtype)
         identified = evaluation.Identification.from_rank_lists(self._rank_lists(1, None))
-        if self._states_before_forward is None:  # a batch may well have queries of one kind
+        if self._states_before_forward is None:  # a single batch often has queries of one kind only
             warn_once(self._world, "non-mated", _NO_ALARM, lambda: bool(identified.is_mated.all()))
         return identified.tpir_at_fpir(self.fpir, self.rank, self.rule).to(self.device, self.dtype)
 
     def identification(self) -> evaluation.Identification:
-        """Best score, mate's score and rank of each query, for other rates and thresholds, and for `plot_tpir`.
+        """Return the best score, the mate's score and its rank for each query, for other rates and for `plot_tpir`.
 
-        The same on all processes; all must ask. The queries are in the order of `results()`.
+        All processes must call it, and get the same values. Queries are in the order of `results()`.
 
         Raises:
             DistributedMetricError: as `compute`.

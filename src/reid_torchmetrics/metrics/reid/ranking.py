@@ -48,7 +48,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     names_in_rules,
 )
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, names_as_tensor, names_from_tensor
-from reid_torchmetrics.functional.world import Settings, meet, warn_once
+from reid_torchmetrics.functional.world import Settings, agree, warn_once
 from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
 from .held_samples import HeldSamples, KeptRanking, check_not_written, record_update, time_of_update
@@ -253,7 +253,7 @@ class SampleStates(GrowingStates):
             kept_number = 0 if kept is None else kept.number
             return (held_samples, key, kept), [drawn_number(), kept_number]
 
-        (held_samples, key, kept), table = meet(world, find_kept, describe)
+        (held_samples, key, kept), table = agree(world, find_kept, describe)
         kept_numbers = [kept_number for _, kept_number in table]
         # Samples may have changed on another process only. All processes must have kept the same ranking.
         if kept is None or number_of_all(kept_numbers) is None:

@@ -11,7 +11,7 @@ from tests import fuzz_warnings
 from tests.advice_contract import check_row
 from tests.profiles import IS_QUICK
 
-NUM_PROBLEMS = 4 if IS_QUICK else 40
+NUM_PROBLEMS = 4 if IS_QUICK else 20
 
 
 @pytest.mark.parametrize("name", DETECTION_ADVICE)

@@ -30,7 +30,7 @@ def assert_agreement(ours: DetectionResults, theirs: PeerEvaluation) -> None:
         assert max(abs(numbers[name] - value) for name, value in theirs.stats.items()) <= 1e-12
 
 
-@examples(200)
+@examples(100)
 @given(problems())
 @pytest.mark.slow
 def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):

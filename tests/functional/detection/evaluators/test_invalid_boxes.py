@@ -54,7 +54,7 @@ def spoiled(seed: int, kinds: dict[str, Callable[..., Box]], **sizes: int) -> tu
     return replace(problem, detections=changed), counts
 
 
-@pytest.mark.parametrize(("num_problems", "sizes"), [(240, {}), (20, {"num_truths": 60, "num_detections": 220})])
+@pytest.mark.parametrize(("num_problems", "sizes"), [(150, {}), (10, {"num_truths": 60, "num_detections": 220})])
 @pytest.mark.slow
 def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_the_bit(num_problems, sizes):
     counts, num_matched = Counter(), 0
@@ -69,9 +69,9 @@ def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_th
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(ours, name).numpy(), getattr(theirs, name), str(seed))
         num_matched += sum(map(len, theirs.taken.values()))
-    assert min(counts.values()) > 50
+    assert min(counts.values()) > 25
     assert counts.keys() == KINDS.keys()
-    assert num_matched > 1000
+    assert num_matched > 500
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_detections_take_what_loops_over_them_say(claim, problem, thresholds):
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-@examples(50)
+@examples(25)
 @given(problem=problems(), max_bytes=st.sampled_from([1, 100]))
 def test_memory_and_the_way_by_parts_change_nothing(claim, problem, max_bytes):
     options = {"grid": CocoGrid((0.5, 0.75)), "claim": claim}

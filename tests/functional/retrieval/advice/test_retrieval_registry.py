@@ -11,7 +11,7 @@ from tests import fuzz_warnings
 from tests.advice_contract import check_row
 from tests.profiles import IS_QUICK
 
-NUM_PROBLEMS = 2 if IS_QUICK else 10
+NUM_PROBLEMS = 2 if IS_QUICK else 5
 WAYS = ("retrieval", "augmented", "scored", "places")
 KINDS = [(way, kind) for way in WAYS for kind in fuzz_warnings.WAYS[way][1]]
 

@@ -20,6 +20,7 @@ from reid_torchmetrics.functional.retrieval import (
     find_relevance,
 )
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from tests.profiles import examples
 from tests.reference import several_labels as reference
 from tests.strategies import TIES
 
@@ -133,6 +134,7 @@ def test_expected_numbers_are_means_over_all_orders_of_equal_scores(problem, gai
 
 
 @pytest.mark.filterwarnings("ignore:No query can be evaluated")
+@examples(60)
 @given(problems(), st.sampled_from(sorted(TIE_POLICIES)), st.sampled_from([None, 1, 100]))
 def test_counters_and_metrics_have_the_numbers_of_the_function(problem, ties, max_bytes):
     labels = {"query_identities": problem.query_labels, "gallery_identities": problem.gallery_labels}

@@ -124,7 +124,7 @@ CASES = st.fixed_dictionaries(
 )
 
 
-@examples(60)
+@examples(30)
 @given(
     CASES,
     st.sampled_from([torch.float32, torch.float32, torch.float64, torch.float16]),

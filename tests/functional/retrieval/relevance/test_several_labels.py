@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, packed, several_labels, unpacked
+from tests.profiles import examples
 from tests.reference.several_labels import num_shared
 
 
@@ -22,6 +23,7 @@ def test_labels_are_packed_into_words_and_unpacked(seed, num_labels, size):
 
 @pytest.mark.parametrize("pairs", [1, 40, 1 << 21])
 @pytest.mark.parametrize("least", [1, 3])
+@examples(40)
 @given(st.integers(0, 2**32 - 1))
 def test_labels_in_common_are_counted_in_blocks_of_any_size(pairs, least, seed):
     generator = torch.Generator().manual_seed(seed)

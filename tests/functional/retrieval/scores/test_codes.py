@@ -18,6 +18,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from tests.distributed import recording
+from tests.profiles import examples
 from tests.reference import retrieval
 from tests.strategies import SIMILARITIES_OF_ALL, TIES
 from tests.tied_groups import of_each_positive
@@ -173,6 +174,7 @@ def test_streams_and_duplicates_know_the_hamming_distance():
     ]
 
 
+@examples(50)
 @given(st.integers(0, 10**6), st.sampled_from(SIMILARITIES_OF_ALL), st.integers(2, 40))
 def test_a_permutation_of_columns_changes_nothing_for_counts(seed, similarity, num_columns):
     rng = np.random.default_rng(seed)

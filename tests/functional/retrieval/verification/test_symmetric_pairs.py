@@ -60,7 +60,7 @@ CASES = st.fixed_dictionaries(
 )
 
 
-@examples(60)
+@examples(30)
 @given(
     CASES,
     st.sampled_from(["cosine", "euclidean", "dot"]),

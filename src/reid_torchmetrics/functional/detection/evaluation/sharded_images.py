@@ -22,7 +22,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
 from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
 from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
-from reid_torchmetrics.functional.world import SentRows, Settings, World, differing, exchange_rows, meet
+from reid_torchmetrics.functional.world import SentRows, Settings, World, agree, differing, exchange_rows
 
 from .image_boxes import Asked, ImageBoxes, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
@@ -171,7 +171,7 @@ class ShardedImages:
             images = self.images()
             return (found, images), [*_ProcessImages.of(images), *numbers]
 
-        (found, images), table = meet(
+        (found, images), table = agree(
             self.world, look, lambda: Settings(self.owner, method, self.options(), describe())
         )
         num = len(_ProcessImages._fields)

@@ -121,9 +121,10 @@ def evaluate_lists(
     _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
     _checks.one_of("unknown_queries", unknown_queries, _names.UnknownQueries)
     _checks.positive_int("max_rank", max_rank)
-    _checks.known_arguments("evaluate_lists", options, list(inspect.signature(evaluate_lists).parameters))
+    arguments = [name for name in inspect.signature(evaluate_lists).parameters if name != "options"]
+    _checks.known_arguments("evaluate_lists", options, arguments)
     has_truth = positives is not None
-    changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth)
+    changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth, lists_argument="positives")
     if changed_protocol.draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {changed_protocol.draw!r}.")
     labels: dict[str, Any] = {

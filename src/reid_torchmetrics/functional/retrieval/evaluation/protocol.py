@@ -228,8 +228,13 @@ class Protocol:
         options["camera_map"] = dict(self.camera_map) or None
         return options
 
-    def check_relevance(self, options: Mapping[str, Any], *, lists: bool) -> None:
+    def check_relevance(self, options: Mapping[str, Any], *, lists: bool, lists_argument: str = "ground_truth") -> None:
         """Raise unless relevance can be by lists, or by labels, under the protocol with some options.
+
+        Args:
+            options: the fields that the caller changes.
+            lists: whether relevance is by lists, and not by labels.
+            lists_argument: the caller's argument for lists, for messages.
 
         Raises:
             ValueError: lists and an option about labels, labels and an option about lists, or labels for a benchmark
@@ -239,14 +244,14 @@ class Protocol:
             for name in options:
                 if name in ("cmc_same_camera", *relevance.LABEL_OPTIONS):
                     raise ValueError(
-                        f"`{name}` must come with labels; got `ground_truth`, lists, which it cannot act on."
+                        f"`{name}` must come with labels; got `{lists_argument}`, lists, which it cannot act on."
                     )
             return
         for name in ("positive_lists", "junk_lists"):
             if name in options and _frozen(options[name]) != getattr(self, name):
                 raise ValueError(f"`{name}` must come with lists for every query; got labels, which have no lists.")
         if self.needs_lists:
-            raise ValueError(f"`protocol` {self.name!r} needs `ground_truth`, lists for every query; got labels.")
+            raise ValueError(f"`protocol` {self.name!r} needs `{lists_argument}`, lists for every query; got labels.")
 
     def needed_by(self, options: Mapping[str, Any]) -> dict[str, str]:
         """Return the names of the labels that changed options need, with the reasons."""

@@ -388,7 +388,11 @@ def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:
 
 
 def take_protocol(
-    protocol: _names.ProtocolName | Protocol, options: Mapping[str, Any], *, lists: bool
+    protocol: _names.ProtocolName | Protocol,
+    options: Mapping[str, Any],
+    *,
+    lists: bool,
+    lists_argument: str = "ground_truth",
 ) -> tuple[Protocol, dict[str, Any]]:
     """Return a protocol with the options that are its fields, and the other options.
 
@@ -396,6 +400,7 @@ def take_protocol(
         protocol: a name or a `Protocol`.
         options: fields of the protocol, and others.
         lists: whether relevance is by lists, and not by labels.
+        lists_argument: the caller's argument for lists, for messages.
 
     Raises:
         ValueError: an unknown name, or an error of `Protocol.check_relevance` or `Protocol.changed`.
@@ -403,5 +408,6 @@ def take_protocol(
     fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
     other_options = {name: value for name, value in options.items() if name not in PROTOCOL_FIELDS}
     named_protocol = find_protocol(protocol)
-    named_protocol.check_relevance(fields, lists=lists)
-    return named_protocol.changed(fields), other_options
+    changed_protocol = named_protocol.changed(fields)  # a field of the wrong type is a TypeError in any case
+    named_protocol.check_relevance(fields, lists=lists, lists_argument=lists_argument)
+    return changed_protocol, other_options

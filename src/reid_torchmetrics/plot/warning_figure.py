@@ -11,7 +11,7 @@ from reid_torchmetrics._warnings import warn
 from .glyphs import one_warning_of_glyphs
 
 
-class OwnFigure(Figure):
+class WarningFigure(Figure):
     """A figure that warns once of the characters that its font cannot draw, and names them."""
 
     _last_warning = ""

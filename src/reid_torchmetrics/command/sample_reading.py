@@ -1,0 +1,287 @@
+"""Reading of the queries and the gallery of a command line: files of samples, with labels in tables and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from reid_torchmetrics import _names, data
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, number_names
+
+from . import matrices, roles
+from .inputs import find_files, find_source
+from .kinds import named_values
+from .label_tables import (
+    FILE_NAMES,
+    TABLES,
+    LabelRules,
+    LabelSource,
+    check_shards,
+    label_files,
+    read_field,
+    read_table,
+    rows_by_name,
+)
+from .sample_sets import Columns, SampleSet
+from .terminal import log
+
+_CAPTIONS = "--captions"
+
+SampleSets: TypeAlias = dict[str, SampleSet]
+"""queries and gallery by role; queries alone where each item is searched among all others"""
+
+
+def read_sample_sets(
+    arguments: SimpleNamespace, missing: _names.MissingLabels = "error", extra_labels: Sequence[str] = ()
+) -> SampleSets:
+    """Read the files of queries and gallery, with their labels.
+
+    Args:
+        arguments: the options of the command itself.
+        missing: as in `read_labels`.
+        extra_labels: the labels that users name in rules.
+    """
+    names = named_values("--names", arguments.names)
+    rules = LabelRules(names, missing, extra_labels, file_names=arguments.file_names)
+    words = label_files(arguments.labels, extra_labels)
+    num_tables = len(words.get(TABLES, ()))
+    # The names that each set and each table uses; without tables each set must have all names.
+    names_in_sets: list[set[str]] = [set() for _ in SIDES]
+    names_in_tables: list[set[str]] = [set() for _ in range(num_tables)]
+
+    # Files of samples.
+    sample_sets = _open_sample_sets(arguments, rules, names_in_sets if num_tables else [None, None])
+    guesses: list[str] = []
+    for sample_set in sample_sets.values():
+        for file in sample_set.files:
+            guesses.extend(line.removeprefix(f"{file.path}: ") for line in file.guesses)
+    is_matrix = sample_sets["query"].kind != "embeddings"
+    # Without arrays for each role, both sets have the same arrays of one file.
+    query_guesses, gallery_guesses = ([file.guesses for file in part.files] for part in sample_sets.values())
+    is_one_file = not arguments.gallery and query_guesses == gallery_guesses
+    if is_one_file and not is_matrix:
+        del sample_sets["gallery"]
+
+    # Files of labels.
+    keeps_names = all(sample_set.names is not None for sample_set in sample_sets.values())
+    labels = _read_label_files(words, rules, names_in_tables, guesses, keeps_names=keeps_names)
+    if is_one_file and is_matrix and matrices.is_one_set(sample_sets, labels.values()):
+        del sample_sets["gallery"]
+
+    # Roles first: they tell the rows of the other labels apart.
+    order = getattr(arguments, "order", None) or "natural"
+    for sources in sorted(labels.values(), key=roles.hold_roles, reverse=True):
+        _add_labels(sample_sets, sources, guesses, order)
+    if arguments.captions is not None:
+        _add_captions(sample_sets, arguments.captions)
+    log_guesses(guesses)
+    _check_used(rules, names_in_sets, names_in_tables)
+
+    has_roles = any("roles" in sample_set.columns for sample_set in sample_sets.values())
+    roles.check_roles(sample_sets)
+    if len(sample_sets) == 1 and not has_roles:
+        reason = "one set of labels for a square matrix" if is_matrix else "no gallery"
+        log(f"{reason}: each item is searched among all others")
+    return sample_sets
+
+
+def log_guesses(guesses: Iterable[str]) -> None:
+    """Log guesses about files on one line, each once."""
+    distinct_guesses = ", ".join(dict.fromkeys(guesses))
+    if distinct_guesses:
+        log(f"guessed: {distinct_guesses}")
+
+
+def check_names(sample_sets: SampleSets, rules: Mapping[str, Any]) -> None:
+    """Raise unless labels of queries and gallery are both names or both integers, as the `rules` that list labels do.
+
+    Raises:
+        TypeError: queries have names, and the gallery integers, or the reverse.
+        ValueError: one of the `rules` lists numbers of labels that are names, or the reverse.
+    """
+    labels: dict[str, Any] = {}
+    for role, sample_set in sample_sets.items():
+        labels |= sample_set.labels(slice(None), f"{role}_")
+    number_names(labels, rules, tuple(sample_sets))
+
+
+def _open_sample_sets(
+    arguments: SimpleNamespace, rules: LabelRules, names_in_sets: Sequence[set[str] | None]
+) -> SampleSets:
+    """Open the files of queries and gallery; `names_in_sets` receives the labels in `rules.names` that each set has."""
+    source = find_source(arguments)
+    sample_sets: SampleSets = {}
+    for role, paths, used in zip(SIDES, (source.query, source.gallery), names_in_sets, strict=True):
+        files = data.read_samples(
+            paths,
+            role=role,
+            names=rules.names,
+            used=used,
+            reopened=bool(arguments.stream),
+            missing=rules.missing,
+            labels=rules.extra_labels,
+            kind=source.kind,
+        )
+        sample_sets[role] = SampleSet(files)
+    _check_kinds(sample_sets)
+    return sample_sets
+
+
+def _read_label_files(
+    words: Mapping[str, Sequence[str]],
+    rules: LabelRules,
+    names_in_tables: Sequence[set[str]],
+    guesses: list[str],
+    *,
+    keeps_names: bool,
+) -> dict[str, list[LabelSource]]:
+    """Read the files of `--labels`, tables first; for `keeps_names` see `read_table`."""
+    labels: dict[str, list[LabelSource]] = {}
+    for word, used in zip(words.get(TABLES, ()), names_in_tables, strict=True):
+        paths = find_files(word)
+        tables = [read_table(path, rules, used, guesses, keeps_names=keeps_names) for path in paths]
+        labels.setdefault(TABLES, []).append(LabelSource(word, paths, tables))
+    for field, field_words in words.items():
+        if field == TABLES:
+            continue
+        labels[field] = []
+        for word in field_words:
+            paths = find_files(word)
+            arrays = [read_field(path, field, rules) for path in paths]
+            labels[field].append(LabelSource(word, paths, arrays))
+    return labels
+
+
+def _check_kinds(sample_sets: SampleSets) -> None:
+    """Raise unless both sets are embeddings of one width, or distances or scores in one file."""
+    query, gallery = (sample_set.files[-1] for sample_set in sample_sets.values())
+    if query.kind == "embeddings" and gallery.kind == "embeddings":
+        query_width = query.embeddings.shape[1]
+        gallery_width = gallery.embeddings.shape[1]
+        if gallery_width != query_width:
+            widths = f"{gallery_width} and {query_width}"
+            raise ValueError(f"{gallery.path}: embeddings must be as wide as those of {query.path}; got {widths}.")
+    elif query.kind != gallery.kind or query.path != gallery.path:
+        raise ValueError(f"{query.path}: distances and scores must come in one file with all labels; got two files.")
+
+
+def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses: list[str], order: str) -> None:
+    """Add the labels and roles of tables to the sample sets: of one table about both, or of one table for each."""
+    words = [source.word for source in sources]
+    is_captions = words[0] == _CAPTIONS
+    source_text = _CAPTIONS if is_captions else " and ".join(words)
+    tables = [source.join() for source in sources]
+    is_by_name = _can_join_by_name(sample_sets, tables)
+    tables = roles.number_rows(sample_sets, tables)
+    if is_by_name:
+        guesses.append("rows joined by `name`")
+        tables = _join_by_name(sample_sets, tables, words)
+    for table in tables:
+        table.pop("names", None)
+    if len(tables) == 1 and len(sample_sets) == 2:
+        tables = _split_table(sample_sets, tables[0], source_text, guesses)
+    if len(tables) != len(sample_sets):
+        remedy = matrices.hint_of_matrix(sample_sets["query"], tables)
+        raise ValueError(
+            f"`--labels` must be one table, or one for queries and one for the gallery; got {len(tables)}.{remedy}"
+        )
+    roles.set_self_index(sample_sets, tables)
+    if len(sample_sets) == 2 and sample_sets["query"].kind != "embeddings":
+        matrices.check_shape(sample_sets, tables, source_text)
+
+    has_source_for_each = len(sources) == len(sample_sets)
+    for position, (role, table) in enumerate(zip(sample_sets, tables, strict=True)):
+        if not is_by_name and not is_captions:
+            source = sources[position] if has_source_for_each else sources[0]
+            check_shards(sample_sets[role], role, source, order)
+        _check_table(sample_sets[role], table, source_text, role)
+        sample_sets[role].columns |= table
+
+
+def _can_join_by_name(sample_sets: SampleSets, tables: Sequence[Columns]) -> bool:
+    """Return whether rows of tables and of samples have names, and there is one table, or one for each sample set."""
+    if any(sample_set.names is None for sample_set in sample_sets.values()):
+        return False
+    return all("names" in table for table in tables) and len(tables) in (1, len(sample_sets))
+
+
+def _join_by_name(sample_sets: SampleSets, tables: Sequence[Columns], words: Sequence[str]) -> list[Columns]:
+    """Return a table for each sample set, with rows in the order of its names."""
+    joined_tables = []
+    for position, sample_set in enumerate(sample_sets.values()):
+        source = position if len(tables) > 1 else 0  # one table may hold the rows of queries and gallery
+        joined_tables.append(rows_by_name(tables[source], np.asarray(sample_set.names), words[source]))
+    return joined_tables
+
+
+def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, guesses: list[str]) -> list[Columns]:
+    """Split one table into rows of queries and rows of the gallery: by roles, or with the queries first."""
+    split = roles.split_by_role(sample_sets, table)
+    if split is None:
+        if sample_sets["query"].kind != "embeddings":
+            matrices.check_num_rows(sample_sets, table, source_text)
+        num_queries = len(sample_sets["query"])
+        is_query = np.arange(min(len(values) for values in table.values())) < num_queries
+        split = (is_query, ~is_query)
+        guesses.append(f"the first {num_queries} rows of {source_text} as those of the queries")
+    return [{name: values[rows] for name, values in table.items()} for rows in split]
+
+
+def _check_table(sample_set: SampleSet, table: Columns, source_text: str, role: str) -> None:
+    """Raise unless a table has a row for each embedding, and labels that the files of embeddings lack."""
+    for name, values in table.items():
+        if len(values) != len(sample_set):
+            rule = f"`{name}` must have a row for each of {len(sample_set)} {role} embeddings"
+            raise ValueError(f"{source_text}: {rule}; got {len(values)}.")
+        if name in sample_set.columns:
+            raise ValueError(f"{source_text}: `{name}` must come once; got it from {sample_set.files[0].path}, too.")
+
+
+def _add_captions(sample_sets: SampleSets, captions_option: str) -> None:
+    """Number the images, and give each caption the number of its image, as identities.
+
+    Args:
+        sample_sets: images and their captions, one as queries and the other as gallery.
+        captions_option: the number of captions of each image, which are in a row, or a file with the image of each.
+    """
+    query_set = sample_sets["query"]
+    images, captions = sorted([query_set, sample_sets.get("gallery", query_set)], key=len)
+    is_number = captions_option.isdecimal()
+    if is_number:
+        image_of_caption = np.repeat(np.arange(len(images)), int(captions_option))
+    else:
+        image_of_caption = data.read_labels(captions_option, field="identities")["identities"]
+        if len(image_of_caption) == len(images):  # there are fewer captions than images
+            images, captions = captions, images
+    can_tell_apart = len(sample_sets) > 1 and (is_number or len(images) != len(captions))
+    is_numbering = len(image_of_caption) == len(captions) and image_of_caption.ndim == 1
+    if not can_tell_apart or not is_numbering or not np.isin(image_of_caption, np.arange(len(images))).all():
+        got = f"{captions_option} for {len(captions)} captions of {len(images)} images"
+        raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {got}.")
+    sources = []
+    for sample_set in sample_sets.values():
+        identities = image_of_caption if sample_set is captions else np.arange(len(sample_set))
+        sources.append(LabelSource(_CAPTIONS, [_CAPTIONS], [{"identities": identities}]))
+    _add_labels(sample_sets, sources, guesses=[], order="given")
+
+
+def _check_used(
+    rules: LabelRules, names_in_sets: Sequence[Collection[str]], names_in_tables: Sequence[Collection[str]]
+) -> None:
+    """Raise unless all sample sets or all tables use each name, and a table uses the pattern of file names."""
+    # Without tables, sample sets that lack a name were refused when they were read.
+    names = rules.names if names_in_tables else {}
+    for label, name in names.items():
+        in_sets = [label in used for used in names_in_sets]
+        in_tables = [label in used for used in names_in_tables]
+        is_in_sets_alone = all(in_sets) and not any(in_tables)
+        is_in_tables_alone = all(in_tables) and not any(in_sets)
+        if not (is_in_sets_alone or is_in_tables_alone):  # labels that both have are refused before
+            raise ValueError(f"`--names` must name arrays or columns in the files, not files; got {label}={name}.")
+    if rules.file_names is not None and not any(FILE_NAMES in used for used in names_in_tables):
+        raise ValueError(
+            f"`{FILE_NAMES}` must come with a table of file names without identities; got {rules.file_names!r}."
+        )

@@ -1,0 +1,189 @@
+"""Labels of samples, from tables and from the names of image files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from os import PathLike, fspath
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from reid_torchmetrics import _checks, _names
+
+from .array_files import FORMATS, UNNAMED, file_error, naming_file, read_arrays
+from .array_names import FIELD_NAMES, MATRICES, NameRules, describe_guesses, find_names
+from .label_arrays import Labels, as_label, as_labels
+from .role_flags import join_flags
+from .table_files import TABLES, TEXTS
+from .text_tables import are_images, is_header_missing, join_positions, names_by_place, parse_cells
+
+_MARKET1501 = r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"
+NAME_PATTERNS = {
+    "market1501": _MARKET1501,
+    "dukemtmc": _MARKET1501,
+    "veri776": _MARKET1501,
+    "msmt17": r"(?:^|/)(?P<identity>\d+)_\d+_(?P<camera>\d+)_[^/]*$",
+    "vpr": r"(?:^|/)@(?P<easting>-?\d+(?:\.\d+)?)@(?P<northing>-?\d+(?:\.\d+)?)@[^/]*$",
+}
+"""patterns of the names of files by benchmark: a person or vehicle, and the camera; or the position of a place"""
+_LABELS_BY_GROUP = {
+    "identity": "identities",
+    "camera": "cameras",
+    "sequence": "sequences",
+    "clothes": "clothes",
+    "group": "groups",
+    "easting": "positions",
+    "northing": "positions",
+}
+"""labels in the names of files, by the groups of a pattern"""
+_LABEL_KEYS = [key for key in FIELD_NAMES if key not in MATRICES]
+
+
+def read_labels(
+    path: str | PathLike[str],
+    *,
+    names: Mapping[str, str] | None = None,
+    guesses: list[str] | None = None,
+    used: set[str] | None = None,
+    field: _names.LabelField | None = None,
+    missing: _names.MissingLabels = "error",
+    labels: Collection[str] = (),
+) -> Labels:
+    """Read the labels of samples from a table: .csv, .tsv, .txt, .parquet (PyArrow), or a file of `read_samples`.
+
+    With `field` they may also be lines of text, a label each (.txt).
+
+    Columns are found by the names that the field uses, such as `pid` and `camid`. Positions may be a pair of columns:
+    easting and northing, utm_east and utm_north, x and y. A .txt without names in its first row may be a column of
+    names of images or of identities, or one of each.
+
+    Args:
+        path: the file, or a folder of .npy files by name. Text is in UTF-8; a .csv begins with a row of names.
+        names: names of columns by their meaning, such as `{"identities": "y"}`, or "column 2" for columns without
+            names. Without a name from you, exactly one column may have the meaning by its name.
+        guesses: a list that collects a line for each column that was found by a name of the field, as
+            `SampleFile.guesses`.
+        used: as in `read_samples`.
+        field: meaning of an array without a name, as in a .npy. None: the only one of `labels`, else identities, or
+            positions if it holds two or three floats for each sample. If `names` has it, nothing else is read.
+        missing: as in `read_samples`; an empty cell of text, and a null of a .parquet, is missing.
+        labels: as in `read_samples`.
+
+    Returns:
+        The labels of N samples, in the order of the table, by the keys of `SampleFile.labels`, and where the file has
+        them "roles" and "names". Identities are bool [N, labels] if samples have several labels. Roles are two flags of
+        each sample, bool [N, 2]: query, and gallery item. They are read from `is_query` and `is_gallery`, where a
+        sample may be both, or from a column such as `split` with "query" and "gallery" or "test", or with "train" for
+        the gallery and "test" for the queries. Names are the names of files.
+
+    Raises:
+        OSError: There is no such file, or it may not be read.
+        ModuleNotFoundError: A package that reads the format, such as PyArrow, is not installed.
+        ValueError: An unknown key of `names`; a file that is damaged, empty, without any label, or with several columns
+            of one meaning; rows of unequal length; values that are neither whole numbers nor names, or other roles. The
+            message is one line that names the file and the column.
+    """
+    path = Path(path)
+    rules = NameRules(names or {}, used=used, missing=missing, labels=labels)
+    _checks.one_of("field", field or "identities", _LABEL_KEYS)
+    columns = read_arrays(path, TABLES | TEXTS | FORMATS)
+    if path.suffix.lower() in TEXTS:
+        rules = replace(rules, names=names_by_place(columns) | dict(rules.names))
+    is_field_named = field in rules.names
+    if field is not None and UNNAMED not in columns and not is_field_named:
+        raise file_error(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
+
+    with naming_file(path):
+        columns = join_positions(columns, rules.names)
+        columns, unread_roles = join_flags(columns, rules.names)
+    unnamed_key = _find_unnamed_key(columns.get(UNNAMED, np.empty(0)), field, rules.labels)
+    keys = [*_LABEL_KEYS, *rules.labels]
+    if field is not None and is_field_named:
+        keys = [field]
+        rules = replace(rules, names={field: rules.names[field]})
+    column_names = find_names(path, keys, columns, rules, unnamed_key)
+    if not column_names:
+        rule = "a column must be a label by its name, or be said to be by `names`"
+        if path.suffix.lower() in TEXTS | TABLES and is_header_missing(list(columns)):
+            rule = "the first row must name the columns, or `names` must, such as `identities='column 2'`"
+        raise file_error(path, rule, ", ".join(columns))
+    if guesses is not None:
+        guesses += describe_guesses(path, column_names, columns, names or {}, unread_roles)
+    return as_labels(path, column_names, columns, missing=missing)
+
+
+def _find_unnamed_key(values: Any, field: str | None, labels: Collection[str]) -> str:
+    """Return the meaning of an array without a name."""
+    if field is not None:
+        return field
+    if len(labels) == 1:
+        (label,) = labels
+        return label
+    if values.ndim == 2 and values.shape[1] in (2, 3) and "float" in str(values.dtype):
+        return "positions"
+    return "names" if are_images(values) else "identities"
+
+
+def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "market1501") -> Labels:
+    r"""Return identities, cameras and other labels from the names of files.
+
+    Args:
+        paths: paths of N images, which need not exist.
+        pattern: "market1501", "dukemtmc" or "veri776", `0002_c1s1_000451_03.jpg`, where -1 is junk; "msmt17",
+            `0000_000_01_0303morning_0015_0.jpg`; "vpr", `@0543256.96@4178906.70@10@S@.jpg`, as of
+            VPR-datasets-downloader; or a regular expression that is found in the path, with some of the groups
+            `identity`, `camera`, `sequence`, `clothes`, `group`, and `easting` with `northing`:
+            `r"(?P<identity>[^/]+)/[^/]+$"` takes folders.
+
+    Returns:
+        "identities", "cameras", "sequences", "clothes" and "groups", each int64 [N] if all are numbers, else strings
+        for `number_identities`; "positions", float64 [N, 2].
+
+    Raises:
+        ValueError: A name without the pattern, no names, or a pattern that is no such expression.
+
+    Example:
+        >>> labels_from_names(["0002_c1s1_000451_03.jpg", "-1_c3s2_000001_00.jpg"])
+        {'identities': array([ 2, -1]), 'cameras': array([1, 3])}
+    """
+    expression = _compile(pattern)
+    rows = []
+    for path in paths:
+        match = expression.search(PurePath(path).as_posix())
+        if match is None or not all(match.groupdict().values()):
+            raise ValueError(f"`paths` must have the pattern {pattern!r} in each name; got {str(fspath(path))!r}.")
+        rows.append(match.groupdict())
+    if not rows:
+        raise ValueError("`paths` must not be empty; got none.")
+
+    columns: dict[str, Any] = {}
+    for name in expression.groupindex:
+        columns[name] = parse_cells([row[name] for row in rows])
+    if "easting" in columns:
+        columns["positions"] = np.stack([columns.pop("easting"), columns.pop("northing")], axis=1)
+    labels: Labels = {}
+    for name, values in columns.items():
+        key = _LABELS_BY_GROUP.get(name, name)
+        labels[key] = as_label(key, name, values)
+    return labels
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Compile the pattern of a benchmark, or a regular expression.
+
+    Raises:
+        ValueError: No regular expression, or one with other groups than labels.
+    """
+    try:
+        expression = re.compile(NAME_PATTERNS.get(pattern, pattern))
+    except re.error:
+        expression = re.compile("")  # without groups, which are required below
+    groups = expression.groupindex.keys()
+    is_half_position = ("easting" in groups) != ("northing" in groups)
+    if not groups or is_half_position or not groups <= _LABELS_BY_GROUP.keys():
+        rule = f"one of {', '.join(NAME_PATTERNS)}, or a regular expression with groups such as `identity` and `camera`"
+        raise ValueError(f"`pattern` must be {rule}; got {pattern!r}.")
+    return expression
