@@ -111,7 +111,7 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
             scores,
             relevance,
             protocol.draw,
-            ties=options.ties,
+            ties=options.ties,  # type: ignore[arg-type]
             max_rank=options.max_rank,
             with_precision=protocol.draws_precision,
             queries_in_draw=protocol.queries_in_draw,
@@ -527,4 +527,5 @@ def _gather_cameras(gallery_cameras: Tensor, world: World) -> Int[Tensor, " gall
     _, table = world.guarded_all_gather(lambda: (None, [len(cameras)]))
     num_cameras = [size for (size,) in table]
     (gathered,) = exchange_rows(world, num_cameras, SentRows(lambda: [cameras]))
-    return gathered.to(cameras.device).unique()
+    all_cameras: Tensor = gathered.to(cameras.device).unique()
+    return all_cameras
