@@ -122,10 +122,7 @@ def person_search(
     query_identities = check_labels("query_identities", identities["query_identities"], len(query))
     true_identities = check_labels("true_identities", identities["true_identities"], len(true_boxes))
 
-    # Only the first box of a person in an image counts.
-    appearances = torch.stack([true_identities, true_images], dim=1)
-    _, appearance = appearances.unique(dim=0, return_inverse=True)
-    first = Grouping.of(appearance).first
+    first = _first_boxes(true_identities, true_images)
     true_boxes = true_boxes[first]
     true_images = true_images[first]
     person, box = _overlapping(boxes, images, true_boxes, true_images)
@@ -147,6 +144,12 @@ def person_search(
     results = _evaluate(scene, changed_protocol, setup, max_rank)
     advise_on_retrieval(RetrievalEvidence(boxes={"boxes": boxes, "true_boxes": true_boxes}), ALONE)
     return results
+
+
+def _first_boxes(true_identities: Tensor, true_images: Tensor) -> Int[Tensor, " first"]:
+    """Return the position of the first true box of each person in each image; no other box counts."""
+    _, appearance = torch.stack([true_identities, true_images], dim=1).unique(dim=0, return_inverse=True)
+    return Grouping.of(appearance).first
 
 
 def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Tensor, Tensor]:
