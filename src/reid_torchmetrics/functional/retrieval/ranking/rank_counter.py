@@ -293,7 +293,7 @@ class RankCounter:
         for rows in _progress.steps(tiles.rows, "Ranking"):
             tile = block.relevance.tile(rows)
             num_candidates[rows] = tile.num_candidates
-            positives, cells, inside = thresholds.of(rows)
+            positives, cells, inside = thresholds.select(rows)
             if len(cells):
                 before[:, inside] = tiles.count(rows, tile, positives).flatten(1)[:, cells]
         return Counts(torch.cat([before.flatten(), num_candidates]).cpu().numpy(), self._digest, keys)
