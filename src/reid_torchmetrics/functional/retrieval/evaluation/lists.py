@@ -198,7 +198,7 @@ def _evaluate_by_truth(
     unknown_queries: str,
     max_rank: int,
 ) -> RetrievalResults:
-    """Evaluate lists whose positives are listed; the arguments are those of `evaluate_lists`."""
+    """Evaluate lists by the lists of their positives; the arguments are those of `evaluate_lists`."""
     # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
     positives = listed_where_true("positives", positives)
     queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
@@ -261,7 +261,7 @@ def _evaluate_by_labels(
         items,
         hits,
         protocol,
-        Setup.of("stable", _NO_SIMILARITY, None, ranking.labels, cut=True),
+        replace(Setup.of("stable", _NO_SIMILARITY, None, ranking.labels), cut=True),
         max_rank=max_rank,
         scores=_minus_rank(items),
         identities=_labels_at(gallery_labels.get("identities"), items),

@@ -284,7 +284,7 @@ def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) ->
     return replace(results, rank_lists=results.nearest(max_rank))
 
 
-def _stack_lists(rows: list[Tensor], max_rank: int, padding: float, device: torch.device) -> Tensor:
+def _stack_lists(rows: list[Tensor], max_rank: int, padding: Any, device: torch.device) -> Tensor:
     """Return lists as a matrix of `max_rank` + 1 columns."""
     longest = torch.full((max_rank + 1,), padding, device=device)  # a last row, which sets the width
     return torch.nn.utils.rnn.pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
