@@ -339,12 +339,9 @@ def _compare_images(
     for column, (name, heading) in enumerate(a.model_table().headings.items()):
         chance = all_chances[column]
         differences[name] = Difference(
-            mean_a=means_a[column],
-            mean_b=means_b[column],
-            difference=chance.difference,
-            low=chance.low,
-            high=chance.high,
-            p_value=chance.p_value,
+            means_a[column],
+            means_b[column],
+            *chance,
             num_better=num_better[column],
             num_worse=num_worse[column],
             num_equal=num_equal[column],
@@ -426,14 +423,9 @@ def _without_rounding(
 def _difference(heading: Heading, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
     num_higher = int((differences > 0).sum())
     num_lower = int((differences < 0).sum())
-    mean_a, mean_b = means
     return Difference(
-        mean_a=mean_a,
-        mean_b=mean_b,
-        difference=chance.difference,
-        low=chance.low,
-        high=chance.high,
-        p_value=chance.p_value,
+        *means,
+        *chance,
         num_better=num_lower if heading.lower_is_better else num_higher,
         num_worse=num_higher if heading.lower_is_better else num_lower,
         num_equal=int((differences == 0).sum()),

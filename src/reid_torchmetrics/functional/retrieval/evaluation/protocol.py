@@ -173,14 +173,14 @@ class Protocol:
             relevance.check_agreement(rules | {"same_camera": same_camera})
 
     def _check_expectations(self) -> None:
-        """Raise if galleries are drawn and a number has no expectation: only some measures have, and AP by one rule."""
-        if self.draw is None:
-            return
+        """Raise if a reported number is unknown, or has no expectation over the drawn galleries."""
         for name in self.reports:
             measure, k = measures.parse_report(name)
             if self.draws(measure) and not measure.has_expectation(k):
                 supported = measures.with_expectation()
                 raise ValueError(f"`draw` has expectations of {supported} only; got {name!r} to report.")
+        if self.draw is None:
+            return
         if self.draws_precision and (self.rule != "rectangle" or self.k is not None):
             got = f"rule {self.rule!r}" if self.k is None else f"rule {self.rule!r} and k {self.k}"
             raise ValueError(f"`draw` needs rule 'rectangle' without a cutoff `k`; got {got}.")
