@@ -17,7 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, LabelValues, Relevance, find_near, packed
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, LabelValues, Relevance, find_near, pack_columns
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
 
 
@@ -61,7 +61,7 @@ class Grouping:
 
     def differing(self, values: Tensor) -> Int[Tensor, " differing"]:
         """Columns of `members` with another value than the first item of their group."""
-        rows = [packed({"": values}, items) for items in (self.members, self.first[segments.numbers(self.sizes)])]
+        rows = [pack_columns({"": values}, items) for items in (self.members, self.first[segments.numbers(self.sizes)])]
         return (rows[0] != rows[1]).any(1).nonzero()[:, 0]
 
     def find_near(
