@@ -24,13 +24,13 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelValues,
     Relevance,
     as_arguments,
-    at,
     find_listed_relevance,
     find_relevance,
     junk_pairs_of,
     number_names,
     one_number_each,
     rules_by_number,
+    select_samples,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
 from reid_torchmetrics.functional.world import ALONE, World
@@ -306,7 +306,7 @@ class RetrievalProblem:
             if len(groups.differing(positions)):
                 member_positions = positions
         groups.check(argument, groups_of_items, shared_labels)
-        labels_of_groups = replace(self.labels, gallery=at(labels, groups.first))
+        labels_of_groups = replace(self.labels, gallery=select_samples(labels, groups.first))
         return replace(self, labels=labels_of_groups, groups=groups, member_positions=member_positions)
 
     def _check_no_option_of_items(self, argument: str, protocol: Protocol) -> None:

@@ -24,10 +24,10 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
     QueryCounts,
-    at,
-    deciding,
     names_in_rules,
     one_number_each,
+    relevance_labels,
+    select_samples,
 )
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
@@ -213,7 +213,7 @@ def _build_problem(
     """Return the problem of all queries against this process's part of the gallery."""
     places = gallery_labels.pop("places", None)
     labels = Labels(
-        query=deciding(queries.labels, "query"),
+        query=relevance_labels(queries.labels, "query"),
         gallery=gallery_labels,
         self_index=queries.self_index,
         ground_truth=lists,
@@ -232,7 +232,7 @@ def _find_items(samples: Samples, gallery: Tensor, first_position: int | None) -
             of an item is its `index`, else its position.
     """
     rows = samples.run(gallery)
-    labels = at(deciding(samples.labels), rows)
+    labels = select_samples(relevance_labels(samples.labels), rows)
     if first_position is not None:
         if samples.index is None:
             stop = first_position + len(gallery)
@@ -275,7 +275,7 @@ def _unranked(queries: Queries, reason: str, names: LabelTables) -> Ranking:
         query_index=queries.labels.get("index", positions),
         query_identities=labels.get("identities"),
         query_cameras=labels.get("cameras"),
-        labels=names_of_labels(deciding(queries.labels)),
+        labels=names_of_labels(relevance_labels(queries.labels)),
         undefined=reason,
         names=names,
     )
