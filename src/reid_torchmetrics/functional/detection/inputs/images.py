@@ -40,7 +40,7 @@ class PackedObjects:
 
     def at(self: Objects, rows: Int[Tensor, " rows"], *, has_shapes: bool = True) -> Objects:  # noqa: PYI019
         """Return the objects of some rows, with their shapes or without."""
-        columns = {}
+        columns: dict[str, Any] = {}
         for name, column in vars(self).items():
             if name == "boxes" and not has_shapes:
                 continue

@@ -45,9 +45,8 @@ def shape_types(iou_type: Sequence[str], sigmas: Sequence[float] | None) -> dict
     """
     if sigmas is not None and "keypoints" not in iou_type:
         raise ValueError(f"`sigmas` must be None where iou_type is not 'keypoints'; got {sigmas!r}.")
-    if sigmas is None:
-        keypoint_sigmas = COCO_SIGMAS
-    else:
+    keypoint_sigmas: tuple[float, ...] = COCO_SIGMAS
+    if sigmas is not None:
         check_sigmas("sigmas", sigmas)
         keypoint_sigmas = tuple(map(float, sigmas))
     return {name: SHAPE_TYPES[name](keypoint_sigmas) for name in iou_type if name in SHAPE_TYPES}
