@@ -22,7 +22,7 @@ PATHS = {
     "cached_curves": "functional.detection.evaluators.coco._CACHED_CELLS",
     "many_to_average": "functional.detection.evaluators.coco._MANY_DETECTIONS",
     "yolo_classes": "functional.detection.evaluators.yolo._CLASSES",
-    "bits_of_each": "functional.detection.inputs.counted_masks._bits_of_each",
+    "bits_of_each": "functional.detection.inputs.counted_masks._count_bits",
     "words_per_lookup": "functional.detection.inputs.counted_masks._WORDS_PER_LOOKUP",
     "keypoint_distances": "functional.detection.inputs.keypoints._MOST_DISTANCES",
     "mask_cells": "functional.detection.inputs.masks._MOST_CELLS",
