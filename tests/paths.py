@@ -39,7 +39,7 @@ PATHS = {
     "area_block": "functional.detection.matching.matching._AREA_BLOCK",
     "many_to_match": "functional.detection.matching.matching._MANY_DETECTIONS",
     "match_function": "functional.detection.matching.matching._match",
-    "matched_classes": "functional.detection.matching.matching._AT_A_TIME",
+    "matched_classes": "functional.detection.matching.matching._DETECTIONS_AT_A_TIME",
     "cached_pairs": "functional.detection.matching.pairs._CACHED_PAIRS",
     "least_crowded_pairs": "functional.detection.matching.pairs._LEAST_CROWDED_PAIRS",
     "least_detections": "functional.detection.matching.pairs._LEAST_DETECTIONS",
