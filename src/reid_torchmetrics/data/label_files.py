@@ -159,7 +159,9 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
     if not rows:
         raise ValueError("`paths` must not be empty; got none.")
 
-    columns: dict[str, Any] = {name: parse_cells([row[name] for row in rows]) for name in expression.groupindex}
+    columns: dict[str, Any] = {}
+    for name in expression.groupindex:
+        columns[name] = parse_cells([row[name] for row in rows])
     if "easting" in columns:
         columns["positions"] = np.stack([columns.pop("easting"), columns.pop("northing")], axis=1)
     labels: Labels = {}

@@ -56,7 +56,8 @@ def read_text(path: Path) -> dict[str, Array]:
     Raises:
         ValueError: Rows of unequal length, no rows, or a repeated name.
     """
-    all_lines = [(number, line.strip()) for number, line in enumerate(_read(path).rstrip().split("\n"), start=1)]
+    text = _read(path).rstrip()
+    all_lines = list(enumerate(map(str.strip, text.split("\n")), start=1))
     lines = [(number, line) for number, line in all_lines if line]
     # In-shop's lists begin with the number of their rows.
     if len(lines) > 2 and lines[0][1].isdecimal() and len(lines[1][1].split()) > 1:
@@ -65,7 +66,7 @@ def read_text(path: Path) -> dict[str, Array]:
         raise ValueError("0 rows of nothing")
 
     delimiter = _find_text_delimiter(lines[0][1])
-    numbered_rows = [(number, [cell.strip() for cell in line.split(delimiter)]) for number, line in lines]
+    numbered_rows = [(number, list(map(str.strip, line.split(delimiter)))) for number, line in lines]
     rows = [row for _, row in numbered_rows]
     if _has_header(rows):
         return _parse_columns(path, rows[0], numbered_rows[1:])

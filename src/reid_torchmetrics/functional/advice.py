@@ -40,7 +40,7 @@ class Advice(Generic[Evidence]):
     """returns evidence for which this row fires, and no other row"""
     thresholds: Mapping[str, float] = field(default_factory=dict)
     explained_by: tuple[str, ...] = ()
-    """names of rows whose mistakes may look like this one; if one of them has fired, this row is silent"""
+    """names of rows with mistakes that may look like this one; if one of them has fired, this row is silent"""
 
     def text(self, values: Values) -> str:
         """Return the warning."""

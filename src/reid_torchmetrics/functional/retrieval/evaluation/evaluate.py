@@ -141,11 +141,8 @@ def evaluate(
         gallery = None
     if are_files(query):
         query, gallery, self_index = rows_by_role(query, gallery, self_index)
-        query, labels_of_files = read_files("query", query, arguments)
-        arguments.update(labels_of_files)
-    if are_files(gallery):
-        gallery, labels_of_files = read_files("gallery", gallery, arguments)
-        arguments.update(labels_of_files)
+    query = _read_if_files("query", query, arguments)
+    gallery = _read_if_files("gallery", gallery, arguments)
 
     # Read the protocol, the queries and the labels.
     has_lists = ground_truth is not None
@@ -191,9 +188,7 @@ def evaluate(
         has_copied_queries=partial(_has_copied_queries, query, gallery, problem, protocol),
     )
     problem = problem.grouped(protocol)
-    setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
-    counts_ties = protocol.leaves_ties_open(ties)
-    return _evaluate(problem, protocol, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
+    return _evaluate(problem, protocol, evidence, ties=ties, max_rank=max_rank, multi_query=multi_query)
 
 
 @with_typed_options(EvaluateOptions)
@@ -252,12 +247,9 @@ def evaluate_scores(
     problem = RetrievalProblem(source, labels).grouped(protocol)
     # A matrix does not tell which scores compare a query with itself.
     check_own_places(protocol, labels.self_index, len(matrix))
-    setup = problem.setup(ties=protocol.ties_or(ties))
-    evidence = RetrievalEvidence(
-        missing_cameras=missing_cameras, find_worst=partial(_find_worst, matrix, are_distances=are_distances)
-    )
-    counts_ties = protocol.leaves_ties_open(ties)
-    return _evaluate(problem, protocol, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
+    find_worst = partial(_find_worst, matrix, are_distances=are_distances)
+    evidence = RetrievalEvidence(missing_cameras=missing_cameras, find_worst=find_worst)
+    return _evaluate(problem, protocol, evidence, ties=ties, max_rank=max_rank)
 
 
 @torch.no_grad()
@@ -338,6 +330,15 @@ def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:
             )
 
 
+def _read_if_files(argument: str, value: Any, arguments: dict[str, Any]) -> Any:
+    """Return the embeddings of files, and add their labels to `arguments`; other values are returned unchanged."""
+    if not are_files(value):
+        return value
+    embeddings, labels = read_files(argument, value, arguments)
+    arguments.update(labels)
+    return embeddings
+
+
 def _find_worst(matrix: Tensor, *, are_distances: bool) -> float:
     """Return the least score of a matrix, or minus the largest distance."""
     if not matrix.numel():
@@ -405,16 +406,17 @@ def _leave_one_out(labels: Labels, query: Tensor) -> Labels:
 def _evaluate(
     problem: RetrievalProblem,
     protocol: Protocol,
-    setup: Setup,
     evidence: RetrievalEvidence,
     *,
+    ties: _names.TieName | None,
     max_rank: int,
-    counts_ties: bool,
+    multi_query: bool = False,
 ) -> RetrievalResults:
-    """Rank, summarize, and give advice; `evidence` is what the caller knows for it."""
+    """Rank, summarize, and give advice by the evidence of the entry point and of the ranking."""
+    setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
     _checks.positive_int("max_rank", max_rank)
     options = problem.ranking_options(protocol, for_cmc=True, ties=setup.ties, longest=max_rank)
-    options = replace(options, counts_ties=counts_ties)
+    options = replace(options, counts_ties=protocol.leaves_ties_open(ties))
     ranking_for_cmc = rank_problem(problem, options)
     ranking = ranking_for_cmc
     if protocol.for_cmc is not protocol:

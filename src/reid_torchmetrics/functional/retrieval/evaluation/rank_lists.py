@@ -149,7 +149,7 @@ class RankLists:
         return wrong[self.margins()[wrong].argsort(descending=True, stable=True)[:n]]
 
     def knn_accuracy(self, **options: Any) -> Float[Tensor, " queries"]:
-        """Return 1 for each query whose identity wins the vote of the listed candidates, else 0; see `knn_accuracy`.
+        """Return 1 where the vote of the listed candidates names the query's identity, else 0; see `knn_accuracy`.
 
         Raises:
             ValueError: relevance came as lists, so that no identity is known, or as `knn_accuracy`.

@@ -27,11 +27,11 @@ from .labels import (
     SIDES,
     LabelValues,
     SideLabels,
-    at,
     check_needed,
     length_of,
     num_labels_of,
-    packed,
+    pack_columns,
+    select_samples,
     why_needed,
     with_default_rules,
 )
@@ -150,7 +150,7 @@ def find_relevance(
         _check_several(radius, junk)
     num_gallery, is_junk = length_of(gallery), _with_one_of(junk, query, "identities")
     kept, may_be_unknown = _kept(query, gallery, junk, searched)
-    gallery = gallery if kept is None else at(gallery, kept)
+    gallery = gallery if kept is None else select_samples(gallery, kept)
     own_column = _own_column(self_index, kept, num_gallery)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
     shared = None
@@ -269,7 +269,11 @@ def _check_self(label: str, query_labels: Tensor, gallery_labels: Tensor, self_i
     """Raise if the item at `self_index` has another label than its query."""
     inside = (self_index >= 0).nonzero()[:, 0]
     items = self_index[inside]
-    wrong = (packed({label: query_labels}, inside) != packed({label: gallery_labels}, items)).any(1).nonzero()[:, 0]
+    wrong = (
+        (pack_columns({label: query_labels}, inside) != pack_columns({label: gallery_labels}, items))
+        .any(1)
+        .nonzero()[:, 0]
+    )
     if len(wrong):
         raise ValueError(
             "`self_index` must point at gallery items with the labels of the query; got item"

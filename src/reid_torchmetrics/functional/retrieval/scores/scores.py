@@ -305,6 +305,7 @@ def score_embeddings(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or a function with
             scores that depend on the other items of a block.
     """
+    _check_is_relevance(relevance)
     query, gallery = read_embeddings("query", query, similarity), read_embeddings("gallery", gallery, similarity)
     sides = workers.run(lambda: checked_rows(query, gallery), relevance.device)
     _checks.same_device("gallery", gallery, "relevance", relevance)
@@ -326,11 +327,18 @@ def given_scores(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes or devices that do not fit.
     """
+    _check_is_relevance(relevance)
     scores = _checks.floating_matrix("scores", scores, "G")
     _checks.same_device("scores", scores, "relevance", relevance)
     _checks.length("scores", len(scores), relevance.num_queries)
     _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
     return GivenScores(scores, kept=relevance.kept, max_bytes=bytes_within(max_bytes, scores.device))
+
+
+def _check_is_relevance(relevance: object) -> None:
+    """Raise unless `relevance` says who is relevant, as `find_relevance` does."""
+    if not isinstance(relevance, Relevance):
+        raise TypeError(f"`relevance` must be what `find_relevance` returns; got {type(relevance).__name__}.")
 
 
 def check_function(
