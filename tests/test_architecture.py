@@ -303,7 +303,6 @@ ONE_IMPORTER = {
     "functional.retrieval.ranking.rank_table": "from counts to ranks; about 500 lines with the tiles of all processes",
     "functional.retrieval.ranking.symmetric": "counting in blocks of its own; over 500 lines with the tiles",
     "functional.retrieval.verification.symmetric_pairs": "a walk over blocks of its own, with its conditions",
-    "functional.retrieval.ranking.sorted_rows": "ranks by sorting in the place of counting, for codes alone",
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
