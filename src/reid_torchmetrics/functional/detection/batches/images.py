@@ -126,7 +126,7 @@ class Images:
         for prefix, name in _COUNTS.items():
             if name in columns:
                 counts = columns[name]
-                num_rows = counts if counts.ndim == 1 else counts.sum(1)
+                num_rows = counts.sum(1) if counts.ndim == 2 else counts  # an image has two lists
                 is_row_selected[prefix] = is_selected.repeat_interleave(num_rows)
         tables = {}
         for name, table in self.tables.items():
@@ -242,17 +242,16 @@ class ImageNumbering:
         is_first = first == torch.arange(len(first), device=first.device)
         if bool(is_first.all()):
             return NumberedImages(images, numbers.split(self.sizes)[process])
-        self._check_repetitions(first)
+        self._check_repetitions(self.ids, first)
         numbers = numbers.split(self.sizes)[process]
         is_first = is_first.split(self.sizes)[process]
         return NumberedImages(images.at(is_first), numbers[is_first])
 
-    def _check_repetitions(self, first: Tensor) -> None:
+    def _check_repetitions(self, ids: Tensor, first: Tensor) -> None:
         """Raise unless each image has the ground truths of the first image with its id."""
-        assert self.ids is not None  # noqa: S101 - see `number`
         prints = self.fingerprints()
         is_changed = prints != prints[first.to(prints.device)]
-        changed: list[Any] = self.ids[is_changed].unique().tolist()
+        changed: list[Any] = ids[is_changed].unique().tolist()
         if not changed:
             return
         if self.names is None:

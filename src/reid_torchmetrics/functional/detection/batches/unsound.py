@@ -49,8 +49,10 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     crowds = batch["ground_truth_crowds"]
     flags = []
     if crowds.dtype != torch.bool and len(crowds):
-        # In floats, 2 marks a value that is neither 0 nor 1: the values themselves may be 0.5.
-        flags = [2.0 * (crowds != crowds.bool()) if crowds.is_floating_point() else crowds.float()]
+        if crowds.is_floating_point():
+            flags.append(2.0 * (crowds != crowds.bool()))  # 2 for any value but 0 and 1, such as 0.5 or NaN
+        else:
+            flags.append(crowds.float())
 
     # First the extremes of values that must be 0 or 1, then of values that must not be negative.
     extremes: list[Tensor] = []
