@@ -262,8 +262,8 @@ def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) ->
     for rows in _progress.steps(blocks, "Person search"):
         scores = query[rows] @ scene.embeddings.T
         _checks.no_nan("embeddings", scores)
-        for row, scores_of_query in enumerate(scores):
-            searches.append(scene.search(rows.start + row, scores_of_query, max_rank))
+        for position, scores_of_query in enumerate(scores, rows.start):
+            searches.append(scene.search(position, scores_of_query, max_rank))
 
     index = torch.arange(len(query), device=query.device)
     sizes = [(len(search.rank), search.num_persons, search.num_boxes) for search in searches]
