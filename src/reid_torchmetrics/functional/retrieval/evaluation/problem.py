@@ -370,11 +370,8 @@ class RetrievalProblem:
 
     def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
         """Return the settings that decide the numbers besides the protocol."""
-        return Setup.of(
-            ties,
-            self.source.similarity,
-            self.source.rerank,
-            self.provided_labels,
+        return replace(
+            Setup.of(ties, self.source.similarity, self.source.rerank, self.provided_labels),
             multi_query=multi_query,
             lists=self.labels.ground_truth is not None,
             junk_pairs=self.labels.junk_pairs is not None,
