@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval.advice.backwards import _precision_by_chance
+from reid_torchmetrics.functional.retrieval.advice.backwards import _random_precision
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from tests.profiles import each_row
 from tests.strategies import ALL_TIES
@@ -136,11 +136,11 @@ def test_few_hits_alone_are_not_backwards():
 
 
 @pytest.mark.parametrize(("positives", "candidates"), [(1, 1), (1, 6), (2, 5), (3, 6), (4, 4)])
-def test_average_precision_by_chance_is_its_mean_over_all_orders(positives, candidates):
+def test_average_random_precision_is_its_mean_over_all_orders(positives, candidates):
     orders = [*itertools.combinations(range(1, candidates + 1), positives)]
     means = [sum(hit / rank for hit, rank in enumerate(order, 1)) / positives for order in orders]
     ranks = PositiveRanks(torch.arange(1, positives + 1), torch.tensor([positives]), torch.tensor([candidates]))
-    assert float(_precision_by_chance(ranks)) == pytest.approx(sum(means) / len(orders), abs=1e-12)
+    assert float(_random_precision(ranks)) == pytest.approx(sum(means) / len(orders), abs=1e-12)
 
 
 EMBEDDINGS = torch.eye(24).repeat_interleave(3, 0) + 0.05 * torch.randn((72, 24), generator=GENERATOR)

@@ -1,4 +1,4 @@
-"""Evidence for advice on retrieval: ranks, and facts that were noticed on the way to them."""
+"""Evidence for advice on retrieval: ranks, and facts that were collected while they were computed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from reid_torchmetrics.functional.retrieval.relevance import LabelTables
 
 @dataclass(frozen=True, eq=False)
 class RetrievalEvidence:
-    """What rows of advice may look at; each entry point fills in what it knows."""
+    """The facts that rows of advice read; each entry point fills in the facts that it has."""
 
     opposite_ranks: PositiveRanks | None = None
     """ranks with the last candidates first, where right answers come last; None where they do not"""
     matrix: str | None = None
     """"scores" or "distances", if a matrix is given"""
     find_worst: Callable[[], float] = lambda: 0.0
-    """gives the least score of a matrix, or minus the largest distance"""
+    """returns the lowest score of a matrix, or minus the largest distance"""
     identities: Int[Tensor, " queries"] | None = None
-    """of the queries"""
+    """identities of the queries"""
     is_valid: Bool[Tensor, " queries"] | None = None
     """whether the query has a positive"""
     names: LabelTables = field(default_factory=dict)
@@ -35,22 +35,22 @@ class RetrievalEvidence:
     bounds: tuple[float, float] | None = None
     """mean average precision with negatives first and with positives first among equal scores; None if not computed"""
     positions: tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None = None
-    """of queries and of gallery items, and their largest distance in a match"""
+    """positions of queries and of gallery items, and the radius"""
     missing_cameras: tuple[str, str] | None = None
-    """name of a benchmark and its rules about cameras, where none were given"""
+    """name of a protocol and its camera rules, if no cameras were given"""
     has_copied_queries: Callable[[], bool] = lambda: False
-    """tells whether most queries find a copy of themselves in the gallery"""
+    """returns whether most queries find a copy of themselves in the gallery"""
     is_unpooled: bool = False
-    """whether each query of several images has one image"""
+    """whether `multi_query` was given, but each query has one image"""
     boxes: Mapping[str, Float[Tensor, "boxes 4"]] = field(default_factory=dict)
     """corners of boxes by the name of their argument, for an overlap in pixels"""
     num_changed: int = 0
-    """samples that came again on their process with another embedding"""
+    """repetitions of a sample on its process with another embedding"""
     are_gathered: bool = False
     """whether two processes hold the same samples"""
     are_padded: bool = False
     """whether the last samples of a process are the first of the first process"""
     num_forgotten: int = 0
-    """samples since the last evaluation, if they have the labels of as many samples before; 0 otherwise"""
+    """samples since the last evaluation, if they have the labels of as many samples before it; 0 otherwise"""
     has_mixed_roles: bool = False
-    """whether some batches came with `is_query`, and some without"""
+    """whether some batches have `is_query`, and some do not"""

@@ -1,4 +1,4 @@
-"""Evidence that makes one row of the registry fire, and no other: small problems, made by hand."""
+"""Evidence for which exactly one row of the registry fires: small problems, made by hand."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def infinite_scores() -> RetrievalEvidence:
 
 
 def copied_queries() -> RetrievalEvidence:
-    """Give queries that are in the gallery, each with another item of its identity."""
+    """Give queries that are in the gallery, and another gallery item of each identity."""
     # Imported late: relevance is made from labels, which only this example needs.
     from reid_torchmetrics.functional.retrieval.relevance import find_relevance  # noqa: PLC0415
 
@@ -96,14 +96,14 @@ def unknown_identities() -> RetrievalEvidence:
 
 
 def rounded_positions() -> RetrievalEvidence:
-    """Give meters of UTM in float32, beside a radius of a meter."""
+    """Give meters of UTM in float32, with a radius of one meter."""
     meters = 5e6 + torch.arange(20, dtype=torch.float32, device="cpu")[:, None] * 7.5
     positions = meters.expand(20, 2).double()
     return RetrievalEvidence(positions=(positions, positions, 1.0))
 
 
 def positions_in_degrees() -> RetrievalEvidence:
-    """Give degrees of a town, beside a radius of 25 meters."""
+    """Give degrees of a town, with a radius of 25 meters."""
     steps = torch.arange(20, dtype=torch.float64, device="cpu")[:, None] / 7000
     positions = torch.tensor([48.2, 16.37], dtype=torch.float64, device="cpu") + steps
     return RetrievalEvidence(positions=(positions, positions, 25.0))

@@ -1,4 +1,4 @@
-"""Positions that can hardly be meant under a radius: they have gone through float32, or are degrees."""
+"""Checks for positions that do not fit a radius: rounded to float32, or in degrees."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 MOST_POSITIONS = 4096
-"""positions of each side that are looked at"""
+"""number of positions of queries, and of gallery items, that are checked"""
 LATITUDE, LONGITUDE = 90, 180
-"""the largest degrees"""
-_PART_OF_RADIUS = 100  # that rounding may be, without a word
+"""the largest values in degrees"""
+_PART_OF_RADIUS = 100  # rounding by less than the radius divided by this is accepted
 
 
 def find_rounding(
     query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float
 ) -> tuple[float, float] | None:
-    """Return by how much positions were rounded, and the largest position, if they have gone through float32.
+    """Return the rounding error of positions that were rounded to float32, and the largest position; None if not.
 
-    Whole numbers, such as those of frames, and few positions say nothing.
+    Whole numbers, such as numbers of frames, are exact in float32, so they show nothing.
     """
     values = _joined(query, gallery)
     if values is None:
@@ -31,22 +31,22 @@ def find_rounding(
 
 
 def seem_degrees(query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float) -> bool:
-    """Whether positions are degrees beside a radius of 1 or more.
+    """Return whether positions seem to be degrees, although the radius is 1 or more.
 
-    Meters of so small a plan begin near 0 or lie around it; degrees of a region lie far from it along some axis.
-    Degrees of the whole world cannot be told from a plan.
+    On a plan of this size meters usually begin near 0 or lie around it; degrees of a region are far from 0 on some
+    axis. Degrees of the whole world look like meters on a plan, and are not detected.
     """
     values = _joined(query, gallery)
     if values is None or radius < 1 or values.shape[1] != 2:
         return False
-    ends = sorted(values.abs().amax(0).tolist())
+    smaller, larger = sorted(values.abs().amax(0).tolist())
     spread = values.amax(0) - values.amin(0)
     are_far = (values.abs().amin(0) > spread) & (spread > 0)
-    return ends[0] <= LATITUDE and ends[1] <= LONGITUDE and bool(are_far.any())
+    return smaller <= LATITUDE and larger <= LONGITUDE and bool(are_far.any())
 
 
 def _joined(query: Tensor, gallery: Tensor) -> Tensor | None:
-    """Return the first positions of both sides; None for whole numbers, or for none."""
+    """Return the first positions of queries and gallery; None if all are whole numbers, or there are none."""
     values = torch.cat([query[:MOST_POSITIONS], gallery[:MOST_POSITIONS]])
     if not len(values) or bool((values == values.round()).all()):
         return None

@@ -1,7 +1,7 @@
 """The registry of advice on retrieval.
 
-A new row is an `Advice` in `RETRIEVAL_ADVICE`, with evidence on which it fires in `examples`; the page of advice and
-the tests follow.
+To add a row, write an `Advice` in `_ROWS`, and in `examples` evidence for which it fires. The page of advice and the
+tests read the registry.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from reid_torchmetrics.functional.world import World
 from . import backwards, copied_queries, examples, positions, tied_pairs, unknown_identities
 from .evidence import RetrievalEvidence
 
-_MOST_NAMED = 5  # identities in a text
+_MOST_NAMED = 5  # identities in a message
 
 
 def advise_on_retrieval(evidence: RetrievalEvidence, world: World) -> None:
-    """Warn on the first process of what is probably not meant, after ranks are known; all processes must call."""
+    """Warn on process 0 about probable mistakes, once the ranks are known; all processes must call."""
 
-    def give() -> None:
+    def warn() -> None:
         if world.process == 0:
             advise(RETRIEVAL_ADVICE.values(), evidence, world.warning_log)
 
-    world.guarded(give)  # a warning may be an error
+    world.guarded(warn)  # users may turn warnings into errors
 
 
 def _missing_cameras(evidence: RetrievalEvidence) -> Values | None:
@@ -89,28 +89,32 @@ def _tied_pairs(evidence: RetrievalEvidence) -> Values | None:
 
 
 def _unknown_identities(evidence: RetrievalEvidence) -> Values | None:
-    found = unknown_identities.find_unknown(
+    identities = unknown_identities.find_unknown(
         evidence.identities, evidence.is_valid, evidence.names, has_negative=evidence.has_negative
     )
-    if not found:
+    if not identities:
         return None
-    named = found[:_MOST_NAMED]
-    return {"listed": ", ".join(map(repr, named)), "junk": ", ".join(map(repr, (-1, *named)))}
+    identities = identities[:_MOST_NAMED]
+    return {"listed": ", ".join(map(repr, identities)), "junk": ", ".join(map(repr, [-1, *identities]))}
 
 
 def _rounded_positions(evidence: RetrievalEvidence) -> Values | None:
-    rounding = None if evidence.positions is None else positions.find_rounding(*evidence.positions)
-    if rounding is None or evidence.positions is None:
+    if evidence.positions is None:
         return None
-    *_, radius = evidence.positions
-    by, largest = rounding
-    return {"by": f"{by:.2g}", "largest": f"{largest:,.0f}", "radius": f"{radius:g}"}
+    query, gallery, radius = evidence.positions
+    rounding = positions.find_rounding(query, gallery, radius)
+    if rounding is None:
+        return None
+    error, largest = rounding
+    return {"error": f"{error:.2g}", "largest": f"{largest:,.0f}", "radius": f"{radius:g}"}
 
 
 def _positions_in_degrees(evidence: RetrievalEvidence) -> Values | None:
-    if evidence.positions is None or not positions.seem_degrees(*evidence.positions):
+    if evidence.positions is None:
         return None
-    *_, radius = evidence.positions
+    query, gallery, radius = evidence.positions
+    if not positions.seem_degrees(query, gallery, radius):
+        return None
     return {"radius": f"{radius:g}"}
 
 
@@ -127,9 +131,10 @@ def _boxes_in_shares(evidence: RetrievalEvidence) -> Values | None:
 
 
 _BACKWARDS = (
-    "Of at least {identities} identities, or {queries} queries without, Rank-1 is below {hits} and mean average"
-    " precision below {precision} of a random order's, and the opposite order has a Rank-1 of at least {good}, with"
-    " {odds} times the odds of a random order."
+    "There are queries of at least {identities} identities, or {queries} queries if identities are not known. Rank-1 is"
+    " below {hits} times the Rank-1 of a random order, and mean average precision below {precision} times that of a"
+    " random order. The opposite order has a Rank-1 of at least {good}, with at least {odds} times the odds of a random"
+    " order."
 )
 _BACKWARDS_THRESHOLDS = {
     "identities": backwards.LEAST_IDENTITIES,
@@ -144,17 +149,17 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     Advice(
         name="missing_cameras",
         checks="a benchmark with rules about cameras, without cameras",
-        fires="A protocol is given by its name, leaves out gallery items by their cameras, and no cameras are given.",
+        fires="A protocol is given by its name and drops gallery items by their cameras, but no cameras are given.",
         message="`protocol` {name!r} leaves out gallery items by their cameras ({rules}), but no cameras were given, so"
-        " that it leaves out none. Pass the cameras, or `same_camera='keep'` where there are none.",
+        " no item is left out. Pass the cameras, or `same_camera='keep'` where there are none.",
         inputs=("missing_cameras",),
         find=_missing_cameras,
         example=examples.missing_cameras,
     ),
     Advice(
         name="mixed_roles",
-        checks="batches without `is_query` beside others with it",
-        fires="Some batches come with `is_query`, and some without; `update` says it, as it alone can see it.",
+        checks="batches with and batches without `is_query`",
+        fires="Some batches have `is_query`, and some do not. This row warns in `update`.",
         message="Some batches were given with `is_query` and some without: the samples of the latter are queries and"
         " gallery items at once (leave-one-out). Pass `is_query=False` with batches of the gallery.",
         inputs=("has_mixed_roles",),
@@ -164,8 +169,8 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     Advice(
         name="forgotten_reset",
         checks="an evaluation that begins with the samples of the last one",
-        fires="The batches since the last evaluation have all the labels of the batches before, of at least 8 samples"
-        " without `index`.",
+        fires="There is no `index`, and the batches since the last evaluation have the same labels as the batches"
+        " before it, which are at least 8 samples.",
         message="The last {num} samples have the labels of the {num} before; all count. Was `reset` forgotten?",
         inputs=("num_forgotten",),
         find=_forgotten_reset,
@@ -174,11 +179,11 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     Advice(
         name="other_embeddings",
         checks="samples that come again with another embedding",
-        fires="Samples came again on their process with an `index`, most of them with an embedding that differs by more"
-        " than rounding.",
-        message="{num} samples came again on their process with another embedding, and do not count: of samples with"
-        " the same `index` the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin"
-        " anew in each batch? It must be the sample's number in its data set.",
+        fires="A process has several samples with the same `index`, and most of the repetitions have an embedding that"
+        " differs by more than rounding.",
+        message="{num} samples came again on their process with another embedding, and do not count: among samples with"
+        " the same `index` only the first counts. Was `reset` forgotten after the last evaluation, or does `index`"
+        " begin anew in each batch? It must be the sample's number in its data set.",
         inputs=("num_changed",),
         find=_other_embeddings,
         example=examples.other_embeddings,
@@ -186,7 +191,8 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     Advice(
         name="gathered_samples",
         checks="samples that several processes hold",
-        fires="Two processes have the same samples to the bit, of at least 8 without `index`.",
+        fires="There is no `index`, and two processes have at least 8 samples each with the same labels and the same"
+        " bits in their embeddings.",
         message="Several processes hold the same samples, and each counts them: they seem to have been gathered by"
         " hand, or not to be sharded at all. Pass `index` to `update`, or give each process its own samples only:"
         " `compute` combines them.",
@@ -197,8 +203,8 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     Advice(
         name="padded_samples",
         checks="samples that a distributed sampler repeated",
-        fires="All processes hold equally many samples without `index`, and the last of one are the first of the first"
-        " process, but for rounding.",
+        fires="There is no `index`, all processes have the same number of samples, and the last samples of a process"
+        " are the first samples of process 0, except for rounding.",
         message="A distributed sampler seems to have repeated samples to make the numbers even, and they count twice:"
         " all processes hold equally many, and the last of one are the first of another. Pass `index` to `update`, or"
         " use `UnpaddedDistributedSampler`.",
@@ -210,7 +216,7 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     Advice(
         name="infinite_scores",
         checks="infinite scores or distances that are meant to leave out pairs",
-        fires="A score is -inf, or a distance inf.",
+        fires="A score is -inf, or a distance is inf.",
         message="`{argument}` of {infinite} rank pairs last, but as candidates that count. To leave pairs out pass"
         " `junk_pairs`, or labels with a rule such as `same_camera`.",
         inputs=("matrix", "find_worst"),
@@ -219,9 +225,9 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     ),
     Advice(
         name="copied_queries",
-        checks="queries that are in the gallery, too",
-        fires="Neither `self_index` nor lists are given, and of some queries most, at least {least}, have a copy in the"
-        " gallery that counts as a right answer, beside right answers that are no copies.",
+        checks="queries that are also gallery items",
+        fires="Neither `self_index` nor lists are given. In a sample of the queries most, and at least {least}, have a"
+        " copy in the gallery that counts as a positive, and some positives are not copies.",
         message="Most queries have a copy of themselves in the gallery, an item of their identity with the same"
         " embedding, and find it first. Pass `self_index`, each query's own position in the gallery or -1, which leaves"
         " it out; or, if the queries are the gallery, pass no `gallery`.",
@@ -232,7 +238,7 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     ),
     Advice(
         name="distances_as_scores",
-        checks="distances that are given as scores, or scores as distances",
+        checks="distances that are passed as scores, or scores as distances",
         fires=_BACKWARDS,
         message="`{argument}` seem to be {other}: right answers come last, and first in the opposite order. Pass them"
         " as `{other}`.",
@@ -243,7 +249,7 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     ),
     Advice(
         name="distances_as_similarity",
-        checks="a similarity of one's own that returns distances",
+        checks="a similarity function that returns distances",
         fires=_BACKWARDS,
         message="`similarity` seems to return distances: right answers come last, and first in the opposite order."
         " Higher must be closer, so return minus the distance.",
@@ -254,9 +260,9 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     ),
     Advice(
         name="tied_pairs",
-        checks="numbers that the order of equal scores decides",
-        fires="Neither the caller nor the protocol chooses `ties`, and of at least {least} pairs of a positive and a"
-        " negative more than {share} have equal scores.",
+        checks="numbers that depend on the order of equal scores",
+        fires="Neither the caller nor the protocol sets `ties`, and in a sample of at least {least} pairs of a positive"
+        " and a negative more than a share of {share} have equal scores.",
         message="{share} of the pairs of a positive and a negative have equal scores, so that the order of equal scores"
         " decides the numbers: mean average precision is {worst} where negatives go first (`ties='pessimistic'`, the"
         " default) and {best} where positives do ('optimistic'). Pass `ties` to choose, such as 'expected'.",
@@ -268,9 +274,9 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     Advice(
         name="unknown_identities",
         checks="samples without an identity that match each other",
-        fires='A query is right by a name such as "unknown", or by a negative number besides -1, where identities have'
-        " at most {most} of them beside others.",
-        message="`identities` hold {listed}, which usually says that a sample has no identity, but such samples match"
+        fires='A query with an identity such as "unknown" has a positive; or a query with a negative number other than'
+        " -1 has one, and at most {most} identities are such numbers.",
+        message="`identities` hold {listed}, which usually means that a sample has no identity, but such samples match"
         " each other here. Pass `junk_identities=({junk})` to drop them from the gallery and to leave them out as"
         " queries.",
         inputs=("identities", "is_valid", "names", "has_negative"),
@@ -280,21 +286,21 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     ),
     Advice(
         name="rounded_positions",
-        checks="positions that have gone through float32",
-        fires="Positions that are not whole numbers are all numbers of float32, which rounds them by more than a"
-        " hundredth of the radius.",
-        message="`positions` seem to have been float32, which rounds by up to {by} at {largest}, beside a `radius` of"
-        " {radius}. Give them in float64.",
+        checks="positions that were rounded to float32",
+        fires="Positions are not whole numbers, all are exact in float32, and float32 rounds by more than a hundredth"
+        " of the radius.",
+        message="`positions` seem to be rounded to float32: the error is up to {error} at {largest}, and the `radius`"
+        " is {radius}. Pass positions that were float64 from the start.",
         inputs=("positions",),
         find=_rounded_positions,
         example=examples.rounded_positions,
     ),
     Advice(
         name="positions_in_degrees",
-        checks="positions in degrees beside a radius in meters",
-        fires="The radius is at least 1, and positions on two axes lie within {latitude} and {longitude}, far from 0"
-        " along an axis.",
-        message="`positions` seem to be degrees, beside a `radius` of {radius}: they lie within 90 and 180. Give both"
+        checks="positions in degrees with a radius in meters",
+        fires="The radius is at least 1, and positions have two axes with values up to {latitude} and {longitude},"
+        " which are far from 0 on one axis.",
+        message="`positions` seem to be degrees, as they are within 90 and 180, but the `radius` is {radius}. Pass both"
         " in one unit, such as meters of UTM.",
         inputs=("positions",),
         find=_positions_in_degrees,
@@ -304,8 +310,8 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     ),
     Advice(
         name="nothing_pooled",
-        checks="several images of a query, where each has one",
-        fires="`multi_query=True` is given, and no two queries have one identity and camera.",
+        checks="`multi_query` where each query has a single image",
+        fires="`multi_query=True` is given, and no two queries have the same identity and camera.",
         message="`multi_query=True` pooled nothing: each query is the only one of its identity and camera, so the"
         " numbers are those of single queries. Pass all images of each query, with their identities and cameras.",
         inputs=("is_unpooled",),
@@ -315,9 +321,9 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
     Advice(
         name="boxes_in_shares",
         checks="boxes of a person search as shares of the image",
-        fires="At least {least} boxes are given, and {most} of them lie within [0, 1].",
-        message="Most of {boxes} lie within [0, 1]: they seem to be shares of the image, but the"
-        " rule of overlap is in pixels. Multiply them by the image's width and height.",
+        fires="At least {least} boxes are given, and a share of at least {most} is within [0, 1].",
+        message="Most of {boxes} lie within [0, 1]: they seem to be shares of the image, but the rule of overlap is in"
+        " pixels. Multiply the boxes by the image's width and height.",
         inputs=("boxes",),
         find=_boxes_in_shares,
         example=examples.boxes_in_shares,
@@ -326,4 +332,4 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
 ]
 
 RETRIEVAL_ADVICE = {row.name: row for row in _ROWS}
-"""rows by name; they are asked in this order"""
+"""rows by name, in the order in which they are evaluated"""

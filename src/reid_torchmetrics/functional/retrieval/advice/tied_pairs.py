@@ -1,7 +1,7 @@
-"""Advice where many positives tie with negatives: then the order of equal scores decides the numbers.
+"""Counts of positives and negatives with equal scores: if there are many, their order decides the numbers.
 
-Codes of few bits, rounded scores and collapsed embeddings have such ties. A few queries tell how many there are; the
-whole problem is ranked a second time only where there are many.
+Codes of few bits, rounded scores and collapsed embeddings have such ties. They are counted for a few queries; only if
+there are many, the whole problem is ranked a second time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
 MOST_TIED = 0.05
-"""the share of pairs of a positive and a negative that may tie without a word"""
+"""share of pairs of a positive and a negative that may tie without a warning"""
 LEAST_PAIRS = 1000
-"""fewer pairs of the examined queries tell nothing"""
+"""fewer pairs in the sample show nothing"""
 _MOST_QUERIES = 4
-_QUERIES_PER_EXAMINED = 64  # one of so many queries is examined, so that this costs little beside the ranking
+_QUERIES_PER_EXAMINED = 64  # one in so many queries is examined, so that this costs little compared with the ranking
 _MOST_POSITIVES, _MOST_NEGATIVES = 64, 256  # examined items of one query
 _MOST_ITEMS = 256
-"""items of any kind that are looked at first: two of them tie where 5 % of all items have one score, nearly surely"""
+"""items that are compared first; if 5 % of all items have one score, two of these almost certainly tie"""
 
 
 def count_tied_pairs(scores: Scores, relevance: Relevance) -> tuple[int, int]:
@@ -92,5 +92,5 @@ def _scores_at(scores: Scores, row: slice, columns: Int[Tensor, " columns"]) -> 
 
 
 def are_many(num_tied: int, num_pairs: int) -> bool:
-    """Return whether enough pairs tie for a word about it."""
+    """Return whether so many pairs tie that a warning is due."""
     return num_pairs >= LEAST_PAIRS and num_tied > MOST_TIED * num_pairs

@@ -1,4 +1,4 @@
-"""Samples without an identity that match each other, because they share a name or a number that stands for none."""
+"""Samples without an identity that match each other, because they share a name or number such as "unknown" or -100."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.relevance import LabelTables, words_for_unknown
 
 MOST_NUMBERS = 2
-"""negative identities: more of them are numbers of identities"""
+"""distinct negative identities; if there are more, they are ordinary identities"""
 _LEAST_NUMBER = -999_999  # below it a number is an identity, such as a hash
-_FROM_NAN = (-(1 << 31), -(1 << 63))  # what NaN becomes as an integer
+_FROM_NAN = (-(1 << 31), -(1 << 63))  # values of NaN converted to an integer
 
 
 def find_unknown(
@@ -23,12 +23,12 @@ def find_unknown(
     *,
     has_negative: bool,
 ) -> list[Any]:
-    """Return identities of queries that are right by an identity such as "unknown" or -100.
+    """Return the identities such as "unknown" or -100 of queries that have a positive.
 
     Args:
-        identities: of the queries.
+        identities: identities of the queries.
         is_valid: whether the query has a positive.
-        names: of labels.
+        names: names of labels.
         has_negative: whether some query has an identity below -1.
     """
     if identities is None or is_valid is None or not (has_negative or "identities" in names):

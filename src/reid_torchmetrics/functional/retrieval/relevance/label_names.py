@@ -388,7 +388,7 @@ def rules_by_number(rules: Mapping[str, Any], tables: LabelTables) -> dict[str, 
     """
     by_number = dict(rules)
     for option, label in RULES_BY_LABEL.items():
-        rule = rules.get(option)
+        rule: Any = rules.get(option)
         if not _is_list(rule):
             continue
         numbers = {name: number for number, name in tables.get(label, {}).items()}
