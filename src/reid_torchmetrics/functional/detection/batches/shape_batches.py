@@ -97,7 +97,7 @@ class ShapeBatch:
 
     def with_boxes(self) -> ShapeBatch:
         """Return the same batch with boxes around the shapes of the first type."""
-        name, kind = next(iter(self.types.items()))
+        (name, kind), *_ = self.types.items()
         detections, ground_truths = self.shapes[name]
         preds = [self._with_boxes(item, shapes, kind) for item, shapes in zip(self.preds, detections, strict=True)]
         target = []
@@ -122,7 +122,7 @@ class ShapeBatch:
 
     def _texts(self) -> list[str]:
         """Return the rows of each image for COCO's files, of detections and of ground truths, as JSON."""
-        name, kind = next(iter(self.types.items()))
+        (name, kind), *_ = self.types.items()
         texts = []
         for item, detections, ground_truths in zip(self.target, *self.shapes[name], strict=True):
             rows = kind.rows(detections)
