@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     to_xywh,
 )
 
-from .unsound import Dicts
+from .invalid_objects import Dicts
 
 Image = TypeVar("Image")
 
@@ -211,8 +211,8 @@ def _num_invalid(kind: ShapeType, preds: Dicts) -> int:
             tensors_by_form.setdefault(form, []).append(value)
     num_invalid = 0
     for tensors in tensors_by_form.values():
-        are_sound = kind.are_sound(tensors[0] if len(tensors) == 1 else torch.cat(tensors))
-        num_invalid += int(are_sound.logical_not().sum())
+        are_valid = kind.are_valid(tensors[0] if len(tensors) == 1 else torch.cat(tensors))
+        num_invalid += int(are_valid.logical_not().sum())
     return num_invalid
 
 
