@@ -99,11 +99,11 @@ class DetectionMetrics(MetricCollection):
         members: dict[str, Metric | MetricCollection] = {}
         for name, metric in metrics.items():
             member_confidence = confidence if metric in at_confidence else None
-            member = DetectionMAP(metric=metric, confidence=member_confidence, **options)
+            members[name] = DetectionMAP(metric=metric, confidence=member_confidence, **options)
+        for member in members.values():
             member._notes = notes  # noqa: SLF001 - of the same package
             member._names_collection_options = tuple(metrics.values())  # noqa: SLF001
             member._collection_options = collection_options  # noqa: SLF001
-            members[name] = member
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)

@@ -104,8 +104,8 @@ def similarity_name(similarity: Any) -> str:
     if isinstance(similarity, str):
         return similarity
     has_name = hasattr(similarity, "__qualname__")
-    named = similarity if has_name else type(similarity)
-    return f"{named.__module__}.{named.__qualname__}"
+    function_or_class = similarity if has_name else type(similarity)
+    return f"{function_or_class.__module__}.{function_or_class.__qualname__}"
 
 
 @dataclass(frozen=True)

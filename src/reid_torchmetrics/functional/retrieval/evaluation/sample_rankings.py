@@ -105,8 +105,8 @@ def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max
     numbers = problem.query_numbers
     if is_one_set:
         own_positions = torch.searchsorted(places, numbers, right=True) - 1
-        query_positions = torch.searchsorted(numbers, places)
-        return AllPairs(scores, query_positions, own_positions, within=True, world=together)
+        item_positions = torch.searchsorted(numbers, places)
+        return AllPairs(scores, item_positions, own_positions, within=True, world=together)
     own_places = problem.labels.self_index
     if own_places is None:
         own_places = torch.full_like(numbers, -1)

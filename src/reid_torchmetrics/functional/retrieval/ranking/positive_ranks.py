@@ -194,7 +194,7 @@ def _read_lists(hits: Hits) -> tuple[Bool[Tensor, " entries"], Int[Tensor, " que
     for row in hits:
         if not isinstance(row, (Tensor, np.ndarray, list, tuple)):
             raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
-    rows = []
+    rows: list[Tensor] = []
     for row in hits:
         rows.extend(_arrays.as_tensors(row))
     checked = [_check_hits(f"hits[{query}]", row) for query, row in enumerate(rows)]

@@ -132,10 +132,9 @@ def _count_by_comparisons(
     counts = np.zeros((len(or_tied), *thresholds.shape), dtype=np.int32)
     num_items = values.shape[1]
     for out, tied in zip(counts, or_tied, strict=True):
-        compare = np.greater
+        compare = np.greater_equal if tied else np.greater
         num_rows_of_place = block.num_rows
         if tied:
-            compare = np.greater_equal
             # The marks on entry are the comparison with the last positive, so one place fewer remains.
             num_rows_of_place = block.num_rows[1:]
             last = block.num_positives[rows].numpy() - 1

@@ -114,7 +114,7 @@ def count_symmetric(part: GalleryPart) -> SymmetricTiles | None:
     assert relevance.own_column is not None  # noqa: S101 - for the type checker
 
     # Read the scores of all positives.
-    num_rows = scores.max_bytes // 4 // (_BYTES_PER_LISTED * max(1, relevance.longest_run))
+    num_rows = scores.bytes_for_blocks // 2 // (_BYTES_PER_LISTED * max(1, relevance.longest_run))
     rows = segments.ranges(relevance.num_queries, max(1, num_rows))
     or_tied = _are_tied_counted(part.ties)
     positives = _read_positives(part, scores, rows, or_tied)
@@ -165,7 +165,7 @@ def _fits(relevance: Relevance, scores: SymmetricScores, num_counts: int) -> boo
     if num_cells > most_positives * len(falling):
         return False
     num_bytes = num_cells * (_BYTES_PER_POSITIVE + num_counts * _BYTES_PER_COUNT)
-    return num_bytes + _bytes_of_block(scores) <= scores.max_bytes // 2  # prepared items may take the other half
+    return num_bytes + _bytes_of_block(scores) <= scores.bytes_for_blocks
 
 
 def _bytes_of_block(scores: SymmetricScores) -> int:
@@ -311,14 +311,14 @@ class _BlockCounting:
         """Count all pairs of blocks; return False, with wrong counts, if a product depends on the items' order."""
         # Blocks with positives are first: items are in falling order of their number of positives.
         num_with_positives = sum(block.has_positives for block in self._blocks)
-        pairs = []
+        pairs: list[tuple[int, int]] = []
         for first in range(num_with_positives):
             pairs.extend((first, second) for second in range(first, len(self._blocks)))
 
         def count(pair: tuple[int, int]) -> bool:
             return self._count_pair(*pair)
 
-        most = max(1, self._scores.max_bytes // 4 // _bytes_of_block(self._scores))
+        most = max(1, self._scores.bytes_for_blocks // 2 // _bytes_of_block(self._scores))
         for part in _progress.steps(segments.ranges(len(pairs), _PAIRS_AT_A_TIME), "Ranking"):
             if not all(workers.share(count, pairs[part], most=most)):
                 return False

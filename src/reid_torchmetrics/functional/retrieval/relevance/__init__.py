@@ -2,7 +2,7 @@
 # mypy: implicit-reexport
 
 from .extra_labels import AGREEMENT_RULES, EXTRA, argument_of, as_arguments, check_agreement, names_in_rules
-from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
+from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_relevance, in_one_spelling
 from .label_names import (
     MISSING,
     NAMED_LABELS,
@@ -47,6 +47,7 @@ from .labels import (
     width_of,
     with_default_rules,
 )
+from .near_positions import find_near
 from .relevance import (
     GivenJunkPairs,
     JunkPairs,

@@ -226,13 +226,17 @@ def _read_values(argument: str, value: Any, *, label: str, missing: str) -> Any:
     if isinstance(value, Tensor):
         return value if missing == "error" else _replace_nan(argument, value, label)
     value = _arrays.as_array(value)
-    if isinstance(value, (list, tuple)):
+    is_vector = isinstance(value, np.ndarray) and value.ndim == 1
+    if isinstance(value, (list, tuple)) or (is_vector and value.dtype.kind == "O"):
         return _read_objects(argument, list(value), value, label=label, missing=missing)
-    if not isinstance(value, np.ndarray) or value.ndim != 1:
-        return value
+    if is_vector:
+        return _read_vector(argument, value, label=label, missing=missing)
+    return value
+
+
+def _read_vector(argument: str, value: _arrays.Array, *, label: str, missing: str) -> Any:
+    """Return the names or numbers of an array of one dtype."""
     kind = value.dtype.kind
-    if kind == "O":
-        return _read_objects(argument, list(value), value, label=label, missing=missing)
     if kind == "f" and missing != "error":
         (tensor,) = _arrays.as_tensors(value)
         return _replace_nan(argument, tensor, label) if isinstance(tensor, Tensor) else value

@@ -89,7 +89,7 @@ def gather_groups(
         # Without places all keys are equal, and a stable sort changes nothing.
         places = joined.get("places", torch.zeros_like(joined["groups"]))
         order = places.argsort(stable=True)
-        rows = embeddings.select(staying).beside(torch.cat(received_embeddings))
+        rows = embeddings.select(staying).followed_by(torch.cat(received_embeddings))
         return rows.select(order), select_samples(joined, order)
 
     return world.guarded(join)
