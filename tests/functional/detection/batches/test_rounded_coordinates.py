@@ -65,7 +65,7 @@ def test_boxes_beyond_the_whole_pixels_of_their_dtype_are_told_once(door, dtype)
     (text,) = texts(evaluate, far.to(dtype), far)
     name = str(dtype).removeprefix("torch.")
     assert text.startswith(f"Detected `boxes` are {name}, ground truths are float32: 100% of the detected coordinates")
-    assert f"above {LIMITS[dtype]:,}, beyond which {name}" in text
+    assert f"above {LIMITS[dtype]:,}, where {name} cannot" in text
     assert len(texts(evaluate, far.to(dtype), far.double())) == 1
     for detected, true in ((far.to(dtype), far.to(dtype)), (near.to(dtype), near), (far, far), (far, far.double())):
         assert texts(evaluate, detected, true) == []

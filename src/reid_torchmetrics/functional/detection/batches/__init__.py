@@ -20,7 +20,7 @@ from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
 from .image_ids import check_kind
 from .images import ImageNumbering, Images, empty_states, fingerprints, number_ids
+from .invalid_objects import sides_of, text_of_warning
 from .key_names import LISTS
 from .packing import Batch, NotedBatch, pack_images, text_of_many
 from .shape_batches import KEPT_STATES, ShapeBatch
-from .unsound import sides_of, text_of_warning

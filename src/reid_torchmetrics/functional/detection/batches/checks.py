@@ -17,8 +17,8 @@ from torch import Tensor
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 
+from .invalid_objects import Dicts, sides_of
 from .key_names import LISTS, meant_required_key
-from .unsound import Dicts, sides_of
 
 BOX_DTYPES = (*FLOATING_DTYPES, *INTEGER_DTYPES)
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)

@@ -31,8 +31,8 @@ from .coco_columns import (
 from .coco_images import Note, find_images
 from .coco_masks import areas_and_boxes, check_mask_sizes, check_masks, num_without_mask, run_lengths
 from .coco_writing import SMALLEST_AREA
+from .invalid_objects import are_valid_boxes
 from .key_names import LISTS
-from .unsound import are_sound_boxes
 
 _MAX_IDS = 5  # in a message
 _SWAPPED = (
@@ -418,10 +418,10 @@ def _check_ground_truths(annotations: RowList, reading: CocoReading) -> None:
     if reading.has_true_boxes:
         boxes = torch.tensor([row["bbox"] for row in rows], dtype=torch.float64, device="cpu")
         rule = "four finite numbers with a width and height of at least 0"
-        _check_sound(annotations, "bbox", are_sound_boxes(boxes, "xywh"), rule)
+        _check_valid(annotations, "bbox", are_valid_boxes(boxes, "xywh"), rule)
     if "keypoints" in reading.iou_type:
         keypoints = torch.tensor([row["keypoints"] for row in rows], dtype=torch.float64, device="cpu")
-        _check_sound(annotations, "keypoints", keypoints.isfinite().all(1), "finite numbers")
+        _check_valid(annotations, "keypoints", keypoints.isfinite().all(1), "finite numbers")
     if "rotated" in reading.iou_type:
         _check_rotated_boxes(annotations)
 
@@ -430,23 +430,23 @@ def _check_rotated_boxes(annotations: RowList) -> None:
     """Raise for the first rotated box that cannot be evaluated; boxes of equally many numbers are checked together."""
     kind = RotatedType()
     num_rows = len(annotations.rows)
-    are_sound = torch.ones(num_rows, dtype=torch.bool, device="cpu")
+    are_valid = torch.ones(num_rows, dtype=torch.bool, device="cpu")
     are_crossing = torch.zeros(num_rows, dtype=torch.bool, device="cpu")
     lengths = [len(row["rotated_box"]) for row in annotations.rows]
     for length in set(lengths):
         positions = [position for position in range(num_rows) if lengths[position] == length]
         values = [annotations.rows[position]["rotated_box"] for position in positions]
         boxes = torch.tensor(values, dtype=torch.float64, device="cpu")
-        are_sound[positions] = kind.are_sound(boxes)
+        are_valid[positions] = kind.are_valid(boxes)
         are_crossing[positions] = crossing_edges(boxes)
-    _check_sound(annotations, "rotated_box", ~are_crossing, CORNER_ORDER)
-    _check_sound(annotations, "rotated_box", are_sound, "finite numbers and sizes of at least 0")
+    _check_valid(annotations, "rotated_box", ~are_crossing, CORNER_ORDER)
+    _check_valid(annotations, "rotated_box", are_valid, "finite numbers and sizes of at least 0")
 
 
-def _check_sound(row_list: RowList, key: str, are_sound: torch.Tensor, rule: str) -> None:
-    """Raise for the first row with a value that is not sound."""
-    if not bool(are_sound.all()):
-        position = int(are_sound.logical_not().nonzero()[0, 0])
+def _check_valid(row_list: RowList, key: str, are_valid: torch.Tensor, rule: str) -> None:
+    """Raise for the first row with a value that is not valid."""
+    if not bool(are_valid.all()):
+        position = int(are_valid.logical_not().nonzero()[0, 0])
         raise row_list.invalid(position, key, rule)
 
 

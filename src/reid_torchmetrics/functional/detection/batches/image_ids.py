@@ -13,7 +13,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import pack_names, plain_id
 
 from .checks import check_has_values
-from .unsound import Dicts
+from .invalid_objects import Dicts
 
 NAME_BYTES = "image_name_bytes"
 NAME_LENGTHS = "image_name_lengths"

@@ -20,8 +20,8 @@ from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.fingerprints import mixed
 
 from .image_ids import NAME_LENGTHS, joined_ids, kind_of_ids
+from .invalid_objects import are_valid
 from .shape_batches import CORNER_STATES, OverlapTable, table_states
-from .unsound import are_sound
 
 _MANY_BOXES = 1 << 17  # in one batch, converted some at a time
 
@@ -309,11 +309,11 @@ class NumberedImages:
             images=self.numbers.repeat_interleave(images.detection_counts, output_size=num_detections),
         )
         # `update` checked the boxes, but they have been converted since: ground truths may have overflowed.
-        is_sound = True
+        is_valid = True
         if table is None:
-            is_sound = are_sound({name: getattr(images, name) for name in _GROUND_TRUTH_STATES}, "xywh")
+            is_valid = are_valid({name: getattr(images, name) for name in _GROUND_TRUTH_STATES}, "xywh")
         build: Callable[..., inputs.GroundTruths] = inputs.GroundTruths
-        if is_sound:
+        if is_valid:
             build = inputs.GroundTruths.unchecked
         num_ground_truths = len(images.ground_truth_labels)
         ground_truths = build(

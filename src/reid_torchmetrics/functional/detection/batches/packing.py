@@ -22,9 +22,9 @@ from reid_torchmetrics.functional.detection.inputs import ShapeType
 
 from .image_ids import pack_ids
 from .images import STATES
+from .invalid_objects import Dicts, are_valid, are_valid_boxes, drop_invalid_boxes, drop_invalid_objects
 from .key_names import ALWAYS_USED_KEYS, KNOWN_KEYS, check_optional_keys, keys_of_dicts
 from .shape_batches import ShapeBatch
-from .unsound import Dicts, are_sound, are_sound_boxes, without_unsound, without_unsound_objects
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thread
 _MANY_LABELS = 1 << 17  # in one batch; for so many labels, half of their memory is worth a pass for their range
@@ -89,16 +89,16 @@ def pack(
         ValueError: keys, shapes, devices or values that do not fit.
     """
     try:
-        packed, is_sound = _pack_together(preds, target, box_format, device)
+        packed, is_valid = _pack_together(preds, target, box_format, device)
     except Exception as error:  # noqa: BLE001 - the checks of each image explain any failure better
         problem = error
     else:
         for extra in extras:
             packed.states.update(_PACK_EXTRA[extra](target, packed.states["ground_truth_labels"].device))
-        if not is_sound:
+        if not is_valid:
             batch_checks.check_crowds(target)  # an invalid crowd is always an error
-            packed, is_sound = _with_invalid(packed, box_format, invalid)
-        if not is_sound:
+            packed, is_valid = _with_invalid(packed, box_format, invalid)
+        if not is_valid:
             batch_checks.check_each_image(preds, target, box_format, any_detected=invalid == "count")
         return packed
 
@@ -114,13 +114,13 @@ def pack(
 
 
 def _pack_together(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> tuple[Batch, bool]:
-    """Pack all images at once, and return whether all values are sound; any exception means an invalid batch."""
+    """Pack all images at once, and return whether all values are valid; any exception means an invalid batch."""
 
     def work(share: Share) -> tuple[Batch, bool]:
         batch = _pack(preds, target, device, share)
-        is_sound = are_sound(batch.states, box_format)
+        is_valid = are_valid(batch.states, box_format)
         batch.states["ground_truth_crowds"] = batch.states["ground_truth_crowds"].bool()
-        return batch, is_sound
+        return batch, is_valid
 
     if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
         return workers.run(partial(work, workers.share), torch.device("cpu"))
@@ -128,16 +128,16 @@ def _pack_together(preds: Dicts, target: Dicts, box_format: str, device: torch.d
 
 
 def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, bool]:
-    """Apply `_names.InvalidAction` to a batch with invalid values, and return whether the result is sound."""
+    """Apply `_names.InvalidAction` to a batch with invalid values, and return whether the result is valid."""
     if invalid == "drop":
-        states, num_dropped = without_unsound(packed.states, box_format)
+        states, num_dropped = drop_invalid_boxes(packed.states, box_format)
         return packed._replace(states=states, num_dropped=num_dropped), True
     if invalid == "count":
         # Detected boxes may hold any values. All other values are checked with zeros in place of these boxes.
         boxes = packed.states["detection_boxes"]
-        num_invalid = int((~are_sound_boxes(boxes, box_format)).sum())
+        num_invalid = int((~are_valid_boxes(boxes, box_format)).sum())
         states = packed.states | {"detection_boxes": torch.zeros_like(boxes)}
-        return packed._replace(num_invalid=num_invalid), are_sound(states, box_format)
+        return packed._replace(num_invalid=num_invalid), are_valid(states, box_format)
     return packed, False
 
 
@@ -351,7 +351,7 @@ def pack_images(
     preds, target, _ = batch_checks.with_tensors(preds, target)
     num_dropped = 0
     if invalid == "drop":
-        preds, target, num_dropped = without_unsound_objects(preds, target, types, box_format, has_boxes=has_boxes)
+        preds, target, num_dropped = drop_invalid_objects(preds, target, types, box_format, has_boxes=has_boxes)
     shapes = ShapeBatch.read(preds, target, types, box_format, any_detected=invalid == "count")
     if not has_boxes:
         shapes = shapes.with_boxes()

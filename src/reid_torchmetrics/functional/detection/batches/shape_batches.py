@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     to_xywh,
 )
 
-from .unsound import Dicts
+from .invalid_objects import Dicts
 
 Image = TypeVar("Image")
 
@@ -97,7 +97,7 @@ class ShapeBatch:
 
     def with_boxes(self) -> ShapeBatch:
         """Return the same batch with boxes around the shapes of the first type."""
-        name, kind = next(iter(self.types.items()))
+        (name, kind), *_ = self.types.items()
         detections, ground_truths = self.shapes[name]
         preds = [self._with_boxes(item, shapes, kind) for item, shapes in zip(self.preds, detections, strict=True)]
         target = []
@@ -122,7 +122,7 @@ class ShapeBatch:
 
     def _texts(self) -> list[str]:
         """Return the rows of each image for COCO's files, of detections and of ground truths, as JSON."""
-        name, kind = next(iter(self.types.items()))
+        (name, kind), *_ = self.types.items()
         texts = []
         for item, detections, ground_truths in zip(self.target, *self.shapes[name], strict=True):
             rows = kind.rows(detections)
@@ -211,8 +211,8 @@ def _num_invalid(kind: ShapeType, preds: Dicts) -> int:
             tensors_by_form.setdefault(form, []).append(value)
     num_invalid = 0
     for tensors in tensors_by_form.values():
-        are_sound = kind.are_sound(tensors[0] if len(tensors) == 1 else torch.cat(tensors))
-        num_invalid += int(are_sound.logical_not().sum())
+        are_valid = kind.are_valid(tensors[0] if len(tensors) == 1 else torch.cat(tensors))
+        num_invalid += int(are_valid.logical_not().sum())
     return num_invalid
 
 

@@ -145,10 +145,10 @@ class KeypointType(ShapeType):
             check_finite(name, value)
         return value[:, :, : widths[0]].double()
 
-    def are_sound(self, value: Tensor) -> Tensor:
+    def are_valid(self, value: Tensor) -> Tensor:
         """See `ShapeType`: whether all numbers are finite."""
         if value.ndim <= 1:
-            return super().are_sound(value)
+            return super().are_valid(value)
         return value.flatten(1).isfinite().all(1)
 
     def boxes(self, shapes: Tensor) -> Tensor:

@@ -233,12 +233,12 @@ class RotatedType(ShapeType):
                 check_sizes(name, boxes[:, 2:4])
         return boxes.double()
 
-    def are_sound(self, value: Tensor) -> Tensor:
+    def are_valid(self, value: Tensor) -> Tensor:
         """See `ShapeType`: whether all numbers are finite, sizes are at least 0, and edges do not cross."""
         if value.shape[1:] == _CORNER_SHAPE:
             value = value.reshape(len(value), _NUM_COORDINATES)
         if value.ndim != 2:
-            return super().are_sound(value)
+            return super().are_valid(value)
         is_finite = value.isfinite().all(1)
         if value.shape[1] == _NUM_COORDINATES:
             return is_finite & ~crossing_edges(value)

@@ -27,7 +27,7 @@ Crowds: TypeAlias = Bool[Tensor, " pairs"]
 
 LEAST_REACH = 2.0**-9  # for smaller overlaps there is no search, as most boxes are within reach
 SLACK = 2.0**-10  # relative tolerance of overlaps, for rounding
-_SOUND_SIDE = 2.0**20  # times the rounding of coordinates: longer sides are precise enough
+_PRECISE_SIDE = 2.0**20  # times the rounding of coordinates: longer sides are precise enough
 _LEAST_SIDE = 2.0**-500  # shorter sides may have subnormal areas
 
 
@@ -163,7 +163,7 @@ class BoxShapes(Shapes):
         is_valid = ((lengths >= 0) & (lengths < torch.inf)).all(0)
         sides = Sides(*(column.where(is_valid, 0.0) for column in vars(sides).values()))
         true_sides = self._sides
-        if not _are_sound(true_sides, sides):
+        if not _are_precise(true_sides, sides):
             return None
 
         if crowding(sides.top, sides.bottom) < crowding(sides.left, sides.right):
@@ -189,7 +189,7 @@ class BoxShapes(Shapes):
         return functional.pad(is_repeated, (1, 0))
 
 
-def _are_sound(true_sides: Sides, sides: Sides) -> bool:
+def _are_precise(true_sides: Sides, sides: Sides) -> bool:
     """Return whether all widths and heights are 0, without any overlap, or far longer than the rounding of edges."""
     edges = []
     lengths = []
@@ -197,7 +197,7 @@ def _are_sound(true_sides: Sides, sides: Sides) -> bool:
         edges += [boxes.left, boxes.top, boxes.right, boxes.bottom]
         lengths += [boxes.right - boxes.left, boxes.bottom - boxes.top]
     rounding = float(torch.cat(edges).abs().max()) * 2.0**-52
-    least = max(rounding * _SOUND_SIDE, _LEAST_SIDE)
+    least = max(rounding * _PRECISE_SIDE, _LEAST_SIDE)
     length = torch.cat(lengths)
     return bool(((length == 0) | (length >= least)).all())  # False for NaN
 
@@ -306,7 +306,7 @@ class ShapeType(ABC):
             ValueError: a shape that does not fit.
         """
 
-    def are_sound(self, value: Tensor) -> Tensor:
+    def are_valid(self, value: Tensor) -> Tensor:
         """Return whether each shape of a tensor can be evaluated; True for all if `read` refuses the tensor."""
         return torch.ones(len(value), dtype=torch.bool, device=value.device)
 

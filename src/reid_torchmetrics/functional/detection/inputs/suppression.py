@@ -31,7 +31,7 @@ from .shapes import LEAST_REACH, SLACK, crowding
 
 _FRONTS = (4, 16, 64)  # boxes of a group that are processed together, by the size of the group
 _MANY_PAIRS = 1 << 17  # pairs of a front and the rest of its group from which on nearby boxes are searched for
-_SOUND = 2.0**60  # areas of longer sides, or of sides below its inverse, may not fit float32
+_MAX_LENGTH = 2.0**60  # areas of longer sides, or of sides below its inverse, may not fit float32
 _PAIRS_AT_A_TIME = 1 << 15  # pairs compared together, about 50 bytes each, which fit a cache
 
 
@@ -116,7 +116,7 @@ class _Suppression:
         self._threshold = float(nearest)
         self._is_kept = torch.zeros(len(corners), dtype=torch.bool, device=corners.device)
         self._nearby: dict[int, _Nearby] = {}
-        self._has_reach = self._threshold >= LEAST_REACH and corners.device.type == "cpu" and _are_sound(corners)
+        self._has_reach = self._threshold >= LEAST_REACH and corners.device.type == "cpu" and _have_safe_areas(corners)
 
     def find_kept(self) -> Bool[Tensor, " boxes"]:
         """Process a front of every group, then the next, until no box remains; return whether each box is kept."""
@@ -238,7 +238,7 @@ class _Nearby(NamedTuple):
         return begin - distance / self.least, begin + distance
 
 
-def _are_sound(corners: Float[Tensor, "boxes 4"]) -> bool:
+def _have_safe_areas(corners: Float[Tensor, "boxes 4"]) -> bool:
     """Return whether all lengths are 0, or have products that round neither to 0 nor to infinity."""
     lengths = (corners[:, 2:] - corners[:, :2]).double()
-    return bool(((lengths == 0) | ((lengths >= 1 / _SOUND) & (lengths <= _SOUND))).all())
+    return bool(((lengths == 0) | ((lengths >= 1 / _MAX_LENGTH) & (lengths <= _MAX_LENGTH))).all())

@@ -22,7 +22,7 @@ _FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
 """the state that must be finite beside the boxes"""
 Dicts = Sequence[Mapping[str, Any]]
-IsSound = Callable[[Tensor], Tensor]
+IsValid = Callable[[Tensor], Tensor]
 """a function that returns whether each of values [objects, ...] can be evaluated"""
 
 _OBJECT_KEYS = ("boxes", "scores", "labels", "iscrowd", "area", "difficult", "num_keypoints")
@@ -36,7 +36,7 @@ def sides_of(boxes: Tensor, box_format: str) -> Tensor:
     return boxes[:, 2:]
 
 
-def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
+def are_valid(batch: Mapping[str, Tensor], box_format: str) -> bool:
     """Return whether all values are finite, no box has a negative size, and crowds are 0 or 1 unless bool.
 
     States of detections may be left out. All extremes go to the host together, in one synchronization. A NaN among the
@@ -69,7 +69,7 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     return all(map(math.isfinite, numbers)) and least >= 0 and most_flag <= 1
 
 
-def are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:
+def are_valid_boxes(boxes: Tensor, box_format: str) -> Tensor:
     """Return whether boxes are finite, with a width and height of at least 0; True for all if not [boxes, 4]."""
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         return torch.ones(len(boxes), dtype=torch.bool, device=boxes.device)
@@ -77,24 +77,24 @@ def are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:
     return boxes.isfinite().all(1) & sizes.isfinite().all(1) & (sizes >= 0).all(1)
 
 
-def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict[str, Tensor], int]:
+def drop_invalid_boxes(states: Mapping[str, Tensor], box_format: str) -> tuple[dict[str, Tensor], int]:
     """Return the states of a batch without invalid boxes, and the number of boxes dropped."""
-    sound_states = dict(states)
+    valid_states = dict(states)
     num_dropped = 0
     for objects, values in _VALUES.items():  # detections, then ground truths
         boxes = states[f"{objects}_boxes"]
-        is_sound = are_sound_boxes(boxes, box_format) & states[values].isfinite()
-        rows = is_sound.nonzero()[:, 0]
+        is_valid = are_valid_boxes(boxes, box_format) & states[values].isfinite()
+        rows = is_valid.nonzero()[:, 0]
         num_dropped += len(boxes) - len(rows)
         # Columns lose the rows, and each image counts the rows that remain.
         counts_name = f"{objects}_counts"
         for name in states:
             if name.startswith(objects) and name != counts_name:
-                sound_states[name] = states[name].index_select(0, rows)
+                valid_states[name] = states[name].index_select(0, rows)
         counts = states[counts_name]
         image = segments.numbers(counts, len(boxes))[rows]
-        sound_states[counts_name] = image.bincount(minlength=len(counts))
-    return sound_states, num_dropped
+        valid_states[counts_name] = image.bincount(minlength=len(counts))
+    return valid_states, num_dropped
 
 
 def text_of_warning(num_dropped: int, num_invalid: int, what: str, *, is_rotated: bool) -> str:
@@ -114,7 +114,7 @@ def text_of_warning(num_dropped: int, num_invalid: int, what: str, *, is_rotated
     )
 
 
-def without_unsound_objects(
+def drop_invalid_objects(
     preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], box_format: str, *, has_boxes: bool
 ) -> tuple[Dicts, Dicts, int]:
     """Leave out objects with an invalid score, area, box or shape.
@@ -132,45 +132,45 @@ def without_unsound_objects(
         The detections, the ground truths, and the number of objects dropped.
     """
 
-    def are_sound_in_format(boxes: Tensor) -> Tensor:
-        return are_sound_boxes(boxes, box_format)
+    def are_valid_in_format(boxes: Tensor) -> Tensor:
+        return are_valid_boxes(boxes, box_format)
 
-    rules: dict[str, IsSound] = {"scores": torch.isfinite, "area": torch.isfinite}
+    rules: dict[str, IsValid] = {"scores": torch.isfinite, "area": torch.isfinite}
     for kind in types.values():
-        rules[kind.key] = kind.are_sound
+        rules[kind.key] = kind.are_valid
     if has_boxes:
-        rules["boxes"] = are_sound_in_format
-    preds, num_detections = _without_unsound(preds, rules)
+        rules["boxes"] = are_valid_in_format
+    preds, num_detections = _drop_invalid(preds, rules)
     if any(kind.keeps_boxes for kind in types.values()):
-        rules["boxes"] = are_sound_in_format
-    target, num_ground_truths = _without_unsound(target, rules)
+        rules["boxes"] = are_valid_in_format
+    target, num_ground_truths = _drop_invalid(target, rules)
     return preds, target, num_detections + num_ground_truths
 
 
-def _without_unsound(items: Dicts, rules: Mapping[str, IsSound]) -> tuple[Dicts, int]:
-    """Return the dicts of images without unsound objects, and the number of objects dropped."""
-    sound_items = []
+def _drop_invalid(items: Dicts, rules: Mapping[str, IsValid]) -> tuple[Dicts, int]:
+    """Return the dicts of images without invalid objects, and the number of objects dropped."""
+    valid_items = []
     num_dropped = 0
     for item in items:
-        is_sound = _are_sound(item, rules)
-        if is_sound is not None:
-            num_dropped += int((~is_sound).sum())
-            item = _select_sound(item, {*_OBJECT_KEYS, *rules}, is_sound)  # noqa: PLW2901
-        sound_items.append(item)
-    return sound_items, num_dropped
+        is_valid = _are_valid(item, rules)
+        if is_valid is not None:
+            num_dropped += int((~is_valid).sum())
+            item = _select_valid(item, {*_OBJECT_KEYS, *rules}, is_valid)  # noqa: PLW2901
+        valid_items.append(item)
+    return valid_items, num_dropped
 
 
-def _are_sound(item: Mapping[str, Any], rules: Mapping[str, IsSound]) -> Tensor | None:
+def _are_valid(item: Mapping[str, Any], rules: Mapping[str, IsValid]) -> Tensor | None:
     """Return whether each object of an image can be evaluated, on the CPU; None for all, or for malformed labels."""
     labels = item.get("labels") if isinstance(item, Mapping) else None
     if not isinstance(labels, Tensor) or not _has_values(labels):
         return None
-    is_sound = torch.ones(labels.numel(), dtype=torch.bool, device="cpu")
+    is_valid = torch.ones(labels.numel(), dtype=torch.bool, device="cpu")
     for key, rule in rules.items():
         value = item.get(key)
-        if isinstance(value, Tensor) and _has_row_per_object(value, len(is_sound)):
-            is_sound &= rule(value).cpu()
-    return None if bool(is_sound.all()) else is_sound
+        if isinstance(value, Tensor) and _has_row_per_object(value, len(is_valid)):
+            is_valid &= rule(value).cpu()
+    return None if bool(is_valid.all()) else is_valid
 
 
 def _has_row_per_object(value: Tensor, num_objects: int) -> bool:
@@ -183,15 +183,15 @@ def _has_values(value: Tensor) -> bool:
     return not value.is_nested and value.layout == torch.strided and not value.is_meta
 
 
-def _select_sound(item: Mapping[str, Any], keys: Collection[str], is_sound: Tensor) -> dict[str, Any]:
-    """Return the dict of an image with its sound objects."""
-    rows = is_sound.nonzero()[:, 0]
+def _select_valid(item: Mapping[str, Any], keys: Collection[str], is_valid: Tensor) -> dict[str, Any]:
+    """Return the dict of an image with its valid objects."""
+    rows = is_valid.nonzero()[:, 0]
     selected = dict(item)
     # Rows of tensors, items of lists such as COCO's run lengths; the checks name any other value.
     for key in keys:
         value = item.get(key)
-        if isinstance(value, Tensor) and _has_row_per_object(value, len(is_sound)):
+        if isinstance(value, Tensor) and _has_row_per_object(value, len(is_valid)):
             selected[key] = value[rows.to(value.device)]
-        elif isinstance(value, (list, tuple)) and len(value) == len(is_sound):
+        elif isinstance(value, (list, tuple)) and len(value) == len(is_valid):
             selected[key] = [value[row] for row in rows.tolist()]
     return selected
