@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.draws import drawn_galleries
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric, at_most, largest_mean, panels
+from reid_torchmetrics.functional.retrieval.draws.hypergeometric import (
+    Hypergeometric,
+    largest_mean,
+    poisson_binomial_cdf,
+    quadrature_nodes,
+)
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
@@ -59,9 +64,9 @@ def test_integrals_and_tails_of_sums_of_events_are_exact(chances, repeats, size)
     chances = np.array(chances * repeats)
     law = convolved(chances)
     tails = np.append(law, np.zeros(size))[:size].cumsum()
-    found = at_most(torch.from_numpy(chances), torch.tensor([len(chances)]), size)
+    found = poisson_binomial_cdf(torch.from_numpy(chances), torch.tensor([len(chances)]), size)
     assert np.abs(found[0].numpy() - tails).max() < 1e-12
-    nodes, weights = panels(0.0, chances.sum())
+    nodes, weights = quadrature_nodes(0.0, chances.sum())
     integral = (weights * np.prod(1 - chances[:, None] * nodes, axis=0)).sum()
     assert abs(integral - (law / np.arange(1, len(law) + 1)).sum()) < 1e-13
 
@@ -70,7 +75,10 @@ def test_integrals_and_tails_of_sums_of_events_are_exact(chances, repeats, size)
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=30), st.integers(1, 40), st.floats(0, 1))
 def test_panels_that_are_left_out_add_nothing(chances, repeats, share):
     chances = np.array(chances * repeats)
-    (nodes, weights), (fewer, their_weights) = panels(0.0, chances.sum()), panels(share * chances.sum(), chances.sum())
+    (nodes, weights), (fewer, their_weights) = (
+        quadrature_nodes(0.0, chances.sum()),
+        quadrature_nodes(share * chances.sum(), chances.sum()),
+    )
     integrals = [
         (of * np.prod(1 - chances[:, None] * at, axis=0)).sum() for at, of in ((nodes, weights), (fewer, their_weights))
     ]
@@ -81,7 +89,7 @@ def test_panels_that_are_left_out_add_nothing(chances, repeats, share):
 @pytest.mark.parametrize("count", [0, 1, 9, 49])
 def test_a_larger_mean_makes_a_small_sum_negligible(count):
     # 2000 equal chances: of all laws with this mean nearly the one with the heaviest lower tail, that of Poisson.
-    tail = at_most(torch.full((2000,), largest_mean(count) / 2000), torch.tensor([2000]), count + 1)[0, -1]
+    tail = poisson_binomial_cdf(torch.full((2000,), largest_mean(count) / 2000), torch.tensor([2000]), count + 1)[0, -1]
     assert 1e-21 < float(tail) < 1e-17
     assert largest_mean(count) < largest_mean(count + 1)
 
@@ -97,10 +105,10 @@ def test_the_law_of_drawn_items_is_hypergeometric(available, data):
     total = math.comb(available, drawn)
     expected = [sum(way * value**t for t, way in enumerate(ways)) / total for value in x.tolist()]
     slopes = [sum(t * way * value**t for t, way in enumerate(ways)) / total for value in x.tolist()]
-    assert float(law.none()) == pytest.approx(ways[0] / total, abs=1e-13)
-    assert law.at(x.log())[0][0].tolist() == pytest.approx(expected, abs=1e-13)
-    assert law.at(x.log())[1][0].tolist() == pytest.approx(slopes, abs=1e-12)
-    assert law.log_at(x.log())[0].exp().tolist() == pytest.approx(expected, abs=1e-13)
+    assert float(law.chance_of_none()) == pytest.approx(ways[0] / total, abs=1e-13)
+    assert law.value_and_slope(x.log())[0][0].tolist() == pytest.approx(expected, abs=1e-13)
+    assert law.value_and_slope(x.log())[1][0].tolist() == pytest.approx(slopes, abs=1e-12)
+    assert law.log_value(x.log())[0].exp().tolist() == pytest.approx(expected, abs=1e-13)
 
 
 def test_a_stratum_of_which_an_item_is_surely_drawn_is_counted_like_others():

@@ -145,7 +145,7 @@ def test_a_score_of_nan_is_refused_by_every_way(kind, way, monkeypatch):
 
 def test_whole_scores_are_judged_by_a_few_of_them():
     whole = torch.arange(WIDTH).float()[None]
-    assert whole_scores.look_whole(whole)
-    assert not whole_scores.look_whole(whole + 0.5)
-    assert not whole_scores.look_whole(whole[:, :100])
-    assert not whole_scores.look_whole(whole[:0])
+    assert whole_scores.may_be_whole(whole)
+    assert not whole_scores.may_be_whole(whole + 0.5)
+    assert not whole_scores.may_be_whole(whole[:, :100])
+    assert not whole_scores.may_be_whole(whole[:0])

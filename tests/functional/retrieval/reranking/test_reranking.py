@@ -232,16 +232,16 @@ def test_without_queries_or_gallery_there_is_nothing_to_score(num_queries, num_g
 def test_neighbors_are_in_order_and_lower_positions_first_among_equals(data, max_bytes):
     num_items = data.draw(st.integers(1, 20))
     matrix = [[data.draw(st.integers(0, 2)) for _ in range(num_items)] for _ in range(num_items)]
-    k, of_items = data.draw(st.integers(1, 22)), data.draw(st.booleans())
+    k, rows_are_items = data.draw(st.integers(1, 22)), data.draw(st.booleans())
     nobody = torch.zeros(num_items, dtype=torch.int64)
     scores = given_scores(torch.tensor(matrix).float(), find_relevance(nobody, nobody), max_bytes=max_bytes)
-    found = find_neighbors(scores, k, of_items=of_items)
+    found = find_neighbors(scores, k, rows_are_items=rows_are_items)
     for p, row in enumerate(matrix):
-        order = sorted(range(num_items), key=lambda q: (not (of_items and p == q), -row[q], q))[:k]
+        order = sorted(range(num_items), key=lambda q: (not (rows_are_items and p == q), -row[q], q))[:k]
         assert found.positions[p].tolist() == order
-        assert found.scores[p].tolist() == [float("inf") if of_items and p == q else row[q] for q in order]
+        assert found.scores[p].tolist() == [float("inf") if rows_are_items and p == q else row[q] for q in order]
         assert found.lowest[p] == min(row)
-        assert found.with_itself[p] == (row[p] if of_items else 0)
+        assert found.with_itself[p] == (row[p] if rows_are_items else 0)
 
 
 PAIR = torch.zeros(2, 4), torch.zeros(3, 4)

@@ -37,6 +37,16 @@ def test_scores_that_were_made_for_another_relevance_are_refused(name):
         CALLS[name](score_embeddings(QUERY, GALLERY, FEWER))
 
 
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize("wrong", [None, 1.5, "market1501", torch.eye(4, 12)])
+def test_a_relevance_of_another_type_is_refused_by_its_name(wrong):
+    message = rf"^`relevance` must be what `find_relevance` returns; got {type(wrong).__name__}\.$"
+    with pytest.raises(TypeError, match=message):
+        score_embeddings(QUERY, GALLERY, wrong)
+    with pytest.raises(TypeError, match=message):
+        given_scores(torch.zeros(4, 12), wrong)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_similarity_may_have_weights_that_are_learned(name):
     layer = torch.nn.Linear(3, 2)

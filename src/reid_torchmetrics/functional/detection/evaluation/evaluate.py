@@ -1,9 +1,10 @@
-"""Evaluate detections in one call: as tensors of all images, or image by image as the dicts of the metrics."""
+"""Evaluation of detections in one call, from tensors for all images or from one dict per image as in the metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evalua
 from reid_torchmetrics.functional.world import ALONE, WarningLog, World, concluding
 
 from .evidence import advise_on_images, evidence_of_objects
+from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
 from .results import DetectionResults
@@ -42,87 +44,114 @@ def evaluate_boxes(
     across_classes: bool = False,
     max_bytes: int | None = None,
 ) -> DetectionResults:
-    """Evaluate boxes or other shapes of all images, on any device.
+    """Evaluate boxes or other shapes in all images, on any device.
 
-    "coco" gives the numbers of pycocotools. "ultralytics", "scaled_yolov4" and "yolov4" evaluate as the YOLO family
-    does, see `YoloMAP` for their matchings and `yolo_average_precision` for the numbers.
+    "coco" computes the numbers of pycocotools. "ultralytics", "scaled_yolov4" and "yolov4" evaluate as the YOLO family
+    does: see `YoloMAP` for the matching and `yolo_average_precision` for the numbers.
 
-    By "voc" a detection belongs to the ground truth of its image and class that it overlaps most, the first of equal
-    ones. It is a true positive if the overlap reaches the threshold and no such detection with a higher score belongs
-    to the same ground truth, else a false positive: unlike COCO, VOC never falls back on the next best ground truth.
-    Equal scores are ranked by image, then by row, so the order of images changes nothing. A detection whose overlap
-    with a difficult ground truth reaches the threshold is ignored, and a difficult ground truth need not be found.
-    Rafael Padilla's tools and the development kit of VOC differ only for a class without ground truths: the tools give
-    0 by eleven points, NaN otherwise; here it is NaN.
+    With "voc" a detection belongs to the ground truth of its image and class that it overlaps most (the first one if
+    several overlap equally). It is a true positive if the overlap reaches the threshold and no such detection with a
+    higher score belongs to the same ground truth, else a false positive. Unlike COCO, VOC never falls back on the next
+    best ground truth. Equal scores are ranked by image, then by row, so the order of images changes nothing. A
+    detection whose overlap with a difficult ground truth reaches the threshold is ignored, and a difficult ground truth
+    need not be found. Rafael Padilla's tools and the development kit of VOC differ only for a class without ground
+    truths: the tools return 0 with eleven points, and NaN otherwise; here it is NaN.
 
-    Only COCO has crowds: others leave them out, and detections in them are false positives.
+    Only COCO has crowds. Other evaluators leave them out, and detections in them are false positives.
 
     Source: `COCOeval` of pycocotools; Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010,
     and `VOCevaldet` of its development kit; rafaelpadilla/review_object_detection_metrics, `pascal_voc_evaluator.py`.
 
     Args:
-        detections: of all images.
-        ground_truths: of all images.
-        evaluator: "coco", "voc", "ultralytics", "scaled_yolov4" or "yolov4". LVIS needs lists of classes of each image,
-            which `evaluate_images` takes.
-        iou_thresholds: least overlaps of a match; None for the default of the evaluator: of VOC 0.5, of others 0.5,
-            0.55, ..., 0.95.
+        detections: detections in all images.
+        ground_truths: ground truths in all images.
+        evaluator: "coco", "voc", "ultralytics", "scaled_yolov4" or "yolov4". LVIS needs lists of classes for each
+            image; use `evaluate_images`.
+        iou_thresholds: least overlaps of a match; None for the default of the evaluator, which is 0.5 for VOC and 0.5,
+            0.55, ..., 0.95 for the others.
         rec_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
-        max_detection_thresholds: COCO's limits of the detections of an image and class that count, ascending; None for
-            1, 10, 100.
-        area_ranges: COCO's least and largest area, both inside, by name; the first is the range of `map`. None for all,
+        max_detection_thresholds: COCO's limits on the number of detections per image and class, ascending; None for 1,
+            10, 100.
+        area_ranges: COCO's smallest and largest area (both included) by name; `map` uses the first range. None for all,
             small, medium, large.
-        classes: labels that COCO evaluates, without boxes of other labels; None for all that occur.
-        rule: of average precision; None for the default of the evaluator.
-        confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
-        whole_pixels: of VOC: a box has (width + 1) x (height + 1) pixels, both edges inside, as in VOC's annotations;
-            False for boxes that end between pixels; None for True.
-        is_difficult: of VOC: ground truths that need not be found; None for none.
-        across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
+        classes: labels that COCO evaluates; boxes with other labels are left out. None for all labels that occur.
+        rule: rule for average precision; None for the default of the evaluator.
+        confidence: confidence at which the YOLO family reports precision, recall and F1; None for the default of the
+            code base.
+        whole_pixels: for VOC only: whether a box has (width + 1) x (height + 1) pixels, with both edges inside, as in
+            VOC's annotations; False for boxes that end between pixels; None for True.
+        is_difficult: for VOC only: ground truths that need not be found; None for none.
+        across_classes: whether the results hold overlaps across classes, for confusion matrices and error breakdowns.
         max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough; None for 256 MiB.
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: an option without values, with values that are not allowed, or that the evaluator does not know.
+        ValueError: an option without values, with values that are not allowed, or that the evaluator does not have.
     """
     _checks.one_of("evaluator", evaluator, [name for name, row in EVALUATORS.items() if not row.is_federated])
-    of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
-    of_grid["max_detection_thresholds"] = max_detection_thresholds
-    chosen = _chosen(evaluator, whole_pixels, is_difficult, of_grid | {"classes": classes})
-    rule, confidence = chosen.checked(rule, confidence)
-    request = MatchRequest(chosen.grid(iou_thresholds, **of_grid), chosen, max_bytes)
-    request = request.of_results(across_classes=across_classes)
+    coco_options = {
+        "rec_thresholds": rec_thresholds,
+        "area_ranges": area_ranges,
+        "max_detection_thresholds": max_detection_thresholds,
+        "classes": classes,
+    }
+    row = _evaluator_with_options(evaluator, whole_pixels, is_difficult, coco_options)
+    rule, confidence = row.checked(rule, confidence)
+    grid = row.grid(
+        iou_thresholds,
+        rec_thresholds=rec_thresholds,
+        area_ranges=area_ranges,
+        max_detection_thresholds=max_detection_thresholds,
+    )
+    request = MatchRequest(grid, row, max_bytes).of_results(across_classes=across_classes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
-    # Images by ascending number.
-    sides = detections.images.long(), ground_truths.images.long()
-    ids, numbers = torch.cat(sides).unique(return_inverse=True)
-    images, true_images = numbers.split([*map(len, sides)])
-    numbered = detections.with_columns(images=images), ground_truths.with_columns(images=true_images)
+
+    # Number the images in ascending order of their ids.
+    image_ids = torch.cat([detections.images.long(), ground_truths.images.long()])
+    ids, numbers = image_ids.unique(return_inverse=True)
+    images, true_images = numbers.split([len(detections.images), len(ground_truths.images)])
+    detections = detections.with_columns(images=images)
+    ground_truths = ground_truths.with_columns(images=true_images)
+
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
-    matches = request.run(*numbered, is_difficult=is_difficult, classes=classes)
+    matches = request.run(detections, ground_truths, is_difficult=is_difficult, classes=classes)
     results = make_results(replace(matches, ids=ids), rule, confidence)
-    advise_on_detections(evidence_of_objects(*numbered, matches.matches, request.grid), WarningLog())
+    advise_on_detections(evidence_of_objects(detections, ground_truths, matches.matches, grid), WarningLog())
     return results
 
 
-def _chosen(
-    evaluator: str, whole_pixels: bool | None, is_difficult: Any, of_limits: Mapping[str, Any], iou_type: str = "bbox"
+def _evaluator_with_options(
+    name: str,
+    whole_pixels: bool | None,
+    is_difficult: Any,
+    coco_options: Mapping[str, Any],
+    iou_type: str = "bbox",
 ) -> Evaluator:
-    """The evaluator with its option; raise if it does not know an option that is given."""
-    row = EVALUATORS[evaluator]
-    is_voc = isinstance(row, VocEvaluator)
-    unknown: dict[str, Any] = {}
-    if not row.has_limits:
-        known_types = ("bbox", "rotated") if is_voc else ("bbox",)
-        unknown |= {**of_limits, "iou_type": None if iou_type in known_types else iou_type}
+    """Return the evaluator with this name and its options.
+
+    Raises:
+        ValueError: an option that the evaluator does not have.
+    """
+    evaluator = EVALUATORS[name]
+    is_voc = isinstance(evaluator, VocEvaluator)
+
+    # None stands for an option that the user left out.
+    unknown_options: dict[str, Any] = {}
+    if not evaluator.has_limits:
+        unknown_options.update(coco_options)
+        if iou_type != "bbox" and not (is_voc and iou_type == "rotated"):
+            unknown_options["iou_type"] = iou_type
     if not is_voc:
-        unknown["whole_pixels"] = whole_pixels
-    if not row.knows_difficult:
-        unknown["is_difficult"] = is_difficult
-    for name, value in unknown.items():
+        unknown_options["whole_pixels"] = whole_pixels
+    if not evaluator.knows_difficult:
+        unknown_options["is_difficult"] = is_difficult
+    for option, value in unknown_options.items():
         if value is not None:
-            raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
-    return row.with_options(iou_type, whole_pixels) if isinstance(row, VocEvaluator) else row
+            raise ValueError(f"`{option}` must be left out with evaluator {name!r}; got {value!r}.")
+
+    if isinstance(evaluator, VocEvaluator):
+        return evaluator.with_options(iou_type, whole_pixels)
+    return evaluator
 
 
 @torch.no_grad()
@@ -151,91 +180,140 @@ def evaluate_images(
     world: World = ALONE,
     max_bytes: int | None = None,
 ) -> DetectionResults:
-    """Evaluate dicts of images as the metrics do, without a metric.
+    """Evaluate dicts for images as the metrics do, without a metric.
 
-    Each process passes its own images and gets the results of all images; all must call it with the same options.
+    Each process passes its own images and gets the results for all images. All processes must call this function with
+    the same options.
 
     Args:
-        preds: for each image a dict of `boxes`, `scores` and `labels`, see `DetectionMAP.update`.
-        target: for each image a dict of `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`, for LVIS also
-            `neg_category_ids` and `not_exhaustive_category_ids`, see `LvisMAP`.
+        preds: a dict for each image, with `boxes`, `scores` and `labels`, see `DetectionMAP.update`.
+        target: a dict for each image, with `boxes` and `labels`, optionally `iscrowd`, `area` and `image_id`, and for
+            LVIS also `neg_category_ids` and `not_exhaustive_category_ids`, see `LvisMAP`.
         evaluator: "coco", "lvis", "lvis_fixed", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
         box_format: "xyxy", "xywh" or "cxcywh".
-        iou_type: "bbox", "segm", "keypoints" or "rotated"; of VOC, as DOTA has it, "bbox" or "rotated".
+        iou_type: "bbox", "segm", "keypoints" or "rotated"; for VOC "bbox" or, as in DOTA, "rotated".
         iou_thresholds: least overlaps of a match; None for the default of the evaluator.
         rec_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
-        max_detection_thresholds: COCO's limits of detections per image and class, ascending; None for the default of
-            `iou_type`. One limit of LVIS, of an image or, with "lvis_fixed", a class; None for 300 and 10,000.
-        area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
+        max_detection_thresholds: COCO's limits on the number of detections per image and class, ascending; None for
+            the default of `iou_type`. LVIS has one limit, per image or, with "lvis_fixed", per class; None for 300 and
+            10,000.
+        area_ranges: COCO's smallest and largest area by name; None for the default of `iou_type`.
         class_groups: labels by the name of a group of classes, such as LVIS' rare ones: `map_{name}` is its mean.
-        rule: of average precision; None for the default of the evaluator.
+        rule: rule for average precision; None for the default of the evaluator.
         thresholds: COCO's default thresholds: "coco", in float64, or "torchmetrics", rounded to float32; None for
             "coco".
-        confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
-        whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
+        confidence: confidence at which the YOLO family reports precision, recall and F1; None for the default of the
+            code base.
+        whole_pixels: for VOC only: how edges of boxes count, see `VocMAP`; None for True.
         class_names: names of the classes by label.
-        sigmas: of keypoints.
+        sigmas: one for each keypoint; None for COCO's.
         invalid: how invalid boxes are treated, see `DetectionMAP`.
-        across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
+        across_classes: whether the results hold overlaps across classes, for confusion matrices and error breakdowns.
         boxes: whether the results hold all boxes.
-        localization: whether the results hold the overlap of each match, for errors of localization.
+        localization: whether the results hold the overlap of each match, for localization errors.
         world: the processes that share the images.
         max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough; None for 256 MiB.
 
     Raises:
         DistributedMetricError: on all processes, if one of them failed.
         TypeError: an argument of the wrong type or dtype.
-        ValueError: values that do not fit, or an option that the evaluator does not know.
+        ValueError: values that do not fit, or an option that the evaluator does not have.
     """
     notes = BatchNotes()
 
-    def prepare() -> tuple[ShardedImages, MatchRequest, dict[str, Any]]:
-        """Check the options, and pack the images."""
+    def prepare() -> tuple[ShardedImages, MatchRequest, Callable[..., DetectionResults]]:
+        """Check the options and pack the images; also return the function that makes results from matches."""
         _checks.one_of("evaluator", evaluator, EVALUATORS)
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
         _checks.one_of("invalid", invalid, _names.InvalidAction)
         _checks.boolean("boxes", boxes)
-        of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
-        of_grid |= {"max_detection_thresholds": max_detection_thresholds, "class_groups": class_groups}
-        chosen = _chosen(evaluator, whole_pixels, None, of_grid | {"thresholds": thresholds}, iou_type)
-        grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **of_grid)
-        request = MatchRequest(grid, chosen, max_bytes, iou_type)
+        grid_options = {
+            "rec_thresholds": rec_thresholds,
+            "area_ranges": area_ranges,
+            "max_detection_thresholds": max_detection_thresholds,
+            "class_groups": class_groups,
+        }
+        coco_options = {**grid_options, "thresholds": thresholds}
+        row = _evaluator_with_options(evaluator, whole_pixels, None, coco_options, iou_type)
+        grid = row.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **grid_options)
+        request = MatchRequest(grid, row, max_bytes, iou_type)
         request = request.of_results(across_classes=across_classes, localization=localization)
+
         # Shapes become overlaps at once, as in `update`; boxes are kept.
-        shapes, extras = inputs.shape_types(inputs.checked_iou_type(iou_type), sigmas), chosen.extras
-        options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": notes.note}
-        batch = pack_images(preds, target, shapes, box_format, torch.device("cpu"), **options)
-        states = {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
-        of_rule = dict(zip(("rule", "confidence"), chosen.checked(rule, confidence), strict=True))
-        settings = {"evaluator": evaluator, "grid": repr(grid), **{name: str(each) for name, each in of_rule.items()}}
-        settings["boxes"] = repr(boxes)
-        device = _arrays.compute_device(states["detection_counts"][0].device)
-        images = ShardedImages(world, states, device, box_format, "evaluate_images", lambda: settings)
-        return images, request, of_rule | {"class_names": named_classes(class_names)}
+        shapes = inputs.shape_types(inputs.checked_iou_type(iou_type), sigmas)
+        batch = pack_images(
+            preds,
+            target,
+            shapes,
+            box_format,
+            torch.device("cpu"),
+            has_boxes=not shapes,
+            invalid=invalid,
+            extras=row.extras,
+            note=notes.note,
+        )
+        checked_rule, checked_confidence = row.checked(rule, confidence)
+        settings = {
+            "evaluator": evaluator,
+            "grid": repr(grid),
+            "rule": str(checked_rule),
+            "confidence": str(checked_confidence),
+            "boxes": repr(boxes),
+        }
+        images = _shard_images(world, batch.states, empty_states(list(shapes), row.extras), box_format, settings)
+        names = named_classes(class_names)
+        return (
+            images,
+            request,
+            partial(make_results, rule=checked_rule, confidence=checked_confidence, class_names=names),
+        )
 
     with concluding(world):
-        # What one process refuses is an error on all.
-        images, request, options = world.guarded(prepare)
+        # An error on one process is an error on all processes.
+        images, request, make = world.guarded(prepare)
         matches = images.match(request)
-        results = make_results(matches, boxes=images.boxes_of()[0] if boxes else None, **options)
+        all_boxes = images.boxes_of()[0] if boxes else None
+        results = make(matches, boxes=all_boxes)
         advise_on_images(matches, images, notes)
         return results
 
 
-def make_results(images: ImageMatches, rule: str, confidence: float | None, **others: Any) -> DetectionResults:
-    """The results of the images of all processes; `others` are `class_names`, and `boxes` if they are asked for."""
-    origins, ids, evaluator = images.origins, images.ids, images.request.evaluator
-    assert origins is not None and ids is not None  # noqa: S101, PT018 - they were requested
+def _shard_images(
+    world: World,
+    states: Mapping[str, Tensor],
+    empty: Mapping[str, Tensor],
+    box_format: str,
+    settings: Mapping[str, str],
+) -> ShardedImages:
+    """Return the images of this process from the states of a batch; `empty` has the states without rows."""
+    listed = {name: [states.get(name, default)] for name, default in empty.items()}
+    device = _arrays.compute_device(listed["detection_counts"][0].device)
+    return ShardedImages(world, listed, device, box_format, "evaluate_images", lambda: settings)
+
+
+def make_results(
+    images: ImageMatches,
+    rule: str,
+    confidence: float | None,
+    *,
+    class_names: Mapping[int, str] | None = None,
+    boxes: Mapping[int, ImageBoxes] | None = None,
+) -> DetectionResults:
+    """Return the results for the images of all processes; `boxes` are by image, if the results shall hold them."""
+    origins = images.origins
+    assert origins is not None and images.ids is not None  # noqa: S101, PT018 - they were requested
+    evaluator = images.request.evaluator
     if evaluator.reports_confidence:
         evaluator = replace(evaluator, confidence=confidence)
     return DetectionResults(
         averages=images.averages(rule, confidence),
         matches=images.matches,
-        images=ids.to(origins.labels.device),
+        images=images.ids.to(origins.labels.device),
         labels=origins.labels,
         positives=origins.positives,
+        class_names=class_names or {},
         objects=images.objects,
+        boxes=boxes,
         image_names=images.names,
         evaluator=evaluator,
-        **others,
     )

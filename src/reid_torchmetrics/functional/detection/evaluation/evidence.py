@@ -1,4 +1,4 @@
-"""Evidence for advice, from the matches of images or of packed objects: the entry points give advice with it."""
+"""Evidence for advice, collected from matches of images or of packed objects."""
 
 from __future__ import annotations
 
@@ -35,38 +35,42 @@ _LABEL_STATES = [f"ground_truth_{name}" for name in ("counts", "labels", "areas"
 def advise_on_images(
     matches: ImageMatches, sharded: ShardedImages, notes: BatchNotes, value_names: Collection[str] | None = None
 ) -> None:
-    """Give advice on the images of all processes, after their numbers are computed; all processes must call.
+    """Give advice on the images of all processes, after their numbers are computed; all processes must call this.
 
-    The first process says what there is to say. Two small messages are sent by several processes.
+    The first process issues the warnings. Several processes exchange two small messages.
 
     Args:
-        matches: of the images of all processes.
+        matches: matches of the images of all processes.
         sharded: the images of this process.
-        notes: on the batches of this process.
-        value_names: names of the numbers that are asked for; None for all of them.
+        notes: notes on the batches of this process.
+        value_names: names of the requested numbers; None for all numbers.
     """
     world, states = sharded.world, sharded.states
     has_ids = bool(states["image_ids"] or states["image_name_lengths"])
-    # Matches are kept on all processes or on none, and so is what follows from them.
+    # Matches are cached on all processes or on none, and so are values computed from them.
     repetitions = matches.remember(
         "repetitions", lambda: find_repetitions(world, lambda: fingerprints(states, sharded.device), has_ids=has_ids)
     )
     if world.process:
         return
 
-    def count_others() -> tuple[int, int]:
+    def count_changed() -> tuple[int, int]:
         if not matches.num_repeated:
             return 0, 0
         images = sharded.images()
         ids = ImageNumbering.alone(images).ids
-        return (0, 0) if ids is None else count_other_detections(images, ids)
+        if ids is None:
+            return 0, 0
+        return count_other_detections(images, ids)
 
     def find_objects() -> tuple[Detections, GroundTruths]:
         images = sharded.images()
         return ImageNumbering.alone(images).number(images, 0).boxes(matches.request.iou_type)
 
     def count_repeated_labels() -> int:
-        return 0 if has_ids else count_forgotten(*(states[name] for name in _LABEL_STATES))
+        if has_ids:
+            return 0
+        return count_forgotten(*(states[name] for name in _LABEL_STATES))
 
     def remember(name: str, compute: Callable[[], Result]) -> Result:
         return matches.remember(("advice", name), compute)
@@ -86,14 +90,14 @@ def advise_on_images(
         num_without_lists=matches.num_without_lists,
         read_image_sizes=lambda: _read_image_sizes(sharded, notes),
         repetitions=repetitions,
-        count_other_detections=lambda: remember("other detections", count_others),
+        count_other_detections=lambda: remember("other detections", count_changed),
         count_repeated_labels=count_repeated_labels,
     )
     advise_on_detections(evidence, world.warning_log)
 
 
 def _asks_for_sizes(grid: CocoGrid, value_names: Collection[str] | None) -> bool:
-    """Whether a number of an area range is asked for."""
+    """Return whether a number for an area range is requested."""
     sizes = list(grid.area_ranges)[1:]
     if value_names is None:
         return bool(sizes)
@@ -101,11 +105,12 @@ def _asks_for_sizes(grid: CocoGrid, value_names: Collection[str] | None) -> bool
 
 
 def _read_sample(sharded: ShardedImages, notes: BatchNotes) -> BoxSample | None:
-    """Read some boxes of the whole run, until there are enough."""
+    """Return some boxes from the whole run; None once enough boxes were checked."""
     states = sharded.states
     if notes.has_checked_units or not states["detection_counts"]:
         return None
-    detections, ground_truths = (sample_boxes(states[f"{side}_boxes"]) for side in ("detection", "ground_truth"))
+    detections = sample_boxes(states["detection_boxes"])
+    ground_truths = sample_boxes(states["ground_truth_boxes"])
     num_boxes = min(len(detections), len(ground_truths))
     if not num_boxes:
         return None
@@ -114,7 +119,7 @@ def _read_sample(sharded: ShardedImages, notes: BatchNotes) -> BoxSample | None:
 
 
 def _read_image_sizes(sharded: ShardedImages, notes: BatchNotes) -> Tensor | None:
-    """Read width and height of each image of this process, by its number; NaN where they are not known."""
+    """Return width and height of each image of this process, by its number; NaN if unknown."""
     if not notes.image_sizes:
         return None
     images = sharded.images()
@@ -135,26 +140,27 @@ def evidence_of_objects(
     label_names: Sequence[object] | None = None,
     image_sizes: Tensor | None = None,
 ) -> DetectionEvidence:
-    """Return evidence of packed objects; boxes are x, y, width and height.
+    """Return evidence from packed objects; boxes are x, y, width and height.
 
     Args:
-        detections: of all images.
-        ground_truths: of all images.
-        matches: of the objects.
-        grid: on which they are matched.
-        label_names: what users call the labels, by number; None for the same.
-        image_sizes: width and height of each image, by its number; None where they are not known.
+        detections: detections in all images.
+        ground_truths: ground truths in all images.
+        matches: matches of these objects.
+        grid: the grid of thresholds that they were matched on.
+        label_names: the users' label for each label number; None if both are equal.
+        image_sizes: width and height of each image, by its number; None if unknown.
     """
 
     def read_sample() -> BoxSample | None:
-        shapes = detections.shapes, ground_truths.shapes
-        if not isinstance(shapes[0], BoxShapes) or not isinstance(shapes[1], BoxShapes):
+        shapes = detections.shapes
+        true_shapes = ground_truths.shapes
+        if not isinstance(shapes, BoxShapes) or not isinstance(true_shapes, BoxShapes):
             return None
-        if not len(shapes[0]) or not len(shapes[1]):
+        if not len(shapes) or not len(true_shapes):
             return None
         areas = ground_truths.areas
         largest_area = 0.0 if areas is None else float(areas.amax())
-        return BoxSample(sample_boxes([shapes[0].boxes]), sample_boxes([shapes[1].boxes]), largest_area)
+        return BoxSample(sample_boxes([shapes.boxes]), sample_boxes([true_shapes.boxes]), largest_area)
 
     return DetectionEvidence(
         matches=matches,

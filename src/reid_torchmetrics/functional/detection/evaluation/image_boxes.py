@@ -1,6 +1,6 @@
-"""Single images: their boxes, to be drawn, and their detections with the ground truth that each of them took.
+"""Single images: their boxes for drawings, and each detection with the ground truth that it matched.
 
-Users ask for images by number or by name.
+Users name images by number or by name.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import batches, inputs, matching
 
 Asked: TypeAlias = Tensor | _checks.Integers | Sequence[str]
-"""images by their `image_id`, or images with names also by number: ints, or names"""
+"""images by `image_id`, ints or names; images with names also by number"""
 DictsOfSides: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+"""dicts of detections and dicts of ground truths, one for each image"""
 
-_OF_DETECTIONS = ("boxes", "scores", "labels")
-_OF_GROUND_TRUTHS = ("boxes", "labels", "crowds", "difficult")
-_TRUE_KEYS = ("boxes", "labels", "iscrowd", "difficult")  # of the dicts
-_NUMBERS, _AS_CORNERS = 4, "rotated_boxes"  # of a box, and in place of `boxes` the key of more numbers
+_DETECTION_KEYS = ("boxes", "scores", "labels")
+_GROUND_TRUTH_KEYS = ("boxes", "labels", "iscrowd", "difficult")
+_GROUND_TRUTH_COLUMNS = ("boxes", "labels", "crowds", "difficult")  # the same as fields of `Images`
+_CORNERS_KEY = "rotated_boxes"  # in place of `boxes`, for boxes with more than four numbers
+_BOX_SIZE = 4
 
 
 class ImageBoxes(NamedTuple):
@@ -35,132 +37,148 @@ class ImageBoxes(NamedTuple):
 
     @classmethod
     def listed(cls, ids: Tensor, images: batches.Images) -> list[Tensor]:
-        """The tensors of images with these ids, that `by_image` takes."""
-        # The ids, the number of objects of each image on both sides, then the columns of all objects.
-        columns = [getattr(images, f"detection_{name}") for name in _OF_DETECTIONS]
-        columns += [getattr(images, f"ground_truth_{name}") for name in _OF_GROUND_TRUTHS]
-        counts = images.detection_counts, images.ground_truth_counts
-        return [ids, *counts, *(each for each in columns if each is not None)]
+        """Return the tensors for `by_image`: ids, numbers of objects in each image, and the columns of all objects."""
+        columns = [getattr(images, f"detection_{key}") for key in _DETECTION_KEYS]
+        columns += [getattr(images, f"ground_truth_{name}") for name in _GROUND_TRUTH_COLUMNS]
+        tensors = [ids, images.detection_counts, images.ground_truth_counts]
+        tensors += [column for column in columns if column is not None]
+        return tensors
 
     @classmethod
     def by_image(cls, listed: Sequence[Tensor], names: Sequence[str] | None) -> dict[int, ImageBoxes]:
-        """The boxes of each image by its id, or by the place of its name if images have names."""
+        """Return the boxes by id of the image, or by the place of its name if images have names."""
         ids, detection_counts, ground_truth_counts, *columns = listed
-        num = len(_OF_DETECTIONS)
-        detections = _split(_OF_DETECTIONS, columns[:num], detection_counts)
-        ground_truths = _split(_TRUE_KEYS, columns[num:], ground_truth_counts)
+        num_columns = len(_DETECTION_KEYS)
+        detections = _split(_DETECTION_KEYS, columns[:num_columns], detection_counts)
+        ground_truths = _split(_GROUND_TRUTH_KEYS, columns[num_columns:], ground_truth_counts)
+
         image_ids = ids if names is None else [names[place] for place in ids.tolist()]
-        for each, image in zip(ground_truths, image_ids, strict=True):
-            each["image_id"] = image
+        for target, image_id in zip(ground_truths, image_ids, strict=True):
+            target["image_id"] = image_id
         return dict(zip(ids.tolist(), map(cls, detections, ground_truths), strict=True))
 
     @classmethod
     def columns(cls, boxes: Mapping[int, ImageBoxes]) -> list[Tensor]:
-        """The inverse of `by_image`."""
-        sides = [[each[side] for each in boxes.values()] for side in range(2)]
-        lengths = [[len(each["labels"]) for each in side] for side in sides]
-        counts = [torch.tensor(each, dtype=torch.int64, device="cpu") for each in lengths]
-        named = zip(sides, (_OF_DETECTIONS, _TRUE_KEYS), strict=True)
-        known = ((side, key) for side, keys in named for key in (_AS_CORNERS, *keys) if side and key in side[0])
-        ids = torch.tensor([*boxes], dtype=torch.int64, device="cpu")
-        return [ids, *counts, *(torch.cat([each[key] for each in side]) for side, key in known)]
+        """Return the tensors that `by_image` takes: its inverse."""
+        detections = [image.detections for image in boxes.values()]
+        ground_truths = [image.ground_truths for image in boxes.values()]
+        return [
+            torch.tensor(list(boxes), dtype=torch.int64, device="cpu"),
+            _count_objects(detections),
+            _count_objects(ground_truths),
+            *_concatenate(detections, _DETECTION_KEYS),
+            *_concatenate(ground_truths, _GROUND_TRUTH_KEYS),
+        ]
+
+
+def _count_objects(images: Sequence[Mapping[str, Any]]) -> Tensor:
+    """Return the number of objects in each image."""
+    return torch.tensor([len(image["labels"]) for image in images], dtype=torch.int64, device="cpu")
+
+
+def _concatenate(images: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Tensor]:
+    """Return the column of all images for each key that the images have."""
+    if not images:
+        return []
+    present = [key for key in (_CORNERS_KEY, *keys) if key in images[0]]
+    return [torch.cat([image[key] for image in images]) for key in present]
 
 
 def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:
-    """The rows of each image; the last keys may have no columns, as `difficult` in metrics without such a flag."""
-    # Columns of all images, cut at the same places, become one dict for each image.
-    keys = (_AS_CORNERS, *keys[1:]) if columns and columns[0].shape[1] > _NUMBERS else keys
-    parts = zip(*(column.split(counts.tolist()) for column in columns), strict=True)
-    return [dict(zip(keys, each, strict=False)) for each in parts]
+    """Return a dict for each image; the last keys may lack a column, such as `difficult` in metrics without it."""
+    if columns and columns[0].shape[1] > _BOX_SIZE:
+        keys = (_CORNERS_KEY, *keys[1:])
+    sizes = counts.tolist()
+    parts = zip(*(column.split(sizes) for column in columns), strict=True)
+    return [dict(zip(keys, tensors, strict=False)) for tensors in parts]
 
 
 def listed_ids(image: Asked) -> list[int] | list[str]:
-    """The ids asked for; raise unless they are integers or a list of names."""
+    """Return the ids in a list.
+
+    Raises:
+        TypeError: neither integers nor a list of names.
+    """
     (image,) = _arrays.as_tensors(image)
     if isinstance(image, Tensor):
         return _checks.integer_labels("image", image).tolist()
-    came = type(image).__name__
+    got = type(image).__name__
     if isinstance(image, (tuple, list)):
-        others = [type(each).__name__ for each in image if not isinstance(each, str)]
-        if not others:
-            return [*image]
-        came = f"a {came} with {others[0]}"
-    raise TypeError(f"`image` must hold integers or be a list of names; got {came}.")
+        other_types = [type(name).__name__ for name in image if not isinstance(name, str)]
+        if not other_types:
+            return list(image)
+        got = f"a {got} with {other_types[0]}"
+    raise TypeError(f"`image` must hold integers or be a list of names; got {got}.")
 
 
 def places_of(ids: Sequence[int | str], names: Sequence[str] | None) -> list[int | None]:
-    """The keys of images in `ImageBoxes.by_image`; None for a name that no image has."""
-    place_of = {name: place for place, name in enumerate(names or ())}
-    return [each if isinstance(each, int) else place_of.get(each) for each in ids]
+    """Return the keys of images in `ImageBoxes.by_image`; None for a name that no image has."""
+    places = {name: place for place, name in enumerate(names or ())}
+    return [image if isinstance(image, int) else places.get(image) for image in ids]
 
 
 def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[str] | None) -> DictsOfSides:
-    """The detections and the ground truths of some images.
+    """Return the detections and the ground truths of some images.
 
     Raises:
         TypeError: `image` is neither an integer tensor nor a list of names.
-        ValueError: an image that is not among those of `update`.
+        ValueError: an image that was not passed to `update`.
     """
-    # A name that no image has is refused like an unknown number.
+    detections = []
+    ground_truths = []
     ids = listed_ids(image)
-    places = places_of(ids, names)
-    for asked, place in zip(ids, places, strict=True):
-        if place not in boxes:
-            raise ValueError(f"`image` must hold images that were given to `update`; got {asked!r}.")
-    chosen = [boxes[place] for place in places if place is not None]
-    return [each.detections for each in chosen], [each.ground_truths for each in chosen]
+    for image_id, place in zip(ids, places_of(ids, names), strict=True):
+        if place is None or place not in boxes:
+            raise ValueError(f"`image` must hold images that were given to `update`; got {image_id!r}.")
+        detections.append(boxes[place].detections)
+        ground_truths.append(boxes[place].ground_truths)
+    return detections, ground_truths
 
 
 @dataclass(frozen=True)
 class MatchedDetections(inputs.ImageRows):
-    """Every detection with its ground truth at each threshold, by image and place in the image.
+    """Every detection with its ground truth at each threshold, sorted by image and place in the image.
 
-    Detections beyond the largest limit of an image and class were not matched and are not here.
+    Detections beyond the largest limit per image and class were not matched and are left out.
     """
 
     image: Tensor
-    """its `image_id`, or the number of the image where there are none, or names, int64 [detections]"""
+    """its `image_id`, or the number of the image if there are no ids or ids are names, int64 [detections]"""
     index: Tensor
-    """place among the detections of the image, int64 [detections]"""
+    """place among the detections in the image, int64 [detections]"""
     label: Tensor
     """int64 [detections]"""
     score: Tensor
     """[detections]"""
     iou_thresholds: tuple[float, ...]
     ground_truth: Tensor
-    """its ground truth as a place among the ground truths of the image; -1 for none, int64 [thresholds, detections]"""
+    """place of its match among the ground truths in the image; -1 for none, int64 [thresholds, detections]"""
     is_true_positive: Tensor
     """bool [thresholds, detections]"""
     is_ignored: Tensor
-    """whether it counts neither as right nor as wrong: it took a crowd, or a ground truth outside the first area range,
-    or took none and its own box is outside; bool [thresholds, detections]"""
+    """whether it counts neither as right nor as wrong, because it matches a crowd or a ground truth outside the first
+    area range, or matches none and its box is outside that range; bool [thresholds, detections]"""
     boxes: Tensor | None = None
     """in the metric's `box_format`, [detections, 4], or corners of rotated boxes, [detections, 8]; None unless the
     results hold boxes"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
-    """names of all images by number; None where they have none"""
+    """names of all images by number; None if they have no names"""
 
 
 def list_matches(results: Any) -> MatchedDetections:
-    """The list of matches of `DetectionResults`, in the first area range."""
+    """Return the list of matches of `DetectionResults`, in the first area range."""
     matches: matching.Matches = results.matches
-    # Columns hold the matched detections alone; all others have no ground truth.
+    # The columns hold matched detections only; all other detections have no ground truth.
     true_positive, ignored = matches.outcomes()
     ground_truths = matches.columns.new_full(true_positive.shape, -1)
     if matches.ground_truths is not None:
         ground_truths[:, matches.columns] = matches.ground_truths[0].to(ground_truths.dtype)
-    # By image, and in it by row: the last key first.
+
+    # Sort by image, then by row; the last key comes first.
     by_row = matches.rows.argsort()
     order = by_row[matches.images[by_row].argsort(stable=True)]
-    # From here on rows are in the order of the list.
-    number, index = matches.images[order].long(), matches.rows[order].long()
-    boxes_at = None
-    if results.boxes is not None:
-        # Boxes of an image begin behind those of all images before it.
-        columns = ([*results.boxes[image].detections.values()] for image in results.images.tolist())
-        listed = [boxes.to(order.device) for boxes, *_ in columns]
-        begins = segments.starts(torch.tensor([len(each) for each in listed], dtype=torch.int64, device=order.device))
-        boxes_at = torch.cat(listed)[begins[number] + index] if listed else torch.empty((0, 4), device=order.device)
+    number = matches.images[order].long()
+    index = matches.rows[order].long()
     return MatchedDetections(
         image=results.images.to(order.device)[number],  # users know images by `image_id`, matches by number
         index=index,
@@ -170,6 +188,23 @@ def list_matches(results: Any) -> MatchedDetections:
         ground_truth=ground_truths[:, order],
         is_true_positive=true_positive[:, order],
         is_ignored=ignored[:, order],
-        boxes=boxes_at,
+        boxes=_boxes_at(results, number, index),
         image_names=results.image_names,
     )
+
+
+def _boxes_at(results: Any, number: Tensor, index: Tensor) -> Tensor | None:
+    """Return the box at a place (`index`) in an image (`number`), for each; None if the results hold no boxes."""
+    if results.boxes is None:
+        return None
+    device = number.device
+    boxes = []
+    for image in results.images.tolist():
+        corners_or_sizes, *_ = results.boxes[image].detections.values()
+        boxes.append(corners_or_sizes.to(device))
+    if not boxes:
+        return torch.empty((0, 4), device=device)
+    # The boxes of an image begin after those of all images before it.
+    counts = torch.tensor([len(part) for part in boxes], dtype=torch.int64, device=device)
+    starts = segments.starts(counts)
+    return torch.cat(boxes)[starts[number] + index]

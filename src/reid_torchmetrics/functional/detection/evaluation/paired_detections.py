@@ -1,4 +1,4 @@
-"""Two detectors on the same images: their numbers on other draws of these images, without matching anew."""
+"""Two detectors on the same images: their numbers on resampled images, without matching again."""
 
 from __future__ import annotations
 
@@ -18,99 +18,137 @@ from reid_torchmetrics.functional.detection.matching import Matches, merge_match
 
 @dataclass(frozen=True, eq=False)
 class PairedDetections:
-    """The detections of two models as if of one.
+    """The detections of two models, joined as if they were from one model on twice as many images.
 
-    Image i of model 0 is image 2 i, and of model 1 it is image 2 i + 1: each draw takes either.
+    Image i is image 2 i for model 0, and image 2 i + 1 for model 1.
     """
 
     matches: Matches
     positives: Int[Tensor, "positives 3"]
-    """of the ground truths: image i, place of the class, and area ranges, bit 0 for the first"""
+    """a row for each ground truth: image i, place of the class, and area ranges, bit 0 for the first"""
     num_images: int
     averages: tuple[ClassAverages, ClassAverages]
-    """of both models, on all images once"""
+    """averages of both models over all images, each counted once"""
     evaluator: Evaluator
 
     @classmethod
     def of(cls, results: tuple[Any, Any], names: tuple[str, str]) -> PairedDetections:
-        """Pair `DetectionResults`, see their `paired_with`."""
-        _check(*results, *names)
-        (a, b), device = results, results[0].positives.device
-        parts = [each.matches.to(device) for each in results]
-        numbered = [replace(each, images=2 * each.images.long() + model) for model, each in enumerate(parts)]
-        matches = merge_matches([replace(each, ground_truths=None) for each in numbered])
-        image, label, bits = a.positives.unbind(1)
-        positives = torch.stack([image, torch.searchsorted(matches.classes, label.contiguous()), bits], 1)
-        return cls(matches, positives, len(a.images), (a.averages, b.averages), a.evaluator)
+        """Pair two `DetectionResults`, see their `paired_with`."""
+        first, second = results
+        _check_same_data(first, second, *names)
+        device = first.positives.device
+        parts = []
+        for model, model_results in enumerate(results):
+            model_matches = model_results.matches.to(device)
+            images = 2 * model_matches.images.long() + model
+            parts.append(replace(model_matches, images=images, ground_truths=None))
+        matches = merge_matches(parts)
+        image, label, bits = first.positives.unbind(1)
+        place = torch.searchsorted(matches.classes, label.contiguous())
+        return cls(
+            matches=matches,
+            positives=torch.stack([image, place, bits], 1),
+            num_images=len(first.images),
+            averages=(first.averages, second.averages),
+            evaluator=first.evaluator,
+        )
 
     @property
     def means(self) -> Float[Tensor, "models numbers"]:
         """The numbers of both models."""
-        return torch.stack([*map(_numbers, self.averages)])
+        return torch.stack([_numbers(averages) for averages in self.averages])
 
     @property
     def class_differences(self) -> Float[Tensor, "classes numbers"]:
-        """What the numbers of model 1 are higher by, for each class with ground truths."""
-        a, b = self.averages
+        """Differences (model 1 - model 0) of the numbers, for each class with ground truths."""
+        first, second = self.averages
         labels = self.matches.classes[self.positives[:, 1].unique()].tolist()
-        rows = [_numbers(b.of_label(label)) - _numbers(a.of_label(label)) for label in labels]
-        return torch.stack(rows) if rows else self.means[:0]
+        if not labels:
+            return self.means[:0]
+        return torch.stack([_numbers(second.of_label(label)) - _numbers(first.of_label(label)) for label in labels])
 
     def differences(
         self, times: Int[Tensor, "draws images"], swapped: Int[Tensor, "draws images"]
     ) -> Float[Tensor, "draws numbers"]:
-        """`difference` of each draw."""
-        rows, device = [*zip(times, swapped, strict=True)], self.positives.device
-        return torch.stack(workers.run(lambda: workers.share(lambda row: self.difference(*row), rows), device))
+        """Compute `difference` for each draw."""
+        draws = list(zip(times, swapped, strict=True))
+        rows = workers.run(
+            lambda: workers.share(lambda draw: self.difference(*draw), draws),
+            self.positives.device,
+        )
+        return torch.stack(rows)
 
     def difference(self, times: Int[Tensor, " images"], swapped: Int[Tensor, " images"]) -> Float[Tensor, " numbers"]:
-        """What the numbers of model 1 are higher by, if each image were there as many times as said.
+        """Compute the difference (model 1 - model 0) of every number when image i is repeated `times[i]` times.
 
-        Where `swapped` is 1 and not 0, each model has the detections of the other one.
+        In images where `swapped` is 1 and not 0, the two models exchange their detections.
         """
-        # Ground truths are the same for both models.
-        times, (image, place, bits) = times.to(self.positives.device), self.positives.unbind(1)
+        times = times.to(self.positives.device)
+        model = swapped.to(times.device)
+        # Both models have the same ground truths.
+        num_positives = self._num_positives(times)
+        return self._numbers_on_draw(times, 1 - model, num_positives) - self._numbers_on_draw(
+            times, model, num_positives
+        )
+
+    def _num_positives(self, times: Tensor) -> Tensor:
+        """Return the number of ground truths in each area range and class when image i is repeated `times[i]` times."""
+        image, place, bits = self.positives.unbind(1)
         areas = torch.arange(len(self.matches.num_positives), device=times.device)[:, None]
         counts = (bits >> areas & 1) * times[image]
-        num_positives = torch.zeros_like(self.matches.num_positives).index_add_(1, place, counts)
+        return torch.zeros_like(self.matches.num_positives).index_add_(1, place, counts)
 
-        def numbers(model: Tensor) -> Tensor:
-            images = torch.stack([times * (1 - model), times * model], 1).flatten()
-            matches, of, at = self.matches.drawn(images, num_positives), self.averages[0], self.evaluator.confidence
-            return _numbers(self.evaluator.average(matches, of.grid, rule=of.rule, confidence=at))
-
-        model = swapped.to(times.device)
-        return numbers(1 - model) - numbers(model)
+    def _numbers_on_draw(self, times: Tensor, model: Tensor, num_positives: Tensor) -> Tensor:
+        """Compute the numbers with the detections of one model in each image, each image repeated `times` times."""
+        images = torch.stack([times * (1 - model), times * model], 1).flatten()
+        averages = self.evaluator.average(
+            self.matches.drawn(images, num_positives),
+            self.averages[0].grid,
+            rule=self.averages[0].rule,
+            confidence=self.evaluator.confidence,
+        )
+        return _numbers(averages)
 
 
 def _numbers(averages: ClassAverages) -> Float[Tensor, " numbers"]:
-    """The numbers of an evaluator on the CPU; NaN for what is undefined."""
-    numbers = torch.stack([*averages.known().values()]).cpu()
+    """Return the numbers of an evaluator on the CPU; NaN if undefined."""
+    numbers = torch.stack(list(averages.known().values())).cpu()
     return numbers.masked_fill(numbers < 0, math.nan)
 
 
-def _check(a: Any, b: Any, first: str, second: str) -> None:
-    """Raise unless two `DetectionResults` are of the same images and ground truths, with the same options."""
-    ours, theirs = _settings(a), _settings(b)
-    for name, value in ours.items():
-        if theirs.get(name) != value:
-            came = f"{name}={theirs.get(name)!r} and not {value!r}"
-            raise ValueError(f"`{second}` must be evaluated as `{first}` was; got {came}.")
-    images = a.image_ids, b.image_ids
-    for image in sorted({*images[0]} ^ {*images[1]}, key=lambda image: (isinstance(image, str), image)):
-        owner = first if image in images[0] else second
-        raise ValueError(f"`{second}` must hold the images of `{first}`; got image {image!r} in `{owner}` alone.")
-    # Numbers ascend with the ids, so now equal numbers are equal images.
-    rows, place = torch.cat([a.positives.cpu(), b.positives.cpu()]).unique(dim=0, return_inverse=True)
-    of_a, of_b = (each.bincount(minlength=len(rows)) for each in place.split([len(a.positives), len(b.positives)]))
-    for image, label, _ in rows[of_a != of_b][:1].tolist():
-        came = f"others of label {label} in image {images[0][image]!r}"
-        raise ValueError(f"`{second}` must have the ground truths of `{first}`; got {came}.")
+def _check_same_data(first: Any, second: Any, first_name: str, second_name: str) -> None:
+    """Raise unless two `DetectionResults` have the same images, ground truths and options."""
+    first_settings = _settings(first)
+    second_settings = _settings(second)
+    for name, value in first_settings.items():
+        if second_settings.get(name) != value:
+            got = f"{name}={second_settings.get(name)!r} and not {value!r}"
+            raise ValueError(f"`{second_name}` must be evaluated as `{first_name}` was; got {got}.")
+
+    images = set(first.image_ids)
+    unmatched = sorted(images.symmetric_difference(second.image_ids), key=lambda image: (isinstance(image, str), image))
+    if unmatched:
+        image = unmatched[0]
+        owner = first_name if image in images else second_name
+        raise ValueError(
+            f"`{second_name}` must hold the images of `{first_name}`; got image {image!r} in `{owner}` alone."
+        )
+
+    # Numbers of images ascend with the ids, so equal numbers are equal images here.
+    positives = torch.cat([first.positives.cpu(), second.positives.cpu()])
+    rows, row_index = positives.unique(dim=0, return_inverse=True)
+    first_rows, second_rows = row_index.split([len(first.positives), len(second.positives)])
+    is_different = first_rows.bincount(minlength=len(rows)) != second_rows.bincount(minlength=len(rows))
+    if bool(is_different.any()):
+        number, label, _ = rows[is_different][0].tolist()
+        got = f"others of label {label} in image {first.image_ids[number]!r}"
+        raise ValueError(f"`{second_name}` must have the ground truths of `{first_name}`; got {got}.")
 
 
 def _settings(results: Any) -> dict[str, Any]:
     """Return the options of `DetectionResults` by name."""
     options = evaluator_options(results.evaluator)
-    settings = {"evaluator": options.pop("title"), "rule": results.averages.rule, **options}
-    grid: dict[str, Any] = json.loads(json.dumps(asdict(results.averages.grid)))  # so that tuples and lists are equal
-    return settings | grid
+    title = options.pop("title")
+    # Through JSON, because tuples and lists are equal here.
+    grid: dict[str, Any] = json.loads(json.dumps(asdict(results.averages.grid)))
+    return {"evaluator": title, "rule": results.averages.rule, **options, **grid}

@@ -1,6 +1,6 @@
-"""Two models or more on the same data: what they differ by, and whether that may be chance.
+"""Compare models on the same data: differences of their numbers, with confidence intervals and p-values.
 
-Retrieval is compared query by query, see `pair`; detections by other draws of the images, `PairedDetections`.
+Retrieval is compared query by query, see `pair`; detections by resampled images, see `PairedDetections`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, 
 from .ranking_options import Setup
 from .results import RetrievalResults
 
-_PLAIN = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")  # of JSON
+_JSON_FIELDS = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")
+"""fields that are JSON-safe as they are"""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How a number of one model differs from that of another; NaN where one of them has no valid query.
+    """Difference of a number between two models; NaN where one of them has no valid query.
 
     Where a mean is infinite, as of ranks that lists lack, difference, interval and p-values are NaN.
     """
@@ -56,9 +57,9 @@ class Difference:
     p_holm: float = math.nan
     """the p-value with Holm's correction for the number of models, where more than two are compared"""
     title: str = ""
-    """the number as tables and legends write it, such as "mAP" """
+    """title of the number in tables and legends, such as "mAP" """
     lower_is_better: bool = False
-    """as of a rank, and of ANMRR"""
+    """True for ranks and for ANMRR"""
 
 
 _no_queries = partial(torch.empty, 0, dtype=torch.int64, device="cpu")
@@ -66,7 +67,7 @@ _no_queries = partial(torch.empty, 0, dtype=torch.int64, device="cpu")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Tabled, SavedResults):
-    """What two models differ by on the same queries, or on the same images; a is the first model, b the second."""
+    """Differences of two models on the same queries, or on the same images; a is the first model, b the second."""
 
     _PARTS = (Difference, Protocol, GalleryDraw, Setup)
 
@@ -75,7 +76,7 @@ class Comparison(Tabled, SavedResults):
     differences: Mapping[str, Difference]
     """a difference for every number that both report"""
     conventions: Mapping[str, str]
-    """how each number was computed, in words"""
+    """convention of each number, in words"""
     num_queries: int
     """for detections the number of images"""
     num_valid: int
@@ -95,7 +96,7 @@ class Comparison(Tabled, SavedResults):
     """their numbers in the data set, where the evaluation was given `index`, else the same as `gained`"""
     lost_index: Int[Tensor, " lost"] = field(default_factory=_no_queries)
     protocol: Protocol | None = None
-    """the protocol of a; that of b may differ in name, source and what it reports; None for detections"""
+    """the protocol of a; that of b may differ in name, source and reported numbers; None for detections"""
     setup_a: Setup | None = None
     setup_b: Setup | None = None
     """may differ from `setup_a` in similarity and re-ranking"""
@@ -109,7 +110,7 @@ class Comparison(Tabled, SavedResults):
         return comparison
 
     def _check(self) -> None:
-        """Raise unless queries exist and shares are shares: nothing in a comparison follows from the rest of it."""
+        """Raise unless queries exist and shares are in [0, 1]; no field of a comparison follows from the others."""
         if not 0 <= self.num_valid <= self.num_queries:
             raise ValueError(f"`num_valid` must lie in [0, {self.num_queries}]; got {self.num_valid}.")
         if not self.differences.keys() <= self.conventions.keys():
@@ -119,11 +120,13 @@ class Comparison(Tabled, SavedResults):
             _checks.in_range(name, queries, 0, self.num_queries)
             if bool((queries[1:] <= queries[:-1]).any()):
                 raise ValueError(f"`{name}` must ascend; got {queries[:5].tolist()}.")
-        for name, each in self.differences.items():
-            shares = [value for value in (each.p_value, each.p_holm) if not math.isnan(value)]
-            counts = each.num_better, each.num_worse, each.num_equal
-            if not all(0 <= value <= 1 for value in shares) or each.low > each.high or min(counts) < 0:
-                raise ValueError(f"`differences.{name}` must have p-values from 0 to 1, and ends in order; got {each}.")
+        for name, difference in self.differences.items():
+            p_values = [value for value in (difference.p_value, difference.p_holm) if not math.isnan(value)]
+            are_shares = all(0 <= value <= 1 for value in p_values)
+            least_count = min(difference.num_better, difference.num_worse, difference.num_equal)
+            if not are_shares or difference.low > difference.high or least_count < 0:
+                rule = "must have p-values from 0 to 1, and ends in order"
+                raise ValueError(f"`differences.{name}` {rule}; got {difference}.")
 
     def __post_init__(self) -> None:
         for name in ("differences", "conventions"):
@@ -132,35 +135,47 @@ class Comparison(Tabled, SavedResults):
     @property
     def by_name(self) -> dict[str, Comparison]:
         """The comparison of a with each other model, by the name of that model."""
-        return {each.names[1]: each for each in (replace(self, others=()), *self.others)}
+        comparisons = (replace(self, others=()), *self.others)
+        return {comparison.names[1]: comparison for comparison in comparisons}
 
     @property
     def chance(self) -> str:
-        """What intervals and p-values are made of, in words."""
-        unit = "images" if self.protocol is None else "identities" if self.per_identity else "queries"
-        flips = "swaps" if self.protocol is None else "sign flips"
+        """Description of the resampling behind intervals and p-values, in words."""
+        if self.protocol is None:
+            unit, flips = "images", "swaps"
+        else:
+            unit, flips = "identities" if self.per_identity else "queries", "sign flips"
         seed = "" if self.seed is None else f"; seed {self.seed}"
         return f"intervals: {self.repeats} bootstrap samples of {unit}; p: {self.permutations} {flips} of {unit}{seed}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, JSON-safe: undefined and infinite numbers are None, infinite means are `said` "never"."""
+        """Return all fields, JSON-safe.
+
+        Undefined and infinite numbers are None; an infinite mean also has a key such as "mean_a_said", with the value
+        "never".
+        """
+        rows = {}
+        for name, difference in self.differences.items():
+            row = asdict(difference)
+            for key, value in row.items():
+                row[key] = json_safe(value) if isinstance(value, float) else value
+            row["convention"] = self.conventions[name]
+            for key, mean in (("mean_a", difference.mean_a), ("mean_b", difference.mean_b)):
+                if math.isinf(mean):
+                    row[f"{key}_said"] = NEVER
+            rows[name] = row
         settings = {name: getattr(self, name) for name in ("protocol", "setup_a", "setup_b")}
         return {
-            "measures": {
-                name: {key: json_safe(value) if isinstance(value, float) else value for key, value in fields.items()}
-                | {"convention": self.conventions[name]}
-                | {f"{key}_said": NEVER for key in ("mean_a", "mean_b") if math.isinf(fields[key])}
-                for name, fields in ((name, asdict(difference)) for name, difference in self.differences.items())
-            },
+            "measures": rows,
             "gained": {"positions": self.gained.tolist(), "query_index": self.gained_index.tolist()},
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
-            **{name: getattr(self, name) for name in _PLAIN},
+            **{name: getattr(self, name) for name in _JSON_FIELDS},
             **{name: None if value is None else asdict(value) for name, value in settings.items()},
-            "others": [each.to_dict() for each in self.others],
+            "others": [comparison.to_dict() for comparison in self.others],
         }
 
     def to_frame(self) -> Any:
-        """The numbers as a `pandas.DataFrame` with a row for each model.
+        """Return the numbers as a `pandas.DataFrame` with a row for each model.
 
         Shares are not in percent; p-values are in `by_name`.
 
@@ -189,7 +204,7 @@ def compare(
 
         compare({"baseline": a, "ours": b})
 
-    Every mean that both report has the mean difference b - a over queries with two statements about chance:
+    For every mean that both report, the comparison has the mean difference b - a over queries, with:
 
     - Its percentile bootstrap interval, as in `bootstrap_interval`: queries are resampled `repeats` times, the same
       ones for both models. So it is much narrower than the intervals of the two means suggest.
@@ -197,25 +212,25 @@ def compare(
       difference might as well have the other sign. It is (1 + permutations at least as extreme) / (1 + permutations)
       over random signs, so never below 1 / (1 + `permutations`).
 
-    Both are about other queries, not about another gallery or another training run, and each number is tested for
+    Both generalize to other queries, not to another gallery or another training run, and each number is tested by
     itself. Queries of one identity are not independent of each other: with `per_identity`, whole identities are drawn
-    and flipped. A query without a positive has no difference; under `empty_target_action` "neg" and "pos" it counts the
-    same in both means, so 0. Differences by no more than rounding, 1e-12 of the values, are 0. Where no query of one
-    model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN; so are
-    they where a mean is infinite, as of ranks that lists lack. Infinite values are equal to each other. A single query
-    has an interval without width and a p-value of 1.
+    and flipped. A query without a positive has no difference; under `empty_target_action` "neg" and "pos" it has the
+    same value in both means, so the difference 0. Differences up to rounding, 1e-12 of the values, are 0. If no query
+    of one model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN, also if
+    a mean is infinite, as of ranks that lists lack. Infinite values are equal to each other. A single query has an
+    interval without width and a p-value of 1.
 
-    Queries are matched by `query_index`, so they may come in another order in `b`; where evaluations were not given
-    `index`, these are positions, and the order must be the same. Protocols may differ in their name, source and what
-    they report. Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
+    Queries are matched by `query_index`, so `b` may have another order. If the evaluations were not given `index`,
+    these are positions, and the order must be the same. Protocols may differ in name, source and reported numbers.
+    Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
 
-    Of detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
+    For detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
     the matches; an image that is drawn twice counts twice, and a number without ground truths in a draw is left out of
     its interval. For the p-value, the two models' detections of random images are swapped. Images are matched by
-    `image_id`, or by position where none was given.
+    `image_id`, or by position without it.
 
-    Of more than two models each is compared with the first, with the same draws. Holm's correction of the p-values
-    is for the number of these comparisons; the numbers are still tested each for itself.
+    Each of more than two models is compared with the first, with the same draws. Holm's correction of the p-values
+    is for the number of these comparisons; each number is still tested by itself.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 and 15; Fisher, "The Design of
     Experiments", 1935, section 21; Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for
@@ -224,11 +239,11 @@ def compare(
 
     Args:
         a: results of one model, from `evaluate`, `evaluate_images` and the like, or from `results` of a metric; or
-            results by the names of two or more models, the first of which the others are compared with.
+            the results of two or more models by their names, where the others are compared with the first.
         b: results of the other model; None if `a` has them.
         generator: source of all randomness, on the CPU; None for one with the seed 0.
         level: share of the resampled differences that lie inside of an interval.
-        repeats: how often queries or images are resampled; None for 10,000, of images 1,000.
+        repeats: how often queries or images are resampled; None for 10,000, for images 1,000.
         permutations: how often signs are drawn, or images swapped; None as for `repeats`.
         per_identity: draw and flip identities with all their queries.
 
@@ -238,110 +253,183 @@ def compare(
             positives and candidates tell), of other images or ground truths, or by other conventions; no number in
             common; `per_identity` without identities.
     """
-    is_alone = isinstance(a, NamedNumbers) or not isinstance(a, Mapping)
-    models: Mapping[Any, Any] = {"a": a, "b": b} if b is not None or is_alone else a
-    if len(models) < 2:
-        raise ValueError(f"`a` must hold the results of two models or more; got {len(models)}.")
-    (first, ours), *others = models.items()
-    for name, results in models.items():
-        if not isinstance(results, NamedNumbers) or type(results) is not type(ours):
-            came = "dict" if isinstance(results, dict) else type(results).__name__
-            raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
-    # The same draws for each model but the first.
-    draws = 10_000 if isinstance(ours, RetrievalResults) else 1_000  # each draw of images is an evaluation
+    models = _check_models(a, b)
+    (first_name, first), *others = models.items()
+    is_retrieval = isinstance(first, RetrievalResults)
+    num_draws = 10_000 if is_retrieval else 1_000  # each draw of images is an evaluation
     generator = seeded(generator)
-    resampling = Resampling(generator, level, *(draws if each is None else each for each in (repeats, permutations)))
+    resampling = Resampling(
+        generator,
+        level,
+        repeats=num_draws if repeats is None else repeats,
+        permutations=num_draws if permutations is None else permutations,
+    )
     if generator.device.type != "cpu":
         raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
     _checks.boolean("per_identity", per_identity)
-    if per_identity and getattr(ours, "query_identities", None) is None:
+    if per_identity and getattr(first, "query_identities", None) is None:
         raise ValueError("`per_identity` must come with results that know identities; got others.")
-    state, seed, pairs = generator.get_state(), generator.initial_seed(), []
-    is_new = torch.equal(state, torch.Generator("cpu").manual_seed(seed).get_state())
-    for name, theirs in others:
+
+    # Each model is compared with the first one by the same draws.
+    state = generator.get_state()
+    seed: int | None = generator.initial_seed()
+    if not torch.equal(state, torch.Generator("cpu").manual_seed(generator.initial_seed()).get_state()):
+        seed = None  # the generator has drawn before
+    comparisons = []
+    for name, results in others:
         generator.set_state(state)
-        names = str(first), str(name)
-        if isinstance(ours, RetrievalResults):
-            compared = _compare_queries(ours, theirs, names, resampling, per_identity=per_identity)
+        names = str(first_name), str(name)
+        if is_retrieval:
+            comparison = _compare_queries(first, results, names, resampling, per_identity=per_identity)
         else:
-            compared = _compare_images(ours, ours.paired_with(theirs, names), resampling)
-        compared |= {name: getattr(resampling, name) for name in ("level", "repeats", "permutations")}
-        pairs.append(Comparison(names=names, per_identity=per_identity, seed=seed if is_new else None, **compared))
-    pairs = pairs if len(pairs) == 1 else corrected(pairs)
-    return replace(pairs[0], others=tuple(pairs[1:]))
+            comparison = _compare_images(first, results, names, resampling, per_identity=per_identity)
+        comparisons.append(replace(comparison, seed=seed))
+    if len(comparisons) > 1:
+        comparisons = corrected(comparisons)
+    return replace(comparisons[0], others=tuple(comparisons[1:]))
 
 
-def corrected(pairs: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons with p-values by Holm's correction for their number, for each number by itself."""
-    tables = [{**each.differences} for each in pairs]
-    for name in {name for table in tables for name in table}:
+def _check_models(a: Any, b: Any) -> Mapping[Any, Any]:
+    """Return the results of all models by their names; raise unless they are two or more, of one kind."""
+    models: Mapping[Any, Any] = {"a": a, "b": b}
+    if b is None and isinstance(a, Mapping) and not isinstance(a, NamedNumbers):
+        models = a
+    if len(models) < 2:
+        raise ValueError(f"`a` must hold the results of two models or more; got {len(models)}.")
+    first, *_ = models.values()
+    for name, results in models.items():
+        if not isinstance(results, NamedNumbers) or type(results) is not type(first):
+            got = "dict" if isinstance(results, dict) else type(results).__name__
+            raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {got}.")
+    return models
+
+
+def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return the comparisons with Holm's correction of their p-values, for each number by itself.
+
+    From the smallest p-value on, each is multiplied by the number of those that are left, and is never below the one
+    before:
+
+        p-values   0.01   0.04   0.03      times   3   1   2      corrected   0.03   0.06   0.06
+    """
+    tables = [dict(comparison.differences) for comparison in comparisons]
+    for name in set().union(*tables):
         defined = [table for table in tables if name in table and table[name].p_value >= 0]
-        # From the smallest on: times the number of those that are left, and never below the one before.
+        defined.sort(key=lambda table: table[name].p_value)
         least = 0.0
-        for place, table in enumerate(sorted(defined, key=lambda table: table[name].p_value)):
-            least = max(least, min(1.0, (len(defined) - place) * table[name].p_value))
+        for place, table in enumerate(defined):
+            num_left = len(defined) - place
+            least = max(least, min(1.0, num_left * table[name].p_value))
             table[name] = replace(table[name], p_holm=least)
-    return [replace(each, differences=table) for each, table in zip(pairs, tables, strict=True)]
+    return [replace(comparison, differences=table) for comparison, table in zip(comparisons, tables, strict=True)]
 
 
-def _compare_images(ours: Any, paired: Any, resampling: Resampling) -> dict[str, Any]:
-    """The fields of a comparison of the `PairedDetections` of our `DetectionResults` and others."""
-    means, by_class, headings = paired.means, paired.class_differences, ours.model_table().headings
-    counts = ((by_class > ROUNDING).sum(0), (by_class < -ROUNDING).sum(0), (by_class.abs() <= ROUNDING).sum(0))
-    columns = means.T.tolist(), chances_of_draws(paired, resampling), torch.stack(counts, 1).tolist()
-    differences = {
-        name: replace(Difference(*of, *chance, *classes), title=heading.title)
-        for (name, heading), of, chance, classes in zip(headings.items(), *columns, strict=True)
-    }
-    numbers = dict.fromkeys(("num_queries", "num_valid"), paired.num_images)
-    return {"differences": differences, "conventions": ours.conventions, **numbers}
+def _compare_images(
+    a: Any, b: Any, names: tuple[str, str], resampling: Resampling, *, per_identity: bool
+) -> Comparison:
+    """Compare the `DetectionResults` of two models."""
+    paired = a.paired_with(b, names)
+    by_class = paired.class_differences
+    num_better = (by_class > ROUNDING).sum(0).tolist()
+    num_worse = (by_class < -ROUNDING).sum(0).tolist()
+    num_equal = (by_class.abs() <= ROUNDING).sum(0).tolist()
+    means_a, means_b = paired.means.tolist()
+    all_chances = chances_of_draws(paired, resampling)
+    differences = {}
+    for column, (name, heading) in enumerate(a.model_table().headings.items()):
+        chance = all_chances[column]
+        differences[name] = Difference(
+            means_a[column],
+            means_b[column],
+            *chance,
+            num_better=num_better[column],
+            num_worse=num_worse[column],
+            num_equal=num_equal[column],
+            title=heading.title,
+        )
+    return Comparison(
+        names=names,
+        differences=differences,
+        conventions=a.conventions,
+        num_queries=paired.num_images,
+        num_valid=paired.num_images,
+        level=resampling.level,
+        repeats=resampling.repeats,
+        permutations=resampling.permutations,
+        per_identity=per_identity,
+        seed=None,
+    )
 
 
 def _compare_queries(
     a: RetrievalResults, b: RetrievalResults, names: tuple[str, str], resampling: Resampling, *, per_identity: bool
-) -> dict[str, Any]:
-    """The fields of a comparison of retrieval."""
-    # One order of the queries, then means, intervals and p-values, and who moved to or from rank 1.
+) -> Comparison:
+    """Compare the retrieval results of two models."""
     pairs = pair(a, b, names)
-    ours, theirs = pairs.pop("first_rank")
-    differences = {name: _without_rounding(*values) for name, values in pairs.items()}
+    rank_a, rank_b = pairs.pop("first_rank")
+    is_gained = (rank_a > 1) & (rank_b == 1)
+    is_lost = (rank_a == 1) & (rank_b > 1)
+    differences = {name: _without_rounding(values_a, values_b) for name, (values_a, values_b) in pairs.items()}
+
     # Numbers that are NaN for one of the models throughout are not resampled.
     means = {name: (a.means[name], b.means[name]) for name in differences}
+    defined = {name: values for name, values in differences.items() if math.isfinite(sum(means[name]))}
+    # The value that stands for a query without positives is the same in both models.
+    counts_all_queries = EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is not None
     resampled = chances(
-        {name: values for name, values in differences.items() if math.isfinite(sum(means[name]))},
+        defined,
         resampling,
         weight=None if a.weight is None else a.weight.cpu(),
         identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
-        # What stands for a query without a value is the same in both means.
-        substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
+        substitute=0.0 if counts_all_queries else None,
     )
-    query_index, headings = a.query_index.cpu(), a.model_table().headings
-    is_moved = {"gained": (ours > 1) & (theirs == 1), "lost": (ours == 1) & (theirs > 1)}
-    return {
-        "differences": {
+
+    query_index = a.query_index.cpu()
+    headings = a.model_table().headings
+    return Comparison(
+        names=names,
+        differences={
             name: _difference(headings[name], means[name], values, resampled.get(name, UNDEFINED))
             for name, values in differences.items()
         },
-        "conventions": {name: a.conventions[name] for name in pairs},
-        **{name: is_so.nonzero()[:, 0] for name, is_so in is_moved.items()},
-        **{f"{name}_index": query_index[is_so] for name, is_so in is_moved.items()},
-        "num_queries": len(query_index),
-        "num_valid": min(a.counts.valid, b.counts.valid),
-        "protocol": a.protocol,
-        "setup_a": a.setup,
-        "setup_b": b.setup,
-    }
+        conventions={name: a.conventions[name] for name in pairs},
+        num_queries=len(query_index),
+        num_valid=min(a.counts.valid, b.counts.valid),
+        level=resampling.level,
+        repeats=resampling.repeats,
+        permutations=resampling.permutations,
+        per_identity=per_identity,
+        seed=None,
+        gained=is_gained.nonzero()[:, 0],
+        lost=is_lost.nonzero()[:, 0],
+        gained_index=query_index[is_gained],
+        lost_index=query_index[is_lost],
+        protocol=a.protocol,
+        setup_a=a.setup,
+        setup_b=b.setup,
+    )
 
 
-def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
-    """Differences theirs - ours; 0 for values that only rounding tells apart, as on two devices."""
-    differences, size = theirs.double() - ours.double(), torch.maximum(ours.abs(), theirs.abs())
-    is_equal = (ours == theirs) | ((differences.abs() <= ROUNDING * size) & size.isfinite())
-    return differences.masked_fill(is_equal, 0.0)
+def _without_rounding(
+    values_a: Float[Tensor, " queries"], values_b: Float[Tensor, " queries"]
+) -> Float[Tensor, " queries"]:
+    """Return the differences b - a; 0 for values that differ by rounding only, as on two devices."""
+    differences = values_b.double() - values_a.double()
+    size = torch.maximum(values_a.abs(), values_b.abs())
+    is_rounding = (differences.abs() <= ROUNDING * size) & size.isfinite()
+    return differences.masked_fill((values_a == values_b) | is_rounding, 0.0)
 
 
 def _difference(heading: Heading, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
-    more, less = int((differences > 0).sum()), int((differences < 0).sum())
-    counts = (less, more) if heading.lower_is_better else (more, less)
-    numbers: Any = *means, *chance, *counts, int((differences == 0).sum()), heading.is_rank
-    return replace(Difference(*numbers), title=heading.title, lower_is_better=heading.lower_is_better)
+    num_higher = int((differences > 0).sum())
+    num_lower = int((differences < 0).sum())
+    return Difference(
+        *means,
+        *chance,
+        num_better=num_lower if heading.lower_is_better else num_higher,
+        num_worse=num_higher if heading.lower_is_better else num_lower,
+        num_equal=int((differences == 0).sum()),
+        is_rank=heading.is_rank,
+        title=heading.title,
+        lower_is_better=heading.lower_is_better,
+    )

@@ -27,27 +27,41 @@ _JUST_MORE = 1e-8  # above all alarms, in the code that rounds the number of ala
 
 
 def _above(score: Tensor) -> Tensor:
+    """Return the next larger number of the dtype, as float64."""
     return score.nextafter(torch.full_like(score, torch.inf)).double()
 
 
 def _largest(alarms: Float[Tensor, " queries"], fpir: float) -> Float[Tensor, ""]:
     # Divided, not multiplied: k / n is the very float64 that a user's k / n is.
-    rates = torch.arange(1, 1 + len(alarms), device=alarms.device) / alarms.new_tensor(len(alarms), dtype=torch.float64)
+    num_queries = alarms.new_tensor(len(alarms), dtype=torch.float64)
+    rates = torch.arange(1, 1 + len(alarms), device=alarms.device) / num_queries
     num_alarms = int((rates <= fpir).sum())
-    return alarms.new_tensor(-torch.inf).double() if num_alarms == len(alarms) else _above(alarms[num_alarms])
+    if num_alarms == len(alarms):
+        return alarms.new_tensor(-torch.inf).double()
+    return _above(alarms[num_alarms])
 
 
-def _counted(alarms: Float[Tensor, " queries"], num_alarms: int) -> Float[Tensor, ""]:
-    return alarms[num_alarms - 1].double() if num_alarms else alarms[0].double() + _JUST_MORE
+def _nearest(alarms: Float[Tensor, " queries"], fpir: float) -> Float[Tensor, ""]:
+    return _threshold_of_count(alarms, round(len(alarms) * fpir))
+
+
+def _floor(alarms: Float[Tensor, " queries"], fpir: float) -> Float[Tensor, ""]:
+    return _threshold_of_count(alarms, int(len(alarms) * fpir))
+
+
+def _strict(alarms: Float[Tensor, " queries"], fpir: float) -> Float[Tensor, ""]:
+    return _above(alarms[max(int(len(alarms) * fpir), 1) - 1])
+
+
+def _threshold_of_count(alarms: Float[Tensor, " queries"], num_alarms: int) -> Float[Tensor, ""]:
+    """Return the threshold that this number of alarms reaches."""
+    if num_alarms:
+        return alarms[num_alarms - 1].double()
+    return alarms[0].double() + _JUST_MORE
 
 
 FPIR_RULES: Mapping[str, Callable[[Tensor, float], Tensor]] = MappingProxyType(
-    {
-        "largest": _largest,
-        "nearest": lambda alarms, fpir: _counted(alarms, round(len(alarms) * fpir)),
-        "floor": lambda alarms, fpir: _counted(alarms, int(len(alarms) * fpir)),
-        "strict": lambda alarms, fpir: _above(alarms[max(int(len(alarms) * fpir), 1) - 1]),
-    }
+    {"largest": _largest, "nearest": _nearest, "floor": _floor, "strict": _strict}
 )
 """the threshold at an FPIR, given the best scores of the non-mated queries, descending"""
 
@@ -62,26 +76,26 @@ class IdentificationRates(NamedTuple):
 
 
 class BalancedAccuracy(NamedTuple):
-    """Means over identities of the share of an identity's queries that are judged rightly."""
+    """Means over identities of the share of an identity's queries with a correct decision, as in `is_right`."""
 
     known: Float[Tensor, ""]
-    """BAKS, of mated queries"""
+    """mean over mated queries, BAKS"""
     unknown: Float[Tensor, ""]
-    """BAUS, of non-mated queries"""
+    """mean over non-mated queries, BAUS"""
 
     @property
     def geometric_mean(self) -> Float[Tensor, ""]:
-        """The square root of their product, AnimalCLEF's score."""
+        """Square root of their product, AnimalCLEF's score."""
         return (self.known * self.unknown).sqrt()
 
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """What open-set identification needs to know of each query, the same on all processes.
+    """Open-set identification from the best candidate and the best positive of each query, on all processes alike.
 
-    Rates are float64, TPIR is NaN without mated queries and FPIR, and all that depends on it, without non-mated ones.
-    An identity may have several gallery items: the best one counts. A query is also non-mated where a rule of the
-    protocol drops all its positives. Scores must mean the same for every query.
+    Rates are float64. TPIR is NaN without mated queries; FPIR, and all that depends on it, without non-mated ones. An
+    identity may have several gallery items: the best one counts. A query is also non-mated where a rule of the protocol
+    drops all its positives. Scores must mean the same for every query.
 
     Example:
         >>> import torch
@@ -103,43 +117,48 @@ class Identification:
 
     @classmethod
     def from_rank_lists(cls, lists: RankLists) -> Identification:
-        """What the lists of `results.nearest(1)` or `metric.nearest(1)`, of all queries, say."""
-        best = lists.scores[:, 0].nan_to_num(-torch.inf, torch.inf, -torch.inf)
-        return cls(best, lists.first_positive_score, lists.first_positive_rank, lists.query_identities)
+        """Build from the lists of all queries, `results.nearest(1)` or `metric.nearest(1)`."""
+        best_score = lists.scores[:, 0].nan_to_num(-torch.inf, torch.inf, -torch.inf)
+        return cls(best_score, lists.first_positive_score, lists.first_positive_rank, lists.query_identities)
 
     @property
     def is_mated(self) -> Bool[Tensor, " queries"]:
-        """Whether the query has a mate."""
+        """Mask of the queries that have a mate."""
         return self.mate_rank > 0
 
     def rates_at(self, thresholds: float | Sequence[float] | Tensor, rank: int = 1) -> IdentificationRates:
-        """FPIR and TPIR of each threshold, with the mate among the first `rank` candidates.
+        """Return FPIR and TPIR at each threshold, with the mate among the first `rank` candidates.
 
         Raises:
             TypeError: `rank` is not an int.
             ValueError: `rank` is below 1.
         """
         _checks.positive_int("rank", rank)
-        at = torch.as_tensor(thresholds, dtype=torch.float64, device=self.best_score.device)
-        near = self.mate_score[self.is_mated & (self.mate_rank <= rank)]
-        true = _num_at(near, at) / self.is_mated.sum()
-        return IdentificationRates(_num_at(self._alarms, at) / len(self._alarms), true, at)
+        thresholds = torch.as_tensor(thresholds, dtype=torch.float64, device=self.best_score.device)
+        mate_scores = self.mate_score[self.is_mated & (self.mate_rank <= rank)]
+        alarms = self._alarms
+        return IdentificationRates(
+            false_positive_rate=_count_at_least(alarms, thresholds) / len(alarms),
+            true_positive_rate=_count_at_least(mate_scores, thresholds) / self.is_mated.sum(),
+            thresholds=thresholds,
+        )
 
     def curve(self, rank: int = 1) -> IdentificationRates:
-        """FPIR and TPIR at all corners: just above each distinct best score of a non-mated query, and at none.
+        """Return FPIR and TPIR at all corners: just above each distinct best score of a non-mated query, and at none.
 
-        From accepting nothing to accepting everything. Nothing is interpolated: between two corners TPIR is that of the
-        one before.
+        The first threshold accepts nothing, the last one everything. Nothing is interpolated: between two corners TPIR
+        is that of the one before.
 
         Raises:
             TypeError: `rank` is not an int.
             ValueError: `rank` is below 1.
         """
         alarms = self._alarms.unique_consecutive()
-        return self.rates_at(torch.cat([_above(alarms), alarms.new_tensor([-torch.inf]).double()]), rank)
+        lowest = alarms.new_tensor([-torch.inf]).double()
+        return self.rates_at(torch.cat([_above(alarms), lowest]), rank)
 
     def threshold_at_fpir(self, fpir: float | Sequence[float], rule: FpirRule = "largest") -> Float[Tensor, "*rates"]:
-        """The threshold at each FPIR asked for; what scores at least this is accepted.
+        """Return the threshold at each FPIR; scores of at least the threshold are accepted.
 
         Args:
             fpir: one false positive identification rate f, or several. There are n non-mated queries.
@@ -157,16 +176,18 @@ class Identification:
             return self.threshold_at_fpir([fpir], rule)[0]
         _checks.fractions("fpir", fpir, may_be_empty=True)
         thresholds = self._alarms.new_full((len(fpir),), torch.nan, dtype=torch.float64)
-        for place, rate in enumerate(fpir if len(self._alarms) else ()):
-            thresholds[place] = FPIR_RULES[rule](self._alarms, rate)
+        if len(self._alarms):
+            for place, rate in enumerate(fpir):
+                thresholds[place] = FPIR_RULES[rule](self._alarms, rate)
         return thresholds
 
     def tpir_at_fpir(
         self, fpir: float | Sequence[float], rank: int = 1, rule: FpirRule = "largest"
     ) -> Float[Tensor, "*rates"]:
-        """TPIR, with the mate among the first `rank` candidates, at the threshold of each FPIR; 0-d for one number.
+        """Return TPIR at the threshold of each FPIR, with the mate among the first `rank` candidates.
 
-        Also called DIR at FAR. At an FPIR of 1 it is the closed-set identification rate of the mated queries.
+        It is also called DIR at FAR, and 0-d for one number. At an FPIR of 1 it is the closed-set identification rate
+        of the mated queries.
 
         Source: Grother, Ngan and Hanaoka, "Face Recognition Technology Evaluation (FRTE) Part 2: Identification"; the
         code bases of `threshold_at_fpir`, which take no identity with several gallery items.
@@ -178,15 +199,16 @@ class Identification:
         return self.rates_at(self.threshold_at_fpir(fpir, rule), rank).true_positive_rate
 
     def novelty_auc(self) -> Float[Tensor, ""]:
-        """AUC of telling non-mated from mated queries by their best score: P(mated > non-mated), ties count half."""
+        """Return the AUC of the best score as a test for mated queries: P(mated > non-mated), ties count half."""
         if bool(self.is_mated.all()) or not bool(self.is_mated.any()):
             return torch.full((), torch.nan, dtype=torch.float64, device=self.best_score.device)
         return verify_pairs(self.best_score, self.is_mated).area_under_curve()
 
     def is_right(self, threshold: float) -> Bool[Tensor, " queries"]:
-        """Whether each query is judged rightly: a mated one by its mate, a non-mated one by scoring below `threshold`.
+        """Return a mask of the queries with a correct decision at `threshold`.
 
-        A mate must be the best candidate, and score at least the threshold.
+        A mated query must have its mate as best candidate, with a score of at least the threshold. The best candidate
+        of a non-mated query must score below the threshold.
 
         Raises:
             TypeError: `threshold` is no number.
@@ -196,7 +218,7 @@ class Identification:
         return torch.where(self.is_mated, accepted & (self.mate_rank == 1), ~accepted)
 
     def balanced_accuracy(self, threshold: float) -> BalancedAccuracy:
-        """BAKS and BAUS: `is_right`, as means over the identities of mated, and of non-mated queries.
+        """Return BAKS and BAUS: means of `is_right` over the identities of mated, and of non-mated queries.
 
         Source: `wildlife-datasets`; AnimalCLEF 2025.
 
@@ -204,13 +226,17 @@ class Identification:
             TypeError: `threshold` is no number.
             ValueError: identities of the queries are not known.
         """
-        identities, right = self.query_identities, self.is_right(threshold).double()
+        is_right = self.is_right(threshold).double()
+        identities = self.query_identities
         if identities is None:
             raise ValueError(
                 "`balanced_accuracy` must come with `query_identities`; got relevance as lists, or several labels."
             )
-        sides = (self.is_mated, ~self.is_mated)
-        return BalancedAccuracy(*(mean_over_identities(right[side], identities[side]) for side in sides))
+        is_mated = self.is_mated
+        return BalancedAccuracy(
+            known=mean_over_identities(is_right[is_mated], identities[is_mated]),
+            unknown=mean_over_identities(is_right[~is_mated], identities[~is_mated]),
+        )
 
     @property
     def _alarms(self) -> Float[Tensor, " queries"]:
@@ -218,7 +244,7 @@ class Identification:
         return self.best_score[~self.is_mated].sort(descending=True).values
 
 
-def _num_at(scores: Tensor, thresholds: Tensor) -> Tensor:
-    """How many scores are at least each threshold, float64; NaN for a threshold that is NaN."""
-    below = torch.searchsorted(scores.double().sort().values, thresholds)
-    return (len(scores) - below).double().masked_fill(thresholds.isnan(), torch.nan)
+def _count_at_least(scores: Tensor, thresholds: Tensor) -> Tensor:
+    """Count the scores that are at least each threshold, float64; NaN for a threshold that is NaN."""
+    num_below = torch.searchsorted(scores.double().sort().values, thresholds)
+    return (len(scores) - num_below).double().masked_fill(thresholds.isnan(), torch.nan)

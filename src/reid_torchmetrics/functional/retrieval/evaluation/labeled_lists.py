@@ -1,4 +1,4 @@
-"""Ranked lists that are judged by labels, as `evaluate` judges a whole gallery.
+"""Judge ranked lists by labels, as `evaluate` judges a whole gallery.
 
 Items are positions in the gallery, or names where the labels of the gallery are mappings of names:
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Int
@@ -23,14 +23,15 @@ from reid_torchmetrics.functional.retrieval.relevance import EXTRA, SIDES, Relev
 
 from .list_forms import ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved
 
-_PAIRS_AT_A_TIME = 1 << 20  # pairs of a query and an item with a label of the query
+_PAIRS_AT_A_TIME = 1 << 20  # of a query and an item with a label of the query
 
-Entries = Int[Tensor, "queries longest"]
+Entries: TypeAlias = Int[Tensor, "queries longest"]
+"""A number for each entry of the lists"""
 
 
 @dataclass(frozen=True)
 class ListCounts:
-    """What happened to lists that were judged."""
+    """Counts of the short lists and of the repeated items."""
 
     num_short: int = 0
     """lists that have fewer items left than `cutoff`, though their query has more candidates"""
@@ -40,7 +41,7 @@ class ListCounts:
     """entries with an item that its list has before; they keep their places and score nothing"""
 
     def __str__(self) -> str:
-        """In words; "" where there is nothing to say."""
+        """Describe the counts in words; empty if all are 0."""
         words = []
         if self.num_short:
             words.append(f"{self.num_short} lists have fewer than {self.cutoff} items left once junk is removed")
@@ -63,7 +64,7 @@ def read_labeled_lists(
     """Read lists of items and queries that have labels.
 
     Args:
-        retrieved: the lists, as `evaluate_lists` takes them.
+        retrieved: the lists, as in `evaluate_lists`.
         labels: by name, such as `query_identities`; arrays, or mappings of names where lists have these.
         reader: reads the items.
         missing_queries: see `evaluate_lists`.
@@ -73,84 +74,90 @@ def read_labeled_lists(
         TypeError: names beside arrays, or mappings beside arrays.
         ValueError: mappings with other keys, items or queries that have no label, or another number of lists.
     """
-    given = _with_extra_labels_apart({name: value for name, value in labels.items() if value is not None})
-    of_queries = _mappings({name: value for name, value in given.items() if name.startswith("query_")})
-    of_gallery = _mappings({name: value for name, value in given.items() if name.startswith("gallery_")})
+    arrays = _split_extra_labels({name: value for name, value in labels.items() if value is not None})
+    query_labels = _labels_of_side(arrays, "query_")
+    gallery_labels = _labels_of_side(arrays, "gallery_")
+    mappings_of_queries = _mappings(query_labels)
+    mappings_of_gallery = _mappings(gallery_labels)
+
     queries = ListQueries()
-    if of_queries or isinstance(retrieved, Mapping):
-        queries, retrieved = _find_queries(retrieved, of_queries, given, missing_queries, unknown_queries)
-        for name, values in of_queries.items():
-            given[name] = [values[key] for key in queries.keys or ()]
+    if mappings_of_queries or isinstance(retrieved, Mapping):
+        queries = _find_queries(retrieved, query_labels, missing_queries, unknown_queries)
+        keys = queries.keys or ()
+        retrieved = [retrieved.get(key, ()) for key in keys]  # type: ignore[union-attr]
+        for name, values in mappings_of_queries.items():
+            arrays[name] = [values[key] for key in keys]
     names: list[Any] | None = None
-    if of_gallery:
-        names = [*_first(of_gallery)]
-        for name, values in of_gallery.items():
-            given[name] = [values[item] for item in names]
-    num_queries = len(given[_first({name: name for name in given if name.startswith("query_")})])
-    num_gallery = len(given[_first({name: name for name in given if name.startswith("gallery_")})])
+    if mappings_of_gallery:
+        names = list(_first(mappings_of_gallery))
+        for name, values in mappings_of_gallery.items():
+            arrays[name] = [values[item] for item in names]
+
+    num_queries = len(_first(_labels_of_side(arrays, "query_")))
+    num_gallery = len(_first(_labels_of_side(arrays, "gallery_")))
     items = _read_items(retrieved, names, reader, queries, num_queries, num_gallery)
-    return LabeledLists(items, queries, _with_extra_labels_together(given, labels))
+    return LabeledLists(items, queries, _join_extra_labels(arrays, labels))
 
 
-def _with_extra_labels_apart(labels: Mapping[str, Any]) -> dict[str, Any]:
-    """The labels by argument, with each label that users name by itself, as they may be mappings of names."""
-    apart: dict[str, Any] = {}
+def _labels_of_side(labels: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name: values for name, values in labels.items() if name.startswith(prefix)}
+
+
+def _split_extra_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels by argument, with an argument for each extra label, as it may be a mapping of names."""
+    split: dict[str, Any] = {}
     for argument, values in labels.items():
-        if argument.endswith(f"_{EXTRA}") and isinstance(values, Mapping):
-            apart.update({argument_of(argument, name): value for name, value in values.items() if value is not None})
-        else:
-            apart[argument] = values
-    return apart
+        if not (argument.endswith(f"_{EXTRA}") and isinstance(values, Mapping)):
+            split[argument] = values
+            continue
+        for name, value in values.items():
+            if value is not None:
+                split[argument_of(argument, name)] = value
+    return split
 
 
-def _with_extra_labels_together(apart: dict[str, Any], labels: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `_with_extra_labels_apart`, given its argument `labels`."""
-    together = dict(apart)
-    for argument in (f"{side}_{EXTRA}" for side in SIDES):
-        names = labels.get(argument)
-        if isinstance(names, Mapping):
-            together[argument] = {name: together.pop(argument_of(argument, name), None) for name in names}
-    return together
+def _join_extra_labels(split: dict[str, Any], labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inverse of `_split_extra_labels`, given its argument `labels`."""
+    joined = dict(split)
+    for side in SIDES:
+        argument = f"{side}_{EXTRA}"
+        extra_labels = labels.get(argument)
+        if isinstance(extra_labels, Mapping):
+            joined[argument] = {name: joined.pop(argument_of(argument, name), None) for name in extra_labels}
+    return joined
 
 
 def _first(values: Mapping[str, Any]) -> Any:
-    """The first value of a mapping that has one."""
+    """Return the first value of a mapping."""
     first, *_ = values.values()
     return first
 
 
-def _mappings(given: Mapping[str, Any]) -> dict[str, Mapping[Any, Any]]:
-    """The labels of a side where they are mappings; raise unless all are, with the same keys, or none is."""
-    mappings = {name: value for name, value in given.items() if isinstance(value, Mapping)}
+def _mappings(labels: Mapping[str, Any]) -> dict[str, Mapping[Any, Any]]:
+    """Return the labels of a side if they are mappings; raise unless all are, with the same keys, or none is."""
+    mappings = {name: value for name, value in labels.items() if isinstance(value, Mapping)}
     if not mappings:
         return {}
     (first_name, first), *_ = mappings.items()
-    for name, value in given.items():
+    for name, value in labels.items():
         if name not in mappings:
             raise TypeError(f"`{name}` must be a mapping of names, as `{first_name}` is; got {type(value).__name__}.")
-        lacking = [key for key in first if key not in value] or [key for key in value if key not in first]
-        if lacking:
-            raise ValueError(f"`{name}` must have the keys of `{first_name}`; got a difference in {lacking[0]!r}.")
+        if value.keys() != first.keys():
+            missing = [key for key in first if key not in value] or [key for key in value if key not in first]
+            raise ValueError(f"`{name}` must have the keys of `{first_name}`; got a difference in {missing[0]!r}.")
     return mappings
 
 
 def _find_queries(
-    retrieved: Lists,
-    of_queries: Mapping[str, Mapping[Any, Any]],
-    given: Mapping[str, Any],
-    missing_queries: str,
-    unknown_queries: str,
-) -> tuple[ListQueries, Lists]:
-    if not of_queries or not isinstance(retrieved, Mapping):
-        names = [name for name in given if name.startswith("query_")]
-        came = "a mapping of lists" if isinstance(retrieved, Mapping) else f"{type(retrieved).__name__} of lists"
-        kind = type(given[names[0]]).__name__
-        raise TypeError(
-            f"`retrieved` and `{names[0]}` must both be mappings of queries, or neither; got {came} and {kind}."
-        )
-    (argument, labels), *_ = of_queries.items()
-    queries = find_queries(retrieved, labels, missing_queries, unknown_queries, argument=argument)
-    return queries, [retrieved.get(key, ()) for key in queries.keys or ()]
+    retrieved: Lists, query_labels: Mapping[str, Any], missing_queries: str, unknown_queries: str
+) -> ListQueries:
+    """Return the queries of lists and labels; raise unless both are mappings."""
+    (argument, labels), *_ = query_labels.items()
+    if not isinstance(labels, Mapping) or not isinstance(retrieved, Mapping):
+        lists = "a mapping of lists" if isinstance(retrieved, Mapping) else f"{type(retrieved).__name__} of lists"
+        got = f"{lists} and {type(labels).__name__}"
+        raise TypeError(f"`retrieved` and `{argument}` must both be mappings of queries, or neither; got {got}.")
+    return find_queries(retrieved, labels, missing_queries, unknown_queries, argument=argument)
 
 
 def _read_items(
@@ -161,18 +168,19 @@ def _read_items(
     num_queries: int,
     num_gallery: int,
 ) -> Entries:
-    """Lists as positions in the gallery."""
+    """Return lists as positions in the gallery; `names` are those of the gallery items, None if they have none."""
     if names is not None and all(isinstance(name, str) for name in names):
-        reader.know(names)
+        reader.number_gallery(names)
         items = read_retrieved(retrieved, reader, num_queries)
         _check_known(items, num_gallery, queries, items, reader.name_of_unknown)
         return items
     items = read_retrieved(retrieved, reader, num_queries)
-    if reader.all_names():
+    names_in_lists = reader.all_names()
+    if names_in_lists:
         raise TypeError(
             "`retrieved` must hold positions in the gallery, as ints, where labels of the gallery are arrays; got"
-            f" {reader.all_names()[0]!r}. Give names with labels that are mappings, such as"
-            f" `gallery_identities={{{reader.all_names()[0]!r}: 7, ...}}`."
+            f" {names_in_lists[0]!r}. Give names with labels that are mappings, such as"
+            f" `gallery_identities={{{names_in_lists[0]!r}: 7, ...}}`."
         )
     if names is None:
         _checks.in_range("retrieved", items.flatten(), -1, num_gallery)
@@ -198,21 +206,18 @@ def _check_known(
 
 
 def judge(items: Entries, relevance: Relevance) -> tuple[Entries, Truth, Int[Tensor, " queries"]]:
-    """The lists without junk, the pairs of a query and an item with a label of it, and the numbers of candidates.
+    """Judge lists by relevance.
 
-    Of the pairs all that are no positives are junk.
+    Returns:
+        The lists without junk; the pairs of a query and an item with a label of it, positives and junk; and the numbers
+        of candidates.
     """
-    kept, num_gallery = relevance.kept, relevance.num_gallery
-    columns = items
-    if kept is not None:
-        # Positions of the whole gallery as those of the kept items; the last entry is for -1, which stays.
-        column_of = torch.full((num_gallery + 1,), -1, dtype=torch.int64, device=items.device)
-        column_of[kept] = torch.arange(len(kept), device=items.device)
-        columns = column_of[items]
+    columns = _columns_of(items, relevance)
     is_gone = (items >= 0) & (columns < 0)
-    pairs: list[tuple[Tensor, Tensor, Tensor]] = []
-    grades = [torch.empty(0, dtype=torch.float64, device=items.device)]
     num_candidates = torch.zeros(len(items), dtype=torch.int64, device=items.device)
+    no_number = items.new_empty(0)
+    query, column, is_junk = [no_number], [no_number], [no_number.bool()]
+    grades = [no_number.double()]
     length = max(1, _PAIRS_AT_A_TIME // max(1, relevance.longest_run, items.shape[1]))
     for rows in segments.ranges(len(items), length):
         tile = relevance.tile(rows)
@@ -222,35 +227,48 @@ def judge(items: Entries, relevance: Relevance) -> tuple[Entries, Truth, Int[Ten
             if dropped is not None:
                 is_gone[rows] |= dropped & (columns[rows] >= 0)
         row, place = tile.listed.nonzero(as_tuple=True)
-        pairs.append((row + rows.start, tile.columns[row, place], ~tile.positive[row, place]))
+        query.append(row + rows.start)
+        column.append(tile.columns[row, place])
+        is_junk.append(~tile.positive[row, place])
         if tile.grades is not None:
             grades.append(tile.grades[row, place].double())
-    none = items.new_empty(0)
-    parts = [(none, none, none.bool()), *pairs]
-    query, column, is_junk = (torch.cat(part) for part in zip(*parts, strict=True))
-    item = column if kept is None else kept[column]
-    (left,) = without(is_gone, items)
+
+    item = torch.cat(column)
+    if relevance.kept is not None:
+        item = relevance.kept[item]
     grade = None if relevance.shared is None else torch.cat(grades)
-    return left, Truth(query, item, is_junk, grade), num_candidates
+    (items_left,) = without(is_gone, items)
+    return items_left, Truth(torch.cat(query), item, torch.cat(is_junk), grade), num_candidates
+
+
+def _columns_of(items: Entries, relevance: Relevance) -> Entries:
+    """Return positions in the gallery as positions among the kept items; -1 for others and for padding."""
+    if relevance.kept is None:
+        return items
+    column_of = torch.full((relevance.num_gallery + 1,), -1, dtype=torch.int64, device=items.device)
+    column_of[relevance.kept] = torch.arange(len(relevance.kept), device=items.device)
+    return column_of[items]  # the last entry is for -1, which stays
 
 
 def without(junk: Bool[Tensor, "queries longest"], *entries: Entries) -> list[Entries]:
-    """Numbers of the entries that are no junk, moved together."""
+    """Remove the junk from matrices of entries; all other entries move to the front, with -1 behind them."""
     if not bool(junk.any()):
-        return [*entries]
+        return list(entries)
     order = junk.byte().argsort(dim=1, stable=True)
     is_gone = junk.gather(1, order)
-    return [each.gather(1, order).masked_fill(is_gone, -1) for each in entries]
+    return [values.gather(1, order).masked_fill(is_gone, -1) for values in entries]
 
 
 def count_repeated(items: Entries) -> int:
-    """The number of entries with an item that its list has before."""
+    """Count the entries with an item that its list has before."""
     if items.shape[1] < 2:
         return 0
-    narrow = items.int() if items.numel() and int(items.max()) <= torch.iinfo(torch.int32).max else items
-    if narrow.device.type == "cpu":  # NumPy sorts several times as fast
-        ordered = torch.from_numpy(narrow.numpy().copy())
+    if items.numel() and int(items.max()) <= torch.iinfo(torch.int32).max:
+        items = items.int()
+    if items.device.type == "cpu":  # NumPy sorts several times as fast
+        ordered = torch.from_numpy(items.numpy().copy())
         ordered.numpy().sort(axis=1)
     else:
-        ordered = narrow.sort(dim=1).values
-    return int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).sum())
+        ordered = items.sort(dim=1).values
+    is_repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    return int(is_repeated.sum())

@@ -1,6 +1,6 @@
-"""Forms of ranked lists and of their truth, read into integers.
+"""Read the forms of ranked lists, and of their truth, into integers.
 
-matrix          of ints, -1 where nothing is            one row per query
+matrix          of ints, with -1 as padding             one row per query
 lists           of ints or strings                      one per query, of any lengths
 mapping         of queries, ints or strings, to lists   the keys of the truth are the queries
 """
@@ -34,7 +34,7 @@ _ROWS = (list, tuple, Mapping, abc.Set)
 
 
 class Truth(NamedTuple):
-    """What is known of queries: pairs of a query and an item, each once."""
+    """Pairs of a query and a positive, a judged negative or a junk item, each once."""
 
     query: Int[Tensor, " listed"]
     item: Int[Tensor, " listed"]
@@ -56,10 +56,10 @@ class Truth(NamedTuple):
 
 
 class ItemReader:
-    """Items as integers: ints are their own, strings are numbered as they come.
+    """Reads items as integers: ints stand for themselves, strings are numbered in the order in which they are read.
 
-    To number a string costs more than all else. So those of the lists that no truth has stand for themselves, each with
-    a number of its own above those of the truth, until `numbered` is asked:
+    To number a string is the slowest step. So a string of the lists that the truth lacks stands for itself until
+    `numbered` is called: it has a number of its own above those of the truth.
 
         truth  b c    list  c d d a    read  1 3 4 5    numbered  1 2 2 3
     """
@@ -68,13 +68,15 @@ class ItemReader:
         self.names: dict[str, int] = {}
         self.unnumbered: list[str] = []
         """the strings of the lists, while some are not numbered"""
-        self._kind, self._num_known = "", 0
+        self._kind = ""
+        """"ints" or "strings"; empty until some item was read"""
+        self._num_numbered = 0
         self._order: NDArray[np.int64] | None = None
 
     def read(
         self, argument: str, lists: Tensor | list[Any], order: NDArray[np.int64] | None = None
     ) -> tuple[Int[Tensor, " queries"], Int[Tensor, " items"]]:
-        """The lengths of lists, or of the rows of a matrix, and their items end to end, of one kind in all calls.
+        """Return the lengths of lists, or of the rows of a matrix, and their items end to end.
 
         Args:
             argument: the name of the argument, for messages.
@@ -82,18 +84,19 @@ class ItemReader:
             order: places of the items in the order of their lists; None if they are in it.
 
         Raises:
-            TypeError: ints and strings, or other items.
+            TypeError: other items than ints or strings, or another kind than in earlier calls.
             ValueError: an int below -1.
         """
         if isinstance(lists, Tensor):
-            kind, lengths = "ints", torch.full((len(lists),), lists.shape[1], device=lists.device)
+            kind = "ints"
+            lengths = torch.full((len(lists),), lists.shape[1], device=lists.device)
             items = lists.long().flatten()
         else:
-            values = [*chain.from_iterable(lists)]
+            values = list(chain.from_iterable(lists))
             kind = _kind_of(argument, "items", values)
             if order is not None:
                 self._order = order
-            numbers = self._numbers(argument, values) if kind == "strings" else values
+            numbers = self._numbers_of(argument, values) if kind == "strings" else values
             lengths = torch.tensor([len(row) for row in lists], dtype=torch.int64, device="cpu")
             try:
                 item_numbers = np.fromiter(numbers, np.int64, len(values))
@@ -109,49 +112,45 @@ class ItemReader:
             raise ValueError(f"`{argument}` must hold items of at least 0, or -1 for nothing; got {int(items.min())}.")
         return lengths, items
 
-    def know(self, names: Sequence[str]) -> None:
-        """Number the items of a gallery by their positions, before any list is read; other items come behind them."""
-        self.names, self._kind = {name: number for number, name in enumerate(names)}, "strings"
+    def number_gallery(self, names: Sequence[str]) -> None:
+        """Number the items of a gallery by their positions, before any list is read; others come behind."""
+        self.names = {name: number for number, name in enumerate(names)}
+        self._kind = "strings"
 
     def name_of_unknown(self, item: int) -> str:
-        """An item of the lists that the names that are known lack."""
-        return self.unnumbered[item - self._num_known]
+        """Return the name of an item that is not among the numbered names."""
+        return self.unnumbered[item - self._num_numbered]
 
-    def _numbers(self, argument: str, values: list[str]) -> Iterable[int]:
+    def _numbers_of(self, argument: str, values: list[str]) -> Iterable[int]:
         if argument == "retrieved" and self.names:
-            self.unnumbered, self._num_known = values, len(self.names)
-            return map(self.names.get, values, count(self._num_known))
-        self._extend(self._best_first(values))
+            self.unnumbered = values
+            self._num_numbered = len(self.names)
+            return map(self.names.get, values, count(self._num_numbered))
+        self._number(values)
         return map(self.names.__getitem__, values)
 
-    def _extend(self, values: list[str]) -> None:
-        self.names.update(zip(filterfalse(self.names.__contains__, dict.fromkeys(values)), count(len(self.names))))
+    def _number(self, values: list[str]) -> None:
+        """Number strings in the order of the lists, if they are new."""
+        if values and self._order is not None:
+            values = [values[place] for place in self._order.tolist()]
+        new_names = filterfalse(self.names.__contains__, dict.fromkeys(values))
+        self.names.update(zip(new_names, count(len(self.names))))
 
     def all_names(self) -> tuple[str, ...]:
-        """The strings by their numbers, once all have one."""
-        self._number_all()
+        """Return the strings by their numbers, after numbering all of them."""
+        self._number(self.unnumbered)
         return tuple(self.names)
 
     def numbered(self, items: Int[Tensor, "queries longest"]) -> Int[Tensor, "queries longest"]:
-        """The items that were read, once all strings have numbers."""
-        self._number_all()
+        """Return the items that were read, after numbering all strings."""
+        self._number(self.unnumbered)
         numbers = np.fromiter(map(self.names.__getitem__, self.unnumbered), np.int64, len(self.unnumbered))
-        place = items - self._num_known
+        place = items - self._num_numbered
         return torch.from_numpy(numbers)[place.clamp(min=0)].where(place >= 0, items)
 
-    def _number_all(self) -> None:
-        """Number the strings of the lists."""
-        self._extend(self._best_first(self.unnumbered))
-
-    def _best_first(self, values: list[str]) -> list[str]:
-        """The strings of the lists in the order of these."""
-        if not values or self._order is None:
-            return values
-        return [values[place] for place in self._order.tolist()]
-
     def name(self, item: int) -> str:
-        """An item as it was given."""
-        return repr([*self.names][item]) if self.names else str(item)
+        """Return an item as it was given, for messages."""
+        return repr(list(self.names)[item]) if self.names else str(item)
 
 
 class ListQueries(NamedTuple):
@@ -164,23 +163,32 @@ class ListQueries(NamedTuple):
     """the keys, where they are strings"""
 
     def values_of(self, argument: str, values: Any) -> Any:
-        """The values of the queries in their order, where an argument is a mapping."""
+        """Return the values of the queries in their order, where an argument is a mapping."""
         if not isinstance(values, Mapping):
             return values
-        missing = ["matrix"] if self.keys is None else [key for key in self.keys if key not in values]
-        if missing:
-            raise ValueError(f"`{argument}` must have the queries of `positives` as keys; got none for {missing[0]!r}.")
-        return [values[key] for key in self.keys or ()]
+        if self.keys is None:
+            raise ValueError(f"`{argument}` must be a matrix or lists, as `positives` is; got {type(values).__name__}.")
+        for key in self.keys:
+            if key not in values:
+                raise ValueError(f"`{argument}` must have the queries of `positives` as keys; got none for {key!r}.")
+        return [values[key] for key in self.keys]
 
     def name(self, query: int) -> str:
-        """A query by its key, or by its number."""
+        """Return the key of a query, or its number, for messages."""
         return str(query) if self.keys is None else repr(self.keys[query])
 
 
 def find_queries(
     retrieved: Lists, positives: Lists, missing_queries: str, unknown_queries: str, *, argument: str = "positives"
 ) -> ListQueries:
-    """The queries of the truth, in its order; some without a list may be left out. `argument` is that of the truth.
+    """Return the queries of the truth, in its order; some without a list may be left out.
+
+    Args:
+        retrieved: the lists.
+        positives: the truth.
+        missing_queries: see `evaluate_lists`.
+        unknown_queries: see `evaluate_lists`.
+        argument: the name of the argument with the truth, for messages.
 
     Raises:
         TypeError: only one of both is a mapping, or keys that are neither all ints nor all strings.
@@ -188,22 +196,26 @@ def find_queries(
     """
     if not isinstance(retrieved, Mapping) or not isinstance(positives, Mapping):
         if isinstance(retrieved, Mapping) or isinstance(positives, Mapping):
-            came = " and ".join(type(each).__name__ for each in (retrieved, positives))
-            raise TypeError(f"`retrieved` and `{argument}` must both be mappings of queries, or neither; got {came}.")
+            got = f"{type(retrieved).__name__} and {type(positives).__name__}"
+            raise TypeError(f"`retrieved` and `{argument}` must both be mappings of queries, or neither; got {got}.")
         return ListQueries()
     unknown = [key for key in retrieved if key not in positives]
     if unknown and unknown_queries == "error":
         raise ValueError(f"`retrieved` must have no query that `{argument}` lacks; got {unknown[0]!r}.")
-    kind, kind_of_unknown = (_kind_of(argument, "queries as keys", keys) for keys in (positives, unknown))
+    kind = _kind_of(argument, "queries as keys", positives)
+    kind_of_unknown = _kind_of(argument, "queries as keys", unknown)
     if kind and kind_of_unknown not in ("", kind):
         raise TypeError(f"`retrieved` must have {kind} as keys, as `{argument}` has; got {kind_of_unknown}.")
+
     places = {key: place for place, key in enumerate(positives) if missing_queries == "neg" or key in retrieved}
     keys = tuple(places)
-    return ListQueries(keys, tuple(places.values()), keys or None) if kind == "strings" else ListQueries(keys, keys)
+    if kind == "strings":
+        return ListQueries(keys, numbers=tuple(places.values()), names=keys or None)
+    return ListQueries(keys, numbers=keys)
 
 
 def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> Int[Tensor, "queries longest"]:
-    """The lists as a matrix with -1 behind each list, and one column at least."""
+    """Return the lists as a matrix with -1 behind each list, and one column at least."""
     rows = _rows("retrieved", retrieved)
     order = None if isinstance(rows, Tensor) else _order_of_runs(rows)
     if len(rows) != num_queries:
@@ -220,61 +232,87 @@ def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> In
 def read_truth(
     positives: Lists, gains: Lists | None, protocol: Protocol, reader: ItemReader, queries: ListQueries
 ) -> tuple[Truth, int]:
-    """The listed pairs, and the number of queries.
+    """Return the listed pairs, and the number of queries.
 
     Raises:
         TypeError: items, grades or lists of another type.
         ValueError: lists that the protocol does not name, other numbers of grades, or bad grades.
     """
-    gains, rows = queries.values_of("gains", gains), _rows("positives", queries.values_of("positives", positives))
+    gains = queries.values_of("gains", gains)
+    rows = _rows("positives", queries.values_of("positives", positives))
     rows, junk, grades = _by_form(rows, gains, protocol, queries)
     lengths, items = reader.read("positives", rows)
-    lengths_of_junk, items_of_junk = (each.to(items.device) for each in reader.read("positives", junk))
-    item = torch.cat([items, items_of_junk])
-    query = torch.cat([segments.numbers(lengths), segments.numbers(lengths_of_junk)])
-    is_junk, listed = torch.arange(len(item), device=item.device) >= len(items), item >= 0
+    junk_lengths, junk_items = reader.read("positives", junk)
+    item = torch.cat([items, junk_items.to(items.device)])
+    query = torch.cat([segments.numbers(lengths), segments.numbers(junk_lengths.to(items.device))])
+    is_junk = torch.arange(len(item), device=item.device) >= len(items)
+    is_listed = item >= 0  # -1 is padding
     grade = None
     if grades is not None:
-        argument, grades = "positives" if gains is None else "gains", [_as_list(row) for row in grades]
-        if [len(row) for row in grades] != lengths.tolist():
-            rule = "have a grade for each item of `positives`"
-            raise ValueError(f"`{argument}` must {rule}; got lists of other lengths.")
-        values = _as_floats(argument, "grades", [*chain.from_iterable(grades)])
-        if not np.isfinite(values).all():
-            raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~np.isfinite(values)][0]}.")
-        grade = torch.from_numpy(values).to(item.device)[listed]
-    return Truth(query[listed], item[listed], is_junk[listed], grade), len(lengths)
+        values = _read_grades("positives" if gains is None else "gains", grades, lengths)
+        grade = torch.from_numpy(values).to(item.device)[is_listed]
+    return Truth(query[is_listed], item[is_listed], is_junk[is_listed], grade), len(lengths)
+
+
+def _read_grades(argument: str, grades: Any, lengths: Int[Tensor, " queries"]) -> NDArray[np.float64]:
+    """Return the grades of all positives end to end; raise unless each list has its length."""
+    grades = [_as_list(row) for row in grades]
+    if [len(row) for row in grades] != lengths.tolist():
+        rule = "have a grade for each item of `positives`"
+        raise ValueError(f"`{argument}` must {rule}; got lists of other lengths.")
+    values = _as_floats(argument, "grades", list(chain.from_iterable(grades)))
+    is_finite = np.isfinite(values)
+    if not is_finite.all():
+        raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~is_finite][0]}.")
+    return values
 
 
 def _by_form(rows: Any, gains: Lists | None, protocol: Protocol, queries: ListQueries) -> tuple[Any, Any, Any]:
-    """Positives, junk and grades: of lists, of mappings of items to grades, or of mappings of names to lists."""
+    """Return positives, junk and grades, from lists, from mappings of items to grades, or of names to lists."""
     if isinstance(rows, Tensor) or not any(isinstance(row, Mapping) for row in rows):
         return rows, [], gains
     if gains is not None or not all(isinstance(row, Mapping) or not row for row in rows):
         raise TypeError("`positives` must be mappings for all queries, without `gains`, or lists; got both.")
-    # What the first mapping holds, all hold.
-    if not isinstance(next((value for row in rows if row for value in row.values()), 0), (*_ARRAYS, *_ROWS)):
-        return rows, [], [[*row.values()] if row else [] for row in rows]
+    if not _maps_to_lists(rows):
+        grades = [list(row.values()) if row else [] for row in rows]
+        return rows, [], grades
     check_list_names(rows, protocol, "positives", name=queries.name)
-    positives, junk = (
-        [[item for each in names for item in _as_list(row.get(each, ()))] for row in rows]
-        for names in (protocol.positive_lists, protocol.junk_lists)
-    )
+    positives = [_join_lists(row, protocol.positive_lists) for row in rows]
+    junk = [_join_lists(row, protocol.junk_lists) for row in rows]
     return positives, junk, None
 
 
+def _maps_to_lists(rows: Iterable[Mapping[Any, Any]]) -> bool:
+    """Return whether the first value of the mappings is a list; then all should be."""
+    for row in rows:
+        if row:
+            first_value, *_ = row.values()
+            return isinstance(first_value, (*_ARRAYS, *_ROWS))
+    return False
+
+
+def _join_lists(row: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
+    """Return the items of some lists of a query end to end."""
+    items: list[Any] = []
+    for name in names:
+        items.extend(_as_list(row.get(name, ())))
+    return items
+
+
 def _rows(argument: str, lists: Any) -> Tensor | list[Any]:
-    """A matrix of ints, or a collection of Python's values for each query."""
-    (given,) = _arrays.as_tensors(lists) if isinstance(lists, _ARRAYS) else (lists,)
-    if isinstance(given, Tensor):
-        if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-            raise TypeError(f"`{argument}` must hold items that are all ints, or all strings; got {given.dtype}.")
-        if given.ndim != 2:
-            raise ValueError(f"`{argument}` must have shape [queries, items]; got {list(given.shape)}.")
-        return given
-    if not isinstance(given, (np.ndarray, list, tuple)):
+    """Return a matrix of ints, or a collection of Python's values for each query."""
+    rows = lists
+    if isinstance(lists, _ARRAYS):
+        (rows,) = _arrays.as_tensors(lists)
+    if isinstance(rows, Tensor):
+        if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
+            raise TypeError(f"`{argument}` must hold items that are all ints, or all strings; got {rows.dtype}.")
+        if rows.ndim != 2:
+            raise ValueError(f"`{argument}` must have shape [queries, items]; got {list(rows.shape)}.")
+        return rows
+    if not isinstance(rows, (np.ndarray, list, tuple)):
         raise TypeError(f"`{argument}` must be a matrix, lists or a mapping of queries; got {type(lists).__name__}.")
-    rows = [_as_list(row) for row in given]
+    rows = [_as_list(row) for row in rows]
     _check_kinds(rows, _ROWS, f"`{argument}` must hold one list for each query")
     return rows
 
@@ -284,13 +322,14 @@ def _as_list(values: Any) -> Any:
 
 
 def _check_kinds(values: Iterable[Any], kinds: tuple[type, ...], rule: str) -> None:
+    """Raise unless all values have some types; `rule` begins the message."""
     for kind in dict.fromkeys(map(type, values)):
         if not issubclass(kind, kinds):
             raise TypeError(f"{rule}; got {kind.__name__}.")
 
 
 def _order_of_runs(rows: list[Any]) -> Int[NDArray[Any], " items"] | None:
-    """Places of all items, end to end, in the order of their lists; None if all are in their order.
+    """Return the places of all items, end to end, in the order of their lists; None if all are in their order.
 
     Items of a run are by falling score, then by the falling item as a string; those of lists are as they are:
 
@@ -317,7 +356,7 @@ def _order_of_runs(rows: list[Any]) -> Int[NDArray[Any], " items"] | None:
 
 
 def _scores_of_runs(runs: list[Any]) -> NDArray[np.float32]:
-    """The scores of all runs, end to end, as trec_eval compares them."""
+    """Return the scores of all runs, end to end, as trec_eval compares them."""
     scores = _as_floats("retrieved", "scores", list(chain.from_iterable(run.values() for run in runs)))
     is_nan = np.isnan(scores)
     if is_nan.any():
@@ -330,7 +369,7 @@ def _scores_of_runs(runs: list[Any]) -> NDArray[np.float32]:
 
 
 def _order_of_run(run: Mapping[Any, Any], scores: NDArray[np.float32]) -> Int[NDArray[Any], " items"]:
-    """Places of the items of a run by falling score, then by the falling item as a string."""
+    """Return the places of the items of a run by falling score, then by the falling item as a string."""
     order = np.argsort(-scores, kind="stable")
     if (scores[order[1:]] == scores[order[:-1]]).any():
         names = list(map(str, run))
@@ -340,7 +379,7 @@ def _order_of_run(run: Mapping[Any, Any], scores: NDArray[np.float32]) -> Int[ND
 
 
 def _as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.float64]:
-    """Numbers as float64."""
+    """Return numbers as float64; `what` names them in messages."""
     _check_kinds(values, (int, float, np.integer, np.floating), f"`{argument}` must have {what} that are numbers")
     try:
         return np.fromiter(values, np.float64, len(values))
@@ -349,10 +388,13 @@ def _as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.
 
 
 def _kind_of(argument: str, what: str, values: Collection[Any]) -> str:
-    """What values are, "ints" or "strings"; "" where there are none."""
-    types = {*map(type, values)}
-    for kind, classes in (("ints", (int, np.integer)), ("strings", (str,))):
-        if all(issubclass(each, classes) and each is not bool for each in types):
-            return kind if types else ""
-    came = " and ".join(sorted(each.__name__ for each in types))
-    raise TypeError(f"`{argument}` must hold {what} that are all ints, or all strings; got {came}.")
+    """Return the kind of values, "ints" or "strings"; empty without values. `what` names them in messages."""
+    types = set(map(type, values))
+    if not types:
+        return ""
+    if bool not in types and all(issubclass(kind, (int, np.integer)) for kind in types):
+        return "ints"
+    if all(issubclass(kind, str) for kind in types):
+        return "strings"
+    got = " and ".join(sorted(kind.__name__ for kind in types))
+    raise TypeError(f"`{argument}` must hold {what} that are all ints, or all strings; got {got}.")

@@ -1,11 +1,4 @@
-"""Evaluate ranked lists from a vector index, a server, a run file of TREC or a submission.
-
-The truth is pairs of a query and an item. The key query * items + item finds a pair in the matrix of lists:
-
-    retrieved  [[7, 4, 7]]     pairs of query 0 in the truth     (0, 4), (0, 7), numbered 0 and 1
-                               pair at each entry                [[1, 0, 1]]
-                               first column of each pair         1, 0     so their ranks are 2 and 1
-"""
+"""Evaluate ranked lists from a vector index, a server, a run file of TREC or a submission."""
 
 from __future__ import annotations
 
@@ -16,16 +9,15 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer, Real
+from jaxtyping import Bool, Int, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
     QueryCounts,
     SideLabels,
@@ -38,8 +30,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import listed_where_true
-from .labeled_lists import LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists, without
-from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
+from .labeled_lists import Entries, LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, find_queries, read_retrieved, read_truth
+from .list_ranks import count_positives, find_pairs_without_junk, rank_lists
 from .problem import Labels
 from .protocol import Protocol, ProtocolOptions
 from .protocols import camera_rules_of, find_protocol, take_protocol
@@ -49,11 +42,8 @@ from .ranking import Ranking
 from .ranking_options import Setup, names_of_labels
 from .results import RetrievalResults, summarize
 
-Entries: TypeAlias = Int[Tensor, "queries longest"]
-"""A number for each entry of the lists"""
 ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[Any, Any]
 """Labels in the order of the samples, or by their names"""
-_ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one step, so that its tensors stay in the cache of a CPU
 _NO_SIMILARITY = "none, ranked lists"
 
 
@@ -131,8 +121,7 @@ def evaluate_lists(
     _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
     _checks.one_of("unknown_queries", unknown_queries, _names.UnknownQueries)
     _checks.positive_int("max_rank", max_rank)
-    arguments = [name for name in inspect.signature(evaluate_lists).parameters if name != "options"]
-    _checks.known_arguments("evaluate_lists", options, arguments)
+    _checks.known_arguments("evaluate_lists", options, list(inspect.signature(evaluate_lists).parameters))
     has_truth = positives is not None
     changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth, lists_argument="positives")
     if changed_protocol.draw is not None:
@@ -152,20 +141,17 @@ def evaluate_lists(
     if has_truth and options.get("leave_one_out"):
         raise ValueError("`leave_one_out` must come with labels and `self_index`; got `positives`.")
 
-    reader = ItemReader()
     retrieved = _arrays.to_compute_device(retrieved)
     if positives is not None:
-        # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
-        positives = listed_where_true("positives", positives)
-        queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
-        truth, num_queries = read_truth(positives, gains, changed_protocol, reader, queries)
-        if isinstance(retrieved, Mapping):
-            retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
-        items = read_retrieved(retrieved, reader, num_queries)
-        truth = truth.to(items.device)
-        num_positives_by_query = _count_positives(truth, queries, len(items), num_positives)
         return _evaluate_by_truth(
-            items, truth, queries, num_positives_by_query, changed_protocol, reader, max_rank=max_rank
+            retrieved,
+            positives,
+            gains=gains,
+            num_positives=num_positives,
+            protocol=changed_protocol,
+            missing_queries=missing_queries,
+            unknown_queries=unknown_queries,
+            max_rank=max_rank,
         )
 
     # An option without its label has no effect.
@@ -177,6 +163,7 @@ def evaluate_lists(
     if changed_protocol.needs_groups:
         name = changed_protocol.name
         raise ValueError(f"`positives` must be given under protocol {name!r}, which ranks groups; got none.")
+    reader = ItemReader()
     lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)
     results, evidence = _evaluate_by_labels(lists, self_index, changed_protocol, reader, max_rank=max_rank)
     advise_on_retrieval(replace(evidence, missing_cameras=missing_cameras), ALONE)
@@ -201,19 +188,30 @@ def _check_arguments_fit(
 
 
 def _evaluate_by_truth(
-    items: Entries,
-    truth: Truth,
-    queries: ListQueries,
-    num_positives: Int[Tensor, " queries"],
-    protocol: Protocol,
-    reader: ItemReader,
+    retrieved: Lists,
+    positives: Lists,
     *,
+    gains: Lists | None,
+    num_positives: Any,
+    protocol: Protocol,
+    missing_queries: str,
+    unknown_queries: str,
     max_rank: int,
 ) -> RetrievalResults:
-    """Evaluate lists by the pairs of their truth."""
+    """Evaluate lists by the lists of their positives; the arguments are those of `evaluate_lists`."""
+    # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
+    positives = listed_where_true("positives", positives)
+    queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
+    reader = ItemReader()
+    truth, num_queries = read_truth(positives, gains, protocol, reader, queries)
+    if isinstance(retrieved, Mapping):
+        retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
+    items = read_retrieved(retrieved, reader, num_queries)
+    truth = truth.to(items.device)
+
     num_repeated = count_repeated(items)
-    items, pairs = _find_pairs_without_junk(items, truth, queries, reader)
-    ranks, hits = _rank(items, pairs, truth, num_positives)
+    items, pairs = find_pairs_without_junk(items, truth, queries, reader)
+    ranks, hits = rank_lists(items, pairs, truth, count_positives(truth, queries, num_queries, num_positives))
     results = summarize_lists(
         ranks,
         items,
@@ -246,8 +244,7 @@ def _evaluate_by_labels(
     check_own_places(protocol, labels.self_index, len(lists.items))
     num_repeated = count_repeated(lists.items)
 
-    ranked = _rank_by_labels(lists, labels, protocol, reader)
-    ranking, items, hits, num_candidates = ranked
+    ranking, items, hits, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
     ranking_for_cmc = ranking
     if protocol.for_cmc is not protocol:
         ranking_for_cmc = _rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking
@@ -264,7 +261,7 @@ def _evaluate_by_labels(
         items,
         hits,
         protocol,
-        Setup.of("stable", _NO_SIMILARITY, None, ranking.labels, cut=True),
+        replace(Setup.of("stable", _NO_SIMILARITY, None, ranking.labels), cut=True),
         max_rank=max_rank,
         scores=_minus_rank(items),
         identities=_labels_at(gallery_labels.get("identities"), items),
@@ -284,9 +281,9 @@ def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, rea
         **rules,
     )
     items, truth, num_candidates = judge(lists.items, relevance)
-    items, pairs = _find_pairs_without_junk(items, truth, lists.queries, reader)
+    items, pairs = find_pairs_without_junk(items, truth, lists.queries, reader)
     num_positives = truth.query[truth.is_right].bincount(minlength=len(items))
-    ranks, hits = _rank(items, pairs, truth, num_positives, all_are_judged=True)
+    ranks, hits = rank_lists(items, pairs, truth, num_positives, all_are_judged=True)
     query_labels = one_number_each(labels.query)
     ranking = Ranking(
         ranks,
@@ -409,126 +406,3 @@ def _summarize(
         first_positive_camera=None if cameras is None else at_first_hit(cameras, -1),
     )
     return replace(results, rank_lists=lists)
-
-
-def _find_pairs_without_junk(
-    items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader
-) -> tuple[Entries, Entries]:
-    """Return the lists without the junk of the truth, and for every entry its pair of the truth, -1 for none."""
-    pairs = _find_pairs(items, truth, queries, reader)
-    if bool(truth.is_junk.any()):
-        is_junk = (pairs >= 0) & truth.is_junk[pairs.clamp(min=0)]
-        items, pairs = without(is_junk, items, pairs)
-    return items, pairs
-
-
-def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader) -> Entries:
-    """Return for every entry of the lists its pair of the truth, -1 for none."""
-    pairs = torch.full_like(items, -1)
-    if not len(truth.item):
-        return pairs
-    # The key of a pair fits int64 unless items are huge numbers: then they are numbered.
-    item = truth.item
-    span = int(item.max()) + 1
-    if span * len(items) >= 1 << 62:
-        distinct, item = item.unique(return_inverse=True)
-        span = len(distinct)
-        number = torch.searchsorted(distinct, items).clamp_(max=span - 1)
-        items = number.masked_fill(distinct[number] != items, -1)
-    keys, order = (truth.query * span + item).sort()
-    is_repeated = keys[1:] == keys[:-1]
-    if bool(is_repeated.any()):
-        pair = order[int(is_repeated.nonzero()[0, 0])]
-        item_name = reader.name(int(truth.item[pair]))
-        query_name = queries.name(int(truth.query[pair]))
-        got = f"item {item_name} twice for query {query_name}"
-        raise ValueError(f"`positives` must list an item once for a query; got {got}.")
-
-    # Look up the keys of the entries among those of the truth.
-    for rows in segments.ranges(len(items), max(1, _ENTRIES_AT_A_TIME // items.shape[1])):
-        block = items[rows]
-        first_key = span * torch.arange(rows.start, rows.stop, device=items.device)[:, None]
-        entry_keys = (block + first_key).masked_fill_((block < 0) | (block >= span), -1)
-        place = torch.searchsorted(keys, entry_keys).clamp_(max=len(keys) - 1)
-        pairs[rows] = order[place].masked_fill_(keys[place] != entry_keys, -1)
-    return pairs
-
-
-def _rank(
-    items: Entries, pairs: Entries, truth: Truth, num_positives: Tensor, *, all_are_judged: bool = False
-) -> tuple[PositiveRanks, Bool[Tensor, "queries longest"]]:
-    """Return the ranks of positives, and a mask of their entries in the lists.
-
-    Args:
-        items: the lists.
-        pairs: for every entry its pair of the truth, -1 for none.
-        truth: the pairs.
-        num_positives: of each query, retrieved or not.
-        all_are_judged: whether all items are judged, as by labels; else items without a grade are not.
-    """
-    # The first column of each pair in its list; the width of the matrix if the list lacks it.
-    longest = items.shape[1]
-    query, column = (pairs >= 0).nonzero(as_tuple=True)
-    first_column = torch.full_like(truth.item, longest)
-    first_column.scatter_reduce_(0, pairs[query, column], column, "amin")
-
-    is_positive = _mark_first_entries(items, truth, first_column, truth.is_right)
-    lengths = ((items >= 0) * torch.arange(1, longest + 1, device=items.device)).amax(1)
-    judgments = None
-    if truth.grade is not None:
-        judgments = _find_judgments(items, truth, first_column, truth.grade, all_are_judged=all_are_judged)
-    rank = is_positive.nonzero()[:, 1] + 1
-    return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judgments), is_positive
-
-
-def _mark_first_entries(
-    items: Entries, truth: Truth, first_column: Int[Tensor, " listed"], is_marked: Bool[Tensor, " listed"]
-) -> Bool[Tensor, "queries longest"]:
-    """Return a mask of the entries of the lists that are the first ones of marked pairs."""
-    pairs = is_marked & (first_column < items.shape[1])
-    marks = torch.zeros_like(items, dtype=torch.bool)
-    marks[truth.query[pairs], first_column[pairs]] = True
-    return marks
-
-
-def _find_judgments(
-    items: Entries,
-    truth: Truth,
-    first_column: Int[Tensor, " listed"],
-    grade: Float[Tensor, " listed"],
-    *,
-    all_are_judged: bool,
-) -> Judgments:
-    """Return the grades of the positives, and unless all items are judged the judged negatives before each."""
-    num_queries, longest = items.shape
-    # In the order of ranks: by query, then by first column.
-    positives = truth.is_right.nonzero()[:, 0]
-    order = (truth.query[positives] * (longest + 1) + first_column[positives]).argsort(stable=True)
-    positives = positives[order]
-    if all_are_judged:
-        return Judgments(grade[positives])
-    is_negative = ~truth.is_junk & (grade == 0)
-    num_before = _mark_first_entries(items, truth, first_column, is_negative).cumsum(1)
-    num_before = num_before[truth.query[positives], first_column[positives].clamp(max=longest - 1)]
-    num_negatives = torch.bincount(truth.query[is_negative], minlength=num_queries)
-    return Judgments(grade[positives], num_before, num_negatives)
-
-
-def _count_positives(truth: Truth, queries: ListQueries, num_queries: int, declared: Any) -> Int[Tensor, " queries"]:
-    """Return the numbers of listed positives, or declared numbers, at least as many."""
-    num_listed = truth.query[truth.is_right].bincount(minlength=num_queries)
-    declared = queries.values_of("num_positives", declared)
-    if declared is None:
-        return num_listed
-    if truth.grade is not None:
-        raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
-    if isinstance(declared, int):
-        _checks.positive_int("num_positives", declared, least=0)
-        declared = torch.full_like(num_listed, declared)
-    counts = _checks.integer_labels("num_positives", declared, len(num_listed)).long().to(num_listed.device)
-    too_low = (counts < num_listed).nonzero()[:, 0]
-    if len(too_low):
-        query = int(too_low[0])
-        got = f"{int(counts[query])} for query {queries.name(query)}, which has {int(num_listed[query])}"
-        raise ValueError(f"`num_positives` must count the positives that are listed, too; got {got}.")
-    return counts

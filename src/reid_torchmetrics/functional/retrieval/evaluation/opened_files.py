@@ -1,11 +1,12 @@
-"""What may stand in the place of embeddings: files that a reader has opened, or labels where there is no gallery.
+"""Arguments in the place of embeddings: files that a reader has opened, or labels where there is no gallery.
 
-Files may say which samples are queries and which are gallery items, by two flags for each sample.
+Files may have roles: two flags for each sample, for queries and for gallery items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -21,32 +22,37 @@ Files: TypeAlias = Sequence[Any]
 
 
 def are_files(value: object) -> bool:
-    """Whether an argument is a list of opened files."""
+    """Return whether an argument is a list of opened files."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
-    return all(hasattr(each, "embeddings") and hasattr(each, "labels") for each in value)
+    return all(hasattr(file, "embeddings") and hasattr(file, "labels") for file in value)
 
 
 def are_labels(value: object) -> bool:
-    """Whether an argument is one row of integers or names, and so no embeddings."""
+    """Return whether an argument is one row of integers or names, and so no embeddings."""
     if isinstance(value, (list, tuple)):
-        return len(value) > 0 and all(isinstance(each, (int, str)) for each in value)
+        return len(value) > 0 and all(isinstance(label, (int, str)) for label in value)
     if isinstance(value, Tensor):
         return value.ndim == 1 and not value.is_floating_point() and not value.is_complex()
     return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iuU"
 
 
-def read_files(argument: str, files: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The embeddings of all files, and their labels by the names of arguments, such as `query_identities`.
+def read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the embeddings of all files, and their labels by the names of arguments, such as `query_identities`.
 
-    A single file stays where it is, mapped; several are copied into one tensor.
+    A single file is read in place, from its memory map; several are copied into one tensor.
+
+    Args:
+        argument: "query" or "gallery".
+        files: the files of this argument.
+        arguments: the labels that the caller passed.
 
     Raises:
-        ValueError: a label that is also given, or that some files lack.
+        ValueError: a label that the caller also passed, or that some files lack.
     """
     labels: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
-    names_in_files = dict.fromkeys(name for file in files for name in file.labels)
+    extra_labels: dict[str, Any] = {}
+    names_in_files = dict.fromkeys(chain.from_iterable(file.labels for file in files))
     for name in names_in_files:
         if name in LABELS and name not in DECIDING:
             continue
@@ -54,18 +60,17 @@ def read_files(argument: str, files: Any, given: Mapping[str, Any]) -> tuple[Any
         label = f"{argument}_{name if name in LABELS else EXTRA}"
         if len(columns) < len(files):
             raise ValueError(f"`{argument}` must have `{name}` in all files; got it in {len(columns)} of {len(files)}.")
-        if given.get(label) is not None:
+        if arguments.get(label) is not None:
             raise ValueError(f"`{label}` must come once; got it, and `{name}` in the files of `{argument}`.")
         if name in LABELS:
             labels[label] = _end_to_end(columns)
         else:
-            extra[name] = _end_to_end(columns)
-            labels[label] = extra
-    first, *others = (file.embeddings[:] for file in files)
-    if not others:
-        return first, labels
-    tensors: list[Tensor] = [tensor for tensor in _arrays.as_tensors(first, *others) if isinstance(tensor, Tensor)]
-    return torch.cat(tensors), labels
+            extra_labels[name] = _end_to_end(columns)
+            labels[label] = extra_labels
+    blocks = [file.embeddings[:] for file in files]
+    if len(blocks) == 1:
+        return blocks[0], labels
+    return torch.cat([block for block in _arrays.as_tensors(*blocks) if isinstance(block, Tensor)]), labels
 
 
 def rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any, Any]:
@@ -94,20 +99,20 @@ def rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any,
     if has_one_role and bool(roles.any()):
         return query, None, self_index
     if bool((is_query == is_gallery).all()):
-        return _chosen_rows(query, is_query), None, self_index
+        return _select_rows(query, is_query), None, self_index
     if not (is_query.any() and is_gallery.any()):
-        came = f"{int(is_query.sum())} queries and {int(is_gallery.sum())} gallery items"
-        raise ValueError(f"`roles` of the files must have queries and gallery items; got {came}.")
+        got = f"{int(is_query.sum())} queries and {int(is_gallery.sum())} gallery items"
+        raise ValueError(f"`roles` of the files must have queries and gallery items; got {got}.")
     if self_index is not None:
-        raise ValueError("`self_index` must be left out for files with roles, which tell it; got both.")
+        raise ValueError("`self_index` must be left out for files with roles, which decide it; got both.")
     if bool((is_query & is_gallery).any()):
         place = np.where(is_gallery, is_gallery.cumsum() - 1, -1)
         self_index = place[is_query]
-    return _chosen_rows(query, is_query), _chosen_rows(query, is_gallery), self_index
+    return _select_rows(query, is_query), _select_rows(query, is_gallery), self_index
 
 
 def _roles_of(files: Files) -> Any:
-    """The flags of the samples of all files, bool [N, 2]; None unless all files have some."""
+    """Return the flags of the samples of all files, bool [N, 2]; None unless all files have some."""
     flags: list[Any] = [getattr(file, "roles", None) for file in files]
     if any(roles is None for roles in flags):
         return None
@@ -118,22 +123,24 @@ def _paths(files: Files) -> list[Any]:
     return [getattr(file, "path", None) for file in files]
 
 
-def _chosen_rows(files: Files, is_chosen: Any) -> Files:
-    """The samples of each file that are chosen, with their labels."""
-    chosen = []
+def _select_rows(files: Files, is_selected: Any) -> Files:
+    """Return some samples of each file, with their labels."""
+    parts = []
     start = 0
     for file in files:
         stop = start + len(file.embeddings)
-        rows = np.flatnonzero(is_chosen[start:stop])
+        rows = np.flatnonzero(is_selected[start:stop])
         labels = {name: values[rows] for name, values in file.labels.items()}
-        chosen.append(SimpleNamespace(embeddings=file.embeddings[rows], labels=labels))
+        parts.append(SimpleNamespace(embeddings=file.embeddings[rows], labels=labels))
         start = stop
-    return chosen
+    return parts
 
 
 def _end_to_end(columns: Sequence[Any]) -> Any:
-    """Labels of shards, integers, names or positions, one after the other."""
-    rows = [row for column in columns for row in column.tolist()]
-    if isinstance(rows[0] if rows else 0, list):  # positions
+    """Return labels of shards, integers, names or positions, as one list, or positions as one tensor."""
+    rows: list[Any] = []
+    for column in columns:
+        rows.extend(column.tolist())
+    if rows and isinstance(rows[0], list):  # positions
         return torch.tensor(rows, dtype=torch.float64, device="cpu")
     return rows

@@ -1,4 +1,4 @@
-"""The numbers of two results in one order of their queries; results that cannot be compared are refused."""
+"""Pair the numbers of two results by query; refuse results that cannot be compared."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from .protocol import PROTOCOL_FIELDS
 from .ranking_options import Setup
 from .results import RetrievalResults
 
-# Names, sources, and what is reported, may differ where the conventions are the same. Similarity and re-ranking are
-# part of a model.
-_CONVENTIONS = (
-    *(("protocol", name) for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports")),
-    *(("setup", each.name) for each in fields(Setup) if each.name not in ("similarity", "rerank")),
-)
+_PROTOCOL_CONVENTIONS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
+"""fields of a protocol that must be equal; names, sources and reported numbers may differ"""
+_SETUP_CONVENTIONS = tuple(field.name for field in fields(Setup) if field.name not in ("similarity", "rerank"))
+"""fields of a setup that must be equal; similarity and re-ranking are part of a model"""
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:
-    """The numbers that both report, and "first_rank", by query in the order of `a`; `names` of both are for messages.
+    """Return the numbers that both report, and "first_rank", by query in the order of `a`.
 
     Queries are matched by `query_index`. A number is NaN for the same queries in both, unless one is NaN throughout.
+
+    Args:
+        a: results of one model.
+        b: results of another model.
+        names: of both models, for messages.
 
     Raises:
         ValueError: other queries, another gallery, other conventions, or no number that both report.
@@ -31,76 +34,116 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
     _check_conventions(a, b, names)
     reported = [name for name in a.averaged if name in b.per_query]
     if not reported:
-        ours, theirs = (", ".join(map(repr, results.per_query)) for results in (a, b))
-        raise ValueError(f"`{names[1]}` must report one of the numbers of `{names[0]}`, {ours}; got {theirs}.")
+        numbers_a = ", ".join(map(repr, a.per_query))
+        numbers_b = ", ".join(map(repr, b.per_query))
+        raise ValueError(f"`{names[1]}` must report one of the numbers of `{names[0]}`, {numbers_a}; got {numbers_b}.")
     if a.query_names != b.query_names:
         raise ValueError(f"`{names[1]}` must hold the queries of `{names[0]}`, by the same truth; got other names.")
     order = _order(a.query_index.cpu(), b.query_index.cpu(), names)
-    # The queries of both must be the same. Of a model with embeddings that are not finite only they are known.
+
+    # Queries without finite embeddings have identities and cameras only.
     is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
-    of_ranked = ("num_positives", "num_candidates", "weight") if is_ranked else ()
-    for name in ("query_identities", "query_cameras", *of_ranked):
-        if name == "num_candidates" and (a.setup.cut or b.setup.cut):  # the length of a list
-            continue
-        _check_same(name, *_by_one_numbering(name, a, b), order, names)
-    # The same queries have a value in both: only the scores may differ, not relevance.
-    values = {name: (a.per_query[name].cpu(), b.per_query[name].cpu()[order]) for name in reported}
-    for name, (one, other) in values.items() if is_ranked else ():
-        for query in (one.isnan() != other.isnan()).nonzero()[:1, 0].tolist():
-            came = f"{float(other[query])} and not {float(one[query])} for query {query}"
-            rule = f"must have a value of {name!r} for the same queries as `{names[0]}`"
-            raise ValueError(f"`{names[1]}` {rule}; got {came}.")
-    return values | {"first_rank": (a.first_rank.cpu(), b.first_rank.cpu()[order])}
+    for name in ("query_identities", "query_cameras"):
+        values_a, values_b = _with_one_numbering(name, a, b)
+        _check_same(name, values_a, values_b, order, names)
+    if is_ranked:
+        _check_same("num_positives", a.num_positives, b.num_positives, order, names)
+        if not (a.setup.cut or b.setup.cut):  # else they are the lengths of lists
+            _check_same("num_candidates", a.num_candidates, b.num_candidates, order, names)
+        _check_same("weight", a.weight, b.weight, order, names)
+
+    pairs = {name: (a.per_query[name].cpu(), b.per_query[name].cpu()[order]) for name in reported}
+    if is_ranked:
+        for name, (values_a, values_b) in pairs.items():
+            _check_same_queries_have_values(name, values_a, values_b, names)
+    pairs["first_rank"] = (a.first_rank.cpu(), b.first_rank.cpu()[order])
+    return pairs
 
 
-def _by_one_numbering(name: str, a: RetrievalResults, b: RetrievalResults) -> tuple[Tensor | None, Tensor | None]:
-    """A value of each query of both; where a label came as names, the same name has one number in both."""
+def _check_same_queries_have_values(name: str, values_a: Tensor, values_b: Tensor, models: tuple[str, str]) -> None:
+    """Raise unless a number is NaN for the same queries: only the scores may differ, not relevance."""
+    differing = (values_a.isnan() != values_b.isnan()).nonzero()[:, 0]
+    if len(differing):
+        query = int(differing[0])
+        rule = f"must have a value of {name!r} for the same queries as `{models[0]}`"
+        got = f"{float(values_b[query])} and not {float(values_a[query])} for query {query}"
+        raise ValueError(f"`{models[1]}` {rule}; got {got}.")
+
+
+def _with_one_numbering(name: str, a: RetrievalResults, b: RetrievalResults) -> tuple[Tensor | None, Tensor | None]:
+    """Return a label of each query of both; a name has one number in both."""
     label = name.removeprefix("query_")
-    names_of_a, names_of_b = (results.names_of(label) for results in (a, b))
-    ours, theirs = getattr(a, name), getattr(b, name)
-    if not names_of_a or not names_of_b or theirs is None or names_of_a == names_of_b:
-        return ours, theirs
-    numbers = {text: number for number, text in names_of_a.items()}
+    names_a = a.names_of(label)
+    names_b = b.names_of(label)
+    values_a = getattr(a, name)
+    values_b = getattr(b, name)
+    if not names_a or not names_b or values_b is None or names_a == names_b:
+        return values_a, values_b
+    numbers_a = {text: number for number, text in names_a.items()}
     # A name that the first model lacks has a number that none of its names has.
-    others = {number: numbers.get(text, -2) for number, text in names_of_b.items()}
-    renumbered = [others.get(number, number) for number in theirs.tolist()]
-    return ours, torch.tensor(renumbered, dtype=torch.int64, device=theirs.device)
+    new_numbers = {number: numbers_a.get(text, -2) for number, text in names_b.items()}
+    renumbered = [new_numbers.get(number, number) for number in values_b.tolist()]
+    return values_a, torch.tensor(renumbered, dtype=torch.int64, device=values_b.device)
 
 
 def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[str, str]) -> None:
-    # A name that says what was changed, "market1501 with ...", is compared by its fields.
-    our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
-    other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
-    # Lists of an index, judged by labels, beside an exact search: what is right and what is dropped must be the same.
-    # A list has an order of its own, and may be cut.
-    is_of_index = a.setup.cut != b.setup.cut
-    for part, name in _CONVENTIONS:
-        if is_of_index and part == "setup" and name in ("ties", "cut"):
+    """Raise unless both were evaluated by the same conventions.
+
+    Lists of an index, judged by labels, may be compared with an exact search: a list has an order of its own, and may
+    be cut.
+    """
+    is_index_with_search = a.setup.cut != b.setup.cut
+    conventions_b = _conventions(b)
+    for name, value_a in _conventions(a).items():
+        value_b = conventions_b[name]
+        if value_a == value_b or (is_index_with_search and name in ("ties", "cut")):
             continue
-        ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
-        if ours != theirs:
-            came = f"{other}{name}={theirs!r} and not {ours!r}"
-            raise ValueError(f"`{models[1]}` must be evaluated as `{models[0]}` was; got {came}.")
+        # A name with changes, "market1501 with ...", is compared by its fields.
+        protocol_a = a.protocol.name.partition(" with ")[0]
+        protocol_b = b.protocol.name.partition(" with ")[0]
+        got = f"{name}={value_b!r} and not {value_a!r}"
+        if protocol_a != protocol_b:
+            got = f"protocol {protocol_b!r} and not {protocol_a!r}, such as {got}"
+        raise ValueError(f"`{models[1]}` must be evaluated as `{models[0]}` was; got {got}.")
 
 
-def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"], names: tuple[str, str]) -> Int[Tensor, " ours"]:
-    """Where each of our queries is among theirs."""
+def _conventions(results: RetrievalResults) -> dict[str, object]:
+    """Return the fields of the protocol and of the setup that must be equal in both results."""
+    conventions = {name: getattr(results.protocol, name) for name in _PROTOCOL_CONVENTIONS}
+    conventions.update({name: getattr(results.setup, name) for name in _SETUP_CONVENTIONS})
+    return conventions
+
+
+def _order(
+    index_a: Int[Tensor, " queries_a"], index_b: Int[Tensor, " queries_b"], names: tuple[str, str]
+) -> Int[Tensor, " queries_a"]:
+    """Return the position in b of each query of a."""
     rule = f"`{names[1]}` must hold the queries of `{names[0]}`"
-    if len(ours) != len(theirs):
-        raise ValueError(f"{rule}; got {len(theirs)} queries and not {len(ours)}.")
-    # Sorted, both are the same numbers; `order` takes theirs there, and `places` takes ours back.
-    (ascending, places), (others, order) = ours.sort(stable=True), theirs.sort(stable=True)
-    for one, other in zip(ascending[ascending != others].tolist(), others[ascending != others].tolist(), strict=True):
-        raise ValueError(f"{rule}; got another `query_index`, in ascending order first {other} and not {one}.")
-    return torch.empty_like(order).scatter_(0, places, order)
+    if len(index_a) != len(index_b):
+        raise ValueError(f"{rule}; got {len(index_b)} queries and not {len(index_a)}.")
+    # Sorted, both are the same numbers.
+    sorted_a, order_a = index_a.sort(stable=True)
+    sorted_b, order_b = index_b.sort(stable=True)
+    differing = (sorted_a != sorted_b).nonzero()[:, 0]
+    if len(differing):
+        first = int(differing[0])
+        got = f"{int(sorted_b[first])} and not {int(sorted_a[first])}"
+        raise ValueError(f"{rule}; got another `query_index`, in ascending order first {got}.")
+    return torch.empty_like(order_b).scatter_(0, order_a, order_b)
 
 
-def _check_same(name: str, ours: Tensor | None, theirs: Tensor | None, order: Tensor, models: tuple[str, str]) -> None:
-    if ours is None and theirs is None:
+def _check_same(
+    name: str, values_a: Tensor | None, values_b: Tensor | None, order: Tensor, models: tuple[str, str]
+) -> None:
+    """Raise unless queries have the same value in both; `order` has the position in b of each query of a."""
+    if values_a is None and values_b is None:
         return
-    if ours is None or theirs is None:
+    if values_a is None or values_b is None:
         raise ValueError(f"`{models[1]}` must have `{name}` if and only if `{models[0]}` has; got them in one of both.")
-    ours, theirs = ours.cpu(), theirs.cpu()[order]
-    for query in (ours != theirs).nonzero()[:1, 0].tolist():
-        came = f"{theirs[query].item()} and not {ours[query].item()} for query {query}"
-        raise ValueError(f"`{models[1]}` must have the `{name}` of `{models[0]}`; got {came}.")
+    values_a = values_a.cpu()
+    values_b = values_b.cpu()[order]
+    differing = (values_a != values_b).nonzero()[:, 0]
+    if len(differing):
+        query = int(differing[0])
+        got = f"{values_b[query].item()} and not {values_a[query].item()} for query {query}"
+        raise ValueError(f"`{models[1]}` must have the `{name}` of `{models[0]}`; got {got}.")

@@ -1,6 +1,6 @@
-"""What a protocol fixes, as one frozen value.
+"""The rules by which a benchmark is evaluated, as one frozen value.
 
-Each benchmark ships its split into query and gallery; a protocol says how that is evaluated.
+Each benchmark ships its split into query and gallery; a protocol fixes how the split is evaluated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES, CustomSi
 
 
 class RelevanceOptions(TypedDict, total=False):
-    """Fields of `Protocol` that decide who is relevant, and what a query without positives counts."""
+    """Fields of `Protocol` that decide relevance, and the value of a query without positives."""
 
     same_camera: _names.CameraRule | None
     camera_map: Mapping[int | str, int | str] | None
@@ -53,18 +53,16 @@ class ProtocolOptions(RelevanceOptions, total=False):
     reports: Sequence[str] | None
 
 
-_KINDS = {name: get_args(kind)[0] for name, kind in get_type_hints(ProtocolOptions).items()}
-_WORDS = {name: kind for name, kind in _KINDS.items() if get_origin(kind) is Literal}
-"""the fields that are words"""
-
-
+_TYPES = {name: get_args(union)[0] for name, union in get_type_hints(ProtocolOptions).items()}
+_WORDS = {name: kind for name, kind in _TYPES.items() if get_origin(kind) is Literal}
+"""the fields that are one of some words, with their types"""
 _FLAGS = ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw", "reads_codes")
 """the fields that are True or False"""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a benchmark is evaluated. The defaults are what code bases do with Market-1501 today.
+    """Rules for the evaluation of a benchmark. The defaults are those of today's code bases for Market-1501.
 
     `dataclasses.replace` changes a field; the `repr` is the expression that makes the value.
 
@@ -75,7 +73,7 @@ class Protocol:
 
     name: str
     source: str
-    """who defines it, and who computes it so"""
+    """the paper that defines it, and the code that computes it"""
     _: KW_ONLY
     same_camera: _names.CameraRule = "same_identity"
     """gallery items of the query's camera that are dropped, see `find_relevance`"""
@@ -100,7 +98,7 @@ class Protocol:
     needs_groups: bool = False
     """whether gallery items come in groups, such as tracks, and each group is ranked by its best member"""
     needs_lists: bool = False
-    """whether the benchmark names positives and junk of each query; its relevance cannot be told from labels"""
+    """whether the benchmark lists positives and junk of each query, as labels do not decide its relevance"""
     positive_lists: tuple[str, ...] = ("ok",)
     """the lists of a query's ground truth that are its positives, where relevance comes as lists; one is enough"""
     junk_lists: tuple[str, ...] = ("junk",)
@@ -108,38 +106,38 @@ class Protocol:
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
     rule: _names.ApRule = "rectangle"
-    """of average precision, as `normalizer`: see `average_precision`"""
+    """rule of average precision; see `average_precision`, also for `normalizer`"""
     k: int | None = None
     """cutoff of average precision"""
     normalizer: _names.Normalizer = "positives"
     precision_divisor: _names.PrecisionDivisor = "k"
-    """of precision at k, see `precision_at`"""
+    """divisor of precision at k, see `precision_at`"""
     mode: _names.CmcMode = "first_match"
-    """how the CMC counts a query as matched, see `cmc_at`"""
+    """rule by which the CMC counts a query as matched, see `cmc_at`"""
     gain: _names.Gain = "linear"
     """the gain of a grade in nDCG, see `normalized_dcg`; a positive without a grade has gain 1"""
     similarity: _names.SimilarityName | None = None
-    """of embeddings, where the caller names none; None for "cosine" """
+    """similarity of embeddings, unless the caller passes one; None for "cosine" """
     reads_codes: bool = False
-    """whether embeddings of integers, of bools, or of 0 and 1 are binary codes, where the caller names no similarity"""
+    """whether embeddings of integers, bools, or 0 and 1 are binary codes, unless the caller passes a similarity"""
     ties: _names.TieName | None = None
-    """the order of equal scores, where the caller names none; None for "pessimistic" """
+    """the order of equal scores, unless the caller passes one; None for "pessimistic" """
     draw: GalleryDraw | None = None
-    """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
+    """draw of the gallery; the numbers are expectations over all draws, exact but for rounding"""
     draws_precision: bool = True
-    """whether average precision and INP are of drawn galleries, too, and not of the whole gallery"""
+    """whether average precision and INP are those of drawn galleries, and not of the whole gallery"""
     queries_in_draw: bool = False
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
     empty_target_action: _names.EmptyTargetAction = "skip"
-    """what a query without positives counts in a mean, see `mean_over_queries`"""
+    """the value of a query without positives in a mean, see `mean_over_queries`"""
     reports: tuple[str, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
-    """what papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
+    """the numbers that papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
 
     def __post_init__(self) -> None:
-        # Users may write lists and mappings; a value that is hashed and compared holds tuples.
+        # Users may write lists and mappings; values that are hashed and compared are tuples.
         for field in fields(Protocol):
             object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
-        # Each field by itself first, then what must fit together.
+        # Check each field by itself, then combinations of fields.
         self._check_fields()
         _checks.nonempty("reports", self.reports)
         measures.check_area(self.rule, self.k, self.normalizer)
@@ -150,6 +148,7 @@ class Protocol:
             raise ValueError(f"`draw` needs relevance by identity; got `radius` {self.radius}.")
 
     def _check_fields(self) -> None:
+        """Raise unless each field has a valid value by itself."""
         for name, words in _WORDS.items():
             if name != "cmc_same_camera" or self.cmc_same_camera is not None:
                 _checks.one_of(name, getattr(self, name), words)
@@ -174,16 +173,18 @@ class Protocol:
             relevance.check_agreement(rules | {"same_camera": same_camera})
 
     def _check_expectations(self) -> None:
-        # An expectation over drawn galleries is known for some measures, and for AP by one rule only.
+        """Raise if a reported number is unknown, or has no expectation over the drawn galleries."""
         for name in self.reports:
             measure, k = measures.parse_report(name)
             if self.draws(measure) and not measure.has_expectation(k):
-                known = measures.with_expectation()
-                raise ValueError(f"`draw` has expectations of {known} only; got {name!r} to report.")
-        if self.draw is not None and self.draws_precision and (self.rule != "rectangle" or self.k is not None):
-            came = f"rule {self.rule!r}" if self.k is None else f"rule {self.rule!r} and k {self.k}"
-            raise ValueError(f"`draw` needs rule 'rectangle' without a cutoff `k`; got {came}.")
-        if self.draw is not None and self.mode != "first_match":
+                supported = measures.with_expectation()
+                raise ValueError(f"`draw` has expectations of {supported} only; got {name!r} to report.")
+        if self.draw is None:
+            return
+        if self.draws_precision and (self.rule != "rectangle" or self.k is not None):
+            got = f"rule {self.rule!r}" if self.k is None else f"rule {self.rule!r} and k {self.k}"
+            raise ValueError(f"`draw` needs rule 'rectangle' without a cutoff `k`; got {got}.")
+        if self.mode != "first_match":
             raise ValueError(f"`draw` needs mode 'first_match'; got {self.mode!r}.")
 
     def similarity_or(
@@ -201,81 +202,90 @@ class Protocol:
         return self.ties or "pessimistic"
 
     def leaves_ties_open(self, ties: _names.TieName | None) -> bool:
-        """Return whether neither the caller nor the protocol says who goes first among equal scores."""
+        """Return whether neither the caller nor the protocol chooses a tie policy."""
         return ties is None and self.ties is None
 
     def draws(self, measure: measures.Measure) -> bool:
-        """Whether a measure is taken over drawn galleries, and not over the whole gallery."""
+        """Return whether a measure is computed for drawn galleries, and not for the whole gallery."""
         return self.draw is not None and (measure.is_cmc or self.draws_precision)
 
     @property
     def for_cmc(self) -> Protocol:
-        """The same with the camera rule of the CMC."""
-        return self if self.cmc_same_camera is None else replace(self, same_camera=self.cmc_same_camera)
+        """The protocol with the camera rule of the CMC; the same object if the CMC has no rule of its own."""
+        if self.cmc_same_camera is None:
+            return self
+        return replace(self, same_camera=self.cmc_same_camera)
 
     @cached_property
     def needed_labels(self) -> dict[str, str]:
-        """The labels that its rules need, by name, with the reason."""
+        """Names of the labels that the rules need, with the reasons."""
         return relevance.why_needed(self)
 
     @property
     def relevance_options(self) -> dict[str, Any]:
-        """The options of `find_relevance`."""
+        """Options of `find_relevance`."""
         options = {name: getattr(self, name) for name in relevance.LABEL_OPTIONS}
-        return options | {"camera_map": dict(self.camera_map) or None}
+        options["camera_map"] = dict(self.camera_map) or None
+        return options
 
     def check_relevance(self, options: Mapping[str, Any], *, lists: bool, lists_argument: str = "ground_truth") -> None:
-        """Raise unless relevance can come as it does, from lists or from labels, with the options that were given.
+        """Raise unless relevance can be by lists, or by labels, under the protocol with some options.
 
         Args:
             options: the fields that the caller changes.
-            lists: whether relevance comes as lists.
-            lists_argument: the argument for lists, as the caller knows it.
+            lists: whether relevance is by lists, and not by labels.
+            lists_argument: the caller's argument for lists, for messages.
 
         Raises:
             ValueError: lists and an option about labels, labels and an option about lists, or labels for a benchmark
                 that has lists for each query.
         """
-        about_labels = [name for name in options if name in ("cmc_same_camera", *relevance.LABEL_OPTIONS)]
-        if lists and about_labels:
-            raise ValueError(
-                f"`{about_labels[0]}` must come with labels; got `{lists_argument}`, lists, which it cannot act on."
-            )
-        for name in () if lists else ("positive_lists", "junk_lists"):
+        if lists:
+            for name in options:
+                if name in ("cmc_same_camera", *relevance.LABEL_OPTIONS):
+                    raise ValueError(
+                        f"`{name}` must come with labels; got `{lists_argument}`, lists, which it cannot act on."
+                    )
+            return
+        for name in ("positive_lists", "junk_lists"):
             if name in options and _frozen(options[name]) != getattr(self, name):
                 raise ValueError(f"`{name}` must come with lists for every query; got labels, which have no lists.")
-        if self.needs_lists and not lists:
+        if self.needs_lists:
             raise ValueError(f"`protocol` {self.name!r} needs `{lists_argument}`, lists for every query; got labels.")
 
     def needed_by(self, options: Mapping[str, Any]) -> dict[str, str]:
-        """The labels that options need to change what it decides, by name, with the reason."""
+        """Return the names of the labels that changed options need, with the reasons."""
+        return relevance.needed_by_options(self._changes(options))
+
+    def _changes(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that are fields with another value than that of the protocol."""
         fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
-        changes = {name: value for name, value in fields.items() if _frozen(value) != getattr(self, name)}
-        return relevance.needed_by_options(changes)
+        return {name: value for name, value in fields.items() if _frozen(value) != getattr(self, name)}
 
     def changed(self, options: Mapping[str, Any]) -> Protocol:
-        """The protocol with other options; its name says what was changed.
+        """Return the protocol with other options; its name lists the changes.
 
         A `same_camera` holds for the CMC, too, unless it comes with a `cmc_same_camera`.
 
         Raises:
             ValueError: an option that is not a field.
         """
-        if unknown := [name for name in options if name not in PROTOCOL_FIELDS]:
-            raise ValueError(f"`options` must be some of {', '.join(PROTOCOL_FIELDS)}; got {unknown[0]!r}.")
+        for name in options:
+            if name not in PROTOCOL_FIELDS:
+                raise ValueError(f"`options` must be some of {', '.join(PROTOCOL_FIELDS)}; got {name!r}.")
         if "same_camera" in options:
-            options = {"cmc_same_camera": None} | dict(options)
-        # Only what really changes is written into the name; an equal protocol stays itself.
-        new = {name: _frozen(value) for name, value in options.items()}
-        new = {name: value for name, value in new.items() if value != getattr(self, name)}
-        if not new:
+            options = {"cmc_same_camera": None, **options}
+        # The name lists real changes only; an equal protocol stays itself.
+        changes = {name: _frozen(value) for name, value in self._changes(options).items()}
+        if not changes:
             return self
-        listed = ", ".join(f"{name}={value!r}" for name, value in new.items())
+        text = ", ".join(f"{name}={value!r}" for name, value in changes.items())
         joint = ", " if " with " in self.name else " with "
-        return replace(self, **({"name": f"{self.name}{joint}{listed}"} | new))
+        changes["name"] = f"{self.name}{joint}{text}"
+        return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, JSON-safe."""
+        """Return all fields, JSON-safe."""
         return asdict(self)
 
 
@@ -287,8 +297,8 @@ PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol) if field.name n
 def _check_names(argument: str, value: object) -> None:
     """Raise unless `value` is a tuple of names."""
     if not isinstance(value, tuple):
-        came = f"{value!r}, so write ({value!r},)" if isinstance(value, str) else type(value).__name__
-        raise TypeError(f"`{argument}` must be a tuple or list of names; got {came}.")
+        got = f"{value!r}, so write ({value!r},)" if isinstance(value, str) else type(value).__name__
+        raise TypeError(f"`{argument}` must be a tuple or list of names; got {got}.")
     for name in value:
         if not isinstance(name, str):
             raise TypeError(f"`{argument}` must hold names only; got {name!r}.")
@@ -302,11 +312,11 @@ def _check_camera_pairs(value: object) -> None:
 
 
 def _frozen(value: Any) -> Any:
-    """Mappings as pairs, collections as tuples and NumPy's numbers as Python's, so that the protocol is a value."""
+    """Return mappings as pairs, collections as tuples and NumPy's numbers as Python's, so that they can be hashed."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, Mapping):
-        return tuple((key, value[key]) for key in relevance.in_one_order(value))  # so that equal mappings are equal
+    if isinstance(value, Mapping):  # pairs are sorted, so that equal mappings are equal
+        return tuple((key, value[key]) for key in relevance.in_one_order(value))
     if isinstance(value, Collection) and not isinstance(value, (str, bytes, tuple)):
         return tuple(value)
     return value

@@ -1,9 +1,10 @@
-"""The protocols of the benchmarks by name, field by field: a row says where it differs from Market-1501."""
+"""The protocols of the benchmarks by name; a row has the fields in which it differs from Market-1501."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from reid_torchmetrics import _checks, _names
@@ -13,6 +14,7 @@ from .protocol import PROTOCOL_FIELDS, Protocol
 
 
 def _like(other: Protocol, name: str, source: str, **changes: Any) -> Protocol:
+    """Return a protocol that differs from another one in some fields."""
     return replace(other, name=name, source=source, **changes)
 
 
@@ -94,8 +96,8 @@ _REID += [
     ),
 ]
 
-# Clothes that change. The split of a benchmark says of whom; or, from LTCC on, a number for the clothes of each image
-# does, which need not be unique among people.
+# Clothes that change. The split of a benchmark decides whose; from LTCC on, each image has a number for its clothes,
+# which need not be unique among people.
 _PRCC = Protocol(
     "prcc",
     "Yang et al., TPAMI 2021, multi-shot as Simple-CCReID: camera A is the gallery, B the same clothes, C others",
@@ -128,6 +130,7 @@ _CLOTHES = [
 
 # Visible and infrared.
 def _sysu(search: str, cameras: tuple[int, ...], shots: int) -> Protocol:
+    """Return a protocol of SYSU-MM01."""
     kind = "single" if shots == 1 else "multi"
     return Protocol(
         f"sysu_mm01_{search}_{kind}",
@@ -142,9 +145,13 @@ def _sysu(search: str, cameras: tuple[int, ...], shots: int) -> Protocol:
 
 
 # Cameras 3 and 6 are infrared and query; the others are the gallery, 1 and 2 indoors.
-_SEARCHES = {"all": (1, 2, 4, 5), "indoor": (1, 2)}
+_ALL_CAMERAS = (1, 2, 4, 5)
+_INDOOR_CAMERAS = (1, 2)
 _INFRARED = [
-    *(_sysu(search, cameras, shots) for search, cameras in _SEARCHES.items() for shots in (1, 10)),
+    _sysu("all", _ALL_CAMERAS, shots=1),
+    _sysu("all", _ALL_CAMERAS, shots=10),
+    _sysu("indoor", _INDOOR_CAMERAS, shots=1),
+    _sysu("indoor", _INDOOR_CAMERAS, shots=10),
     Protocol("regdb", "Nguyen et al., Sensors 2017, as Ye et al. (AGW): no camera rule", same_camera="keep"),
     Protocol(
         "llcm",
@@ -228,15 +235,17 @@ _OXFORD = Protocol(
 
 
 def _revisited(name: str, positive_lists: tuple[str, ...], junk_lists: tuple[str, ...]) -> list[Protocol]:
-    medium = replace(
+    """Return the protocols of the revisited Oxford and Paris for one difficulty."""
+    oxford = replace(
         _OXFORD,
+        name=f"roxford5k_{name}",
         source=f"Radenovic et al., CVPR 2018, {name}: trapezoid; precision at k over the ranks up to the last positive",
         precision_divisor="last_positive",
         positive_lists=positive_lists,
         junk_lists=junk_lists,
         reports=("map", "precision_1", "precision_5", "precision_10"),
     )
-    return [replace(medium, name=f"{data}_{name}") for data in ("roxford5k", "rparis6k")]
+    return [oxford, replace(oxford, name=f"rparis6k_{name}")]
 
 
 _LANDMARKS = [
@@ -259,6 +268,7 @@ _LANDMARKS = [
 
 # Metric learning: every label is an identity, so none is junk.
 def _metric_learning(name: str, source: str, cutoffs: tuple[int, ...], *, leave_one_out: bool = True) -> Protocol:
+    """Return a protocol that reports hit rates at some cutoffs."""
     reports = ("map_at_r", "r_precision", *(f"hit_rate_{k}" for k in cutoffs))
     return _like(_PAIRED, name, source, leave_one_out=leave_one_out, empty_target_action="skip", reports=reports)
 
@@ -273,7 +283,19 @@ _METRIC_LEARNING = [
     ),
 ]
 
-# Ranked lists, and lists of the boxes of a detector: what is not retrieved counts.
+
+# Ranked lists, and lists of the boxes of a detector: positives that are not retrieved count.
+def _person_search(name: str, source: str) -> Protocol:
+    return Protocol(
+        name,
+        f"{source}, as SeqNet: the most similar box of an image that overlaps the person is right; average precision"
+        " times the share of images with such a box",
+        same_camera="keep",
+        empty_target_action="neg",
+        reports=("map", "rank_1", "rank_5", "rank_10"),
+    )
+
+
 _LISTS = [
     _like(
         _PAIRED,
@@ -283,17 +305,8 @@ _LISTS = [
         ties="stable",
         reports=("map", "mrr", "precision_10", "recall_10", "ndcg_10"),
     ),
-    *(
-        Protocol(
-            name,
-            f"{source}, as SeqNet: the most similar box of an image that overlaps the person is right; average"
-            " precision times the share of images with such a box",
-            same_camera="keep",
-            empty_target_action="neg",
-            reports=("map", "rank_1", "rank_5", "rank_10"),
-        )
-        for name, source in (("cuhk_sysu", "Xiao et al., CVPR 2017"), ("prw", "Zheng et al., CVPR 2017"))
-    ),
+    _person_search("cuhk_sysu", "Xiao et al., CVPR 2017"),
+    _person_search("prw", "Zheng et al., CVPR 2017"),
 ]
 
 # Places: positives are within a radius of the query's position.
@@ -333,7 +346,7 @@ _PLACES = [
 ]
 
 _FIELDS = (_REID, _CLOTHES, _PLACES, _INFRARED, _TEXTS, _LANDMARKS, _METRIC_LEARNING, _LISTS, _OTHERS)
-PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
+PROTOCOLS = {protocol.name: protocol for protocol in chain.from_iterable(_FIELDS)}
 """the protocols by name"""
 
 
@@ -344,24 +357,26 @@ Python keeps one object for all equal literals of a program, so that this one is
 """
 
 
-def camera_rules_of(named: object, protocol: Protocol) -> tuple[str, str] | None:
-    """The name and the rules of a benchmark with rules about cameras, named by the caller; None for all others.
+def camera_rules_of(named_protocol: object, protocol: Protocol) -> tuple[str, str] | None:
+    """Return the name and the camera rules of a benchmark that the caller named; None for all others.
 
     Args:
-        named: the argument of the user. A `Protocol` of their own has rules about cameras by default, so that nothing
-            is said of it.
+        named_protocol: the argument of the user. A `Protocol` of their own has rules about cameras by default, so the
+            result is None.
         protocol: the protocol with all options.
     """
-    rules = {"same_camera": protocol.same_camera, "cmc_same_camera": protocol.cmc_same_camera}
-    acting = [f"{name}={rule!r}" for name, rule in rules.items() if rule not in (None, "keep")]
-    is_typed_name = isinstance(named, str) and named is not DEFAULT_PROTOCOL
-    if not is_typed_name or not acting:
+    is_typed_name = isinstance(named_protocol, str) and named_protocol is not DEFAULT_PROTOCOL
+    if not is_typed_name:
         return None
-    return str(named), ", ".join(acting)
+    rules = {"same_camera": protocol.same_camera, "cmc_same_camera": protocol.cmc_same_camera}
+    acting_rules = [f"{name}={rule!r}" for name, rule in rules.items() if rule not in (None, "keep")]
+    if not acting_rules:
+        return None
+    return str(named_protocol), ", ".join(acting_rules)
 
 
 def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:
-    """A protocol by its name; a value is returned as it is.
+    """Return the protocol with a name; a `Protocol` is returned unchanged.
 
     Raises:
         ValueError: an unknown name.
@@ -379,15 +394,20 @@ def take_protocol(
     lists: bool,
     lists_argument: str = "ground_truth",
 ) -> tuple[Protocol, dict[str, Any]]:
-    """A protocol with the options that are its fields, and the other options; relevance comes as lists, or as labels.
+    """Return a protocol with the options that are its fields, and the other options.
 
-    `lists_argument` is the argument for lists, as messages call it.
+    Args:
+        protocol: a name or a `Protocol`.
+        options: fields of the protocol, and others.
+        lists: whether relevance is by lists, and not by labels.
+        lists_argument: the caller's argument for lists, for messages.
 
     Raises:
-        ValueError: an unknown name, or what `Protocol.check_relevance` and `Protocol.changed` refuse.
+        ValueError: an unknown name, or an error of `Protocol.check_relevance` or `Protocol.changed`.
     """
-    fields = {name: options[name] for name in options if name in PROTOCOL_FIELDS}
-    chosen = find_protocol(protocol)
-    changed = chosen.changed(fields)  # a field of the wrong type is a TypeError, whatever relevance comes as
-    chosen.check_relevance(fields, lists=lists, lists_argument=lists_argument)
-    return changed, {name: options[name] for name in options if name not in fields}
+    fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
+    other_options = {name: value for name, value in options.items() if name not in PROTOCOL_FIELDS}
+    named_protocol = find_protocol(protocol)
+    changed_protocol = named_protocol.changed(fields)  # a field of the wrong type is a TypeError in any case
+    named_protocol.check_relevance(fields, lists=lists, lists_argument=lists_argument)
+    return changed_protocol, other_options

@@ -24,7 +24,7 @@ class PooledQueries:
     identities: Int[Tensor, " pooled"]
     cameras: Int[Tensor, " pooled"] | None
     members: Int[Tensor, " queries"]
-    """int64; for every query given, the position of the pooled one that it went into"""
+    """int64; for each image of a query, the position of its pooled query"""
 
 
 @torch.no_grad()
@@ -35,7 +35,7 @@ def pool_queries(
     *,
     normalize: bool = True,
 ) -> PooledQueries:
-    """Mean embedding of the queries with one identity and camera: (1/n) sum_i x_i / |x_i|.
+    """Return the mean embedding of the queries with one identity and camera: (1/n) sum_i x_i / |x_i|.
 
     This is the multi-query setting of Market-1501 with average pooling; layumi's evaluation takes the mean of
     normalized features, too. The mean itself is not normalized: "cosine" does that. Every identity is pooled, -1 like
@@ -59,29 +59,35 @@ def pool_queries(
     query_identities = _checks.whole_labels("query_identities", query_identities, len(query), query.device)
     if query_cameras is not None:
         query_cameras = _checks.whole_labels("query_cameras", query_cameras, len(query), query.device)
-    columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
     # One query for each distinct row of labels.
-    labels = torch.stack(columns, dim=1)
-    groups = Grouping.of(labels.unique(dim=0, return_inverse=True)[1])
-    pooled = torch.empty_like(groups.members)
-    pooled[groups.members] = segments.numbers(groups.sizes)
-    labels, embeddings = labels[groups.first], _mean(query, groups, normalize=normalize)
-    return PooledQueries(embeddings, labels[:, 0], None if query_cameras is None else labels[:, 1], pooled)
+    columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
+    _, group = torch.stack(columns, dim=1).unique(dim=0, return_inverse=True)
+    groups = Grouping.of(group)
+    members = torch.empty_like(groups.members)
+    members[groups.members] = segments.numbers(groups.sizes)
+    return PooledQueries(
+        embeddings=_mean(query, groups, normalize=normalize),
+        identities=query_identities.long()[groups.first],
+        cameras=None if query_cameras is None else query_cameras.long()[groups.first],
+        members=members,
+    )
 
 
 def _mean(query: Tensor, groups: Grouping, *, normalize: bool) -> Float[Tensor, "pooled dim"]:
-    """Mean of each group, a few coordinates at a time: in float64 all of them may not fit."""
-    rows = query.split(max(1, WALK_BYTES // (8 * query.shape[1])))
-    norm = torch.cat([torch.linalg.vector_norm(each, dim=1, dtype=torch.float64)[:, None] for each in rows])
+    """Return the mean of each group, a few coordinates at a time: in float64 all of them may not fit."""
+    blocks = query.split(max(1, WALK_BYTES // (8 * query.shape[1])))
+    norm = torch.cat([torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)[:, None] for rows in blocks])
     norm = torch.where((norm > 0) & normalize, norm, 1)[groups.members]  # a zero vector stays zero
-    # Columns at a time, each summed over the members of its group.
-    columns = query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1)
-    sums = (segments.reduce(each[groups.members] / norm, "sum", groups.sizes) for each in columns)
-    return torch.cat([(each / groups.sizes[:, None]).to(query.dtype) for each in sums], dim=1)
+
+    means = []
+    for columns in query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1):
+        sums = segments.reduce(columns[groups.members] / norm, "sum", groups.sizes)
+        means.append((sums / groups.sizes[:, None]).to(query.dtype))
+    return torch.cat(means, dim=1)
 
 
 def check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:
-    """Raise unless every query is in the gallery, and says where, if a protocol searches it among the others."""
+    """Raise unless every query has a place in the gallery, if a protocol searches it among the others."""
     if not protocol.leave_one_out:
         return
     num_unknown = num_queries

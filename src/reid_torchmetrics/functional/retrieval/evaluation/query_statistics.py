@@ -1,7 +1,7 @@
-"""Statistics of one value per query: means per label, and how far a mean or a difference may be chance.
+"""Statistics of one value per query: means per label, confidence intervals and p-values.
 
-breakdown       the mean over the queries of each camera or identity
-interval        of a mean, by a bootstrap of the queries
+breakdown       mean over the queries of each camera or identity
+interval        confidence interval of a mean, by a bootstrap of the queries
 chances         of the mean differences of two models: intervals by a paired bootstrap, p-values by sign flips
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Real
@@ -40,12 +40,17 @@ class Breakdown:
     """the names of the groups, where the label has names; groups are in their order then"""
 
     def named(self, names: Mapping[int, str]) -> Breakdown:
-        """The same groups with the names of their first label, in the order of the names."""
-        named = [names.get(number, str(number)) for number in self.labels[:, 0].tolist()]
-        places = sorted(range(len(named)), key=named.__getitem__)
-        rows = torch.tensor(places, dtype=torch.int64, device=self.labels.device)
-        columns = self.labels[rows], self.mean[rows], self.num_valid[rows], self.num_queries[rows]
-        return Breakdown(*columns, names=tuple(named[place] for place in places))
+        """Return the groups with the names of their first label, in the order of the names."""
+        names_of_groups = [names.get(number, str(number)) for number in self.labels[:, 0].tolist()]
+        order = sorted(range(len(names_of_groups)), key=names_of_groups.__getitem__)
+        rows = torch.tensor(order, dtype=torch.int64, device=self.labels.device)
+        return Breakdown(
+            labels=self.labels[rows],
+            mean=self.mean[rows],
+            num_valid=self.num_valid[rows],
+            num_queries=self.num_queries[rows],
+            names=tuple(names_of_groups[place] for place in order),
+        )
 
 
 def mean_by(
@@ -53,14 +58,14 @@ def mean_by(
     label: Real[Tensor, " queries"] | _checks.Integers,
     *labels: Real[Tensor, " queries"] | _checks.Integers,
 ) -> Breakdown:
-    """Mean of one value per query over the queries that share a label, or several; NaN stands for no value.
+    """Return the mean of one value per query over the queries that share one or several labels.
 
-    Queries without a value are left out, as `mean_over_queries` does by default. That function gives the macro average
-    of the groups from `mean`. Without queries there are no groups.
+    Queries without a value, NaN, are left out, as `mean_over_queries` does by default. That function returns the macro
+    average of the groups from `mean`. Without queries there are no groups.
 
     Args:
-        values: what a measure gives for every query.
-        label: label of every query, its camera say.
+        values: values of a measure for every query.
+        label: label of every query, such as its camera.
         labels: further labels; queries of one group share them all.
 
     Raises:
@@ -68,8 +73,11 @@ def mean_by(
         ValueError: labels that are not as long as `values`, or on another device.
     """
     values = to_compute_device(values)
-    named = {"label": label, **{f"labels[{place}]": each for place, each in enumerate(labels)}}
-    columns = [_checks.whole_labels(name, each, len(values), values.device).long() for name, each in named.items()]
+    labels_by_argument = {"label": label}
+    labels_by_argument.update({f"labels[{place}]": further for place, further in enumerate(labels)})
+    columns = []
+    for argument, column in labels_by_argument.items():
+        columns.append(_checks.whole_labels(argument, column, len(values), values.device).long())
     # A group is a distinct row of labels.
     distinct, group = torch.stack(columns, dim=1).unique(dim=0, return_inverse=True)
     num_groups = len(distinct)
@@ -82,7 +90,7 @@ def mean_by(
 def sums_of_groups(
     values: Float[Tensor, "items ..."], group: Int[Tensor, " items"], num_groups: int
 ) -> Float[Tensor, "groups ..."]:
-    """Sum of `values` over the items of each group, in float64 and in their order: the same on every run."""
+    """Sum `values` over the items of each group, in float64 and in their order: the same on every run."""
     # Sorted, a group is one segment; `index_add_` would add in any order on a GPU.
     order = group.argsort(stable=True)
     return segments.reduce(values[order].double(), "sum", group.bincount(minlength=num_groups))
@@ -107,7 +115,7 @@ def bootstrap_interval(
     empty_target_action: _names.EmptyTargetAction = "skip",
     weight: Tensor | _checks.Numbers | None = None,
 ) -> Interval:
-    """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `level`) / 2 of means of resampled queries.
+    """Return the percentile bootstrap interval of `mean_over_queries`: quantiles (1 -+ `level`) / 2 of resampled means.
 
     Each of `repeats` times as many queries as there are with a value are drawn with replacement; quantiles are
     interpolated linearly. Queries of one identity share its gallery items and are not independent: with `identities`,
@@ -119,12 +127,12 @@ def bootstrap_interval(
     clustered data", Journal of the Royal Statistical Society B, 2007.
 
     Args:
-        values: what a measure gives for every query; NaN stands for a query without positives.
+        values: values of a measure for every query; NaN stands for a query without positives.
         generator: source of all randomness; one on the CPU draws the same wherever `values` are. None for one with the
             seed 0.
         level: share of the means that lie between the ends of the interval.
         repeats: how often queries are drawn.
-        identities: identity of every query, or another label of what to draw as a whole.
+        identities: identity of every query, or another label whose queries are drawn as a whole.
         empty_target_action: as in `mean_over_queries`; it is applied to `values` before anything is drawn.
         weight: as in `mean_over_queries`; every query is as likely to be drawn, also with another weight.
 
@@ -137,64 +145,69 @@ def bootstrap_interval(
     values = to_compute_device(values)
     if identities is not None:
         identities = _checks.whole_labels("identities", identities, len(values), values.device)
-    weight = None if weight is None else _checks.weights("weight", weight, len(values), values.device)
-    # A query without positives is drawn only where it counts something: `terms` leaves the others out.
+    if weight is not None:
+        weight = _checks.weights("weight", weight, len(values), values.device)
     mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
     if not mean.isfinite():
         undefined = torch.full_like(mean, torch.nan)
         return Interval(undefined, undefined, level)
+
+    # A query without positives is drawn only where it counts in the mean: `terms` leaves the others out.
     totals, sizes, _ = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action], identities)
-    # The mean of a draw is the sum of its values over the sum of its weights.
-    blocks = (drawn.to(totals.device) for drawn in draws(len(totals), (repeats, len(totals)), generator))
-    means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
-    low, high = percentile_ends(means, level)
+    means = []
+    for rows in draws(len(totals), (repeats, len(totals)), generator):
+        drawn = rows.to(totals.device)
+        means.append(totals[drawn].sum(1) / sizes[drawn].sum(1))
+    low, high = percentile_ends(torch.cat(means), level)
     return Interval(low, high, level)
 
 
 def terms(
     values: Float[Tensor, " queries"], weight: Tensor | None, substitute: float | None, identities: Tensor | None
 ) -> tuple[Float[Tensor, " drawable"], Float[Tensor, " drawable"], Bool[Tensor, " queries"]]:
-    """Weighted value and weight of every query that counts, and the mask of these queries.
+    """Return the weighted value and the weight of every query that counts, and the mask of these queries.
 
     `substitute` is the value of a query without one; None where it does not count. With `identities`, which are drawn
     and flipped as a whole, the first two are sums over the queries of each.
     """
-    # A query counts if it has a value, or something that stands for one, and a weight.
-    empty = values.isnan()
-    counted = ~empty if substitute is None else torch.ones_like(empty)
+    # A query counts if it has a value or a substitute, and a weight.
+    is_empty = values.isnan()
+    is_counted = ~is_empty if substitute is None else torch.ones_like(is_empty)
     weight = torch.ones_like(values, dtype=torch.float64) if weight is None else weight.double()
-    counted &= weight > 0
-    totals = values.double().masked_fill(empty, substitute or 0.0) * weight
-    totals, sizes = totals[counted], weight[counted]
+    is_counted &= weight > 0
+    totals = values.double().masked_fill(is_empty, substitute or 0.0) * weight
+    totals = totals[is_counted]
+    sizes = weight[is_counted]
     if identities is not None:
-        distinct, group = identities[counted].unique(return_inverse=True)
-        totals, sizes = (sums_of_groups(each, group, len(distinct)) for each in (totals, sizes))
-    return totals, sizes, counted
+        distinct, group = identities[is_counted].unique(return_inverse=True)
+        totals = sums_of_groups(totals, group, len(distinct))
+        sizes = sums_of_groups(sizes, group, len(distinct))
+    return totals, sizes, is_counted
 
 
 def draws(
     limit: int, shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype = torch.int64
 ) -> Iterator[Real[Tensor, "block columns"]]:
-    """The rows of a matrix of random whole numbers from 0 to below a limit; a bounded number of them at once."""
+    """Yield the rows of a matrix of random integers in [0, limit), a bounded number of them at a time."""
     num_rows, num_columns = shape
     for rows in segments.ranges(num_rows, max(1, _DRAWS_AT_A_TIME // num_columns)):
-        block = rows.stop - rows.start, num_columns
-        yield torch.randint(limit, block, generator=generator, dtype=dtype, device=generator.device)
+        shape_of_block = rows.stop - rows.start, num_columns
+        yield torch.randint(limit, shape_of_block, generator=generator, dtype=dtype, device=generator.device)
 
 
 def percentile_ends(means: Float[Tensor, "repeats ..."], level: float) -> Float[Tensor, "2 ..."]:
-    """The quantiles (1 -+ `level`) / 2 of the means of all draws that have one."""
+    """Return the quantiles (1 -+ `level`) / 2 of the means of all draws that have one."""
     return means.nanquantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]), dim=0)
 
 
 def seeded(generator: torch.Generator | None) -> torch.Generator:
-    """The generator; None stands for a new one with the seed 0."""
+    """Return the generator; None stands for a new one with the seed 0."""
     return torch.Generator("cpu").manual_seed(0) if generator is None else generator
 
 
 @dataclass(frozen=True, eq=False)
 class Resampling:
-    """How chance is drawn."""
+    """Settings of a bootstrap and a randomization test."""
 
     generator: torch.Generator
     level: float
@@ -211,68 +224,92 @@ class Resampling:
         _checks.positive_int("permutations", self.permutations)
 
 
-Chance: TypeAlias = tuple[float, ...]
-"""A mean difference, both ends of its interval, and its p-value; NaN where there is nothing to average"""
-UNDEFINED: Chance = (math.nan,) * 4
+class Chance(NamedTuple):
+    """A mean difference with its interval and its p-value; NaN where there is nothing to average."""
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
 
 
-def chances(differences: Mapping[str, Tensor], resampling: Resampling, **of_queries: Any) -> dict[str, Chance]:
-    """Mean, interval and p-value of each number's differences, at least one of them with a value.
+UNDEFINED = Chance(math.nan, math.nan, math.nan, math.nan)
 
-    Numbers that are averages over the same queries share all draws. `of_queries` are the other arguments of `terms`.
+
+def chances(
+    differences: Mapping[str, Tensor],
+    resampling: Resampling,
+    *,
+    weight: Tensor | None,
+    substitute: float | None,
+    identities: Tensor | None,
+) -> dict[str, Chance]:
+    """Return mean, interval and p-value of each number's differences, at least one of them with a value.
+
+    Numbers that are averages over the same queries share all draws. The other arguments are those of `terms`.
     """
-    # Numbers that count the same queries are resampled together.
-    all_terms = {name: terms(values, **of_queries) for name, values in differences.items()}
-    shared: dict[bytes, list[str]] = {}
-    for name, (_, _, counted) in all_terms.items():
-        shared.setdefault(counted.numpy().tobytes(), []).append(name)
+    all_terms = {name: terms(values, weight, substitute, identities) for name, values in differences.items()}
+    names_by_queries: dict[bytes, list[str]] = {}
+    for name, (_, _, is_counted) in all_terms.items():
+        names_by_queries.setdefault(is_counted.numpy().tobytes(), []).append(name)
+
     results: dict[str, Chance] = {}
-    for names in shared.values():
-        totals, sizes = torch.stack([all_terms[name][0] for name in names], dim=1), all_terms[names[0]][1]
+    for names in names_by_queries.values():
+        totals = torch.stack([all_terms[name][0] for name in names], dim=1)
+        sizes = all_terms[names[0]][1]
         means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
         p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator)
-        results |= zip(names, _chances(totals.sum(0) / sizes.sum(), means, p_values, resampling.level), strict=True)
+        observed = totals.sum(0) / sizes.sum()
+        results.update(zip(names, _chances(observed, means, p_values, resampling.level), strict=True))
     return results
 
 
 def _chances(observed: Tensor, resampled: Tensor, p_values: Tensor, level: float) -> list[Chance]:
-    """Each observed difference with its interval and p-value; NaN where it is."""
-    ends = percentile_ends(resampled, level)
-    columns = torch.stack([observed, *ends, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
-    return [*map(tuple, columns.tolist())]
+    """Return each observed difference with its interval and p-value; NaN where it is NaN."""
+    low, high = percentile_ends(resampled, level)
+    columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
+    return [Chance(*row) for row in columns.tolist()]
 
 
 def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
-    """Difference, interval and p-value of each number of images in pairs, see `PairedDetections`.
+    """Return difference, interval and p-value of each number of two detectors, see `PairedDetections`.
 
     A number that a draw leaves undefined has no value there.
     """
-    generator, num, means = resampling.generator, paired.num_images, paired.means
-    observed = means[1] - means[0]
+    generator = resampling.generator
+    num_images = paired.num_images
+    mean_a, mean_b = paired.means
+    observed = mean_b - mean_a
     if bool(observed.isnan().all()):
         return [UNDEFINED] * len(observed)
-    # A bootstrap of the same images for both; for the p-value, models that change places at a random half of them.
-    times = (_occurrences(drawn).long() for drawn in draws(num, (resampling.repeats, num), generator))
-    resampled = torch.cat([paired.differences(each, torch.zeros_like(each)) for each in times])
-    flips = draws(2, (resampling.permutations, num), generator)
-    flipped = torch.cat([paired.differences(torch.ones_like(each), each) for each in flips])
-    num_extreme = (flipped.abs() >= observed.abs() - ROUNDING).sum(0)
+
+    # Interval: a bootstrap of the same images for both models.
+    resampled = []
+    for drawn in draws(num_images, (resampling.repeats, num_images), generator):
+        times = _occurrences(drawn).long()
+        resampled.append(paired.differences(times, torch.zeros_like(times)))
+
+    # p-value: the models change places at a random half of the images.
+    flips = draws(2, (resampling.permutations, num_images), generator)
+    flipped = [paired.differences(torch.ones_like(is_flipped), is_flipped) for is_flipped in flips]
+    num_extreme = (torch.cat(flipped).abs() >= observed.abs() - ROUNDING).sum(0)
     p_values = (1 + num_extreme).double() / (1 + resampling.permutations)
-    return _chances(observed, resampled, p_values, resampling.level)
+    return _chances(observed, torch.cat(resampled), p_values, resampling.level)
 
 
 def bootstrap_means(
     totals: Float[Tensor, "drawable numbers"], sizes: Tensor, repeats: int, generator: torch.Generator
 ) -> Float[Tensor, "repeats numbers"]:
-    """Sum of `totals` over sum of `sizes` in each draw, the same draws for all numbers."""
-    both = torch.cat([totals, sizes[:, None]], dim=1)
-    # How often each is drawn, times its terms: one product for all numbers.
-    drawable = len(totals)
-    sums = torch.cat([_occurrences(drawn) @ both for drawn in draws(drawable, (repeats, drawable), generator)])
+    """Return the sum of `totals` over the sum of `sizes` in each draw, the same draws for all numbers."""
+    num_drawable = len(totals)
+    columns = torch.cat([totals, sizes[:, None]], dim=1)
+    blocks = draws(num_drawable, (repeats, num_drawable), generator)
+    sums = torch.cat([_occurrences(drawn) @ columns for drawn in blocks])  # one product for all numbers
     return sums[:, :-1] / sums[:, -1:]
 
 
 def _occurrences(drawn: Int[Tensor, "block drawable"]) -> Float[Tensor, "block drawable"]:
+    """Count how often each row is drawn."""
     one = torch.ones((), dtype=torch.float64, device="cpu").expand(drawn.shape)
     return torch.zeros(drawn.shape, dtype=torch.float64, device="cpu").scatter_add_(1, drawn, one)
 
@@ -280,16 +317,16 @@ def _occurrences(drawn: Int[Tensor, "block drawable"]) -> Float[Tensor, "block d
 def sign_flip_p_values(
     totals: Float[Tensor, "drawable numbers"], permutations: int, generator: torch.Generator
 ) -> Float[Tensor, " numbers"]:
-    """Two-sided p-values of the sums over all that can be flipped, the same flips for all numbers.
+    """Return two-sided p-values of the sums of `totals` under random signs, the same signs for all numbers.
 
-    (1 + permutations whose sum is as far from 0 as what was observed) / (1 + permutations). Sums that differ by
-    rounding are as far.
+    A p-value is (1 + permutations with a sum at least as far from 0 as the observed one) / (1 + permutations). Sums
+    that differ by rounding are as far.
     """
-    # A flip keeps the signs of a random half, and turns the others over.
+    # A permutation keeps the signs of a random half, and flips the others.
     observed = totals.sum(0)
     least = observed.abs() - ROUNDING * totals.abs().sum(0)
     num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")
-    for kept in draws(2, (permutations, len(totals)), generator, torch.float64):
-        sums = 2 * (kept @ totals) - observed  # what is kept minus what is flipped
+    for is_kept in draws(2, (permutations, len(totals)), generator, torch.float64):
+        sums = 2 * (is_kept @ totals) - observed  # the kept totals minus the flipped ones
         num_extreme += (sums.abs() >= least).sum(0)
     return (1 + num_extreme).double() / (1 + permutations)

@@ -1,4 +1,4 @@
-"""What must hold of the fields of a file of results, so that numbers can be computed from them."""
+"""Check the fields of a file of results, so that numbers can be computed from them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _ROUNDING = 1e-9
 
 def check_stored(saved: Mapping[str, Any]) -> None:
     """Raise unless there are rankings of all numbers, items exist, and values are NaN where they are undefined."""
-    ranks, counts, names = saved["ranks"], saved["counts"], saved["query_names"]
-    reasons = counts.junk, counts.not_in_gallery, counts.same_camera_only, counts.not_ranked
-    is_sum = sum(reasons) + counts.valid == counts.total == ranks.num_queries
-    if min(reasons) < 0 or not is_sum or counts.valid != int((ranks.num_positives > 0).sum()):
+    ranks = saved["ranks"]
+    counts = saved["counts"]
+    num_invalid = counts.junk, counts.not_in_gallery, counts.same_camera_only, counts.not_ranked
+    is_sum = sum(num_invalid) + counts.valid == counts.total == ranks.num_queries
+    if min(num_invalid) < 0 or not is_sum or counts.valid != int((ranks.num_positives > 0).sum()):
         raise ValueError(f"`counts` must be those of the ranks; got {counts}.")
-    if names is not None:
-        _checks.length("query_names", len(names), ranks.num_queries)
+    if saved["query_names"] is not None:
+        _checks.length("query_names", len(saved["query_names"]), ranks.num_queries)
     for label, label_names in (saved["label_names"] or {}).items():
         _checks.one_of("label_names", label, NAMED_LABELS)
         for number in label_names:
@@ -47,15 +48,15 @@ def check_stored(saved: Mapping[str, Any]) -> None:
 def _check_rankings(
     protocol: Protocol, drawn: DrawnResults | None, ranks_for_cmc: PositiveRanks | None, *, has_valid: bool
 ) -> None:
-    """Raise unless there is a ranking of all that the protocol reports; another one would give other numbers."""
+    """Raise unless there are the rankings that the protocol needs for its numbers, and no others."""
     is_drawn = drawn is not None
     if is_drawn != (protocol.draw is not None) and (is_drawn or has_valid):
-        came = "some" if is_drawn else "none"
-        raise ValueError(f"`drawn` must be there if the protocol draws galleries, and only then; got {came}.")
-    has_rule = protocol.for_cmc is not protocol and not is_drawn
-    if has_rule != (ranks_for_cmc is not None):
-        came = "none" if has_rule else "some"
-        raise ValueError(f"`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got {came}.")
+        got = "some" if is_drawn else "none"
+        raise ValueError(f"`drawn` must be there if the protocol draws galleries, and only then; got {got}.")
+    needs_ranks_for_cmc = protocol.for_cmc is not protocol and not is_drawn
+    if needs_ranks_for_cmc != (ranks_for_cmc is not None):
+        got = "none" if needs_ranks_for_cmc else "some"
+        raise ValueError(f"`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got {got}.")
 
 
 def _check_drawn(drawn: DrawnResults, max_rank: int) -> None:
@@ -67,8 +68,8 @@ def _check_drawn(drawn: DrawnResults, max_rank: int) -> None:
     _check_defined("drawn.weight", drawn.weight, torch.ones_like(has_positive))
     for name in ("average_precision", "inverse_negative_penalty"):
         values = getattr(drawn, name)
-        is_asked_for = not bool(values.isnan().all())
-        _check_defined(f"drawn.{name}", values, has_positive & is_asked_for)
+        is_computed = not bool(values.isnan().all())
+        _check_defined(f"drawn.{name}", values, has_positive & is_computed)
     for name in ("cmc", "average_precision", "inverse_negative_penalty", "weight"):
         values = getattr(drawn, name)
         if bool(((values < -_ROUNDING) | (values > 1 + _ROUNDING)).any()):
@@ -76,8 +77,9 @@ def _check_drawn(drawn: DrawnResults, max_rank: int) -> None:
 
 
 def _check_rank_lists(lists: RankLists, ranks: PositiveRanks, num_items: int) -> None:
-    """Raise unless lists are of all queries, and padding, and queries without a right answer, are marked throughout."""
-    is_padding, has_right = lists.index == -1, first_rank(ranks).isfinite()
+    """Raise unless all queries have lists, and all fields mark padding, and queries without a right answer, alike."""
+    is_padding = lists.index == -1
+    has_right = first_rank(ranks).isfinite()
     fits = {
         "query": torch.equal(lists.query, torch.arange(ranks.num_queries, device="cpu")),
         "scores": torch.equal(lists.scores.isnan(), is_padding),

@@ -7,13 +7,13 @@ and the scores of the transposed block for the items of its columns. Three block
     multiplied          a x a    a x b    a x c    b x b    b x c    c x c
     counted for         a        a and b  a and c  b        b and c  c
 
-The scores of the positives come first, from small products. Blocks are counted with all their scores, also those of
-positives and junk. At the end the items that are no negatives are subtracted. One query with the scores .8 and .5 of
-its positives, and .6 of junk:
+The scores of the positives come first, from small products. Then the scores of each block are counted, including those
+of positives and junk. At the end the listed items (positives and junk) are subtracted. For example, the positives of a
+query score .8 and .5, and a junk item scores .6:
 
     all scores                    .9   .8   .6   .5   .5   .1
     at or above .8, .5             2    5
-    of these listed                1    3       .8; .8, .6 and .5
+    listed items among them        1    3       .8; .8, .6 and .5
     negatives before               1    2       .9; .9 and .5
 
 The blocks have the items with the most positives first, so that all items of a block have about as many.
@@ -21,66 +21,61 @@ The blocks have the items with the most positives first, so that all items of a 
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Spares, SymmetricScores
+from reid_torchmetrics.functional.retrieval.scores import BLOCK, FEWEST_DIMENSIONS, LANES, Spares, SymmetricScores
 
 from .counting import Positives, negatives_above, sort_falling, sort_rows
+from .query_blocks import Array, QueryBlock, count_rows
 from .tie_policies import TiePolicy
 from .tiles import GalleryPart, cells_of_positives
-from .top_k import keys_of_scores
 
-Array: TypeAlias = NDArray[Any]
+_MOST_ITEMS = BLOCK
+"""largest number of items in a block: it fills the kernels of a product, and its short rows take little time to sort"""
+_FEWEST_BLOCKS = 4
+"""three blocks save only a third of the products, which may not pay"""
 
-_MOST_ITEMS = 1008  # in a block: whole kernels of a product, and short rows, which take little time to sort
-_UNIT = 48  # items; a block has a multiple of it
-_FEWEST_BLOCKS = 4  # with three blocks a third of the products is spared, which may not pay
-_FEWEST_DIMENSIONS = 96  # with shorter embeddings a product takes less time than to transpose it
-# Positives of a query, on average; with more, searches in short rows cost more than is spared.
-_MOST_POSITIVES, _POSITIVES_FOR_A_DIMENSION = 200, 0.6
-_ROWS_AT_A_TIME = 504  # with fewer, calls of NumPy take much of the time
-_PAIRS_AT_A_TIME = 16  # of blocks; they are shared among threads
-_QUERIES_AT_A_TIME = 144  # whose listed items are read by one small product
-_BYTES_PER_LISTED = 64  # of a listed item while it is read: its column, its marks and its score
-_BYTES_PER_POSITIVE = 24  # its score and its key, while blocks are counted
-_BYTES_PER_COUNT = 28  # of a positive, in a block and in the order of the queries
-# What a score costs, in nanoseconds, by the ways of counting; and what a search costs.
-_COST_OF_A_COMPARISON, _COST_OF_SORTING = 0.22, 5.5
-_COST_OF_A_PICK, _COST_OF_A_SEARCH = 60.0, 30.0
+# Largest mean number of positives per query. With more, searches in short rows cost more than the saved products.
+_MOST_POSITIVES = 200
+_POSITIVES_FOR_A_DIMENSION = 0.6
+
+_ROWS_AT_A_TIME = 504  # rows of a block; with fewer, calls of NumPy take much of the time
+_PAIRS_AT_A_TIME = 16  # pairs of blocks that threads share
+_QUERIES_AT_A_TIME = 144  # queries with listed items that are read by one small product
+
+_BYTES_PER_LISTED = 64  # for a listed item while it is read: its column, its marks and its score
+_BYTES_PER_POSITIVE = 24  # for a positive while blocks are counted: its score and its key
+_BYTES_PER_COUNT = 28  # for a count of a positive, in a block and in the order of the queries
 
 
 @final
 class SymmetricTiles:
-    """Counted negatives of a leave-one-out problem, in the form of `Tiles`."""
+    """The counted negatives of a leave-one-out problem, with the interface of `Tiles`."""
 
     def __init__(self, positives: SortedThresholds, counts: Int[Tensor, "counts positives"], rows: list[slice]) -> None:
-        """Take the scores of all positives, the negatives before each, and tiles of queries."""
+        """Take the scores of all positives, the number of negatives before each, and the query range of each tile."""
         self._positives, self._counts = positives, counts
         self.rows = rows
         """the queries of each tile"""
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
-        """Scores at `tile.columns`, where they are positive, in any order within a query."""
+        """Return the scores of the positives at `tile.columns`, in any order within a query, else minus infinity."""
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._positives.scores.dtype, device="cpu")
         scores[tile.positive] = self._positives.scores[self._positives.inside(rows)]
         return scores
 
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
-        """Return the negatives before each positive."""
+        """Return the number of negatives before each positive."""
         counts = torch.zeros((len(self._counts), *positives.scores.shape), dtype=torch.int64, device="cpu")
         cells = cells_of_positives(tile.num_positives, positives.scores.shape[1])
         counts.flatten(1)[:, cells] = self._counts[:, self._positives.inside(rows)]
@@ -94,7 +89,7 @@ class SortedThresholds(NamedTuple):
     edges: Int[Tensor, " queries+1"]
     """the first positive of each query, and the end"""
     listed: Int[Tensor, "counts positives"]
-    """items that are listed for the query, and at or above the positive: no negatives"""
+    """number of items that are listed for the query, thus no negatives, and score at or above the positive"""
 
     def inside(self, rows: slice) -> slice:
         """Return the range of the positives of some queries."""
@@ -109,21 +104,27 @@ class SortedThresholds(NamedTuple):
 def count_symmetric(part: GalleryPart) -> SymmetricTiles | None:
     """Count the negatives before all positives of a leave-one-out problem.
 
-    None for other problems, where products depend on the order of their items, and where both directions would take
-    longer, or more memory than the bound on scores. `Tiles` gives the same ranks then.
+    None for other problems, for products that depend on the order of their items, and where both directions would take
+    longer, or more memory than the bound on scores. `Tiles` gives the same ranks in these cases.
     """
     relevance = part.relevance
     scores = _symmetric_scores(part)
     if scores is None:
         return None
     assert relevance.own_column is not None  # noqa: S101 - for the type checker
-    num_rows = scores.max_bytes // 4 // (_BYTES_PER_LISTED * max(1, relevance.longest_run))
+
+    # Read the scores of all positives.
+    num_rows = scores.bytes_for_blocks // 2 // (_BYTES_PER_LISTED * max(1, relevance.longest_run))
     rows = segments.ranges(relevance.num_queries, max(1, num_rows))
     or_tied = _are_tied_counted(part.ties)
     positives = _read_positives(part, scores, rows, or_tied)
+
+    # Count the scores at or above them.
     blocks = _cut_blocks(scores, positives, relevance.own_column, len(or_tied))
-    if not _BlockCounting(scores, blocks, or_tied).run():
+    is_counted = _BlockCounting(scores, blocks, or_tied).run()
+    if not is_counted:
         return None
+
     counts = torch.empty((len(or_tied), len(positives.scores)), dtype=torch.int64, device="cpu")
     for block in blocks:
         counts[:, block.cells] = block.counts_of_cells()
@@ -131,12 +132,13 @@ def count_symmetric(part: GalleryPart) -> SymmetricTiles | None:
 
 
 def _symmetric_scores(part: GalleryPart) -> SymmetricScores | None:
-    """Scores of both directions, if the labels treat both alike and the work pays."""
-    relevance, own_column = part.relevance, part.relevance.own_column
+    """Return scores for both directions; None unless labels treat both directions alike and sharing products pays."""
+    relevance = part.relevance
+    own_column = relevance.own_column
     if own_column is None or relevance.shared is not None or relevance.drops_others or part.ties.by_place is not None:
         return None
     scores = part.scores.symmetric(own_column)
-    if scores is None or scores.dimension < _FEWEST_DIMENSIONS:
+    if scores is None or scores.dimension < FEWEST_DIMENSIONS:
         return None
     if scores.num_items <= (_FEWEST_BLOCKS - 1) * _MOST_ITEMS or not _are_own_queries(relevance):
         return None
@@ -154,7 +156,7 @@ def _are_own_queries(relevance: Relevance) -> bool:
 def _fits(relevance: Relevance, scores: SymmetricScores, num_counts: int) -> bool:
     """Return whether the positives of all queries and one block stay within the bound, and are few enough.
 
-    A block holds a rectangle of them, as wide as its largest number.
+    A block holds a rectangle of positives, as wide as its largest number of positives.
     """
     falling = relevance.run_length.sort(descending=True).values
     num_rows = _size_of_blocks(scores.num_items)
@@ -163,63 +165,76 @@ def _fits(relevance: Relevance, scores: SymmetricScores, num_counts: int) -> boo
     if num_cells > most_positives * len(falling):
         return False
     num_bytes = num_cells * (_BYTES_PER_POSITIVE + num_counts * _BYTES_PER_COUNT)
-    return num_bytes + _bytes_of_block(scores) <= scores.max_bytes // 2
+    return num_bytes + _bytes_of_block(scores) <= scores.bytes_for_blocks
 
 
 def _bytes_of_block(scores: SymmetricScores) -> int:
-    """Bytes of the products of a block, and of a few rows of it with their marks and picks."""
+    """Return the bytes for the products of a block, and for a few of its rows with their marks and picks."""
     num_scores = _size_of_blocks(scores.num_items) * (_MOST_ITEMS + 4 * _ROWS_AT_A_TIME)
     return num_scores * scores.dtype.itemsize
 
 
 def _size_of_blocks(num_items: int) -> int:
-    """Number of items in all blocks but the last, in as few blocks as possible."""
+    """Return the number of items in all blocks but the last, for as few blocks as possible."""
     num_blocks = -(-num_items // _MOST_ITEMS)
-    least = -(-num_items // num_blocks)
-    return least + -least % _UNIT
+    size = -(-num_items // num_blocks)
+    return size + -size % LANES
 
 
 def _are_tied_counted(ties: TiePolicy) -> tuple[bool, ...]:
-    """Whether a negative that is level with a positive counts, for each number that a tie policy counts."""
+    """Return, for each number that a tie policy counts, whether a negative with the score of the positive counts."""
     return (True, False) if ties.groups else (not ties.positives_first,)
 
 
 def _read_positives(
     part: GalleryPart, scores: SymmetricScores, rows: Sequence[slice], or_tied: Sequence[bool]
 ) -> SortedThresholds:
-    """Read the scores of the items that are listed for each query, and count these among themselves."""
-    all_scores, all_numbers, all_counts = [], [], []
-    for some in rows:
-        tile = part.relevance.tile(some)
-        values = _scores_of_listed(scores, part.relevance, some, tile)
+    """Read the scores of the items that are listed for each query, and count the listed items above each positive."""
+    threshold_parts = []
+    num_positives_parts = []
+    count_parts = []
+    for tile_rows in rows:
+        tile = part.relevance.tile(tile_rows)
+        values = _scores_of_listed(scores, part.relevance, tile_rows, tile)
         thresholds = sort_falling(values.where(tile.positive, -torch.inf))
         cells = cells_of_positives(tile.num_positives, thresholds.shape[1])
         ordered = sort_rows(values, argument=part.scores.argument)
         num_padded = (~tile.listed).sum(1)
-        counts = [negatives_above(ordered, num_padded, thresholds, or_tied=tied).flatten()[cells] for tied in or_tied]
-        all_scores.append(thresholds.flatten()[cells])
-        all_numbers.append(tile.num_positives)
-        all_counts.append(torch.stack(counts))
-    return SortedThresholds(torch.cat(all_scores), segments.edges(torch.cat(all_numbers)), torch.cat(all_counts, dim=1))
+
+        counts = []
+        for tied in or_tied:
+            num_above = negatives_above(ordered, num_padded, thresholds, or_tied=tied)
+            counts.append(num_above.flatten()[cells])
+
+        threshold_parts.append(thresholds.flatten()[cells])
+        num_positives_parts.append(tile.num_positives)
+        count_parts.append(torch.stack(counts))
+    return SortedThresholds(
+        scores=torch.cat(threshold_parts),
+        edges=segments.edges(torch.cat(num_positives_parts)),
+        listed=torch.cat(count_parts, dim=1),
+    )
 
 
 def _scores_of_listed(
     scores: SymmetricScores, relevance: Relevance, rows: slice, tile: TileRelevance
 ) -> Float[Tensor, "queries padded"]:
-    """Scores of the items that are listed for each query, minus infinity at padding, by small products.
+    """Return the scores of the items that are listed for each query, minus infinity at padding, by small products.
 
-    The runs of queries that are beside each other in `Relevance.order` are one range of items, or nearly.
+    Neighboring runs in `Relevance.order` are one range of items, or nearly one.
     """
     assert relevance.own_column is not None  # noqa: S101 - for the type checker
     out = torch.full(tile.columns.shape, -torch.inf, dtype=scores.dtype, device="cpu")
-    start, length, own = relevance.run_start[rows], relevance.run_length[rows], relevance.own_column[rows]
-    places = torch.arange(out.shape[1], device="cpu")
+    start = relevance.run_start[rows]
+    length = relevance.run_length[rows]
+    own_column = relevance.own_column[rows]
+    offsets = torch.arange(out.shape[1], device="cpu")
 
     def read(queries: Tensor) -> None:
         first = int(start[queries].min())
         stop = int((start[queries] + length[queries]).max())
-        values = scores.between(own[queries], relevance.order[first:stop])
-        place = (start[queries, None] - first + places).clamp_(max=stop - first - 1)
+        values = scores.between(own_column[queries], relevance.order[first:stop])
+        place = (start[queries, None] - first + offsets).clamp_(max=stop - first - 1)
         out[queries] = values.gather(1, place).where(tile.listed[queries], -torch.inf)
 
     # A query without listed items has no run.
@@ -228,86 +243,43 @@ def _scores_of_listed(
     return out
 
 
-@dataclass
-class _QueryBlock:
-    """A block of items as queries, by falling number of positives; rows without positives are left out."""
-
-    items: Int[Tensor, " items"]
-    """columns of the items in the gallery"""
-    num_positives: Int[Tensor, " rows"]
-    """of the first items, falling; none is 0"""
-    first: Int[Tensor, " rows"]
-    """the first positive of each row among all positives"""
-    thresholds: Float[Tensor, "rows padded"]
-    """scores of the positives, the best first, then infinity"""
-    counts: Int[Tensor, "counts rows padded"]
-    """int32; items at or above each positive, so far"""
-
-    @cached_property
-    def num_rows(self) -> list[int]:
-        """Number of rows with more than 0, 1, ... positives."""
-        places = torch.arange(self.thresholds.shape[1], device="cpu")
-        return torch.searchsorted(-self.num_positives, -places).tolist()
-
-    @cached_property
-    def lowest(self) -> Float[Tensor, "rows 1"]:
-        """Score of the last positive of each row."""
-        return self.thresholds.gather(1, self.num_positives[:, None] - 1)
-
-    @cached_property
-    def is_threshold(self) -> Tensor:
-        """Marks what is no padding."""
-        return torch.arange(self.thresholds.shape[1], device="cpu") < self.num_positives[:, None]
-
-    @cached_property
-    def keys(self) -> Array:
-        """Numbers of all positives that rise by the row and then as scores fall."""
-        row = segments.numbers(self.num_positives).numpy()
-        keys: Array = _keys_of(row, self.thresholds[self.is_threshold].numpy())
-        return keys
-
-    @cached_property
-    def starts(self) -> Array:
-        """The first key of each row."""
-        starts: Array = segments.starts(self.num_positives).numpy()
-        return starts
-
-    @property
-    def cells(self) -> Int[Tensor, " positives"]:
-        """Places of the positives among all positives, row by row."""
-        return segments.runs(self.first, self.num_positives)[1]
-
-    def counts_of_cells(self) -> Int[Tensor, "counts positives"]:
-        """Counts in the order of `cells`."""
-        return self.counts[:, self.is_threshold].long()
-
-
 def _cut_blocks(
-    scores: SymmetricScores, positives: SortedThresholds, own: Tensor, num_counts: int
-) -> list[_QueryBlock]:
+    scores: SymmetricScores, positives: SortedThresholds, own_column: Tensor, num_counts: int
+) -> list[QueryBlock]:
     """Cut the items into blocks."""
+    # The positives of each item, from those of its query.
     num_positives = torch.zeros(scores.num_items, dtype=torch.int64, device="cpu")
     first = torch.zeros_like(num_positives)
-    is_item = own >= 0
-    num_positives[own[is_item]] = positives.num_positives[is_item]
-    first[own[is_item]] = positives.edges[:-1][is_item]
+    is_item = own_column >= 0
+    num_positives[own_column[is_item]] = positives.num_positives[is_item]
+    first[own_column[is_item]] = positives.edges[:-1][is_item]
+
     order = num_positives.argsort(descending=True, stable=True)
     blocks = []
     for items in order.split(_size_of_blocks(scores.num_items)):
         rows = items[num_positives[items] > 0]
-        number, start = num_positives[rows], first[rows]
-        width = int(number.max()) if len(number) else 0
-        places = torch.arange(width, device="cpu")
+        row_lengths = num_positives[rows]
+        row_starts = first[rows]
+        width = int(row_lengths.max()) if len(row_lengths) else 0
+        offsets = torch.arange(width, device="cpu")
+        is_threshold = offsets < row_lengths[:, None]
         thresholds = torch.full((len(rows), width), torch.inf, dtype=scores.dtype, device="cpu")
-        is_threshold = places < number[:, None]
-        thresholds[is_threshold] = positives.scores[(start[:, None] + places)[is_threshold]]
+        thresholds[is_threshold] = positives.scores[(row_starts[:, None] + offsets)[is_threshold]]
         counts = torch.zeros((num_counts, *thresholds.shape), dtype=torch.int32, device="cpu")
-        blocks.append(_QueryBlock(items, number, start, thresholds, counts))
+        blocks.append(
+            QueryBlock(
+                items=items,
+                num_positives=row_lengths,
+                first=row_starts,
+                thresholds=thresholds,
+                counts=counts,
+            )
+        )
     return blocks
 
 
 class _Buffers(NamedTuple):
-    """Memory of a thread."""
+    """Memory for one thread."""
 
     products: Float[Tensor, " scores"]
     some_rows: Float[Tensor, " scores"]
@@ -316,45 +288,56 @@ class _Buffers(NamedTuple):
 
 
 class _BlockCounting:
-    """Multiply all pairs of blocks, and add up what is at or above each positive."""
+    """Multiplies all pairs of blocks, and adds up the scores at or above each positive."""
 
-    def __init__(self, scores: SymmetricScores, blocks: Sequence[_QueryBlock], or_tied: Sequence[bool]) -> None:
-        """Take the blocks, and whether equal scores count for each number of a positive."""
-        self._scores, self._blocks, self._or_tied = scores, blocks, or_tied
-        self._adding = threading.Lock()
-        size = len(blocks[0].items)
+    def __init__(self, scores: SymmetricScores, blocks: Sequence[QueryBlock], or_tied: Sequence[bool]) -> None:
+        """Take the blocks, and whether equal scores count, for each number of a positive."""
+        self._scores = scores
+        self._blocks = blocks
+        self._or_tied = or_tied
+        self._lock = threading.Lock()
+        self._buffers = Spares(self._reserve)
+
+    def _reserve(self) -> _Buffers:
+        size = len(self._blocks[0].items)
         num_rows = min(size, _ROWS_AT_A_TIME)
-
-        def reserve() -> _Buffers:
-            products = torch.empty(size * size, dtype=scores.dtype, device="cpu")
-            some_rows = torch.empty(num_rows * size, dtype=scores.dtype, device="cpu")
-            return _Buffers(products, some_rows, np.zeros((num_rows, size + -size % 8), dtype=bool))
-
-        self._buffers = Spares(reserve)
+        return _Buffers(
+            products=torch.empty(size * size, dtype=self._scores.dtype, device="cpu"),
+            some_rows=torch.empty(num_rows * size, dtype=self._scores.dtype, device="cpu"),
+            marks=np.zeros((num_rows, size + -size % 8), dtype=bool),
+        )
 
     def run(self) -> bool:
-        """Count all; False if a product is not the same in both orders, so that the counts are of no use."""
-        numbers = range(len(self._blocks))
-        pairs = [pair for pair in itertools.combinations_with_replacement(numbers, 2) if self._has_positives(*pair)]
-        most = max(1, self._scores.max_bytes // 4 // _bytes_of_block(self._scores))
-        for some in _progress.steps(segments.ranges(len(pairs), _PAIRS_AT_A_TIME), "Ranking"):
-            if not all(workers.share(lambda pair: self._count_pair(*pair), pairs[some], most=most)):
+        """Count all pairs of blocks; return False, with wrong counts, if a product depends on the items' order."""
+        # Blocks with positives are first: items are in falling order of their number of positives.
+        num_with_positives = sum(block.has_positives for block in self._blocks)
+        pairs: list[tuple[int, int]] = []
+        for first in range(num_with_positives):
+            pairs.extend((first, second) for second in range(first, len(self._blocks)))
+
+        def count(pair: tuple[int, int]) -> bool:
+            return self._count_pair(*pair)
+
+        most = max(1, self._scores.bytes_for_blocks // 2 // _bytes_of_block(self._scores))
+        for part in _progress.steps(segments.ranges(len(pairs), _PAIRS_AT_A_TIME), "Ranking"):
+            if not all(workers.share(count, pairs[part], most=most)):
                 return False
         return True
 
-    def _has_positives(self, first: int, second: int) -> bool:
-        return len(self._blocks[first].first) > 0 or len(self._blocks[second].first) > 0
-
     def _count_pair(self, first: int, second: int) -> bool:
-        rows, columns = self._blocks[first], self._blocks[second]
+        """Count the products of two blocks in both directions; return False if they depend on the items' order."""
+        rows = self._blocks[first]
+        columns = self._blocks[second]
         first_items = self._scores.prepare(first, rows.items)
         second_items = first_items if first == second else self._scores.prepare(second, columns.items)
         if first_items is None or second_items is None:
             return False
+
+        num_rows, num_columns = len(rows.items), len(columns.items)
         with self._buffers.one() as buffers:
-            shape = len(rows.items), len(columns.items)
-            products = buffers.products[: shape[0] * shape[1]].view(shape)
+            products = buffers.products[: num_rows * num_columns].view(num_rows, num_columns)
             self._scores.multiply(first_items, second_items, products)
+            # The transposed products come first, because scores overwrite the products.
             if first != second:
                 self._count_transposed(columns, rows.items, products.T, buffers)
             elif not torch.equal(products, products.T):
@@ -362,109 +345,24 @@ class _BlockCounting:
             self._count_block(rows, columns.items, products, buffers.marks)
         return True
 
-    def _count_transposed(self, block: _QueryBlock, gallery: Tensor, products: Tensor, buffers: _Buffers) -> None:
-        """Count as `_count_block` does, by copies of a few rows."""
+    def _count_transposed(self, block: QueryBlock, gallery: Tensor, products: Tensor, buffers: _Buffers) -> None:
+        """Count as `_count_block` does, in copies of a few rows at a time."""
         num_items = products.shape[1]
         for rows in segments.ranges(len(block.first), len(buffers.marks)):
             num_rows = rows.stop - rows.start
             copied = buffers.some_rows[: num_rows * num_items].view(num_rows, num_items).copy_(products[rows])
             self._count_rows(block, rows, gallery, copied, buffers.marks)
 
-    def _count_block(self, block: _QueryBlock, gallery: Tensor, products: Tensor, marks: Array) -> None:
-        """Count the scores of the items of a block against gallery items; the products are changed in place."""
+    def _count_block(self, block: QueryBlock, gallery: Tensor, products: Tensor, marks: Array) -> None:
+        """Count the scores of a block's items against gallery items; the products are changed in place."""
         for rows in segments.ranges(len(block.first), len(marks)):
             self._count_rows(block, rows, gallery, products[rows], marks)
 
-    def _count_rows(self, block: _QueryBlock, rows: slice, gallery: Tensor, products: Tensor, marks: Array) -> None:
+    def _count_rows(self, block: QueryBlock, rows: slice, gallery: Tensor, products: Tensor, marks: Array) -> None:
         self._scores.finish(products, gallery)
         num_rows, num_items = products.shape
         marks = marks[:num_rows, : num_items + -num_items % 8]
         marks[:, num_items:] = False
-        counts = _count_rows(block, rows, products, marks, self._or_tied)
-        with self._adding:
+        counts = count_rows(block, rows, products, marks, self._or_tied)
+        with self._lock:
             block.counts[:, rows] += counts
-
-
-def _count_rows(
-    block: _QueryBlock, rows: slice, scores: Float[Tensor, "rows items"], marks: Array, or_tied: Sequence[bool]
-) -> Int[Tensor, "counts rows padded"]:
-    """Count the scores at or above each positive of some rows, by the way that takes the least time.
-
-    The scores may be sorted in place.
-    """
-    values, num_items = scores.numpy(), scores.shape[1]
-    are_above = marks[:, :num_items]
-    np.greater_equal(values, block.lowest[rows].numpy(), out=are_above)
-    share_above = np.count_nonzero(are_above) / are_above.size
-    num_thresholds = len(or_tied) * float(block.num_positives[rows].double().mean())
-    cost_of_comparing = num_thresholds * _COST_OF_A_COMPARISON
-    cost_of_sorting = _COST_OF_SORTING + num_thresholds * _COST_OF_A_SEARCH / num_items
-    cost_of_picking = len(or_tied) * share_above * _COST_OF_A_PICK
-    if scores.dtype == torch.float32 and cost_of_picking < min(cost_of_comparing, cost_of_sorting):
-        return torch.from_numpy(_count_picks(block, rows, values, are_above, or_tied))
-    if cost_of_comparing < cost_of_sorting:
-        return torch.from_numpy(_count_by_comparisons(block, rows, values, marks, or_tied))
-    values.sort(axis=1)
-    none = torch.zeros(len(scores), dtype=torch.int64, device="cpu")
-    thresholds = block.thresholds[rows]
-    counts = [negatives_above(scores, none, thresholds, or_tied=tied) for tied in or_tied]
-    return torch.stack(counts)
-
-
-def _count_by_comparisons(
-    block: _QueryBlock, rows: slice, values: Array, marks: Array, or_tied: Sequence[bool]
-) -> Array:
-    """Compare all scores of a row with each positive of the row, of all rows at once.
-
-    The marks have the scores at or above the last positive of each row.
-    """
-    thresholds = block.thresholds[rows].numpy()
-    counts = np.zeros((len(or_tied), *thresholds.shape), dtype=np.int32)
-    num_items = values.shape[1]
-    for numbers, tied in zip(counts, or_tied, strict=True):
-        compare = np.greater_equal if tied else np.greater
-        if tied:
-            last = block.num_positives[rows].numpy() - 1
-            numbers[np.arange(len(last)), last] = _num_marks(marks)
-        for place, num_rows in enumerate(block.num_rows[1:] if tied else block.num_rows):
-            # Rows with fewer positives are the last.
-            stop = min(num_rows - rows.start, len(values))
-            if stop <= 0:
-                break
-            compare(values[:stop], thresholds[:stop, place, None], out=marks[:stop, :num_items])
-            numbers[:stop, place] = _num_marks(marks[:stop])
-    return counts
-
-
-def _num_marks(marks: Array) -> Array:
-    """Number of marks in each row of less than 2,040 columns.
-
-    Eight marks are a number of 64 bits, and at most 255 of these are added up, so no byte overflows.
-    """
-    sums = np.add.reduce(marks.view(np.uint64), axis=1)
-    num_marks: Array = sums.view(np.uint8).reshape(-1, 8).sum(axis=1)
-    return num_marks
-
-
-def _count_picks(block: _QueryBlock, rows: slice, values: Array, are_above: Array, or_tied: Sequence[bool]) -> Array:
-    """Look up the scores that are at or above the lowest positive of their row among the positives."""
-    width, num_items = block.thresholds.shape[1], values.shape[1]
-    # One number for the row and the column is found in a fraction of the time of both.
-    picks = np.flatnonzero(are_above)
-    row = picks // num_items
-    wanted = _keys_of(row + rows.start, values.reshape(-1)[picks])
-    # A pick lies between two positives of its row, in one bin more than there are positives.
-    first_bin = row * (width + 1) - block.starts[row + rows.start]
-    num_bins = len(values) * (width + 1)
-    counts = np.empty((len(or_tied), len(values), width), dtype=np.int32)
-    for numbers, tied in zip(counts, or_tied, strict=True):
-        place = block.keys.searchsorted(wanted, "left" if tied else "right")
-        sizes = np.bincount(first_bin + place, minlength=num_bins).reshape(len(values), width + 1)
-        np.cumsum(sizes[:, :width], axis=1, out=numbers)
-    return counts
-
-
-def _keys_of(row: Array, scores: Array) -> Array:
-    """Numbers that rise by the row and then as scores of float32 fall."""
-    keys: Array = (row << 32) + (keys_of_scores(scores) >> 32)
-    return keys

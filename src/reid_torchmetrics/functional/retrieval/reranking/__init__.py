@@ -1,4 +1,4 @@
-"""Scores that are changed before they are ranked."""
+"""Re-ranking and query expansion: steps between embeddings and ranks."""
 # mypy: implicit-reexport
 
 from .k_reciprocal import ORIGINAL_DISTANCES, KReciprocal, rerank_k_reciprocal

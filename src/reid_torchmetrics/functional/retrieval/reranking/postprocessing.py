@@ -1,4 +1,4 @@
-"""What may be done to embeddings before they are ranked, as one option: re-ranking or query expansion."""
+"""The option `rerank`: k-reciprocal re-ranking or query expansion, before items are ranked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Rerank = KReciprocal | QueryExpansion
 
 
 def check_rerank(rerank: object, similarity: object) -> None:
-    """Raise unless `rerank` is None, or post-processing that goes with `similarity`."""
+    """Raise unless `rerank` is None, or can be used with `similarity`."""
     _checks.instance("rerank", rerank, (KReciprocal, QueryExpansion))
     if isinstance(rerank, KReciprocal) and similarity not in ("cosine", "euclidean"):
-        came = repr(similarity) if isinstance(similarity, str) else type(similarity).__name__
-        raise ValueError(f"`similarity` must be 'cosine' or 'euclidean' for k-reciprocal re-ranking; got {came}.")
+        got = repr(similarity) if isinstance(similarity, str) else type(similarity).__name__
+        raise ValueError(f"`similarity` must be 'cosine' or 'euclidean' for k-reciprocal re-ranking; got {got}.")
 
 
 def rerank_embeddings(
@@ -33,9 +33,9 @@ def rerank_embeddings(
     similarity: _names.SimilarityName | CustomSimilarity,
     max_bytes: int | None,
 ) -> Scores:
-    """Scores of embeddings after post-processing.
+    """Return the scores of embeddings after re-ranking or query expansion.
 
-    The distance that k-reciprocal re-ranking starts from is Euclidean; under "cosine" it is that of unit vectors.
+    k-reciprocal re-ranking starts from Euclidean distances; with "cosine" embeddings are scaled to norm 1 first.
     """
     if isinstance(rerank, KReciprocal):
         rerank = replace(rerank, normalize=rerank.normalize or similarity == "cosine")

@@ -21,15 +21,15 @@ from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows,
 from .neighbors import ItemSet, find_neighbors
 
 EXPANSIONS = get_args(_names.Expansion)
-"""Queries by gallery items, and the gallery stays as it is (Chum et al., Radenovic et al.); gallery items by each
-other, then queries by the expanded gallery; queries and gallery items as one set, by each other (fast-reid)."""
+"""The embeddings that are expanded; see `QueryExpansion.expanded`."""
 
 _MOST_BYTES = 32 << 20  # of neighbors that are averaged at a time
+_BYTES_PER_VALUE = 16  # of a neighbor in the mean: its float64 value, and the product with its weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryExpansion:
-    """Options of query expansion: `k` and `alpha` as in `expand_queries`, and what is expanded."""
+    """Options of query expansion: `k` and `alpha` as in `expand_queries`, and the embeddings that are expanded."""
 
     k: int = 5
     alpha: float = 3.0
@@ -53,47 +53,59 @@ class QueryExpansion:
         self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
         max_bytes: int | None = None,
     ) -> tuple[Float[Tensor, "queries dim"], Float[Tensor, "gallery dim"]]:
-        """Queries and gallery after the expansion; what is not expanded is returned as it is.
+        """Return queries and gallery after the expansion; embeddings that are not expanded are returned as they are.
 
         A query with a position in the gallery, `self_index`, is not expanded by itself.
         """
         query, gallery = check_pair(query, gallery)
         max_bytes = bytes_within(max_bytes, query.device)
         # A query that is a gallery item is one item.
-        items = ItemSet.of(query, gallery, self_index)
+        items = ItemSet.unite(query, gallery, self_index)
         if self.expanded == "together":
-            expanded = self._by_each_other(items.rows.all(), max_bytes)
-            return expanded[items.of_query], expanded[items.of_gallery]
+            expanded = self._expand_by_each_other(items.rows.all(), max_bytes)
+            return expanded[items.query_items], expanded[items.gallery_items]
         if self.expanded == "gallery_first":
-            gallery = self._by_each_other(gallery, max_bytes)
-        return self._by_gallery(query, gallery, items.of_query - (items.rows.size - len(gallery)), max_bytes), gallery
+            gallery = self._expand_by_each_other(gallery, max_bytes)
+        num_new = items.rows.size - len(gallery)
+        own_column = items.query_items - num_new
+        return self._expand_by_gallery(query, gallery, own_column, max_bytes), gallery
 
-    def _by_each_other(self, items: Tensor, max_bytes: int) -> Tensor:
-        return self._by_gallery(items, items, torch.arange(len(items), device=items.device), max_bytes)
+    def _expand_by_each_other(self, items: Tensor, max_bytes: int) -> Tensor:
+        own_column = torch.arange(len(items), device=items.device)
+        return self._expand_by_gallery(items, items, own_column, max_bytes)
 
-    def _by_gallery(
-        self, query: Tensor, gallery: Tensor, self_index: Int[Tensor, " queries"], max_bytes: int
+    def _expand_by_gallery(
+        self, query: Tensor, gallery: Tensor, own_column: Int[Tensor, " queries"], max_bytes: int
     ) -> Float[Tensor, "queries dim"]:
-        """The weighted mean of each query, with weight 1, and its neighbors in the gallery, divided by their number.
+        """Sum each query, with weight 1, and its weighted neighbors in the gallery, and divide by their number.
 
-        `self_index` are the queries' own positions in the gallery, negative for none.
+        `own_column` are the queries' own positions in the gallery, negative for none.
         """
         out = torch.empty(query.shape, dtype=Rows([query, gallery]).dtype, device=query.device)
         if not len(gallery):
             return out.copy_(query)
-        # One neighbor more, where a query may be its own: it goes last, all others keep their order. [queries, k]
+        # Find one neighbor more where a query may be its own.
         scores = EmbeddingScores(Rows([query]), Rows([gallery]), similarity="cosine", max_bytes=max_bytes)
-        nearest = find_neighbors(scores, self.k + bool((self_index >= 0).any()))
+        has_itself = bool((own_column >= 0).any())
+        nearest = find_neighbors(scores, self.k + has_itself)
         cosines = nearest.scores.clone()
         scores.to_comparable(cosines, slice(0, len(query)))
-        is_self = nearest.positions == self_index[:, None]
+
+        # The query itself goes last, with weight 0; all others keep their order: [queries, k].
+        is_self = nearest.positions == own_column[:, None]
         order = is_self.byte().argsort(dim=1, stable=True)[:, : self.k]  # not every device sorts bools
-        positions, is_self = nearest.positions.gather(1, order), is_self.gather(1, order)
-        weights = (cosines.gather(1, order).clamp(0, 1) ** self.alpha).masked_fill(is_self, 0)
-        step = max(1, min(_MOST_BYTES, max_bytes) // (16 * (order.shape[1] + 1) * query.shape[1]))
+        positions = nearest.positions.gather(1, order)
+        is_self = is_self.gather(1, order)
+        weights = cosines.gather(1, order).clamp(0, 1) ** self.alpha
+        weights = weights.masked_fill(is_self, 0)
+
+        num_values = (order.shape[1] + 1) * query.shape[1]
+        step = max(1, min(_MOST_BYTES, max_bytes) // (_BYTES_PER_VALUE * num_values))
         for rows in segments.ranges(len(query), step):
-            total = (gallery[positions[rows]].double() * weights[rows, :, None]).sum(1)
-            out[rows] = (total + query[rows]) / (1 + (~is_self[rows]).sum(1, keepdim=True))
+            neighbors = gallery[positions[rows]].double()
+            total = (neighbors * weights[rows, :, None]).sum(1)
+            num_neighbors = (~is_self[rows]).sum(1, keepdim=True)
+            out[rows] = (total + query[rows]) / (1 + num_neighbors)
         return out
 
 
@@ -105,12 +117,12 @@ def expand_queries(
     alpha: float = 3.0,
     max_bytes: int | None = None,
 ) -> Float[Tensor, "queries dim"]:
-    """(q + sum_i s_i^alpha g_i) / (k + 1): the mean of a query and its `k` nearest gallery items, by cosine s_i.
+    """Compute (q + sum_i s_i^alpha g_i) / (k + 1): the mean of a query and its `k` nearest items, by cosine s_i.
 
     `alpha` 0 is average query expansion. A negative cosine counts as 0, so that every power is defined; fast-reid
-    gives NaN, or with an even `alpha` a positive weight. Embeddings enter with the norms that they have. Where there
-    are fewer than `k` gallery items, it is the mean of all of them and the query. fast-reid's `qe_k` counts the item
-    itself, so it is k + 1.
+    gives NaN, or with an even `alpha` a positive weight. Embeddings are not normalized. If there are fewer than `k`
+    gallery items, it is the mean of all of them and the query. fast-reid's `qe_k` counts the item itself, so it is
+    k + 1.
 
     Returns:
         Expanded queries, in the dtype of the embeddings, at least in float32.

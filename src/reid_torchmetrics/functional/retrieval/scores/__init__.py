@@ -3,6 +3,7 @@
 
 from .codes import read_embeddings
 from .group_scores import GroupScores
+from .products import BLOCK, LANES
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, check_pair, checked_rows, promoted
 from .scores import (
     DEFAULT_MAX_BYTES,
@@ -15,5 +16,5 @@ from .scores import (
     score_rows,
 )
 from .similarity import SIMILARITIES, CustomSimilarity, check_similarity, gallery_statistics, score_dtype
-from .symmetric import SymmetricScores
+from .symmetric import FEWEST_DIMENSIONS, SymmetricScores
 from .walk import FEWEST_ROWS, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery, share_tiles, size_of_walk

@@ -1,8 +1,8 @@
-"""All pairs of the items of one set, where each pair is multiplied once.
+"""All pairs of the items in one set, with one product for both directions of a pair.
 
-A block of products serves its rows as queries and, transposed, its columns. Only the blocks on the diagonal and above
-it are multiplied. Scores that can be compared between queries may differ in their last digit between the two
-directions, as they are finished in another order, so both directions are looked at.
+A block of products has the scores of its rows as queries, and transposed the scores of its columns as queries. Only
+blocks on the diagonal and above it are multiplied. Both directions are counted, because scores that are comparable
+between queries are finished in another order of operations and may differ in their last digit.
 """
 
 from __future__ import annotations
@@ -23,45 +23,57 @@ from reid_torchmetrics.functional.retrieval.scores import Scores, SymmetricScore
 
 Result = TypeVar("Result")
 
-_MOST_ITEMS = 2016  # in a block: a sort of more pairs leaves the cache
-_UNIT = 48  # items; a block has a multiple of it
+_MOST_ITEMS = 2016
+"""number of items in a block; sorting more pairs leaves the cache"""
+_UNIT = 48
+"""the number of items in a block is a multiple of this"""
 _FEWEST_BLOCKS = 3
 _FEWEST_DIMENSIONS = 96
-_BYTES_PER_PAIR = 8  # masks and marks, besides the product, the transposed one, and a copy that is sorted
-_MOST_BLOCKS = 2  # at a time
-_PAIRS_AT_A_TIME = 16  # of blocks; they are shared among threads
+_BYTES_PER_PAIR = 8
+"""bytes for masks, besides the product, the transposed product and a sorted copy"""
+_MOST_BLOCKS = 2
+"""number of blocks at a time"""
+_BLOCKS_PER_STEP = 16
+"""number of blocks that threads share between two steps of the progress bar"""
 
 
 @final
 class SymmetricPairs:
-    """The pairs of a leave-one-out problem, in blocks that are multiplied once for both directions."""
+    """Pairs of a leave-one-out problem, in blocks that are multiplied once for both directions."""
 
     def __init__(self, scores: Scores, products: SymmetricScores, relevance: Relevance) -> None:
-        """Take scores and relevance of a problem that `find_symmetric_pairs` has examined."""
-        self._scores, self._products, self._relevance = scores, products, relevance
-        self._blocks = segments.ranges(products.num_items, _size_of_blocks(products))
+        """Take scores and relevance of a problem that `find_symmetric_pairs` has checked."""
+        self._scores = scores
+        self._products = products
+        self._relevance = relevance
+        self._ranges = segments.ranges(products.num_items, _num_items_in_block(products))
 
     def reduce(
-        self, look: Callable[[Tensor, Tensor], Result], add: Callable[[Result, Result], Result], nothing: Result
+        self, work: Callable[[Tensor, Tensor], Result], add: Callable[[Result, Result], Result], initial: Result
     ) -> Result | None:
-        """Add up what comes of looking at the scores of each block, and at the mask of its impostors.
+        """Apply `work` to the scores and the mask of impostors in each block, and add the results to `initial`.
 
-        None if a product is not the same in both orders, so that the sum is of no use.
+        Returns:
+            The sum; None if a product is not the same in both orders, because the pairs are not symmetric then.
         """
-        pairs = list(itertools.combinations_with_replacement(range(len(self._blocks)), 2))
-        total = nothing
-        for some in _progress.steps(segments.ranges(len(pairs), _PAIRS_AT_A_TIME), "Pairs"):
-            results = workers.share(lambda pair: self._look_at(*pair, look, add), pairs[some], most=_MOST_BLOCKS)
-            for result in results:
-                if result is None:
+        blocks = list(itertools.combinations_with_replacement(range(len(self._ranges)), 2))
+        total = initial
+        for step in _progress.steps(segments.ranges(len(blocks), _BLOCKS_PER_STEP), "Pairs"):
+            results_of_blocks = workers.share(
+                lambda block: self._work_on_block(*block, work),
+                blocks[step],
+                most=_MOST_BLOCKS,
+            )
+            for results in results_of_blocks:
+                if results is None:
                     return None
-                total = reduce(add, result, total)
+                total = reduce(add, results, total)
         return total
 
-    def _look_at(
-        self, first: int, second: int, look: Callable[[Tensor, Tensor], Result], add: Callable[[Result, Result], Result]
-    ) -> list[Result] | None:
-        rows, columns = self._blocks[first], self._blocks[second]
+    def _work_on_block(self, first: int, second: int, work: Callable[[Tensor, Tensor], Result]) -> list[Result] | None:
+        """Apply `work` to both directions of a block; None if a block on the diagonal is not symmetric."""
+        rows = self._ranges[first]
+        columns = self._ranges[second]
         numbers = torch.arange(self._products.num_items, device="cpu")
         first_items = self._products.prepare(first, numbers[rows])
         second_items = first_items if first == second else self._products.prepare(second, numbers[columns])
@@ -72,25 +84,26 @@ class SymmetricPairs:
         results = []
         if first != second:
             transposed = values.T.contiguous()
-            results.append(self._look_at_side(transposed, columns, rows, numbers, look))
+            results.append(self._work_on_direction(transposed, columns, rows, numbers, work))
         elif not torch.equal(values, values.T):
             return None
-        results.append(self._look_at_side(values, rows, columns, numbers, look))
+        results.append(self._work_on_direction(values, rows, columns, numbers, work))
         return results
 
-    def _look_at_side(
-        self, values: Tensor, rows: slice, columns: slice, numbers: Tensor, look: Callable[[Tensor, Tensor], Result]
+    def _work_on_direction(
+        self, values: Tensor, rows: slice, columns: slice, numbers: Tensor, work: Callable[[Tensor, Tensor], Result]
     ) -> Result:
+        """Finish the scores of `rows` as queries, and apply `work` to them."""
         self._products.finish(values, numbers[columns])
         self._scores.to_comparable(values, rows)
         _, impostor = self._relevance.pairs(rows, columns, self._relevance.tile(rows))
-        return look(values, impostor)
+        return work(values, impostor)
 
 
 def find_symmetric_pairs(scores: Scores, relevance: Relevance) -> SymmetricPairs | None:
-    """Return the pairs of a problem with all items as queries, in their order; None for other problems.
+    """Return the pairs of a problem in which all items are queries in the same order; None for other problems.
 
-    None, too, where a block does not fit the bound on scores, and where products would hardly take time.
+    Also returns None if a block does not fit the bound on scores, or if products take little time.
     """
     own = relevance.own_column
     if own is None or relevance.junk_pairs is not None or relevance.num_kept != relevance.num_queries:
@@ -100,14 +113,15 @@ def find_symmetric_pairs(scores: Scores, relevance: Relevance) -> SymmetricPairs
     products = scores.symmetric(own)
     if products is None or products.dimension < _FEWEST_DIMENSIONS:
         return None
-    size = _size_of_blocks(products)
-    if size < _UNIT or products.num_items <= (_FEWEST_BLOCKS - 1) * size:
+    num_items = _num_items_in_block(products)
+    if num_items < _UNIT or products.num_items <= (_FEWEST_BLOCKS - 1) * num_items:
         return None
     return SymmetricPairs(scores, products, relevance)
 
 
-def _size_of_blocks(products: SymmetricScores) -> int:
-    """Number of items in a block, so that a few blocks fit half of the bound on scores."""
-    bytes_of_pair = 3 * products.dtype.itemsize + _BYTES_PER_PAIR
-    most = min(_MOST_ITEMS, isqrt(products.max_bytes // (2 * _MOST_BLOCKS * bytes_of_pair)))
-    return most - most % _UNIT
+def _num_items_in_block(products: SymmetricScores) -> int:
+    """Return the number of items in a block; `_MOST_BLOCKS` blocks fit half of the bound on scores."""
+    bytes_per_pair = 3 * products.dtype.itemsize + _BYTES_PER_PAIR
+    most_pairs = products.max_bytes // (2 * _MOST_BLOCKS * bytes_per_pair)
+    most_items = min(_MOST_ITEMS, isqrt(most_pairs))
+    return most_items - most_items % _UNIT

@@ -1,12 +1,10 @@
-"""Verification over all query-gallery pairs, or over given pairs: are the two of one identity?
+"""Verification: whether two items have the same identity, over all query-gallery pairs or over a list of pairs.
 
-A pair is accepted if it scores at least a threshold. The false accept rate FAR is the share of impostors that are
-accepted, the true accept rate TAR that of genuine pairs, and FRR = 1 - TAR. They are also called FMR, and 1 - FNMR.
+A pair is accepted if it scores at least a threshold. The false accept rate FAR (or FMR) is the share of impostors that
+are accepted. The true accept rate TAR (or 1 - FNMR) is the share of genuine pairs that are accepted, and FRR = 1 - TAR.
 
-Given pairs, one score each, are the benchmarks of faces, speakers and kinship. The protocol of LFW cuts them into
-folds, in their order, and judges each fold by a threshold on the distance that the other folds choose from a grid.
-
-Recognition has one prediction for each query, judged over all queries together.
+Benchmarks of faces, speakers and kinship consist of a list of pairs. The protocol of LFW splits the list into folds,
+and evaluates each fold at the threshold on the distance that is best for the other folds, chosen from a grid.
 """
 
 from __future__ import annotations
@@ -31,78 +29,78 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 from .scored_pairs import ScoredPairs, impostor_quantiles
 
 PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
-"""the policies of `TIE_POLICIES` that need counts alone: a genuine pair is a positive, an impostor a negative"""
-PREDICTION_TIES = {name: policy for name, policy in TIE_POLICIES.items() if not policy.groups}
-"""the policies of `TIE_POLICIES` that order predictions: a correct one is a positive, and its query is its place"""
-_LARGEST = 4.0  # squared distance of two unit vectors, where the grid of thresholds ends
+"""policies of `TIE_POLICIES` that need counts alone; a genuine pair is a positive, an impostor a negative"""
+_LARGEST_DISTANCE = 4.0
+"""largest squared distance of two unit vectors, where the grid of thresholds ends"""
 
 
 class ReceiverOperatingCharacteristic(NamedTuple):
-    """The corners of the curve, from accepting nothing to accepting everything; it is straight between them."""
+    """Corners of the ROC curve, from accepting nothing to accepting everything; the curve is straight between them."""
 
     false_accept_rate: Float[Tensor, " corners"]
     true_accept_rate: Float[Tensor, " corners"]
     thresholds: Float[Tensor, " corners"]
-    """a pair that scores at least this is accepted; infinity at the start, where nothing is accepted"""
+    """the smallest accepted score; infinity at the start, where nothing is accepted"""
 
 
 class EqualErrorRate(NamedTuple):
-    """Where both kinds of error are equally frequent."""
+    """Equal error rate (EER): the rate at which FAR = FRR."""
 
     rate: Float[Tensor, ""]
     threshold: Float[Tensor, ""]
-    """of the first corner of the curve with FAR >= FRR"""
+    """threshold at the first corner of the curve with FAR >= FRR"""
 
 
 class NonMatchRates(NamedTuple):
-    """FNMR at each of some FMRs."""
+    """FNMR at each FMR."""
 
     rates: Float[Tensor, " rates"]
     thresholds: Float[Tensor, " rates"]
-    """a genuine pair that scores at most this is missed"""
+    """the largest score of a genuine pair that is missed"""
 
 
 class FoldAccuracies(NamedTuple):
-    """The share of each fold's pairs that are judged rightly."""
+    """Share of correctly classified pairs in each fold."""
 
     accuracy: Float[Tensor, " folds"]
     thresholds: Float[Tensor, " folds"]
-    """pairs with a distance below it are taken for pairs of one identity"""
+    """pairs with a smaller distance are classified as genuine"""
 
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """Counts of pairs at every distinct score of a genuine pair, best first.
+    """Counts of pairs at every distinct score of a genuine pair, in descending order of the score.
 
-    Between two of these scores only the number of impostors changes, so every corner of the ROC curve is known, and
-    all that follows from it is exact. Measures are float64, and NaN where there is no genuine or no impostor pair.
+    Between two of these scores only the number of impostors changes. Every corner of the ROC curve is therefore known,
+    and all measures are exact. They are float64, and NaN if there is no genuine pair or no impostor.
     """
 
     thresholds: Float[Tensor, " thresholds"]
     """distinct scores of genuine pairs, descending"""
     num_genuine_at: Int[Tensor, " thresholds"]
-    """genuine pairs that score at least this"""
+    """genuine pairs that score at least the threshold"""
     num_impostors_at: Int[Tensor, " thresholds"]
-    """impostors that score at least this"""
+    """impostors that score at least the threshold"""
     num_impostors_above: Int[Tensor, " thresholds"]
-    """impostors that score more than this"""
+    """impostors that score more than the threshold"""
     num_genuine: int
     num_impostors: int
 
     def roc(self) -> ReceiverOperatingCharacteristic:
-        """FAR and TAR at the corners of the curve: just above, and at, every distinct score of a genuine pair.
+        """Return FAR and TAR at the corners of the curve: just above, and at, every distinct score of a genuine pair.
 
-        Corners may coincide. scikit-learn's `roc_curve` draws the same line, with more or fewer points on it.
+        Corners may coincide. scikit-learn's `roc_curve` describes the same curve, with more or fewer points on it.
         """
-        impostors, genuine, thresholds = self._corners()
-        rates = impostors.double() / self.num_impostors, genuine.double() / self.num_genuine
-        return ReceiverOperatingCharacteristic(*rates, thresholds)
+        num_impostors, num_genuine, thresholds = self._corners()
+        far = num_impostors.double() / self.num_impostors
+        tar = num_genuine.double() / self.num_genuine
+        return ReceiverOperatingCharacteristic(far, tar, thresholds)
 
     def tar_at_far(self, far: Sequence[float], rule: _names.TarRule = "largest") -> Float[Tensor, " rates"]:
-        """The largest TAR of a threshold with a FAR of at most each of `far`; nothing is interpolated.
+        """Return the largest TAR of all thresholds with a FAR of at most each of `far`, without interpolation.
 
-        Under the rule "nearest" it is the largest TAR of the points of scikit-learn's `roc_curve` with the FAR closest
-        to each of `far`, which it may exceed: the evaluation of IJB-B and IJB-C in insightface.
+        Under the rule "nearest" it is the largest TAR among the points of scikit-learn's `roc_curve` with the FAR
+        closest to each of `far`, even if this FAR is larger. insightface evaluates IJB-B and IJB-C by this rule.
 
         Source: Phillips, Grother and Micheals, "Evaluation Methods in Face Recognition", Handbook of Face
         Recognition, 2005.
@@ -118,26 +116,26 @@ class Verification:
             distance = (roc.false_accept_rate - roc.false_accept_rate.new_tensor(far)[:, None]).abs()
             is_nearest = distance == distance.amin(1, keepdim=True)
             return roc.true_accept_rate.expand_as(distance).where(is_nearest, 0.0).amax(1)
-        accepted = functional.pad(self.num_genuine_at, (1, 0))[self._places_at_far(far)].double()
-        return self._where_defined(accepted / self.num_genuine)
+        num_accepted = functional.pad(self.num_genuine_at, (1, 0))[self._num_thresholds_at_far(far)]
+        return self._where_defined(num_accepted.double() / self.num_genuine)
 
     def threshold_at_far(self, far: Sequence[float]) -> Float[Tensor, " rates"]:
-        """The highest threshold that reaches `tar_at_far`: the score of a genuine pair, infinity where TAR is 0.
+        """Return the highest threshold with `tar_at_far` by the rule "largest"; infinity where TAR is 0.
 
-        It is that of the rule "largest".
+        It is the score of a genuine pair.
 
         Raises:
             TypeError: `far` is not a sequence of floats.
             ValueError: one of them is outside [0, 1].
         """
         thresholds = functional.pad(self.thresholds.double(), (1, 0), value=torch.inf)
-        return self._where_defined(thresholds[self._places_at_far(far)])
+        return self._where_defined(thresholds[self._num_thresholds_at_far(far)])
 
     def min_dcf(self, p_target: float, c_miss: float = 1.0, c_false_alarm: float = 1.0) -> Float[Tensor, ""]:
-        """Minimum detection cost: the least c_miss p FRR + c_false_alarm (1 - p) FAR, p = `p_target`.
+        """Return the minimum detection cost: the minimum of c_miss p FRR + c_false_alarm (1 - p) FAR, p = `p_target`.
 
-        Divided by min(c_miss p, c_false_alarm (1 - p)), what the better of accepting nothing and accepting everything
-        costs, so that it is 1 at most. Where scores tie, evaluators that put a threshold between them differ.
+        It is divided by min(c_miss p, c_false_alarm (1 - p)), the smaller cost of accepting nothing and of accepting
+        everything, and so is at most 1. Evaluators that put a threshold between tied scores give other costs.
 
         Source: NIST 2018 Speaker Recognition Evaluation Plan.
 
@@ -145,67 +143,85 @@ class Verification:
             TypeError: an argument that is no number.
             ValueError: `p_target` is not between 0 and 1, or a cost is not finite and above 0.
         """
-        for name, value in (("p_target", p_target), ("c_miss", c_miss), ("c_false_alarm", c_false_alarm)):
-            _checks.nonnegative(name, value)
-            if value == 0 or (name == "p_target" and value >= 1):
-                limit = "between 0 and 1" if name == "p_target" else "above 0"
-                raise ValueError(f"`{name}` must be {limit}; got {value}.")
+        _checks.nonnegative("p_target", p_target)
+        if not 0 < p_target < 1:
+            raise ValueError(f"`p_target` must be between 0 and 1; got {p_target}.")
+        for name, cost in (("c_miss", c_miss), ("c_false_alarm", c_false_alarm)):
+            _checks.nonnegative(name, cost)
+            if cost == 0:
+                raise ValueError(f"`{name}` must be above 0; got {cost}.")
         far, tar, _ = self.roc()
-        miss, false_alarm = c_miss * p_target, c_false_alarm * (1 - p_target)
-        return self._where_defined((miss * (1 - tar) + false_alarm * far).min() / min(miss, false_alarm))
+        miss_weight = c_miss * p_target
+        false_alarm_weight = c_false_alarm * (1 - p_target)
+        costs = miss_weight * (1 - tar) + false_alarm_weight * far
+        return self._where_defined(costs.min() / min(miss_weight, false_alarm_weight))
 
     def equal_error_rate(self, rule: _names.EerRule = "interpolated") -> EqualErrorRate:
-        """EER, where FAR = FRR on the ROC curve.
+        """Return the EER, the rate at which FAR = FRR on the ROC curve.
 
-        FAR and FRR are steps of the threshold and may not meet at any; the curve's straight lines between its corners
-        meet FAR = FRR once, as does interpolating scikit-learn's `roc_curve`. Taking (FAR + FRR) / 2 at the threshold
-        where the two are closest, as others do, can give another value.
+        FAR and FRR are step functions of the threshold and need not be equal at any threshold. The straight lines
+        between the corners of the curve cross FAR = FRR exactly once, and so does the interpolation of scikit-learn's
+        `roc_curve`. (FAR + FRR) / 2 at the threshold where both are closest can be another value.
 
-        Under the rule "voxceleb" it is the larger of both at the point of scikit-learn's `roc_curve`, without those
-        that it drops, where they are closest, as in the code of the VoxCeleb challenges.
+        Under the rule "voxceleb" the rate is the larger of FAR and FRR at the point of scikit-learn's `roc_curve` where
+        both are closest, as in the code of the VoxCeleb challenges; points that `roc_curve` drops do not count.
 
         Raises:
             ValueError: an unknown rule.
         """
         _checks.one_of("rule", rule, _names.EerRule)
-        impostors, genuine, thresholds = self._corners()
-        num_genuine, num_impostors = self.num_genuine, self.num_impostors
-        if not num_genuine or not num_impostors:
-            return EqualErrorRate(*torch.full((2,), torch.nan, dtype=torch.float64, device=impostors.device).unbind())
+        if self.num_genuine == 0 or self.num_impostors == 0:
+            rate, threshold = torch.full((2,), torch.nan, dtype=torch.float64, device=self.thresholds.device)
+            return EqualErrorRate(rate, threshold)
         if rule == "voxceleb":
-            rates, tar, kept_thresholds = self._kept_corners()
-            first = (1 - tar - rates).abs().sort(stable=True).indices[0]
-            return EqualErrorRate(torch.maximum(rates, 1 - tar)[first], kept_thresholds[first])
+            far, tar, thresholds = self._kept_corners()
+            frr = 1 - tar
+            closest = (frr - far).abs().sort(stable=True).indices[0]
+            return EqualErrorRate(torch.maximum(far, frr)[closest], thresholds[closest])
+        return self._interpolated_equal_error_rate()
 
-        # FAR rises and FRR falls from corner to corner: bisect for the first with FAR >= FRR.
-        def errors(corner: int) -> tuple[int, int]:
-            """FAR and FRR times all genuine times all impostor pairs; Python's integers do not overflow."""
-            return int(impostors[corner]) * num_genuine, (num_genuine - int(genuine[corner])) * num_impostors
+    def _interpolated_equal_error_rate(self) -> EqualErrorRate:
+        """Return the rate at the crossing of FAR = FRR with the straight line between two corners."""
+        impostors, genuine, thresholds = self._corners()
+        num_pairs = self.num_genuine * self.num_impostors
 
-        corner = bisect_left(range(len(genuine)), 0, key=lambda place: errors(place)[0] - errors(place)[1])
-        # FAR = FRR on the line from the corner before; the first corner has FAR 0 and FRR 1, so there is one.
-        (far_before, frr_before), (far, frr) = errors(corner - 1), errors(corner)
-        meeting = far * frr_before - far_before * frr
-        rate = meeting / ((far - far_before + frr_before - frr) * num_genuine * num_impostors)
+        def scaled_errors(corner: int) -> tuple[int, int]:
+            """Return FAR and FRR, times `num_pairs`, as integers of Python, which do not overflow."""
+            far = int(impostors[corner]) * self.num_genuine
+            frr = (self.num_genuine - int(genuine[corner])) * self.num_impostors
+            return far, frr
+
+        def difference(corner: int) -> int:
+            far, frr = scaled_errors(corner)
+            return far - frr
+
+        # FAR - FRR ascends from corner to corner, from -1 at the first corner.
+        corner = bisect_left(range(len(genuine)), 0, key=difference)
+        previous_far, previous_frr = scaled_errors(corner - 1)
+        far, frr = scaled_errors(corner)
+        numerator = far * previous_frr - previous_far * frr
+        rate = numerator / ((far - previous_far + previous_frr - frr) * num_pairs)
         return EqualErrorRate(thresholds.new_tensor(rate), thresholds[corner])
 
     def area_under_curve(self) -> Float[Tensor, ""]:
-        """AUC = P(genuine > impostor) + P(genuine = impostor) / 2, the area under the ROC curve; counted in integers.
+        """Return AUC = P(genuine > impostor) + P(genuine = impostor) / 2, the area under the ROC curve.
 
         Source: Hanley and McNeil, "The meaning and use of the area under a receiver operating characteristic (ROC)
         curve", Radiology 1982.
         """
-        # A genuine pair loses to an impostor above it, and half to one level with it: counted twice, in integers.
-        # int64 is enough for 10^9 genuine pairs against 4 * 10^9 impostors.
-        lost = self._num_genuine_here() * (self.num_impostors_at + self.num_impostors_above)
+        # A genuine pair loses 1 to an impostor above it and 1/2 to a tied impostor. Twice that is an integer, and int64
+        # is enough for 10^9 genuine pairs and 4 * 10^9 impostors.
+        twice_lost = self._num_genuine_here() * (self.num_impostors_at + self.num_impostors_above)
         num_pairs = self.num_genuine * self.num_impostors
-        value = (2 * num_pairs - int(lost.sum())) / (2 * num_pairs) if num_pairs else torch.nan
-        return torch.tensor(value, dtype=torch.float64, device=lost.device)
+        area = torch.nan
+        if num_pairs > 0:
+            area = (2 * num_pairs - int(twice_lost.sum())) / (2 * num_pairs)
+        return torch.tensor(area, dtype=torch.float64, device=twice_lost.device)
 
     def average_precision(self, *, ties: _names.TieName = "pessimistic") -> Float[Tensor, ""]:
-        """Micro average precision: the AP, by rule "rectangle", of one list of all pairs.
+        """Return the micro average precision: the AP, by the rule "rectangle", of one list of all pairs.
 
-        Unlike mAP it wants scores that mean the same for every query. Ties are as in `PAIR_TIES`; "grouped" is
+        Unlike mAP it needs scores that are comparable between queries. Ties are as in `PAIR_TIES`; "grouped" gives
         scikit-learn's `average_precision_score`. Without impostors it is 1, without genuine pairs NaN.
 
         Source: Douze et al., "The 2021 Image Similarity Dataset and Challenge", 2021.
@@ -214,73 +230,89 @@ class Verification:
             ValueError: an unknown `ties`.
         """
         _checks.one_of("ties", ties, PAIR_TIES)
-        here, policy = self._num_genuine_here(), PAIR_TIES[ties]
-        num_misses = self.num_impostors_above if policy.positives_first else self.num_impostors_at
-        one_by_one = torch.arange(1, self.num_genuine + 1, device=here.device)
-        num_hits = self.num_genuine_at.repeat_interleave(here) if policy.groups else one_by_one
-        return (num_hits.double() / (num_hits + num_misses.repeat_interleave(here))).mean()
+        policy = PAIR_TIES[ties]
+        num_here = self._num_genuine_here()
+        num_impostors = self.num_impostors_above if policy.positives_first else self.num_impostors_at
+        num_false = num_impostors.repeat_interleave(num_here)
+        if policy.groups:
+            num_true = self.num_genuine_at.repeat_interleave(num_here)
+        else:
+            num_true = torch.arange(1, self.num_genuine + 1, device=num_here.device)
+        precision = num_true.double() / (num_true + num_false)
+        return precision.mean()
 
     def _kept_corners(self) -> ReceiverOperatingCharacteristic:
-        """The points that scikit-learn's `roc_curve` keeps by default: none between two equal steps.
+        """Return the points that scikit-learn's `roc_curve` keeps by default, without points between two equal steps.
 
-        Of the points at impostors between two genuine scores the last alone is taken for kept; where some of these
-        impostors tie, scikit-learn may keep others.
+        Among the points at impostors between two genuine scores, only the last one is kept here. If some of these
+        impostors tie, scikit-learn may keep other points.
         """
-        # Before the step of a threshold there may be impostors alone. A threshold is dropped if its step is that to the
-        # next one, with no impostor between, unless it is the very first point.
-        at, above = self.num_impostors_at, self.num_impostors_above
-        has_before = above > functional.pad(at, (1, 0))[:-1]
-        steps = torch.stack([at - above, self._num_genuine_here()], 1)
-        is_dropped = (steps[1:] == steps[:-1]).all(1) & ~has_before[1:]
-        is_dropped[:1] &= has_before[:1]
-        is_kept = torch.stack([has_before, ~functional.pad(is_dropped, (0, 1))], 1).flatten()
-        kept = functional.pad(is_kept, (1, 1), value=True)
-        # The very first point is kept as well: that of one impostor, at a score that is not known here.
-        kept_of = [values[kept] for values in self.roc()]
-        if int(above[0]) > 1:
-            first = (1 / self.num_impostors, 0.0, torch.inf)
-            kept_of = [torch.cat([one.new_tensor([value]), one]) for one, value in zip(kept_of, first, strict=True)]
-        return ReceiverOperatingCharacteristic(*kept_of)
+        # The step of a threshold may follow a step of impostors alone. A threshold is dropped if its step equals the
+        # next step and no impostors lie between them, unless it is the first point.
+        num_at = self.num_impostors_at
+        num_above = self.num_impostors_above
+        follows_impostors = num_above > functional.pad(num_at, (1, 0))[:-1]
+        steps = torch.stack([num_at - num_above, self._num_genuine_here()], 1)
+        is_dropped = (steps[1:] == steps[:-1]).all(1) & ~follows_impostors[1:]
+        is_dropped[:1] &= follows_impostors[:1]
+        is_kept = torch.stack([follows_impostors, ~functional.pad(is_dropped, (0, 1))], 1).flatten()
+        is_kept_corner = functional.pad(is_kept, (1, 1), value=True)
+        far, tar, thresholds = (values[is_kept_corner] for values in self.roc())
+        if int(num_above[0]) > 1:
+            # scikit-learn also keeps the point of the highest impostor, at a score that is not known here.
+            far = functional.pad(far, (1, 0), value=1 / self.num_impostors)
+            tar = functional.pad(tar, (1, 0), value=0.0)
+            thresholds = functional.pad(thresholds, (1, 0), value=torch.inf)
+        return ReceiverOperatingCharacteristic(far, tar, thresholds)
 
     def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
+        """Return the number of genuine pairs with exactly the score of each threshold."""
         return self.num_genuine_at.diff(prepend=self.num_genuine_at.new_zeros(1))
 
     def _corners(self) -> tuple[Int[Tensor, " corners"], Int[Tensor, " corners"], Float[Tensor, " corners"]]:
-        """Accepted impostors, accepted genuine pairs and the threshold at every corner."""
-        # Two corners for each threshold, just above it and at it, between the corners of nothing and of everything.
+        """Return the accepted impostors, the accepted genuine pairs and the threshold at every corner.
+
+        Each threshold has two corners, just above it and at it. The first corner accepts nothing, the last everything.
+        """
         genuine_above = self.num_genuine_at - self._num_genuine_here()
         just_above = self.thresholds.nextafter(torch.full_like(self.thresholds, torch.inf))
         return (
-            _between(0, self.num_impostors_above, self.num_impostors_at, self.num_impostors),
-            _between(0, genuine_above, self.num_genuine_at, self.num_genuine),
-            _between(torch.inf, just_above.double(), self.thresholds.double(), -torch.inf),
+            _values_at_corners(0, self.num_impostors_above, self.num_impostors_at, self.num_impostors),
+            _values_at_corners(0, genuine_above, self.num_genuine_at, self.num_genuine),
+            _values_at_corners(torch.inf, just_above.double(), self.thresholds.double(), -torch.inf),
         )
 
-    def _places_at_far(self, far: Sequence[float]) -> Int[Tensor, " rates"]:
-        """How many of the thresholds keep FAR within each of `far`."""
+    def _num_thresholds_at_far(self, far: Sequence[float]) -> Int[Tensor, " rates"]:
+        """Return the number of thresholds with a FAR of at most each of `far`."""
         _checks.fractions("far", far, may_be_empty=True)
-        # Divided, not multiplied: k / n is the very float64 that a user's k / n is.
+        # The quotient k / n is the same float64 as a user's k / n; a product `far` * n could be rounded.
         rates = self.num_impostors_at.double() / self.num_impostors
-        return torch.searchsorted(rates, torch.tensor(far, dtype=torch.float64, device=rates.device), right=True)
+        limits = torch.tensor(far, dtype=torch.float64, device=rates.device)
+        return torch.searchsorted(rates, limits, right=True)
 
     def _where_defined(self, values: Float[Tensor, "*rates"]) -> Float[Tensor, "*rates"]:
-        return values if self.num_genuine and self.num_impostors else torch.full_like(values, torch.nan)
+        """Return the values, or NaN if there is no genuine pair or no impostor."""
+        if self.num_genuine == 0 or self.num_impostors == 0:
+            return torch.full_like(values, torch.nan)
+        return values
 
 
-def _between(first: Any, above: Tensor, at: Tensor, last: Any) -> Tensor:
+def _values_at_corners(first: Any, above: Tensor, at: Tensor, last: Any) -> Tensor:
+    """Return the values just above and at each threshold in turns, between the values of the outer corners."""
     inner = torch.stack([above, at], 1).flatten()
     return torch.cat([inner.new_tensor([first]), inner, inner.new_tensor([last])])
 
 
 @torch.no_grad()
 def verify(scores: Scores, relevance: Relevance) -> Verification:
-    """Count genuine and impostor pairs over all queries, tile by tile; junk is neither.
+    """Count genuine and impostor pairs over all queries; junk is neither.
 
-    Scores must be comparable between queries. Scores of embeddings are, "euclidean" being minus the distance; given
-    scores and scores of one's own similarity are taken to be. Every score is computed once, after those of the genuine
-    pairs, which are few; twice where they are many, and by one's own similarity. Where each item is a query and a
-    gallery item for all others, both directions of a pair share one product. The scores of the genuine pairs are held
-    at once, of the others at most `scores.max_bytes`.
+    Scores must be comparable between queries. This holds for scores of embeddings ("euclidean" is minus the distance),
+    and is assumed for given scores and for a user's similarity.
+
+    Few genuine scores are looked up first, and then every score is computed once; with many genuine pairs, or a user's
+    similarity, every score is computed twice. In leave-one-out problems both directions of a pair share one product.
+    The scores of all genuine pairs are held at once, and the scores of the others within `scores.max_bytes`.
 
     Raises:
         ValueError: a score of a pair that is not junk is NaN.
@@ -293,30 +325,30 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
 def verify_pairs(
     scores: Float[Tensor, " pairs"] | _checks.Numbers, same: Bool[Tensor, " pairs"] | _checks.Integers
 ) -> Verification:
-    """Count genuine and impostor pairs by their scores, higher is closer; distances enter as `-distances`.
+    """Count genuine and impostor pairs by their scores, where higher is closer; pass distances as `-distances`.
 
     The counts are those of `verify` for one query that has all pairs.
 
     Args:
-        scores: of each pair.
-        same: whether the two of a pair are of one identity.
+        scores: score of each pair.
+        same: whether the two items of each pair have the same identity.
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: lengths or devices that do not fit, a NaN, or no pair of one of the two kinds.
+        ValueError: lengths or devices that do not fit, a NaN, or all pairs genuine or all impostors.
 
     Example:
         >>> from reid_torchmetrics.functional.retrieval import verify_pairs
-        >>> found = verify_pairs([0.9, 0.8, 0.6, 0.4], [True, False, True, False])
-        >>> found.tar_at_far([0.0, 0.5]), found.area_under_curve()
+        >>> verification = verify_pairs([0.9, 0.8, 0.6, 0.4], [True, False, True, False])
+        >>> verification.tar_at_far([0.0, 0.5]), verification.area_under_curve()
         (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.7500, dtype=torch.float64))
     """
     scores, same = _checked("scores", scores, same)
     genuine = scores[same].sort().values
     impostors = scores[~same].sort().values
-    if not len(genuine) or not len(impostors):
-        came = f"{len(genuine)} pairs of one identity and {len(impostors)} of two"
-        raise ValueError(f"`same` must be True for some pairs and False for others; got {came}.")
+    if len(genuine) == 0 or len(impostors) == 0:
+        got = f"{len(genuine)} pairs of one identity and {len(impostors)} of two"
+        raise ValueError(f"`same` must be True for some pairs and False for others; got {got}.")
 
     def count_impostors(thresholds: Tensor) -> tuple[Tensor, Tensor]:
         num_at = len(impostors) - torch.searchsorted(impostors, thresholds)
@@ -332,28 +364,35 @@ def _count_pairs(
     """Count pairs at every distinct score of a genuine pair.
 
     Args:
-        genuine: the scores of all genuine pairs, ascending.
-        num_impostors: their number.
-        count_impostors: returns how many impostors score at least, and more than, each of some thresholds.
+        genuine: scores of all genuine pairs, ascending.
+        num_impostors: number of impostors.
+        count_impostors: returns the numbers of impostors that score at least, and more than, each threshold.
     """
-    distinct, repeats = genuine.unique_consecutive(return_counts=True)
-    thresholds, num_genuine_at = distinct.flip(0), repeats.flip(0).cumsum(0)
+    distinct, num_repeats = genuine.unique_consecutive(return_counts=True)
+    thresholds = distinct.flip(0)
     num_impostors_at, num_impostors_above = count_impostors(thresholds)
-    return Verification(thresholds, num_genuine_at, num_impostors_at, num_impostors_above, len(genuine), num_impostors)
+    return Verification(
+        thresholds=thresholds,
+        num_genuine_at=num_repeats.flip(0).cumsum(0),
+        num_impostors_at=num_impostors_at,
+        num_impostors_above=num_impostors_above,
+        num_genuine=len(genuine),
+        num_impostors=num_impostors,
+    )
 
 
 @torch.no_grad()
 def fnmr_at_fmr(scores: Scores, relevance: Relevance, fmr: Sequence[float]) -> NonMatchRates:
-    """FNMR = P(genuine <= T) where about the share `fmr` of the impostors scores more than T.
+    """Return FNMR = P(genuine <= T), with the threshold T that the share `fmr` of the impostors exceeds.
 
-    T is interpolated linearly between the scores of two impostors, as `impostor_quantiles` does. This is
-    open-metric-learning's definition; `Verification.tar_at_far` interpolates nothing and accepts a pair at its
-    threshold. Every score is computed twice in float32, four times in float64, and once more where genuine pairs are
-    many. NaN without genuine or without impostor pairs.
+    T is interpolated linearly between the scores of two impostors; see `impostor_quantiles`. This is
+    open-metric-learning's definition. `Verification.tar_at_far` does not interpolate, and accepts pairs at the
+    threshold. Every score is computed twice in float32, four times in float64, and once more if genuine pairs are many.
+    The rates are NaN without genuine pairs or without impostors.
 
     Args:
         scores: as for `verify`.
-        relevance: who is positive, negative or junk.
+        relevance: positives, negatives and junk.
         fmr: shares of impostors, each in [0, 1].
 
     Raises:
@@ -365,7 +404,8 @@ def fnmr_at_fmr(scores: Scores, relevance: Relevance, fmr: Sequence[float]) -> N
     genuine = pairs.genuine_scores().double()
     thresholds = impostor_quantiles(pairs, fmr)
     num_missed = torch.searchsorted(genuine, thresholds, right=True)
-    return NonMatchRates(torch.where(thresholds.isnan(), torch.nan, num_missed.double() / len(genuine)), thresholds)
+    rates = num_missed.double() / len(genuine)
+    return NonMatchRates(torch.where(thresholds.isnan(), torch.nan, rates), thresholds)
 
 
 @torch.no_grad()
@@ -376,11 +416,11 @@ def accuracy_over_folds(
     folds: int = 10,
     step: float = 0.01,
 ) -> FoldAccuracies:
-    """Accuracy of each fold, at the first threshold with the most right judgments in the other folds; LFW's protocol.
+    """Return the accuracy of each fold at the first threshold with the best accuracy in the other folds, as in LFW.
 
-    The reported number is the mean, `.accuracy.mean()`. Folds are runs of pairs in the order given, as of
-    scikit-learn's `KFold`; thresholds are 0, `step`, ... below 4, made for squared distances of unit vectors, and a
-    pair of cosine c has the squared distance 2 - 2 c.
+    Report the mean, `.accuracy.mean()`. Folds are runs of consecutive pairs, as in scikit-learn's `KFold`. Thresholds
+    are 0, `step`, 2 `step`, ... below 4, for squared distances of unit vectors. A pair with the cosine c has the
+    squared distance 2 - 2 c.
 
     Source: Huang et al., "Labeled Faces in the Wild", 2007; the grid is that of facenet and insightface.
 
@@ -395,71 +435,37 @@ def accuracy_over_folds(
         raise ValueError(f"`step` must be above 0; got {step}.")
     if len(distances) < folds:
         raise ValueError(f"`distances` must have a pair for each of {folds} folds; got {len(distances)}.")
-    # As NumPy's `arange`, number by number.
-    grid = torch.arange(math.ceil(_LARGEST / step), dtype=torch.float64, device=distances.device) * step
-    parts = [*zip(distances.double().tensor_split(folds), same.tensor_split(folds), strict=True)]
-    # For each fold, [folds, thresholds]: pairs that are judged rightly in it, and in all others.
-    right = torch.stack([_num_right(part, mask, grid) for part, mask in parts])
-    in_others = right.sum(0) - right
-    first = (in_others == in_others.amax(1, keepdim=True)).byte().cummax(1).values.logical_not().sum(1)
-    sizes = torch.tensor([len(part) for part, _ in parts], device=distances.device)
-    return FoldAccuracies(right.gather(1, first[:, None])[:, 0] / sizes.double(), grid[first])
+    # The same numbers as NumPy's `arange`.
+    num_thresholds = math.ceil(_LARGEST_DISTANCE / step)
+    grid = torch.arange(num_thresholds, dtype=torch.float64, device=distances.device) * step
+    distances_of_folds = distances.double().tensor_split(folds)
+    same_of_folds = same.tensor_split(folds)
+    # Numbers of correctly classified pairs in each fold, and in all other folds, [folds, thresholds].
+    num_correct = torch.stack(
+        [
+            _num_correct(fold_distances, fold_same, grid)
+            for fold_distances, fold_same in zip(distances_of_folds, same_of_folds, strict=True)
+        ]
+    )
+    num_correct_in_others = num_correct.sum(0) - num_correct
+    is_best = num_correct_in_others == num_correct_in_others.amax(1, keepdim=True)
+    first_best = is_best.byte().cummax(1).values.logical_not().sum(1)
+    sizes = torch.tensor([len(fold_distances) for fold_distances in distances_of_folds], device=distances.device)
+    accuracy = num_correct.gather(1, first_best[:, None])[:, 0] / sizes.double()
+    return FoldAccuracies(accuracy, grid[first_best])
 
 
 def _checked(argument: str, values: object, same: object) -> tuple[Tensor, Tensor]:
-    # Python's floats are float64: in float32 different scores might tie.
+    """Return scores or distances and the flags of their pairs as tensors; raise unless they fit each other."""
+    # Floats of Python are float64; different scores might tie in float32.
     values = _checks.floating_vector(argument, np.asarray(values) if isinstance(values, (list, tuple)) else values)
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     _checks.no_nan(argument, values)
     return values, _checks.mask("same", same, len(values), values.device)
 
 
-def _num_right(distances: Tensor, same: Tensor, thresholds: Tensor) -> Int[Tensor, " thresholds"]:
-    """Pairs of one identity below each threshold, and pairs of two at or above it."""
-    below, far_below = (torch.searchsorted(distances[mask].sort().values, thresholds) for mask in (same, ~same))
-    return below + (~same).sum() - far_below
-
-
-def global_average_precision(
-    confidence: Float[Tensor, " queries"] | _checks.Numbers,
-    correct: Bool[Tensor, " queries"] | _checks.Integers,
-    has_target: Bool[Tensor, " queries"] | _checks.Integers | None = None,
-    *,
-    ignore_without_target: bool = False,
-    ties: _names.TieName = "pessimistic",
-) -> Float[Tensor, ""]:
-    """GAP = (1/M) sum_i P(i) rel(i) over the predictions of all queries, the most confident first; micro-AP.
-
-    P(i) is the share of correct ones among the first i predictions, rel(i) whether the i-th is correct, M the number
-    of queries that have a target. A query without target can only be predicted wrongly: a confident prediction for it
-    costs precision. Google Landmarks' evaluation sorts stably. float64; NaN if no query has a target.
-
-    Source: Perronnin, Liu and Renders, "A Family of Contextual Measures of Similarity between Distributions with
-    Application to Image Retrieval", CVPR 2009; Weyand et al., "Google Landmarks Dataset v2", CVPR 2020.
-
-    Args:
-        confidence: of each query's one prediction; minus infinity for a query without prediction.
-        correct: whether the prediction is right.
-        has_target: whether there is anything to predict for the query; None if there is for all.
-        ignore_without_target: leave out the queries without target instead of counting their predictions as wrong.
-        ties: who goes first among equal confidences, a key of `PREDICTION_TIES`.
-
-    Raises:
-        TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes, devices or options that do not fit, a NaN, a correct prediction without target.
-    """
-    _checks.one_of("ties", ties, PREDICTION_TIES)
-    confidence = _checks.floating_vector("confidence", confidence)
-    _checks.no_nan("confidence", confidence)
-    has_target = torch.ones_like(confidence, dtype=torch.bool) if has_target is None else has_target
-    correct = _checks.mask("correct", correct, len(confidence), confidence.device)
-    has_target = _checks.mask("has_target", has_target, len(confidence), confidence.device)
-    if num_impossible := int((correct & ~has_target).sum()):
-        raise ValueError(f"`correct` must be False for a query without target; got {num_impossible} that are True.")
-    if ignore_without_target:
-        confidence, correct = confidence[has_target], correct[has_target]
-    policy, place = PREDICTION_TIES[ties], torch.arange(1, len(correct) + 1, device=correct.device)
-    turn = (correct != policy.positives_first).long() if policy.by_place is None else policy.by_place(place)
-    order = turn.argsort(stable=True)
-    hits = correct[order[confidence[order].argsort(descending=True, stable=True)]].double()
-    return (hits.cumsum(0) / place * hits).sum() / has_target.sum()
+def _num_correct(distances: Tensor, same: Tensor, thresholds: Tensor) -> Int[Tensor, " thresholds"]:
+    """Count the genuine pairs below each threshold, and the impostors at or above it."""
+    num_genuine_below = torch.searchsorted(distances[same].sort().values, thresholds)
+    num_impostors_below = torch.searchsorted(distances[~same].sort().values, thresholds)
+    return num_genuine_below + (~same).sum() - num_impostors_below
