@@ -18,7 +18,7 @@ PATHS = {
     "most_int32": "functional.detection.curves.average_precision._MOST_INT32",
     "most_counted": "functional.detection.curves.precision_recall._MOST_COUNTED",
     "most_curves": "functional.detection.curves.precision_recall._MOST_CURVES",
-    "averaged_classes": "functional.detection.evaluators.coco._AT_A_TIME",
+    "averaged_classes": "functional.detection.evaluators.coco._DETECTIONS_AT_A_TIME",
     "cached_curves": "functional.detection.evaluators.coco._CACHED_CELLS",
     "many_to_average": "functional.detection.evaluators.coco._MANY_DETECTIONS",
     "yolo_classes": "functional.detection.evaluators.yolo._CLASSES",

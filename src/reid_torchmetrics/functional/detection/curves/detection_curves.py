@@ -1,10 +1,11 @@
-"""Detections as true positives, false positives or ignored, in the order of accumulation, and curves of them.
+"""Detections as true positives, false positives or ignored, in the order of accumulation, and their curves.
 
-A curve here is two arrays, recall and precision at each detection, as in evaluators in NumPy.
+A curve in this file is two arrays, recall and precision at each detection, as in evaluators in NumPy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +26,7 @@ from .average_precision import AP_RULES, evenly_spaced
 from .precision_recall import Curves, number_of_class
 
 Values = Float[Tensor, " points"]
-_IMAGE_WIDTH = 6  # letters, at least
+_IMAGE_WIDTH = 6  # least number of letters
 
 
 def compute_ap(
@@ -33,49 +34,57 @@ def compute_ap(
     precision: Tensor | NDArray[np.generic] | Sequence[float],
     rule: _names.DetectionRule = "coco",
 ) -> Float[Tensor, ""]:
-    """Area under the upper envelope of a curve given at each detection, best first, float64.
+    """Compute the area under the upper envelope of a curve, float64, from recall and precision at each detection.
 
     Evaluations start from matches and are exact; here the area depends on the rounding of recall and precision. COCO's
-    own precision is m / (c + 2^-52). A recall of NaN, without ground truths, gives NaN; a curve without detections
-    gives 0.
+    own precision is m / (c + 2^-52). The area is NaN if the recall is NaN, as it is without ground truths, and 0
+    without detections.
 
     Args:
-        recall: at every detection, ascending.
-        precision: at the same.
-        rule: "coco", the mean of the envelope at the recalls 0, 0.01, ..., 1, which is 0 where the curve does not reach
-            a recall; "voc07", the same at 0, 0.1, ..., 1, the eleven points of Pascal VOC 2007; "voc", the area under
-            all points of it, Pascal VOC since 2010, which the YOLO family calls continuous; "yolo", "yolov5" and
-            "ultralytics", trapezoids under the envelope read at 0, 0.01, ..., 1. Behind the last recall R that falls in
-            a straight line to 0, at min(R + 0.001, 1) for ScaledYOLOv4, at 1 for YOLOv5, at R itself for Ultralytics
+        recall: recall at every detection, the highest score first, ascending.
+        precision: precision at the same detections.
+        rule: "coco": the mean of the envelope at the recalls 0, 0.01, ..., 1, where the envelope is 0 if the curve does
+            not reach a recall. "voc07": the same at 0, 0.1, ..., 1, the eleven points of Pascal VOC 2007. "voc": the
+            area under all points, Pascal VOC since 2010, which the YOLO family calls continuous. "yolo", "yolov5" and
+            "ultralytics": trapezoids under the envelope at 0, 0.01, ..., 1. After the last recall R the envelope falls
+            in a straight line to 0: at min(R + 0.001, 1) for ScaledYOLOv4, at 1 for YOLOv5, at R itself for Ultralytics
             8.4. All three read 0 at recall 1, so a perfect detector has 0.995.
 
     Raises:
-        TypeError: arguments that are no arrays.
+        TypeError: arguments that are not arrays.
         ValueError: an unknown `rule`, arrays that are not [N] and [N], or a recall that falls.
     """
     _checks.one_of("rule", rule, AP_RULES)
-    for argument, value in (("recall", recall), ("precision", precision)):
-        _checks.array_like(argument, value)
-    x, y = (
-        torch.as_tensor(value, dtype=torch.float64, device=getattr(value, "device", "cpu"))
-        for value in map(to_compute_device, (recall, precision))
-    )
-    if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"`recall` and `precision` must have the same shape [N]; got {[*x.shape]} and {[*y.shape]}.")
-    if bool((x.diff() < 0).any()):
-        raise ValueError(f"`recall` must not fall; got {x.tolist()}.")
-    if not len(x):
-        return x.new_zeros(())
-    return x.new_full((), torch.nan) if bool(x.isnan().any()) else _AREAS[rule](x, y)
+    _checks.array_like("recall", recall)
+    _checks.array_like("precision", precision)
+    recall = _as_float64(recall)
+    precision = _as_float64(precision)
+    if recall.ndim != 1 or recall.shape != precision.shape:
+        raise ValueError(
+            "`recall` and `precision` must have the same shape [N];"
+            f" got {list(recall.shape)} and {list(precision.shape)}."
+        )
+    if bool((recall.diff() < 0).any()):
+        raise ValueError(f"`recall` must not fall; got {recall.tolist()}.")
+    if not len(recall):
+        return recall.new_zeros(())
+    if bool(recall.isnan().any()):
+        return recall.new_full((), torch.nan)
+    return _AREAS[rule](recall, precision)
+
+
+def _as_float64(values: Tensor | NDArray[np.generic] | Sequence[float]) -> Tensor:
+    values = to_compute_device(values)
+    return torch.as_tensor(values, dtype=torch.float64, device=getattr(values, "device", "cpu"))
 
 
 def envelope_at(recall: Values, precision: Values, recalls: Float[Tensor, " recalls"]) -> Float[Tensor, " recalls"]:
-    """The largest precision at each of some recalls or at a higher one, 0 if the curve does not reach it."""
+    """Return the largest precision at or above each of some recalls, 0 if the curve does not reach it."""
     return functional.pad(envelope_of(precision), (0, 1))[torch.searchsorted(recall, recalls)]
 
 
 def envelope_of(precision: Values) -> Values:
-    """The largest precision at each detection or at a later one."""
+    """Return the largest precision at each detection or at a later one."""
     return precision.flip(0).cummax(0).values.flip(0)
 
 
@@ -88,17 +97,18 @@ def _steps(recall: Values, precision: Values) -> Float[Tensor, ""]:
 
 
 def _trapezoids(recall: Values, precision: Values, *, first: float, tail: float) -> Float[Tensor, ""]:
-    """Trapezoids under straight lines through the envelope, down to 0 within `tail` of the last recall.
+    """Return the area of trapezoids under straight lines through the envelope, down to 0 at the last recall + `tail`.
 
     `first` is the precision at recall 0, before all others.
     """
     end = (recall[-1:] + tail).clamp(max=1)
-    # As in `numpy.interp`: among points with the same recall the last one counts.
     points = torch.cat([recall.new_zeros(1), recall, end, recall.new_ones(1)])
     heights = envelope_of(torch.cat([precision.new_full((1,), first), precision, precision.new_zeros(2)]))
     recalls = evenly_spaced(101, recall.device)
+    # As in `numpy.interp`: among points with the same recall the last one counts.
     left = (torch.searchsorted(points, recalls, right=True) - 1).clamp(max=len(points) - 2)
-    run, rise = points[left + 1] - points[left], heights[left + 1] - heights[left]
+    run = points[left + 1] - points[left]
+    rise = heights[left + 1] - heights[left]
     share = torch.where(run > 0, (recalls - points[left]) / run, 1.0)
     return torch.trapezoid(heights[left] + rise * share, recalls)
 
@@ -115,10 +125,10 @@ _AREAS: dict[str, Callable[[Values, Values], Tensor]] = {
 
 @dataclass(frozen=True)
 class DetectionCurve(ImageRows):
-    """The detections of a class, best first, with precision and recall after each."""
+    """The detections of a class by descending score, with precision and recall after each."""
 
     num_positives: int
-    """ground truths that count"""
+    """number of ground truths that count"""
     row: Int[Tensor, " detections"]
     """as in `RankedDetections`"""
     image: Int[Tensor, " detections"]
@@ -155,14 +165,16 @@ class DetectionCurve(ImageRows):
         return envelope_of(self.precision.nan_to_num(0.0))
 
     def average_precision(self, rule: _names.DetectionRule = "voc") -> float:
-        """Area under the curve by a rule of `compute_ap`; NaN without ground truths."""
-        counts = ~self.is_ignored
+        """Compute the area under the curve by a rule of `compute_ap`; NaN without ground truths."""
         if not self.num_positives:
             return float("nan")
+        counts = ~self.is_ignored
         return float(compute_ap(self.recall[counts], self.precision[counts], rule))
 
     def at_recalls(self, num_recalls: int = 11) -> tuple[Float[Tensor, " recalls"], Float[Tensor, " recalls"]]:
-        """Recalls 0, ..., 1 and the envelope there; its mean is the rule "voc07" at 11 and "coco" at 101 recalls.
+        """Return recalls from 0 to 1 and the envelope there.
+
+        Its mean at 11 recalls is the average precision by rule "voc07", at 101 recalls that by rule "coco".
 
         Raises:
             TypeError: `num_recalls` is not an int.
@@ -174,18 +186,23 @@ class DetectionCurve(ImageRows):
         return recalls, envelope_at(self.recall[counts], self.precision[counts], recalls)
 
     def __str__(self) -> str:
-        """A table to follow by hand, with a line for each detection."""
-        columns = (self.score, self.num_true_positives, self.num_false_positives, self.precision, self.recall)
-        images = self.image_ids
-        width = max([_IMAGE_WIDTH, *(len(str(image)) for image in images)])
+        """Return a table with a line for each detection, to follow the numbers by hand."""
+        images = list(map(str, self.image_ids))
+        width = max([_IMAGE_WIDTH, *map(len, images)])
         head = f"  rank  {'image':>{width}}   score  is    TP    FP  precision  recall"
         lines = [f"{self.num_positives} ground truths", head]
-        kinds = zip(self.is_true_positive.tolist(), self.is_ignored.tolist(), strict=True)
-        words = ["--" if is_ignored else "TP" if is_right else "FP" for is_right, is_ignored in kinds]
-        rows = zip(words, images, *(column.tolist() for column in columns), strict=True)
-        for rank, (word, image, score, right, wrong, precision, recall) in enumerate(rows, start=1):
-            about = f"{rank:6d}  {image!s:>{width}}  {score:6.3f}  {word}"
-            lines.append(f"{about}  {right:4d}  {wrong:4d}  {precision:9.4f}  {recall:6.4f}")
+        is_true_positive = self.is_true_positive.tolist()
+        is_ignored = self.is_ignored.tolist()
+        columns = (self.score, self.num_true_positives, self.num_false_positives, self.precision, self.recall)
+        numbers = zip(*[column.tolist() for column in columns], strict=True)
+        for place, (score, num_right, num_wrong, precision, recall) in enumerate(numbers):
+            outcome = "TP" if is_true_positive[place] else "FP"
+            if is_ignored[place]:
+                outcome = "--"
+            lines.append(
+                f"{place + 1:6d}  {images[place]:>{width}}  {score:6.3f}  {outcome}"
+                f"  {num_right:4d}  {num_wrong:4d}  {precision:9.4f}  {recall:6.4f}"
+            )
         return "\n".join(lines)
 
 
@@ -196,27 +213,27 @@ class RankedDetections(ImageRows):
     classes: Int[Tensor, " classes"]
     """labels, ascending"""
     num_positives: Int[Tensor, " classes"]
-    """ground truths that count"""
+    """number of ground truths that count"""
     class_index: Int[Tensor, " detections"]
     row: Int[Tensor, " detections"]
-    """among all detections or, in results of a metric, among the detections of the image"""
+    """row among all detections or, in results of a metric, among the detections in the image"""
     image: Int[Tensor, " detections"]
-    """its number or, if a metric was given ints, its `image_id`"""
+    """number of the image or, in results of a metric with integer ids, its `image_id`"""
     score: Float[Tensor, " detections"]
     is_true_positive: Bool[Tensor, "thresholds detections"]
     is_ignored: Bool[Tensor, "thresholds detections"]
     """neither true nor false positives"""
     iou_thresholds: Sequence[float] = ()
-    """of the rows, where they are known"""
+    """the IoU thresholds of the evaluation; empty if they are unknown"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """names of all images by number; None without names"""
 
     def of_class(self, label: int, *, iou_threshold: float | None = None) -> DetectionCurve:
-        """The detections of a class at an IoU threshold, the first if None is given.
+        """Return the detections of a class at an IoU threshold; None stands for the first threshold.
 
         Raises:
             TypeError: an option of the wrong type.
-            ValueError: a `label` of no class, or an `iou_threshold` that is not one of the evaluation's.
+            ValueError: a `label` without a class, or an `iou_threshold` that the evaluation does not have.
         """
         threshold = 0 if iou_threshold is None else nearest_threshold(self.iou_thresholds, iou_threshold)
         number = number_of_class(self.classes, label)
@@ -233,15 +250,17 @@ class RankedDetections(ImageRows):
 
 
 def ranked_detections(matches: Matches) -> RankedDetections:
-    """The detections of matches, in the first area range; none beyond the largest limit of an image and class."""
+    """Return detections with their outcomes in the first area range; none is beyond the largest limit."""
+    is_true_positive, is_ignored = matches.outcomes()
     return RankedDetections(
-        matches.classes,
-        matches.num_positives[0],
-        matches.class_index.long(),
-        matches.rows.long(),
-        matches.images.long(),
-        matches.scores.double(),
-        *matches.outcomes(),
+        classes=matches.classes,
+        num_positives=matches.num_positives[0],
+        class_index=matches.class_index.long(),
+        row=matches.rows.long(),
+        image=matches.images.long(),
+        score=matches.scores.double(),
+        is_true_positive=is_true_positive,
+        is_ignored=is_ignored,
     )
 
 
@@ -250,12 +269,14 @@ def curves_from_flags(
     class_index: Int[Tensor, " detections"],
     num_positives: Int[Tensor, " classes"],
 ) -> Curves:
-    """Precision-recall curves of shape [thresholds, classes] of detections by class and descending score."""
-    shape = len(is_true_positive), len(num_positives)
+    """Return precision-recall curves [thresholds, classes], given detections by class and descending score."""
+    num_classes = len(num_positives)
+    shape = (len(is_true_positive), num_classes)
     classes = class_index.long()
-    starts = torch.searchsorted(classes, torch.arange(shape[1] + 1, device=classes.device))
-    row, places = is_true_positive.nonzero(as_tuple=True)
-    num_true_positives = (row * shape[1] + classes[places]).bincount(minlength=shape[0] * shape[1])
+    starts = torch.searchsorted(classes, torch.arange(num_classes + 1, device=classes.device))
+    threshold, places = is_true_positive.nonzero(as_tuple=True)
+    curve = threshold * num_classes + classes[places]
+    num_true_positives = curve.bincount(minlength=math.prod(shape))
     return Curves(
         num_true_positives=num_true_positives.view(shape),
         num_positives=num_positives.expand(shape),

@@ -1,4 +1,4 @@
-"""Errors of a detector across classes: the classes it confuses, and the cost of each kind of error."""
+"""Errors of a detector across classes: confused classes, and the cost of each kind of error."""
 # mypy: implicit-reexport
 
 from .confusion import CONFUSION_RULES, ConfusionMatrix, confusion_matrix

@@ -1,4 +1,4 @@
-"""Evaluators: how detections are matched, and the numbers that are reported of the matches."""
+"""Evaluators: matching of detections, and the numbers that are computed from the matches."""
 # mypy: implicit-reexport
 
 from .class_averages import AT_THRESHOLDS, ClassAverages

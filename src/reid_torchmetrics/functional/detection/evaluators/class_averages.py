@@ -1,4 +1,4 @@
-"""The numbers of every class, in one form for all evaluators, and their means over classes."""
+"""Average precision and recall of every class, in one form for all evaluators, and their means over classes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ClassAverages:
     grid: CocoGrid
     classes: Int[Tensor, " classes"]
     average_precision: Mapping[int, Float[Tensor, "areas thresholds classes"]]
-    """by the number of the limit: the largest one, and the limit of `map`"""
+    """by the index of the limit: the largest limit, and the limit of `map`"""
     recall: Float[Tensor, "limits areas thresholds classes"]
     rule: _names.DetectionRule = "coco"
-    """how a curve became an average precision, see `average_precision`"""
+    """the rule of average precision, see `average_precision`"""
     has_limits: bool = True
     """whether numbers are named after area ranges and limits of detections"""
     at_confidence: Mapping[str, Float[Tensor, " classes"]] = field(default_factory=dict)
-    """"precision", "recall" and "f1" of evaluators that report them, at `confidence`"""
+    """"precision", "recall" and "f1" at `confidence`, for evaluators that report them"""
     confidence: float | None = None
 
     @property
@@ -39,24 +39,31 @@ class ClassAverages:
 
     @property
     def value_names(self) -> list[str]:
-        """The names of `summary`."""
-        return self.grid.value_names if self.has_limits else ["map", *AT_THRESHOLDS, *self.at_confidence]
+        """Names of the numbers in `summary`."""
+        if self.has_limits:
+            return self.grid.value_names
+        return ["map", *AT_THRESHOLDS, *self.at_confidence]
 
     @property
     def known_names(self) -> list[str]:
-        """The names of `summary` but for numbers at a threshold that is not among the thresholds."""
-        names = self.value_names
-        lacking = [name for name, value in AT_THRESHOLDS.items() if value not in self.grid.iou_thresholds]
-        # A name that is there twice is one of an area range, too.
-        return [name for name in dict.fromkeys(names) if name not in lacking or names.count(name) > 1]
+        """Names of the numbers in `summary`, without those at a threshold that is not in the grid."""
+        all_names = self.value_names
+        names = []
+        for name in dict.fromkeys(all_names):
+            threshold = AT_THRESHOLDS.get(name)
+            is_known = threshold is None or threshold in self.grid.iou_thresholds
+            # A repeated name also stands for an area range.
+            if is_known or all_names.count(name) > 1:
+                names.append(name)
+        return names
 
     def known(self) -> dict[str, Float[Tensor, ""]]:
-        """The part of `summary` with `known_names`."""
+        """Return the numbers of `summary` that have `known_names`."""
         numbers = self.summary()
         return {name: numbers[name] for name in self.known_names}
 
     def summary(self) -> dict[str, Float[Tensor, ""]]:
-        """The numbers of the evaluator by the names of TorchMetrics, float64; -1 without a class to average over.
+        """Return the evaluator's numbers by the names of TorchMetrics, float64; -1 without a class to average over.
 
         `map` is the mean over thresholds and classes in the first area range, `map_50` and `map_75` the mean at one
         threshold (-1 if it is not among the thresholds). COCO has 12 numbers: `map_small` and so on for the other area
@@ -66,49 +73,61 @@ class ClassAverages:
         return dict(zip(self.value_names, self.numbers().unbind(), strict=True))
 
     def numbers(self) -> Float[Tensor, " values"]:
-        """The values of `summary`, in its order."""
+        """Return the values of `summary`, in its order."""
         if not self.has_limits:
             columns = self.of_classes()
             return torch.stack([columns[name].nanmean().nan_to_num(-1.0) for name in self.value_names])
-        grid, limits, num, last = self.grid, self.grid.max_detection_thresholds, len(self.recall), len(self.recall) - 1
-        most, nothing = self.average_precision[last], self.recall.new_full((), -1.0)
-        # By area range: recall of each limit, then precision with the largest limit, and with the limit of `map`.
-        rows = _means(torch.cat([self.recall, torch.stack([*self.average_precision.values()])])).unbind()
-        recalls, precision = rows[:num], dict(zip(self.average_precision, rows[num:], strict=True))
-        thresholds = dict(zip(grid.iou_thresholds, _means(most[0, :, None]).unbind(), strict=True))
-        groups = [torch.tensor(labels, dtype=torch.int64, device=most.device) for labels in grid.class_groups.values()]
-        values = (
-            precision[grid.official_limit][0],
-            *(thresholds.get(value, nothing) for value in AT_THRESHOLDS.values()),
-            *precision[last].unbind()[1:],
-            *(_means(most[0, :, torch.isin(self.classes, labels)]) for labels in groups),
-            *(recall[0] for recall in dict(zip(limits, recalls, strict=True)).values()),  # of each once
-            *recalls[last].unbind()[1:],
-        )
+
+        # Means [areas]: recall for each limit, then precision with the largest limit, and with the limit of `map`.
+        num_limits = len(self.recall)
+        precision = torch.stack(list(self.average_precision.values()))
+        means = _means(torch.cat([self.recall, precision])).unbind()
+        recall_by_limit = means[:num_limits]
+        precision_by_limit = dict(zip(self.average_precision, means[num_limits:], strict=True))
+        largest_limit = num_limits - 1
+        in_first_area = self.average_precision[largest_limit][0]
+        threshold_means = _means(in_first_area[:, None]).unbind()
+        precision_by_threshold = dict(zip(self.grid.iou_thresholds, threshold_means, strict=True))
+        no_value = self.recall.new_full((), -1.0)
+
+        # The numbers in the order of `CocoGrid.value_names`.
+        values = [precision_by_limit[self.grid.official_limit][0]]
+        values.extend(precision_by_threshold.get(threshold, no_value) for threshold in AT_THRESHOLDS.values())
+        values.extend(precision_by_limit[largest_limit].unbind()[1:])
+        for labels in self.grid.class_groups.values():
+            group = torch.tensor(labels, dtype=torch.int64, device=in_first_area.device)
+            values.append(_means(in_first_area[:, torch.isin(self.classes, group)]))
+        # Equal limits have one number.
+        recalls = dict(zip(self.grid.max_detection_thresholds, recall_by_limit, strict=True))
+        values.extend(recall[0] for recall in recalls.values())
+        values.extend(recall_by_limit[largest_limit].unbind()[1:])
         return torch.stack(values)
 
     def of_classes(self) -> dict[str, Float[Tensor, " classes"]]:
-        """The numbers of every class by name, in the first area range; NaN for what is undefined."""
+        """Return the numbers of every class by name, in the first area range; NaN for undefined ones."""
         precision = self.headline
-        thresholds, undefined = [*self.grid.iou_thresholds], torch.full_like(precision[0], torch.nan)
+        thresholds = list(self.grid.iou_thresholds)
+        undefined = torch.full_like(precision[0], torch.nan)
         values = {"map": precision.mean(0)}
-        for name, value in AT_THRESHOLDS.items():
-            values[name] = precision[thresholds.index(value)] if value in thresholds else undefined
-        values["mar" + f"_{self.grid.max_detection_thresholds[-1]}" * self.has_limits] = self.recall[-1, 0].mean(0)
-        return {**values, **self.at_confidence}
+        for name, threshold in AT_THRESHOLDS.items():
+            values[name] = precision[thresholds.index(threshold)] if threshold in thresholds else undefined
+        recall_name = f"mar_{self.grid.max_detection_thresholds[-1]}" if self.has_limits else "mar"
+        values[recall_name] = self.recall[-1, 0].mean(0)
+        values.update(self.at_confidence)
+        return values
 
     def of_label(self, label: int) -> ClassAverages:
-        """The numbers of one class; of none if no box has the label."""
-        chosen = self.classes == label
+        """Return the numbers of one class; they have no entries if no box has the label."""
+        is_label = self.classes == label
         return replace(
             self,
-            classes=self.classes[chosen],
-            average_precision={limit: each[..., chosen] for limit, each in self.average_precision.items()},
-            recall=self.recall[..., chosen],
-            at_confidence={name: each[chosen] for name, each in self.at_confidence.items()},
+            classes=self.classes[is_label],
+            average_precision={limit: values[..., is_label] for limit, values in self.average_precision.items()},
+            recall=self.recall[..., is_label],
+            at_confidence={name: values[is_label] for name, values in self.at_confidence.items()},
         )
 
 
 def _means(values: Float[Tensor, "*rows thresholds classes"]) -> Float[Tensor, "*rows"]:
-    """Means over the last two axes without NaN; -1 where all is NaN."""
+    """Return means over the last two axes without NaN; -1 where all values are NaN."""
     return (values.nansum((-2, -1)) / values.isnan().logical_not_().sum((-2, -1))).nan_to_num_(-1.0)

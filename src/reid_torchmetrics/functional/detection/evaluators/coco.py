@@ -1,4 +1,4 @@
-"""COCO's grid of precision and recall, and the numbers that sum it up.
+"""COCO's grid of precision and recall, and the averages over it.
 
 Source: `COCOeval.accumulate` and `COCOeval.summarize` of pycocotools.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -30,9 +30,10 @@ from reid_torchmetrics.functional.detection.matching import Matches
 
 from .class_averages import ClassAverages
 
-_CACHED_CELLS = 1 << 15  # matches of all area ranges and thresholds: up to here they fit a cache together
-_FEW_CURVES = 1 << 10  # of an area range
-_MANY_DETECTIONS, _AT_A_TIME = 1 << 20, 1 << 18  # so many are looked at by classes, about so many at a time
+_CACHED_CELLS = 1 << 15  # below this number the matches of all area ranges and thresholds fit a cache together
+_FEW_CURVES = 1 << 10  # in an area range
+_MANY_DETECTIONS = 1 << 20  # from this number on they are evaluated a few classes at a time
+_DETECTIONS_AT_A_TIME = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -50,58 +51,72 @@ class PrecisionGrid:
 
 
 def evaluate_matches(matches: Matches, grid: CocoGrid) -> PrecisionGrid:
-    """Precision, recall and scores of matches on the grid that they were made for.
+    """Compute precision, recall and scores on the grid of the matches.
 
     Raises:
         ValueError: a grid of other sizes than the matches.
     """
     _check_grid(matches, grid)
-    of_limits: list[tuple[Tensor, ...]] = []
+    # From the largest limit down, because a limit that drops nothing has the same values as the next larger one.
+    values_of_limits: list[tuple[Tensor, ...]] = []
     for limit in reversed(range(len(grid.max_detection_thresholds))):
-        fewer = matches.within(limit)
-        # From the largest limit down; a limit that drops nothing has the numbers of the limit before.
-        if fewer is not matches or not of_limits:
-            matches, values = fewer, _on_curves(fewer, functools.partial(_on_grid, grid), (2, 2, 2))
-        of_limits.insert(0, values)
-    precision, scores, recall = map(torch.stack, zip(*of_limits, strict=True))
+        matches_within = matches.within(limit)
+        if matches_within is not matches or not values_of_limits:
+            matches = matches_within
+            values = _on_curves(matches, functools.partial(_on_grid, grid), class_axes=(2, 2, 2))
+        values_of_limits.append(values)
+    values_of_limits.reverse()
+    precision, scores, recall = map(torch.stack, zip(*values_of_limits, strict=True))
     return PrecisionGrid(
-        grid,
-        matches.classes,
-        precision.permute(2, 4, 3, 1, 0),
-        recall.permute(2, 3, 1, 0),
-        scores.permute(2, 4, 3, 1, 0),
+        grid=grid,
+        classes=matches.classes,
+        precision=precision.permute(2, 4, 3, 1, 0),
+        recall=recall.permute(2, 3, 1, 0),
+        scores=scores.permute(2, 4, 3, 1, 0),
     )
 
 
 def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float | None = None) -> PrecisionGrid:
-    """The part of `evaluate_matches` that `map` is read from: the first area range, with the limit of `map`.
+    """Compute the part of `evaluate_matches` that `map` is based on: the first area range, with the limit of `map`.
 
     It takes a twelfth of the memory, and at one `iou_threshold` a hundredth: COCO's whole grid is large for many
     classes, 1.8 GB for 10,000.
     """
     _check_grid(matches, grid)
-    first = 0 if iou_threshold is None else grid.threshold_index(iou_threshold)
-    some = slice(first, None if iou_threshold is None else first + 1)
+    thresholds = slice(None)
+    if iou_threshold is not None:
+        index = grid.threshold_index(iou_threshold)
+        thresholds = slice(index, index + 1)
     limit = grid.official_limit
-    part = matches.within(limit).map_columns(lambda values: values[:1, some], num_positives=matches.num_positives[:1])
-    (area, ends), *_ = grid.area_ranges.items()
-    few = CocoGrid(grid.iou_thresholds[some], grid.rec_thresholds, [grid.max_detection_thresholds[limit]], {area: ends})
-    return evaluate_matches(replace(part, limits=torch.zeros_like(part.limits)), few)
+    matches = matches.within(limit)
+    matches = matches.map_columns(
+        lambda values: values[:1, thresholds],
+        num_positives=matches.num_positives[:1],
+        limits=torch.zeros_like(matches.limits),
+    )
+    first_area = next(iter(grid.area_ranges))
+    part_of_grid = CocoGrid(
+        iou_thresholds=grid.iou_thresholds[thresholds],
+        rec_thresholds=grid.rec_thresholds,
+        max_detection_thresholds=[grid.max_detection_thresholds[limit]],
+        area_ranges={first_area: grid.area_ranges[first_area]},
+    )
+    return evaluate_matches(matches, part_of_grid)
 
 
 def average_matches(matches: Matches, grid: CocoGrid, *, rule: Any = "coco", has_limits: bool = True) -> ClassAverages:
-    """Average precision and recall of every class, without the whole grid.
+    """Compute average precision and recall of every class, without the whole grid.
 
     Args:
-        matches: made with the thresholds, limits and area ranges of the grid.
-        grid: where to look.
-        rule: how a curve becomes an average precision, see `average_precision`; all but "coco" have their own recalls.
+        matches: matches with the thresholds, limits and area ranges of the grid.
+        grid: the grid of the matches.
+        rule: the rule of average precision, see `average_precision`; all but "coco" have their own recalls.
         has_limits: whether the numbers are named after area ranges and limits of detections.
 
     Raises:
         ValueError: an unknown `rule`, or a grid of other sizes than the matches.
     """
-    needed = _check_grid(matches, grid)
+    needed_limit = _check_grid(matches, grid)
     num_limits = len(grid.max_detection_thresholds)
     _checks.one_of("rule", rule, AP_RULES)
     recalls = recalls_on(matches.scores.device, tuple(grid.rec_thresholds)) if rule == "coco" else None
@@ -109,62 +124,76 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: Any = "coco", has
     def average(matches: Matches, curves: Curves) -> tuple[Tensor, Tensor]:
         return average_precision(curves, AP_RULES[rule], recalls), _recall_at_limits(matches, curves, num_limits)
 
-    values, last = {}, num_limits - 1
-    for limit in {last, grid.official_limit}:
-        values[limit] = _on_curves(matches.within(limit) if limit < needed else matches, average, (2, 3))
-    precision = {limit: of_limit[0] for limit, of_limit in values.items()}
-    return ClassAverages(grid, matches.classes, precision, values[last][1], rule, has_limits)
+    precision = {}
+    recall = {}
+    for limit in {num_limits - 1, grid.official_limit}:
+        matches_within = matches.within(limit) if limit < needed_limit else matches
+        precision[limit], recall[limit] = _on_curves(matches_within, average, class_axes=(2, 3))
+    return ClassAverages(
+        grid=grid,
+        classes=matches.classes,
+        average_precision=precision,
+        recall=recall[num_limits - 1],
+        rule=rule,
+        has_limits=has_limits,
+    )
 
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> int:
-    """The number of the least limit that keeps all matches; raise unless the grid fits."""
-    sizes = len(grid.area_ranges), len(grid.iou_thresholds), len(grid.max_detection_thresholds)
-    needed = int(matches.limits.max()) if len(matches.limits) else 0
+    """Return the index of the least limit that keeps all matches; raise unless the grid fits."""
+    num_areas = len(grid.area_ranges)
+    num_thresholds = len(grid.iou_thresholds)
+    num_limits = len(grid.max_detection_thresholds)
+    needed_limit = int(matches.limits.max()) if len(matches.limits) else 0
     shape = tuple(matches.matched.shape[:2])
-    if shape != sizes[:2] or needed >= sizes[2]:
+    if shape != (num_areas, num_thresholds) or needed_limit >= num_limits:
         raise ValueError(
-            f"`grid` must be the one that `matches` were made with; got {sizes[0]} area ranges, {sizes[1]} thresholds"
-            f" and {sizes[2]} limits for matches of {shape[0]}, {shape[1]} and at least {needed + 1}."
+            f"`grid` must be the one that `matches` were made with; got {num_areas} area ranges, {num_thresholds}"
+            f" thresholds and {num_limits} limits for matches of {shape[0]}, {shape[1]} and at least"
+            f" {needed_limit + 1}."
         )
-    return needed
+    return needed_limit
 
 
 def _on_curves(
-    matches: Matches, work: Callable[[Matches, Curves], tuple[Tensor, ...]], axes: Sequence[int]
+    matches: Matches, work: Callable[[Matches, Curves], tuple[Tensor, ...]], class_axes: Sequence[int]
 ) -> tuple[Tensor, ...]:
-    """Work on the curves of one area range at a time on a CPU, to fit its cache, or of all if they are few.
+    """Run `work` on blocks of curves, and concatenate its results.
 
-    Many detections are worked on a few classes at a time, too. `axes` are those of the classes in each tensor that the
-    work gives; that of area ranges is the second before it.
+    On a CPU a block has one area range, to fit a cache, or all if they are few; with many detections also only a few
+    classes. `class_axes` are the axes of the classes in each result; two axes before is that of the area ranges.
     """
-    num_areas, classes = len(matches.matched), [slice(None)]
-    is_small = matches.matched.numel() < _CACHED_CELLS and matches.matched.shape[1] * len(matches.classes) < _FEW_CURVES
-    step = num_areas if is_small or matches.columns.device.type != "cpu" else 1
-    if len(matches.scores) >= _MANY_DETECTIONS and step < num_areas:
-        sizes = matches.class_index.bincount(minlength=len(matches.classes))
-        classes = [*segments.ranges_within(sizes, _AT_A_TIME)]
-    areas = segments.ranges(num_areas, step)
+    num_areas, num_thresholds, _ = matches.matched.shape
+    is_small = matches.matched.numel() < _CACHED_CELLS and num_thresholds * len(matches.classes) < _FEW_CURVES
+    areas_at_a_time = num_areas if is_small or matches.columns.device.type != "cpu" else 1
+    class_ranges = [slice(None)]
+    if len(matches.scores) >= _MANY_DETECTIONS and areas_at_a_time < num_areas:
+        num_by_class = matches.class_index.bincount(minlength=len(matches.classes))
+        class_ranges = list(segments.ranges_within(num_by_class, _DETECTIONS_AT_A_TIME))
+    blocks = list(product(segments.ranges(num_areas, areas_at_a_time), class_ranges))
 
-    def look(some: tuple[slice, slice]) -> tuple[Tensor, ...]:
-        part = matches if len(classes) == 1 else matches.of_classes(some[1])
-        return work(part, curves_from_matches(part, areas=some[0]))
+    def work_on_block(block: tuple[slice, slice]) -> tuple[Tensor, ...]:
+        areas, classes = block
+        part = matches if len(class_ranges) == 1 else matches.of_classes(classes)
+        return work(part, curves_from_matches(part, areas=areas))
 
-    blocks = workers.run(lambda: workers.share(look, [*product(areas, classes)]), matches.columns.device)
-    # Joined along the classes, then along the area ranges.
+    results = workers.run(lambda: workers.share(work_on_block, blocks), matches.columns.device)
+    # Each area range has consecutive parts, one for each range of classes.
     joined = []
-    for axis, parts in zip(axes, zip(*blocks, strict=True), strict=True):
-        rows = [torch.cat(parts[first : first + len(classes)], axis) for first in range(0, len(parts), len(classes))]
-        joined.append(torch.cat(rows, axis - 2))
+    for class_axis, parts in zip(class_axes, zip(*results, strict=True), strict=True):
+        ranges = segments.ranges(len(parts), len(class_ranges))
+        areas = [torch.cat(parts[one_area], class_axis) for one_area in ranges]
+        joined.append(torch.cat(areas, class_axis - 2))
     return tuple(joined)
 
 
 def _on_grid(grid: CocoGrid, matches: Matches, curves: Curves) -> tuple[Tensor, Tensor, Tensor]:
-    """Precision and scores [areas, thresholds, classes, recalls], and recall [areas, thresholds, classes]."""
+    """Return precision and scores [areas, thresholds, classes, recalls], and recall [areas, thresholds, classes]."""
     precision, point = precision_at_recall(curves, grid.rec_thresholds)
     scores = matches.scores.index_select(0, curves.places).double()
     scores = torch.cat([scores, scores.new_zeros(1)]).index_select(0, point.flatten()).view_as(precision)
+    # Any detection reaches a recall of 0, and the first of its class has the highest score.
     is_zero = torch.tensor([threshold <= 0 for threshold in grid.rec_thresholds], device=scores.device)
-    # Any detection reaches a recall of 0: the first of its class has the highest score.
     sizes = matches.class_index.bincount(minlength=len(matches.classes))
     best = torch.cat([matches.scores.double(), scores.new_zeros(1)])[segments.starts(sizes)].where(sizes > 0, 0.0)
     scores = torch.where(is_zero, best[:, None], scores)
@@ -174,7 +203,7 @@ def _on_grid(grid: CocoGrid, matches: Matches, curves: Curves) -> tuple[Tensor, 
 
 
 def _recall_at_limits(matches: Matches, curves: Curves, num_limits: int) -> Float[Tensor, "limits *curves"]:  # noqa: UP037
-    """Largest recall under each limit: matching is the same, and true positives beyond the limit do not count."""
+    """Return the largest recall under each limit: the same matches, without true positives beyond the limit."""
     shape = curves.num_true_positives.shape
     key = curves.curve * num_limits + matches.limits.index_select(0, curves.places)
     num_right = key.bincount(minlength=shape.numel() * num_limits).view(*shape, num_limits).cumsum(-1)

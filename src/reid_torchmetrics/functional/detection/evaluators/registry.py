@@ -1,8 +1,8 @@
-"""The evaluators of detections, one row each: how they match detections, and the numbers that they report.
+"""The evaluators of detections, one row each: their matching, and the numbers that they report.
 
     detections, ground truths -- match --> Matches -- average --> ClassAverages
 
-All results, tables, pictures and reports are made of these two, so that a new evaluator is a row with two functions.
+All results, tables, pictures and reports follow from these two, so a new evaluator is a row with two functions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VOC_RULES = ("voc", "voc07")
 """the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
 
 
-_BEST_OF_ALL = "a detection takes the best ground truth of all, whether it is left or not"
+_BEST_OF_ALL = "a detection takes the best ground truth of all, whether it is left or not"  # a reason in messages
 
 
 @dataclass(frozen=True)
@@ -36,59 +36,65 @@ class Evaluator:
     title: str
     """its name in tables"""
     match: Callable[..., Matches]
-    """of detections, ground truths and a grid, with `keep_ground_truths`, `max_bytes` and further options"""
+    """matches detections to ground truths on a grid, with `keep_ground_truths`, `max_bytes` and further options"""
     average: Callable[..., ClassAverages]
-    """of matches and a grid, with `rule` and `confidence`"""
+    """computes averages from matches and a grid, with `rule` and `confidence`"""
     rules: tuple[str, ...]
-    """of average precision, see `average_precision`"""
+    """allowed rules of average precision, see `average_precision`"""
     rule: _names.DetectionRule
-    """by default"""
+    """the default rule"""
     iou_thresholds: Sequence[float] = inputs.COCO_IOU_THRESHOLDS
-    """by default"""
+    """the default thresholds"""
     reports_confidence: bool = False
     """whether precision, recall and F1 at one confidence are reported"""
     confidence: float | None = None
-    """by default; None for the best; in results as the evaluation had it"""
+    """the default confidence, None for the best one; in results the confidence of the evaluation"""
     max_detection_thresholds: tuple[int, ...] | None = None
-    """limits of detections by default; None for COCO's"""
+    """the default limits of detections; None for COCO's"""
     limited: _names.LimitOf = "image and class"
-    """what the limits are of, see `CocoGrid`"""
+    """the scope of the limits, see `CocoGrid`"""
     has_limits: bool = False
-    """whether area ranges and limits of detections are known; without them the grid has one range without ends"""
+    """whether there are area ranges and limits of detections; without them the grid has one range without ends"""
     knows_crowds: bool = False
-    """whether detections may lie in crowds; others leave crowds out"""
+    """whether detections may lie in crowds; other evaluators leave crowds out"""
     knows_difficult: bool = False
     """whether ground truths may be difficult: they need not be found"""
     is_federated: bool = False
     """whether images have lists of absent and of partly annotated classes"""
     has_breakdown: bool = True
     """whether errors have kinds: a detection takes the best unmatched ground truth, images are annotated in full, and
-    the area is of `AP_RULES`"""
+    the average precision has a rule in `AP_RULES`"""
     lists_all_classes: bool = True
     """whether classes without ground truths have a row"""
     confusion_rule: _names.ConfusionMatrixRule = "coco"
-    """of the evaluator's confusion matrix, one of `CONFUSION_RULES`"""
+    """the rule of the evaluator's confusion matrix, one of `CONFUSION_RULES`"""
 
     @property
     def why_no_breakdown(self) -> str:
-        """The reason why errors have no kinds; empty if they have."""
+        """The reason why errors have no kinds; empty if they have kinds."""
         if self.has_breakdown:
             return ""
         return "images are annotated for some classes only" if self.is_federated else _BEST_OF_ALL
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """What `target` may have besides the keys that all evaluators know."""
-        return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
+        """Names of the data in `target` that not all evaluators read."""
+        names = []
+        if self.knows_difficult:
+            names.append("difficult")
+        if self.is_federated:
+            names.append("lists")
+        return tuple(names)
 
     def checked(self, rule: _names.DetectionRule | None, confidence: float | None) -> tuple[Any, float | None]:
-        """A rule of average precision and a confidence, the defaults for None.
+        """Return a rule of average precision and a confidence, with the defaults in place of None.
 
         Raises:
             TypeError: `confidence` is not a number.
-            ValueError: a rule of another evaluator, or a confidence where nothing is reported at one.
+            ValueError: a rule of another evaluator, or a confidence if no number depends on one.
         """
-        rule = self.rule if rule is None else rule
+        if rule is None:
+            rule = self.rule
         _checks.one_of("rule", rule, self.rules)
         if confidence is None:
             return rule, self.confidence
@@ -107,42 +113,46 @@ class Evaluator:
         thresholds: _names.ThresholdsName | None = None,
         **options: Any,
     ) -> inputs.CocoGrid:
-        """The grid with some thresholds and `options` of `CocoGrid`; None for what is usual for the type of overlaps.
+        """Return a grid with thresholds and `options` of `CocoGrid`; None stands for the default of the `iou_type`.
 
-        Without area ranges and limits it has one range without ends, and one limit that says nothing.
+        Without area ranges and limits the grid has one range without ends, and a limit without effect.
 
         Raises:
             TypeError: an option of the wrong type.
             ValueError: an option without values, or with values that are not allowed.
         """
-        usual: dict[str, Any] = {"max_detection_thresholds": (1,), "area_ranges": {"all": (-math.inf, math.inf)}}
-        usual["iou_thresholds"] = self.iou_thresholds
+        fields: dict[str, Any] = {}
         if self.has_limits:
-            thresholds = "coco" if thresholds is None else thresholds
+            if thresholds is None:
+                thresholds = "coco"
             _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
-            limits, ranges = inputs.defaults_of(iou_type)
-            usual = {"max_detection_thresholds": self.max_detection_thresholds or limits, "area_ranges": ranges}
-            usual["iou_thresholds"], usual["rec_thresholds"] = inputs.THRESHOLDS[thresholds]
+            default_limits, fields["area_ranges"] = inputs.defaults_of(iou_type)
+            fields["max_detection_thresholds"] = self.max_detection_thresholds or default_limits
+            fields["iou_thresholds"], fields["rec_thresholds"] = inputs.THRESHOLDS[thresholds]
+        else:
+            fields["area_ranges"] = {"all": (-math.inf, math.inf)}
+            fields["max_detection_thresholds"] = (1,)
+            fields["iou_thresholds"] = self.iou_thresholds
         options["iou_thresholds"] = iou_thresholds
-        chosen = {name: value for name, value in options.items() if value is not None}
-        return inputs.CocoGrid(**usual | chosen, limited=self.limited)
+        fields.update({name: value for name, value in options.items() if value is not None})
+        return inputs.CocoGrid(**fields, limited=self.limited)
 
 
 @dataclass(frozen=True)
 class VocEvaluator(Evaluator):
-    """Pascal VOC's evaluator, with the options that results have as the evaluation had them."""
+    """Pascal VOC's evaluator; in results it has the options of the evaluation."""
 
     whole_pixels: bool = True
-    """whether a box has width + 1 times height + 1 pixels, both edges inside"""
+    """whether a box has width + 1 times height + 1 pixels, both edges inclusive"""
     claim: _names.ClaimRule = "voc"
-    """what claims a ground truth, one of `CLAIMS`"""
+    """the rule for the detections that claim a ground truth, one of `CLAIMS`"""
 
     def with_options(self, iou_type: str | Sequence[str], whole_pixels: bool | None) -> VocEvaluator:
-        """Return the evaluator with its option, None for the default; for rotated boxes it is that of DOTA.
+        """Return the evaluator with an option, None for its default; for rotated boxes return DOTA's evaluator.
 
         Raises:
-            TypeError: `whole_pixels` is no bool.
-            ValueError: it is True for rotated boxes.
+            TypeError: `whole_pixels` is not a bool.
+            ValueError: `whole_pixels` is True for rotated boxes.
         """
         is_dota = "rotated" in iou_type
         if whole_pixels is None:
@@ -156,12 +166,13 @@ class VocEvaluator(Evaluator):
 
 
 def match_options(evaluator: Evaluator, *, is_difficult: Any = None, lists: Any = None) -> dict[str, Any]:
-    """Return the options of `match` that not all evaluators know.
+    """Return the options of `match` that not all evaluators have.
 
     Args:
-        evaluator: whose detections are matched.
-        is_difficult: ground truths that need not be found, or None; left out for evaluators that do not know such.
-        lists: of absent and of partly annotated classes, or None, see `match_federated`; likewise.
+        evaluator: the evaluator that matches.
+        is_difficult: ground truths that need not be found, or None; left out for evaluators without difficult objects.
+        lists: lists of absent and of partly annotated classes, or None, see `match_federated`; left out for evaluators
+            without lists.
     """
     options = {}
     if evaluator.knows_difficult:
@@ -175,16 +186,26 @@ def match_options(evaluator: Evaluator, *, is_difficult: Any = None, lists: Any 
 
 
 def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, has_limits: bool, **_: Any) -> ClassAverages:
-    """Average without a confidence."""
+    """Average the matches and ignore the confidence."""
     return average_matches(matches, grid, rule=rule, has_limits=has_limits)
 
 
-# Rows hold functions and partials of them, made once: rows are compared as parts of cache keys.
-_with_limits, _without_limits = (partial(_average, has_limits=has_limits) for has_limits in (True, False))
+# Rows are compared as parts of cache keys, and partials only equal themselves, so each is made once.
+_with_limits = partial(_average, has_limits=True)
+_without_limits = partial(_average, has_limits=False)
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
-_lvis = partial(Evaluator, match=match_federated, average=_with_limits, rules=tuple(AP_RULES), rule="coco")
-_lvis = partial(_lvis, has_limits=True, knows_crowds=True, is_federated=True, has_breakdown=False)
 _yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
+_lvis = partial(
+    Evaluator,
+    match=match_federated,
+    average=_with_limits,
+    rules=tuple(AP_RULES),
+    rule="coco",
+    has_limits=True,
+    knows_crowds=True,
+    is_federated=True,
+    has_breakdown=False,
+)
 
 VOC_EVALUATOR = VocEvaluator(
     title="Pascal VOC",
@@ -198,7 +219,15 @@ VOC_EVALUATOR = VocEvaluator(
 )
 
 EVALUATORS: dict[str, Evaluator] = {
-    "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
+    "coco": Evaluator(
+        title="COCO",
+        match=match_on_grid,
+        average=_with_limits,
+        rules=tuple(AP_RULES),
+        rule="coco",
+        has_limits=True,
+        knows_crowds=True,
+    ),
     "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
     "voc": VOC_EVALUATOR,
@@ -209,14 +238,15 @@ EVALUATORS: dict[str, Evaluator] = {
 """The evaluators by name."""
 
 _WITHOUT_EFFECT = {"claim": "voc", "whole_pixels": False}
-"""options of Pascal VOC that older files have with any evaluator, and their value there"""
+"""options of Pascal VOC that older files have with any evaluator, and their values there"""
 
 
 def evaluator_options(evaluator: Evaluator) -> dict[str, Any]:
-    """Return the options that results have as the evaluation had them."""
+    """Return the options of an evaluator that results keep."""
     options = {"title": evaluator.title, "confidence": evaluator.confidence}
     if isinstance(evaluator, VocEvaluator):
-        options |= {"claim": evaluator.claim, "whole_pixels": evaluator.whole_pixels}
+        options["claim"] = evaluator.claim
+        options["whole_pixels"] = evaluator.whole_pixels
     return options
 
 
@@ -224,7 +254,7 @@ def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
     """Return the name of an evaluator in `EVALUATORS`, and its options.
 
     Raises:
-        ValueError: an evaluator of one's own.
+        ValueError: an evaluator that is not in `EVALUATORS`.
     """
     options = evaluator_options(evaluator)
     for name, row in EVALUATORS.items():
