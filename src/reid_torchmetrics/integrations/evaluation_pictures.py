@@ -203,7 +203,7 @@ class EvaluationPictures(Callback):
             message = str(error)
             if not message.startswith("`"):  # errors of this package do; others need a traceback
                 message = "".join(traceback.format_exception(error))
-            text = f"The {name} could not be {action}. The run goes on, and this is said once.\n{message}"
+            text = f"The {name} could not be {action}. The run continues, and this warning appears once.\n{message}"
             self._warn_once((name, action, type(error).__name__), text)
 
     def _warn_once_of_glyphs(self, text: str) -> None:
@@ -232,9 +232,9 @@ def _other_numbers_text(attribute: str, metric: drawings.EvaluatedMetric) -> str
         argument = "index"
         call = "`update(..., index=index)`"
     return (
-        f"No pictures of the samples of `{attribute}` were drawn: it was not given `{argument}`, and its loader does"
-        " not read the data set in order, so they would be pictures of other samples. Give the numbers in the data"
-        f" set: {call}."
+        f"No pictures of the samples of `{attribute}` were drawn: it has no `{argument}`, and its loader does not read"
+        " the data set in order, so the pictures would show other samples. Pass the numbers in the data set:"
+        f" {call}."
     )
 
 
