@@ -64,7 +64,7 @@ def explained(row: Advice) -> str:
         return ""
     rows = {name: each for rows in REGISTRIES.values() for name, each in rows.items()}
     others = "; ".join(rows[name].checks for name in row.explained_by)
-    return f"\nIt is left out where one of these was said: {others}.\n"
+    return f"\nThis warning is left out after one about: {others}.\n"
 
 
 if __name__ == "__main__":

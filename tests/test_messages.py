@@ -147,7 +147,7 @@ EVALUATED = [
     (lambda: evaluate(X, X, ID, [1.0, 2.5, 1.0]), ValueError, "`gallery_identities` must hold integers, or whole numbers below 2**53 in torch.float64; got 2.5."),
     (lambda: evaluate(X, X, ID, ID, CAM, CAM.half() + 2**11), ValueError, "`gallery_cameras` must hold integers, or whole numbers below 2**11 in torch.float16; got 2048.0."),
     (lambda: evaluate(X, X, ["a", None, "b"], ["a", "b", "c"]), ValueError, "`query_identities` must hold no missing value; got None for sample 1. Pass `missing='junk'` where such samples have no identity."),
-    (lambda: evaluate(X, X, ["a", "c", "b"], ["a", 2, "c"]), TypeError, "`gallery_identities` must hold integers only, or names only; got 2 beside names."),
+    (lambda: evaluate(X, X, ["a", "c", "b"], ["a", 2, "c"]), TypeError, "`gallery_identities` must hold integers only, or names only; got 2 and names."),
     (lambda: evaluate(X, X, [None] * 3, [None] * 3), ValueError, "`query_identities` must hold no missing value; got None for sample 0. Pass `missing='junk'` where such samples have no identity."),
     (lambda: evaluate(X, X, ID, ID, ["a", "c", ""], ["a", "b", "c"]), ValueError, "`query_cameras` must hold no missing value; got '' for sample 2."),
     (lambda: evaluate(X, X, [*"abc"], [*"abc"], junk_identities=(0, -1)), ValueError, "`junk_identities` must list names, or -1, where identities are names; got (0, -1)."),

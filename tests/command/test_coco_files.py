@@ -54,7 +54,7 @@ CHANGES = {
     ),
     "corners": (
         lambda row: {"bbox": corners(row)},
-        f"{WARNING}Almost no width is below its x, and no height below its y, in {NUM} checked boxes of `preds`: they",
+        f"{WARNING}Almost no width is below its x, and almost no height below its y, in {NUM} checked boxes of `preds`",
     ),
     "centers": (
         lambda row: {"bbox": centered(row)},

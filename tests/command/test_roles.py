@@ -342,7 +342,7 @@ def test_files_with_roles_give_the_numbers_of_the_command_in_one_call(in_folder)
     assert evaluate(samples, **options)["map"] == pytest.approx(BOTH_MAP, abs=1e-12)
     query, gallery = (read_samples("all.npz", role=role) for role in ("query", "gallery"))
     assert evaluate(query, gallery, **options)["map"] == pytest.approx(BOTH_MAP, abs=1e-12)
-    with pytest.raises(ValueError, match=r"^`self_index` must be left out for files with roles, which tell it;"):
+    with pytest.raises(ValueError, match=r"^`self_index` must be left out for files with roles, which decide it;"):
         evaluate(samples, self_index=[0, 1, 2], **options)
     for number, rows in enumerate(np.array_split(np.arange(6), 3)):
         np.savez(f"shard-{number}.npz", feat=PLACES[rows], **{name: values[rows] for name, values in FLAGS.items()})

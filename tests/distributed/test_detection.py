@@ -110,9 +110,10 @@ def test_images_that_look_repeated_are_said_to_be_once_for_each_metric(processes
     (text,), again = first
     assert text.startswith(
         "A distributed sampler seems to have repeated images to make the numbers even, and they count twice: all"
-        " processes hold equally many, and the last of one have the ground truths of the first of another."
+        " processes hold equally many, and the last images of one have the ground truths of the first images"
+        " of another."
     )
-    assert text.endswith("Give `image_id` in `target`, or use `UnpaddedDistributedSampler`.")
+    assert text.endswith("Pass `image_id` in `target`, or use `UnpaddedDistributedSampler`.")
     assert again == [text]
     assert others == [[[], []]] * (size - 1)
 

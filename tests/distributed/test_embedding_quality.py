@@ -58,7 +58,7 @@ def refusals(process: int, size: int) -> list[str]:
     metric.merge_state(fed(EmbeddingQuality(), (torch.eye(2 + process), torch.arange(2 + process))))
     said.append(message_of(metric.compute))
     metric = fed(ALL(), drawn(7))
-    for place, name in ((embedding_quality, "_by_identity"), (linalg, "eigvalsh"), (Tensor, "exp_")):
+    for place, name in ((embedding_quality, "_sum_by_identity"), (linalg, "eigvalsh"), (Tensor, "exp_")):
         with out_of_memory(place, name) if process else mock.MagicMock():
             said.append(message_of(metric.compute))
     assert metric.compute()["hubness"].isfinite()

@@ -47,7 +47,7 @@ PLACES = {
     "joining": functools.partial(out_of_memory, samples.Samples, "joined"),
     "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
     "dropping repeated samples": functools.partial(out_of_memory, repetitions.Numbered, "of"),
-    "sharing queries": functools.partial(out_of_memory, shared_samples, "unpacked"),
+    "sharing queries": functools.partial(out_of_memory, shared_samples, "unpack_columns"),
     "labels": functools.partial(out_of_memory, problem, "find_relevance"),
     "surveying the gallery": functools.partial(out_of_memory, scores, "gallery_statistics"),
     "preparing scores": functools.partial(out_of_memory, scores, "EmbeddingScores"),

@@ -1,8 +1,8 @@
-"""The classes of pycocotools, by the names and arguments of pycocotools, on the evaluator of this package.
+"""The classes of pycocotools, with its names and arguments, based on the evaluator of this package.
 
     from reid_torchmetrics.coco import COCO, COCOeval
 
-`install` puts them in the place of pycocotools for code that imports it.
+`install` replaces pycocotools by them for code that imports it.
 """
 
 from .data_set import COCO

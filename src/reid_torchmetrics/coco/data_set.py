@@ -1,4 +1,4 @@
-"""A data set in COCO's format, or results on one."""
+"""Data sets in COCO's format, and results on them."""
 
 from __future__ import annotations
 
@@ -36,41 +36,40 @@ Row: TypeAlias = dict[str, Any]
 Ids: TypeAlias = Any
 """an id, or a sequence of ids"""
 
-_MAX_SHOWN_IDS = 3  # in a message
+_MAX_IDS = 3  # in a message
 
 
 class COCO:
     """A data set of images, categories and annotations, with the methods of pycocotools' class of this name.
 
-    It prints nothing. Attributes are `dataset`, the parsed file; `anns`, `imgs` and `cats`, its rows by id; `imgToAnns`
-    and `catToImgs`. After an assignment to `dataset`, `createIndex` makes the others.
+    It prints nothing. The attributes are `dataset` (the parsed file), `anns`, `imgs` and `cats` (its rows by id),
+    `imgToAnns` and `catToImgs`. After an assignment to `dataset`, call `createIndex` to update the others.
 
     Args:
-        annotation_file: path of a file in COCO's format, or what such a file holds; None for a data set without images.
+        annotation_file: path of a file in COCO's format, or its parsed contents; None for a data set without images.
 
     Raises:
         OSError: there is no such file, or it cannot be read.
         ValueError: a file that holds no dict, rows without an `id`, annotations without an `image_id`, annotations
-            without a `category_id` in a data set with categories, or a value that is not allowed there; the message
-            names the row.
+            without a `category_id` in a data set with categories, or an invalid value; the message names the row.
     """
 
     def __init__(self, annotation_file: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> None:
         self._source = _source_name(annotation_file, "annotation_file")
         self.dataset: Any = _content({} if annotation_file is None else annotation_file)
         if not isinstance(self.dataset, Mapping):
-            came = type(self.dataset).__name__
-            also = "; `loadRes` reads results" if isinstance(self.dataset, list) else ""
-            raise ValueError(f"`annotation_file` must hold a data set of COCO, an object; got a {came}{also}.")  # noqa: TRY004
+            got = type(self.dataset).__name__
+            hint = "; `loadRes` reads results" if isinstance(self.dataset, list) else ""
+            raise ValueError(f"`annotation_file` must hold a data set of COCO, an object; got a {got}{hint}.")  # noqa: TRY004
         self.createIndex()
 
     def createIndex(self) -> None:
-        """Make the other attributes from `dataset`."""
+        """Compute the other attributes from `dataset`."""
         images = self._rows("images", [_column(IMAGES, "id")])
         check_kind_of_ids(RowList(self._source, "images", images))
         categories = self._rows("categories", list(CATEGORIES))
         columns = [Column("id", IMAGES[0].kind), _column(ANNOTATIONS, "image_id"), _column(ANNOTATIONS, "iscrowd")]
-        if "categories" in self.dataset:  # those of captions have none
+        if "categories" in self.dataset:  # data sets of captions have none
             columns.append(_column(ANNOTATIONS, "category_id"))
         annotations = self._rows("annotations", columns)
         self.anns = {row["id"]: row for row in annotations}
@@ -92,17 +91,21 @@ class COCO:
         return list(rows)
 
     def info(self) -> None:
-        """Print what the data set says of itself."""
+        """Print the `info` of the data set."""
         for key, value in self.dataset.get("info", {}).items():
             print(f"{key}: {value}")  # noqa: T201
 
     def getAnnIds(
         self, imgIds: Ids = (), catIds: Ids = (), areaRng: Sequence[float] = (), iscrowd: bool | None = None
     ) -> list[Any]:
-        """Ids of the annotations of some images and categories, with an area between two ends, crowds or not."""
-        images, categories = _listed(imgIds), {*_listed(catIds)}
-        of_images = [row for image in images for row in self.imgToAnns.get(image, ())]
-        rows = of_images if images else self.dataset.get("annotations", [])
+        """Return ids of annotations, filtered by images, categories, area (between two ends) and `iscrowd`."""
+        images = _as_list(imgIds)
+        categories = set(_as_list(catIds))
+        rows = self.dataset.get("annotations", [])
+        if images:
+            rows = []
+            for image in images:
+                rows += self.imgToAnns.get(image, ())
         return [
             row["id"]
             for row in rows
@@ -112,49 +115,54 @@ class COCO:
         ]
 
     def getCatIds(self, catNms: Ids = (), supNms: Ids = (), catIds: Ids = ()) -> list[Any]:
-        """Ids of the categories with some names, supercategories and ids."""
-        wanted = {"name": _listed(catNms), "supercategory": _listed(supNms), "id": _listed(catIds)}
+        """Return ids of categories, filtered by names, supercategories and ids."""
         rows = self.dataset.get("categories", [])
-        return [row["id"] for row in rows if all(not some or row[key] in some for key, some in wanted.items())]
+        for key, filters in (("name", catNms), ("supercategory", supNms), ("id", catIds)):
+            allowed = _as_list(filters)
+            if allowed:
+                rows = [row for row in rows if row[key] in allowed]
+        return [row["id"] for row in rows]
 
     def getImgIds(self, imgIds: Ids = (), catIds: Ids = ()) -> list[Any]:
-        """Ids of the images among some that have annotations of all of some categories."""
-        images, categories = _listed(imgIds), _listed(catIds)
+        """Return ids of images, filtered by ids; the images must have annotations of all the categories."""
+        images = _as_list(imgIds)
+        categories = _as_list(catIds)
         if not images and not categories:
-            return [*self.imgs]
-        sets = [{*images}] if images else []
-        return [*set.intersection(*sets, *({*self.catToImgs.get(each, ())} for each in categories))]
+            return list(self.imgs)
+        sets = [set(images)] if images else []
+        sets += [set(self.catToImgs.get(category, ())) for category in categories]
+        return list(set.intersection(*sets))
 
     def loadAnns(self, ids: Ids = ()) -> list[Row]:
-        """The annotations with some ids."""
-        return [self.anns[each] for each in _listed(ids)]
+        """Return the annotations with these ids."""
+        return [self.anns[annotation_id] for annotation_id in _as_list(ids)]
 
     def loadCats(self, ids: Ids = ()) -> list[Row]:
-        """The categories with some ids."""
-        return [self.cats[each] for each in _listed(ids)]
+        """Return the categories with these ids."""
+        return [self.cats[category_id] for category_id in _as_list(ids)]
 
     def loadImgs(self, ids: Ids = ()) -> list[Row]:
-        """The images with some ids."""
-        return [self.imgs[each] for each in _listed(ids)]
+        """Return the images with these ids."""
+        return [self.imgs[image_id] for image_id in _as_list(ids)]
 
     def loadRes(self, resFile: str | os.PathLike[str] | list[Row] | NDArray[Any]) -> COCO:
-        """Results on the images of this data set, as a data set of their own.
+        """Return results on the images of this data set, as a separate data set.
 
-        Its annotations are copies of the results, with ids from 1 on, boxes and areas: of the box where the first
-        result has one, else of the mask or around the keypoints.
+        Its annotations are copies of the results, with ids from 1 on, boxes and areas. The boxes are those of the
+        results if the first result has one; otherwise they enclose the masks or the keypoints.
 
         Args:
-            resFile: a list of dicts of `image_id`, `category_id`, `score`, and `bbox`, `segmentation` or `keypoints`;
+            resFile: a list of dicts with `image_id`, `category_id`, `score`, and `bbox`, `segmentation` or `keypoints`;
                 the path of such a file; or an array [results, 7] of image, x, y, width, height, score and category.
 
         Raises:
             OSError: there is no such file, or it cannot be read.
-            IndexError: no results, as in pycocotools; what calls it catches that.
+            IndexError: no results, as in pycocotools; its callers catch this error.
             ValueError: no list, a result in an image that the data set does not have, or a row without a `category_id`
-                or with a value that is not allowed; the message names the row.
+                or with an invalid value; the message names the row.
 
-        Results that name the files of images, by `file_name` or as `image_id`, get the ids of the images. If they may
-        be ids as well, there is a warning that says which was taken.
+        Results that name the files of images, by `file_name` or as `image_id`, get the ids of the images. If the names
+        may be ids as well, a warning says how they were read.
         """
         source = _source_name(resFile, "resFile")
         rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else _content(resFile)
@@ -171,30 +179,35 @@ class COCO:
         _check_results(RowList(source, "results", numbered), self.dataset, self.imgs)
         results = COCO()
         results._source = source
-        kind = next((key for key in _FILLED if not is_missing(rows[0].get(key))), None)
-        if kind is not None:
-            _FILLED[kind](RowList(source, "results", numbered), self.imgs)
-        copied = {name: copy.deepcopy(self.dataset.get(name, [])) for name in ("info", "categories")}
-        results.dataset = copied | {"images": [*self.dataset.get("images", [])], "annotations": numbered}
+        for key, fill_boxes_and_areas in _FILL_FUNCTIONS.items():
+            if not is_missing(rows[0].get(key)):
+                fill_boxes_and_areas(RowList(source, "results", numbered), self.imgs)
+                break
+        results.dataset = {
+            "info": copy.deepcopy(self.dataset.get("info", [])),
+            "categories": copy.deepcopy(self.dataset.get("categories", [])),
+            "images": list(self.dataset.get("images", [])),
+            "annotations": numbered,
+        }
         results.createIndex()
         return results
 
     @staticmethod
     def loadNumpyAnnotations(data: NDArray[Any]) -> list[Row]:
-        """Results from an array [results, 7], see `loadRes`.
+        """Return results from an array [results, 7], see `loadRes`.
 
         Raises:
             ValueError: another shape.
         """
         if data.ndim != 2 or data.shape[1] != 7:
-            raise ValueError(f"`data` must have shape [results, 7]; got {[*data.shape]}.")
+            raise ValueError(f"`data` must have shape [results, 7]; got {list(data.shape)}.")
         return [
             {"image_id": int(image), "bbox": box, "score": score, "category_id": int(category)}
             for image, *box, score, category in data.tolist()
         ]
 
     def download(self, tarDir: str | None = None, imgIds: Ids = ()) -> None:
-        """Raise: nothing is downloaded.
+        """Raise an error, because nothing is downloaded.
 
         Raises:
             NotImplementedError: always.
@@ -202,9 +215,9 @@ class COCO:
         raise NotImplementedError("`download` must not be called: nothing is downloaded; get images by `coco_url`.")
 
     def showAnns(self, anns: Sequence[Row], draw_bbox: bool = False) -> None:  # noqa: FBT002 - theirs
-        """Draw masks, keypoints and, if asked for, boxes into the current axes of Matplotlib; print captions.
+        """Draw masks, keypoints and optionally boxes into the current axes of Matplotlib; print captions.
 
-        Colors are those of Matplotlib's cycle, where pycocotools draws them by chance.
+        Colors are those of Matplotlib's cycle; pycocotools draws them at random.
 
         Raises:
             ModuleNotFoundError: Matplotlib is not installed.
@@ -213,7 +226,7 @@ class COCO:
         for ann in anns:
             if not {"segmentation", "keypoints", "caption"} & ann.keys():
                 rule = "must have a `segmentation`, `keypoints` or a `caption`"
-                raise ValueError(f"`anns` {rule}; got the keys {[*ann]} of annotation {ann.get('id')!r}.")
+                raise ValueError(f"`anns` {rule}; got the keys {list(ann)} of annotation {ann.get('id')!r}.")
         for ann in anns:
             if "caption" in ann:
                 print(ann["caption"])  # noqa: T201 - as pycocotools
@@ -221,6 +234,7 @@ class COCO:
                 self._draw(ann, draw_bbox=draw_bbox)
 
     def _draw(self, ann: Row, *, draw_bbox: bool) -> None:
+        """Draw the shapes of an annotation in the next color."""
         require("`showAnns`", "matplotlib")
         from matplotlib import pyplot as plt  # noqa: PLC0415 - optional
         from matplotlib.colors import to_rgb  # noqa: PLC0415
@@ -229,37 +243,44 @@ class COCO:
         axes = plt.gca()
         axes.set_autoscale_on(False)
         color = f"C{len(axes.patches) + len(axes.lines) + len(axes.images)}"
+
         segmentation = ann.get("segmentation", [])
         if isinstance(segmentation, Mapping):
             mask = self.annToMask(ann)
-            axes.imshow(np.dstack([np.full((*mask.shape, 3), to_rgb(color)), mask / 2]))  # clear elsewhere
-        for corners in [] if isinstance(segmentation, Mapping) else segmentation:
-            points = np.reshape(corners, (-1, 2))
-            axes.add_patch(Polygon(points, facecolor=(*to_rgb(color), 0.4), edgecolor=color, linewidth=2))
-        x, y, visible = np.reshape(ann.get("keypoints", []), (-1, 3)).T
-        for ends in np.array(self.cats.get(ann.get("category_id"), {}).get("skeleton", []), dtype=int) - 1:
-            if len(x) and (visible[ends] > 0).all():
+            opacity = mask / 2  # transparent outside of the mask
+            axes.imshow(np.dstack([np.full((*mask.shape, 3), to_rgb(color)), opacity]))
+        else:
+            for polygon in segmentation:
+                corners = np.reshape(polygon, (-1, 2))
+                axes.add_patch(Polygon(corners, facecolor=(*to_rgb(color), 0.4), edgecolor=color, linewidth=2))
+
+        x, y, visibility = np.reshape(ann.get("keypoints", []), (-1, 3)).T
+        is_visible = visibility > 0
+        skeleton = self.cats.get(ann.get("category_id"), {}).get("skeleton", [])
+        for ends in np.array(skeleton, dtype=int) - 1:
+            if len(x) and is_visible[ends].all():
                 axes.plot(x[ends], y[ends], color=color, linewidth=3)
-        axes.plot(x[visible > 0], y[visible > 0], "o", color=color, markersize=8, markeredgecolor="black")
+        axes.plot(x[is_visible], y[is_visible], "o", color=color, markersize=8, markeredgecolor="black")
+
         if draw_bbox:
             left, top, width, height = ann["bbox"]
             axes.add_patch(Rectangle((left, top), width, height, fill=False, edgecolor=color, linewidth=2))
 
     def annToRLE(self, ann: Row) -> Row:
-        """The mask of an annotation, also of polygons: its `size` and `counts`, bytes in COCO's compressed form."""
-        lengths = mask_of(ann, self.imgs)
-        if isinstance(lengths["counts"], (str, bytes)):
-            return lengths
-        (lengths,) = RunLengths.from_coco([lengths]).to_coco(compressed=True)
-        return {**lengths, "counts": lengths["counts"].encode()}
+        """Return the mask of an annotation, also for polygons: `size` and `counts`, bytes in COCO's compressed form."""
+        mask = mask_of(ann, self.imgs)
+        if isinstance(mask["counts"], (str, bytes)):
+            return mask
+        (compressed,) = RunLengths.from_coco([mask]).to_coco(compressed=True)
+        return {**compressed, "counts": compressed["counts"].encode()}
 
     def annToMask(self, ann: Row) -> NDArray[np.uint8]:
-        """The mask of an annotation as pixels, 0 or 1, [height, width]."""
+        """Return the mask of an annotation as pixels, 0 or 1, [height, width]."""
         return RunLengths.from_coco([mask_of(ann, self.imgs)]).to_masks()[0].numpy().astype(np.uint8)
 
 
 def mask_of(annotation: Row, images: Mapping[Any, Row]) -> Row:
-    """The mask of an annotation as run lengths, in any form, or its box as a mask; images by id."""
+    """Return the mask of an annotation as run lengths, in any form; its box if it has no mask. `images` are by id."""
     return run_lengths(annotation, images.get(annotation["image_id"], {}))
 
 
@@ -269,12 +290,14 @@ def _source_name(source: Any, argument: str) -> str:
 
 
 def _content(source: Any) -> Any:
-    """Return what a file of JSON holds; what such a file would hold is returned as it is."""
+    """Return the contents of a JSON file; contents in memory are returned unchanged."""
     return parsed(source) if isinstance(source, (str, os.PathLike)) else source
 
 
-def _listed(ids: Ids) -> list[Any]:
-    return [*ids] if hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str) else [ids]
+def _as_list(ids: Ids) -> list[Any]:
+    """Return ids in a list; a single id in a list of one."""
+    is_sequence = hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str)
+    return list(ids) if is_sequence else [ids]
 
 
 def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mapping[Any, Row]) -> None:
@@ -288,7 +311,7 @@ def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mappin
     results.check(columns)
     for position, row in enumerate(results.rows):
         if row["image_id"] not in images:
-            first = ", ".join(map(repr, islice(images, _MAX_SHOWN_IDS))) or "none"
+            first = ", ".join(repr(image_id) for image_id in islice(images, _MAX_IDS)) or "none"
             raise ValueError(
                 f"`{results.source}` must hold results of images of the data set; got {row['image_id']!r} in"
                 f" {results.place(position)}; ids of the data set begin with {first}."
@@ -302,6 +325,7 @@ def _column(table: Sequence[Column], key: str) -> Column:
 
 
 def _fill_boxes(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
+    """Give results with boxes their areas."""
     results.check([_column(RESULTS, "bbox").required()])
     for position, row in enumerate(results.rows):
         if is_missing(row["bbox"]):
@@ -311,6 +335,7 @@ def _fill_boxes(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: A
 
 
 def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
+    """Give results with masks their boxes and areas."""
     check_masks(results, images)
     masks = [run_lengths(row, images[row["image_id"]]) for row in results.rows]
     for row, (area, box) in zip(results.rows, areas_and_boxes(masks), strict=True):
@@ -320,13 +345,16 @@ def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
 
 
 def _fill_keypoints(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
+    """Give results with keypoints their boxes and areas."""
     results.check([_column(RESULTS, "keypoints").required()])
     for row in results.rows:
         x = row["keypoints"][0::3]
         y = row["keypoints"][1::3]
-        left, top, width, height = min(x), min(y), max(x) - min(x), max(y) - min(y)
-        row |= {"area": width * height, "bbox": [left, top, width, height]}
+        width = max(x) - min(x)
+        height = max(y) - min(y)
+        row["area"] = width * height
+        row["bbox"] = [min(x), min(y), width, height]
 
 
-_FILLED = {"bbox": _fill_boxes, "segmentation": _fill_masks, "keypoints": _fill_keypoints}
-"""for the shape that the first result has, the function that gives all of them boxes and areas"""
+_FILL_FUNCTIONS = {"bbox": _fill_boxes, "segmentation": _fill_masks, "keypoints": _fill_keypoints}
+"""functions that give all results boxes and areas, by the shape of the first result"""

@@ -1,13 +1,13 @@
-"""COCO's evaluation by the names of pycocotools: parameters in, arrays and twelve numbers out."""
+"""COCO's evaluation with the names of pycocotools: from parameters to arrays and twelve numbers."""
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,33 +26,56 @@ from .data_set import COCO
 from .image_results import ImageResult, accumulate_results, list_overlaps, list_results
 from .problem import CocoProblem, grid_of, key_of
 
-_LIMIT_OF_KEYPOINTS = 20
-# What `summarize` prints, a row each: precision or recall, the threshold or None for all, the name of the area range,
-# and the place of the limit in `maxDets`, or None for the limit that pycocotools asks for whatever `maxDets` is.
-_ROWS: dict[bool, tuple[tuple[str, float | None, str, int | None], ...]] = {
-    False: (
-        ("Precision", None, "all", None),
-        *(("Precision", threshold, "all", 2) for threshold in (0.5, 0.75)),
-        *(("Precision", None, area, 2) for area in ("small", "medium", "large")),
-        *(("Recall", None, "all", place) for place in range(3)),
-        *(("Recall", None, area, 2) for area in ("small", "medium", "large")),
-    ),
-    True: tuple(
-        (kind, threshold, area, None)
-        for kind in ("Precision", "Recall")
-        for threshold, area in ((None, "all"), (0.5, "all"), (0.75, "all"), (None, "medium"), (None, "large"))
-    ),
-}
+_KEYPOINT_LIMIT = 20
+
+
+class _SummaryRow(NamedTuple):
+    """A number that `summarize` prints."""
+
+    quantity: str
+    threshold: float | None = None
+    """None for the mean over all thresholds"""
+    area: str = "all"
+    limit_index: int | None = None
+    """index into `maxDets`; None for the limit that pycocotools uses for any `maxDets`"""
+
+
+_BOX_ROWS = (
+    _SummaryRow("Precision"),
+    _SummaryRow("Precision", 0.5, limit_index=2),
+    _SummaryRow("Precision", 0.75, limit_index=2),
+    _SummaryRow("Precision", area="small", limit_index=2),
+    _SummaryRow("Precision", area="medium", limit_index=2),
+    _SummaryRow("Precision", area="large", limit_index=2),
+    _SummaryRow("Recall", limit_index=0),
+    _SummaryRow("Recall", limit_index=1),
+    _SummaryRow("Recall", limit_index=2),
+    _SummaryRow("Recall", area="small", limit_index=2),
+    _SummaryRow("Recall", area="medium", limit_index=2),
+    _SummaryRow("Recall", area="large", limit_index=2),
+)
+_KEYPOINT_ROWS = (
+    _SummaryRow("Precision"),
+    _SummaryRow("Precision", 0.5),
+    _SummaryRow("Precision", 0.75),
+    _SummaryRow("Precision", area="medium"),
+    _SummaryRow("Precision", area="large"),
+    _SummaryRow("Recall"),
+    _SummaryRow("Recall", 0.5),
+    _SummaryRow("Recall", 0.75),
+    _SummaryRow("Recall", area="medium"),
+    _SummaryRow("Recall", area="large"),
+)
 
 
 class Params:
-    """The parameters of `COCOeval`, to be changed as one likes before `evaluate`.
+    """The parameters of `COCOeval`; you may change them before `evaluate`.
 
     Args:
         iouType: "bbox", "segm" or "keypoints".
 
     Raises:
-        ValueError: another type.
+        ValueError: another value.
     """
 
     def __init__(self, iouType: CocoIouType = "segm") -> None:
@@ -62,11 +85,11 @@ class Params:
         self._set(iouType)
 
     def setDetParams(self) -> None:
-        """Give all parameters but the type their defaults of boxes and masks."""
+        """Set all parameters except `iouType` to the defaults for boxes and masks."""
         self._set("bbox")
 
     def setKpParams(self) -> None:
-        """Give all parameters but the type their defaults of keypoints."""
+        """Set all parameters except `iouType` to the defaults for keypoints."""
         self._set("keypoints")
 
     def _set(self, iou_type: str) -> None:
@@ -75,9 +98,9 @@ class Params:
         self.iouThrs: Any = np.array(COCO_IOU_THRESHOLDS)
         self.recThrs: Any = np.array(COCO_RECALL_THRESHOLDS)
         limits, areas = defaults_of(iou_type)
-        self.maxDets: Any = [_LIMIT_OF_KEYPOINTS] if iou_type == "keypoints" else [*limits]
-        self.areaRng: Any = [[*ends] for ends in areas.values()]
-        self.areaRngLbl: Any = [*areas]
+        self.maxDets: Any = [_KEYPOINT_LIMIT] if iou_type == "keypoints" else list(limits)
+        self.areaRng: Any = [list(ends) for ends in areas.values()]
+        self.areaRngLbl: Any = list(areas)
         self.useCats = 1
         self.kpt_oks_sigmas: Any = np.array(COCO_SIGMAS)
 
@@ -85,20 +108,22 @@ class Params:
 class COCOeval:
     """COCO's evaluation, with the methods, attributes and numbers of pycocotools' class of this name.
 
-    `evaluate` reads and checks the annotations, `accumulate` makes the arrays of `eval`, and `summarize` prints and
-    stores the numbers of `stats`. `precision` and `scores` [T, R, K, A, M] and `recall` [T, K, A, M] are pycocotools'
-    bit for bit, -1 without ground truth. `evalImgs` and `ious` are made when they are asked for. `evalImgs` can be
-    assigned, such as the merged ones of several processes, with `params.imgIds` and `_paramsEval`. It differs in:
+    `evaluate` reads and checks the annotations, `accumulate` computes the arrays in `eval`, and `summarize` prints the
+    numbers and stores them in `stats`. `precision` and `scores` [T, R, K, A, M] and `recall` [T, K, A, M] are equal to
+    those of pycocotools bit for bit, and -1 without ground truths. `evalImgs` and `ious` are computed on first access.
+    You may assign `evalImgs`, for example merged from several processes, with `params.imgIds` and `_paramsEval`.
+    Differences from pycocotools:
 
-    - `summarize` takes `maxDets` of any length: where pycocotools asks for a limit that is not there, it is the last.
-    - What is printed is only the summary.
-    - Arrays inside of `evalImgs` cannot be changed; a change of other values counts only after an assignment.
-    - `evaluate` calls neither `computeIoU` nor `evaluateImg`; a subclass with its own is an error, and so is a
+    - `summarize` accepts `maxDets` of any length: if pycocotools would use a limit that does not exist, it uses the
+      last one.
+    - Only the summary is printed.
+    - Arrays inside of `evalImgs` are read-only; changes to other values count only after an assignment to `evalImgs`.
+    - `evaluate` calls neither `computeIoU` nor `evaluateImg`; a subclass that overrides them is an error, and so is a
       `_prepare` that changes the objects.
-    - `params.catIds` stays as it is with `useCats=0`, where pycocotools leaves [-1], so `useCats` can be 1 again.
-    - A detected box with a NaN matches nothing; scores that are not finite, ground truths without a value and ids that
-      come twice are errors.
-    - An annotation of id 0 counts as missed, as in pycocotools, but with a warning.
+    - With `useCats=0`, `params.catIds` does not change (pycocotools sets [-1]), so you may set `useCats` to 1 again.
+    - A detected box with a NaN matches nothing. Scores that are not finite, ground truths without a value, and repeated
+      ids are errors.
+    - An annotation with id 0 counts as missed, as in pycocotools, but with a warning.
 
     Args:
         cocoGt: the data set.
@@ -121,22 +146,25 @@ class COCOeval:
     """
 
     def __init__(self, cocoGt: COCO | None = None, cocoDt: COCO | None = None, iouType: CocoIouType = "segm") -> None:
-        self.cocoGt, self.cocoDt, self.params = cocoGt, cocoDt, Params(iouType)
+        self.cocoGt = cocoGt
+        self.cocoDt = cocoDt
+        self.params = Params(iouType)
         self.eval: dict[str, Any] = {}
         self.stats: Any = []
         self._paramsEval: Any = self.params
         self._problem: CocoProblem | None = None
-        self._assigned: Any = None
-        self._made: dict[Any, Any] = {}
+        self._assigned_results: Any = None
+        self._cache: dict[Any, Any] = {}
         if cocoGt is not None:
-            self.params.imgIds, self.params.catIds = sorted(cocoGt.getImgIds()), sorted(cocoGt.getCatIds())
+            self.params.imgIds = sorted(cocoGt.getImgIds())
+            self.params.catIds = sorted(cocoGt.getCatIds())
 
     def evaluate(self) -> None:
         """Read and check the annotations and results of `params.imgIds` and `params.catIds`, and sort the parameters.
 
         Raises:
-            ValueError: a parameter, or an annotation without a value or with one that is not allowed, or ids twice.
-            TypeError: a subclass with overlaps, matches or objects of its own.
+            ValueError: an invalid parameter, an annotation with a missing or invalid value, or repeated ids.
+            TypeError: a subclass that computes overlaps or matches, or changes objects.
         """
         for name in ("computeIoU", "computeOks", "evaluateImg"):
             if getattr(type(self), name) is not getattr(COCOeval, name):
@@ -145,125 +173,163 @@ class COCOeval:
         params = self.params
         if params.useSegm is not None:
             params.iouType = "segm" if params.useSegm == 1 else "bbox"
-        params.imgIds, params.maxDets = np.unique(params.imgIds).tolist(), sorted(params.maxDets)
+        params.imgIds = np.unique(params.imgIds).tolist()
+        params.maxDets = sorted(params.maxDets)
         if params.useCats:
             params.catIds = np.unique(params.catIds).tolist()
         self._prepare()
-        # A subclass may have changed the objects, which have been read.
-        read = {} if self._problem is None else {"_gts": self._problem.truth, "_dts": self._problem.results}
-        for name, side in read.items():
+        self._check_objects()
+        self._assigned_results = None  # a subclass may have assigned some
+        self._paramsEval = copy.deepcopy(params)  # users change `params` later and call `accumulate`
+
+    def _check_objects(self) -> None:
+        """Raise if the `_prepare` of a subclass has changed the objects, because they were read before."""
+        if self._problem is None:
+            return
+        for name, side in (("_gts", self._problem.truth), ("_dts", self._problem.results)):
             if name in vars(self) and vars(self)[name] != side.prepared(self.params.iouType):
                 rule = "must leave the objects as they are; change the annotations of"
                 raise TypeError(f"`_prepare` {rule} `cocoGt` and `cocoDt` instead; got another `{name}`.")
-        self._assigned = None  # by a subclass
-        self._paramsEval = copy.deepcopy(params)  # callers change `params` later, and ask for `accumulate`
 
     def _prepare(self) -> None:
         for name in ("ious", "_gts", "_dts"):
             vars(self).pop(name, None)
-        self.eval, self._assigned, self._made = {}, None, {}
+        self.eval = {}
+        self._assigned_results = None
+        self._cache = {}
         self._problem = CocoProblem.read(self.cocoGt, self.cocoDt, self.params)
 
     @property
     def evalImgs(self) -> Any:
-        """The matches by category, area range and image, in this order; None where there are no objects."""
-        return self._once("evalImgs", list_results) if self._assigned is None else self._assigned
+        """The matches by category, area range and image, in this order; None for cells without objects."""
+        if self._assigned_results is not None:
+            return self._assigned_results
+        return self._once("evalImgs", list_results)
 
     @evalImgs.setter
     def evalImgs(self, value: Any) -> None:
-        self._assigned, self._problem, self._made = value, None, {}
+        self._assigned_results = value
+        self._problem = None
+        self._cache = {}
 
     @cached_property
     def ious(self) -> Any:
-        """By image and category, the overlaps [detections by score, ground truths]; an empty list without either."""
+        """Overlaps [detections by score, ground truths] by image and category; an empty list without one of them."""
         return self._once("ious", list_overlaps)
 
-    _gts = cached_property(lambda self: self._evaluated().truth.prepared(self.params.iouType))
-    _dts = cached_property(lambda self: self._evaluated().results.prepared(self.params.iouType))
+    _gts = cached_property(lambda self: self._evaluated_problem().truth.prepared(self.params.iouType))
+    _dts = cached_property(lambda self: self._evaluated_problem().results.prepared(self.params.iouType))
 
     def computeIoU(self, imgId: Any, catId: Any) -> Any:
-        """The value of `ious` for an image and category."""
+        """Return the value of `ious` for an image and category."""
         return self._once("ious", list_overlaps).get((imgId, catId), [])
 
     computeOks = computeIoU  # noqa: N815
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Any:
-        """The matches of an image and category in an area range, with at most `maxDet` detections; see `evalImgs`."""
-        ends, problem = (float(aRng[0]), float(aRng[1])), self._evaluated()
-        ranges = problem.grid.area_ranges if ends in problem.grid.area_ranges.values() else {"": ends}  # all at once
+        """Return the matches in an image, category and area range, with at most `maxDet` detections; see `evalImgs`."""
+        ends = (float(aRng[0]), float(aRng[1]))
+        # Callers ask for one range after the other, so compute all ranges of the parameters at once.
+        ranges: Mapping[str, Any] = self._evaluated_problem().grid.area_ranges
+        if ends not in ranges.values():
+            ranges = {"": ends}
 
-        def by_name(problem: CocoProblem) -> dict[tuple[Any, ...], ImageResult]:
+        def results_by_cell(problem: CocoProblem) -> dict[tuple[Any, ...], ImageResult]:
             grid = replace(problem.grid, area_ranges=ranges, max_detection_thresholds=(maxDet,))
-            found = list_results(replace(problem, grid=grid))
-            return {(row["image_id"], row["category_id"], *row["aRng"]): row for row in found if row is not None}
+            results = {}
+            for row in list_results(replace(problem, grid=grid)):
+                if row is not None:
+                    cell = (row["image_id"], row["category_id"], *row["aRng"])
+                    results[cell] = row
+            return results
 
-        return self._once((maxDet, *ranges.values()), by_name).get((imgId, catId, *ends))
+        return self._once((maxDet, *ranges.values()), results_by_cell).get((imgId, catId, *ends))
 
-    def _once(self, name: Any, make: Callable[[CocoProblem], Any]) -> Any:
-        """What is made of the objects, kept until there are others."""
-        if name not in self._made:
-            self._made[name] = make(self._evaluated())
-        return self._made[name]
+    def _once(self, key: Any, compute: Callable[[CocoProblem], Any]) -> Any:
+        """Return a value computed from the objects; it is cached until `evaluate` reads other objects."""
+        if key not in self._cache:
+            self._cache[key] = compute(self._evaluated_problem())
+        return self._cache[key]
 
-    def _evaluated(self) -> CocoProblem:
+    def _evaluated_problem(self) -> CocoProblem:
+        """Return the objects that `evaluate` read; read them for assigned results; raise if there are neither."""
         if self._problem is None:
-            if self._assigned is None:
+            if self._assigned_results is None:
                 raise ValueError("`evaluate` must be called first, with `COCOeval._prepare`; got no annotations.")
             self._problem = CocoProblem.read(self.cocoGt, self.cocoDt, self.params)
         return self._problem
 
     def accumulate(self, p: Params | None = None) -> None:
-        """Make the arrays of `eval`, also for parameters that are given, or were changed after `evaluate`.
+        """Compute the arrays in `eval`, for `p` or for parameters that were changed after `evaluate`.
 
-        If `evalImgs` was assigned, it is from these matches, and `params` must have the images, categories and area
-        ranges of `_paramsEval`.
+        If `evalImgs` was assigned, the arrays are computed from it, and `params` must have the images, categories and
+        area ranges of `_paramsEval`.
 
         Raises:
-            ValueError: `evaluate` was not called, or parameters or assigned matches that are not allowed.
+            ValueError: `evaluate` was not called, or parameters or assigned matches are invalid.
         """
         params = self.params if p is None else p
-        if self._assigned is not None:
-            grids = accumulate_results(self._assigned, self._paramsEval, params)
+        if self._assigned_results is not None:
+            grids = accumulate_results(self._assigned_results, self._paramsEval, params)
         else:
-            problem = self._evaluated()
+            problem = self._evaluated_problem()
             if problem.key != key_of(params):
                 problem = CocoProblem.read(self.cocoGt, self.cocoDt, params)
             problem = replace(problem, grid=grid_of(params))
             matches = problem.matches()
             grids = [evaluate_matches(matches, problem.grid)]
-        names = ("precision", "recall", "scores")
-        arrays = {name: torch.cat([getattr(grid, name) for grid in grids], -2).contiguous().numpy() for name in names}
-        date = time.strftime("%Y-%m-%d %H:%M:%S")
-        self.eval = {"params": params, "counts": [*arrays["precision"].shape], "date": date, **arrays}
-        if self._assigned is None:
+        arrays = {}
+        for name in ("precision", "recall", "scores"):
+            arrays[name] = torch.cat([getattr(grid, name) for grid in grids], -2).contiguous().numpy()
+        self.eval = {
+            "params": params,
+            "counts": list(arrays["precision"].shape),
+            "date": time.strftime("%Y-%m-%d %H:%M:%S"),
+            **arrays,
+        }
+        if self._assigned_results is None:
             self._once("advice", lambda _: problem.advise(matches))
 
     def summarize(self) -> None:
-        """Print the numbers of COCO, and store them in `stats`, float64.
+        """Print COCO's numbers and store them in `stats`, float64.
 
         Raises:
             ValueError: `accumulate` was not called.
         """
         if not self.eval:
             raise ValueError("`summarize` must be called after `accumulate`; got no arrays.")
-        params, has_keypoints = self.params, self.params.iouType == "keypoints"
-        official, stats = _LIMIT_OF_KEYPOINTS if has_keypoints else 100, []
-        for kind, threshold, area, place in _ROWS[has_keypoints]:
-            limit = official if place is None else params.maxDets[min(place, len(params.maxDets) - 1)]
-            stats.append(self._mean(kind, threshold, area, limit))
-            ends = (params.iouThrs[0], params.iouThrs[-1]) if threshold is None else (threshold,)
-            iou = ":".join(f"{end:0.2f}" for end in ends)
-            where = f"IoU={iou:<9} | area={area:>6s} | maxDets={limit:>3d}"
-            print(f" {f'Average {kind}':<18} (A{kind[0]}) @[ {where} ] = {stats[-1]:0.3f}")  # noqa: T201
+        params = self.params
+        rows: Sequence[_SummaryRow] = _BOX_ROWS
+        official_limit = 100
+        if params.iouType == "keypoints":
+            rows = _KEYPOINT_ROWS
+            official_limit = _KEYPOINT_LIMIT
+        stats = []
+        for row in rows:
+            limit = official_limit
+            if row.limit_index is not None:
+                limit = params.maxDets[min(row.limit_index, len(params.maxDets) - 1)]
+            value = self._mean(row, limit)
+            stats.append(value)
+
+            if row.threshold is None:
+                iou = f"{params.iouThrs[0]:0.2f}:{params.iouThrs[-1]:0.2f}"
+            else:
+                iou = f"{row.threshold:0.2f}"
+            title = f"Average {row.quantity}"
+            settings = f"IoU={iou:<9} | area={row.area:>6s} | maxDets={limit:>3d}"
+            print(f" {title:<18} (A{row.quantity[0]}) @[ {settings} ] = {value:0.3f}")  # noqa: T201
         self.stats = np.array(stats)
 
-    def _mean(self, kind: str, threshold: float | None, area: str, limit: int) -> float:
-        """The mean over thresholds, recalls and categories; -1 if the arrays lack it."""
+    def _mean(self, row: _SummaryRow, limit: int) -> float:
+        """Return the mean over thresholds, recalls and categories; -1 if the arrays lack the area range or limit."""
         params = self.params
-        if area not in params.areaRngLbl or limit not in params.maxDets:
+        if row.area not in params.areaRngLbl or limit not in params.maxDets:
             return -1.0
-        values = self.eval[kind.lower()][..., [*params.areaRngLbl].index(area), [*params.maxDets].index(limit)]
-        if threshold is not None:
-            values = values[np.asarray(params.iouThrs) == threshold]
+        area_index = list(params.areaRngLbl).index(row.area)
+        limit_index = list(params.maxDets).index(limit)
+        values = self.eval[row.quantity.lower()][..., area_index, limit_index]
+        if row.threshold is not None:
+            values = values[np.asarray(params.iouThrs) == row.threshold]
         values = values[values > -1]
         return float(values.mean()) if len(values) else -1.0

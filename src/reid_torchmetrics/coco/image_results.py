@@ -1,6 +1,6 @@
-"""The matches of every image, category and area range in pycocotools' form: made, and turned into arrays.
+"""Matches per image, category and area range in pycocotools' form, and arrays computed from them.
 
-The overlaps that they are made of are here, too.
+The overlaps of their boxes or shapes are here as well.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import math
 import reprlib
 from dataclasses import replace
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, order_by_class_and_score
@@ -26,142 +27,233 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 def _groups(problem: CocoProblem, matches: Matches) -> list[tuple[Ints, Ints]]:
-    """Of each category and image the places of its detections in the matches, by score, and rows of ground truths."""
+    """Return indices for each (category, image): detections in `matches` by descending score, and ground truths."""
     num_images = len(problem.images)
-    pairs = (matches.class_index, matches.images), (problem.truth.labels, problem.truth.images)
-    keys = [(labels * num_images + images).numpy() for labels, images in pairs]
-    numbers = np.arange(len(problem.categories) * num_images)
-    orders = [key.argsort(kind="stable") for key in keys]
-    sides = [np.split(order, np.searchsorted(key[order], numbers[1:])) for order, key in zip(orders, keys, strict=True)]
-    return [*zip(*sides, strict=True)][: len(numbers)]
+    num_groups = len(problem.categories) * num_images
+    detections = _split_by_group(matches.class_index * num_images + matches.images, num_groups)
+    ground_truths = _split_by_group(problem.truth.labels * num_images + problem.truth.images, num_groups)
+    return list(zip(detections, ground_truths, strict=True))
+
+
+def _split_by_group(group_numbers: Tensor, num_groups: int) -> list[Ints]:
+    """Return the indices of the rows in each group, ascending."""
+    numbers = group_numbers.numpy()
+    order = numbers.argsort(kind="stable")
+    starts = np.searchsorted(numbers[order], np.arange(1, num_groups))
+    return np.split(order, starts)[:num_groups]
 
 
 def list_overlaps(problem: CocoProblem) -> dict[tuple[Any, Any], Any]:
-    """By image and category, [detections, ground truths] float64; an empty list without either."""
-    matches, crowds = problem.matches(), problem.ground_truths.is_crowd
-    groups, rows = _groups(problem, matches), matches.rows.numpy()
-    pairs = [np.array([rows[places].repeat(len(trues)), np.tile(trues, len(places))]) for places, trues in groups]
-    row, true_row = torch.from_numpy(np.concatenate([np.zeros((2, 0), dtype=np.int64), *pairs], 1))
-    shapes, true_shapes = problem.detections.shapes, problem.ground_truths.shapes
-    iou = shapes.overlaps(row, true_shapes, true_row, None if crowds is None else crowds[true_row]).numpy()
-    parts = np.split(iou, np.cumsum([each.shape[1] for each in pairs], dtype=np.int64))
-    names = product(problem.categories, problem.images)
-    return {
-        (image, category): part.reshape(*map(len, sides)) if len(part) else []
-        for (category, image), part, sides in zip(names, parts, groups, strict=False)  # a last part has nothing
-    }
+    """Return overlaps [detections, ground truths] by image and category, float64; an empty list without one of them."""
+    matches = problem.matches()
+    groups = _groups(problem, matches)
+    rows = matches.rows.numpy()
+
+    # Pair every detection with every ground truth in its group, detection by detection.
+    pairs = [np.zeros((2, 0), dtype=np.int64)]
+    for places, true_rows in groups:
+        pairs.append(np.array([rows[places].repeat(len(true_rows)), np.tile(true_rows, len(places))]))
+    row, true_row = torch.from_numpy(np.concatenate(pairs, 1))
+    is_crowd = problem.ground_truths.is_crowd
+    iou = problem.detections.shapes.overlaps(
+        row,
+        problem.ground_truths.shapes,
+        true_row,
+        None if is_crowd is None else is_crowd[true_row],
+    ).numpy()
+
+    # The first pairs are none, and the part after the last group is empty.
+    ends = np.cumsum([part.shape[1] for part in pairs], dtype=np.int64)
+    parts = np.split(iou, ends)[1:-1]
+    overlaps: dict[tuple[Any, Any], Any] = {}
+    cells = product(problem.categories, problem.images)
+    for (category, image), part, (places, true_rows) in zip(cells, parts, groups, strict=True):
+        overlaps[image, category] = part.reshape(len(places), len(true_rows)) if len(part) else []
+    return overlaps
 
 
 def list_results(problem: CocoProblem) -> list[ImageResult | None]:
-    """By category, area range and image; None without objects."""
-    matches, grid, truth = problem.matches(keep_ground_truths=True), problem.grid, problem.ground_truths
-    rows, true_rows = [problem.results.rows[row] for row in matches.rows.tolist()], problem.truth.rows
-    # By area range: of a detection the row of its ground truth, and whether it is outside. The last value of a column
-    # of ground truths is that of none, read at row -1.
-    taken = np.full((len(grid.area_ranges), len(grid.iou_thresholds), len(rows)), -1)
-    taken[:, :, matches.columns.numpy()] = matches.ground_truths
-    is_outside = [(matches.area_bits.numpy() >> number) & 1 == 0 for number in range(len(taken))]
+    """Return the matches by category, area range and image; None without objects."""
+    matches = problem.matches(keep_ground_truths=True)
+    grid = problem.grid
+    ranges = list(grid.area_ranges.values())
+    rows = [problem.results.rows[row] for row in matches.rows.tolist()]
+    true_rows = problem.truth.rows
+
+    # The match of each detection as a row of the ground truths, -1 for none: [area ranges, thresholds, detections].
+    matched_rows = np.full((len(ranges), len(grid.iou_thresholds), len(rows)), -1)
+    matched_rows[:, :, matches.columns.numpy()] = matches.ground_truths
+    is_outside = [(matches.area_bits.numpy() >> area) & 1 == 0 for area in range(len(ranges))]
+
+    # Columns of ground truths have one more value at the end, for the row -1: that of no ground truth.
     true_ids = np.array([*(row["id"] for row in true_rows), 0], dtype=np.float64)
-    areas, is_crowd = np.asarray(truth.areas), np.asarray(truth.is_crowd)
-    ranges = grid.area_ranges.values()
-    is_ignored = [np.append(is_crowd | (areas < least) | (areas > most), False) for least, most in ranges]
-    groups, listed = _groups(problem, matches), list[ImageResult | None]()
+    true_areas = np.asarray(problem.ground_truths.areas)
+    is_crowd = np.asarray(problem.ground_truths.is_crowd)
+    is_ignored = [np.append(is_crowd | (true_areas < least) | (true_areas > most), False) for least, most in ranges]
+
+    groups = _groups(problem, matches)
+    results: list[ImageResult | None] = []
     cells = product(enumerate(problem.categories), enumerate(ranges), enumerate(problem.images))
-    for (first, category), (number, ends), (second, image) in cells:
-        places, trues = groups[first * len(problem.images) + second]
-        if not len(places) and not len(trues):
-            listed.append(None)
+    for (category_index, category), (area, ends), (image_index, image) in cells:
+        places, group_true_rows = groups[category_index * len(problem.images) + image_index]
+        if not len(places) and not len(group_true_rows):
+            results.append(None)
             continue
-        ordered = trues[is_ignored[number][trues].argsort(kind="stable")]
-        chosen = taken[number][:, places]
-        dt_ids, dt_matches = [rows[each]["id"] for each in places], true_ids[chosen]
-        result = {
-            "image_id": image,
-            "category_id": category,
-            "aRng": [*ends],
-            "maxDet": grid.max_detection_thresholds[-1],
-            "dtIds": dt_ids,
-            "gtIds": [true_rows[each]["id"] for each in ordered],
-            "dtMatches": dt_matches,
-            "gtMatches": _of_ground_truths(chosen, ordered, np.array(dt_ids, dtype=np.float64)),
-            "dtScores": [rows[each]["score"] for each in places],
-            "gtIgnore": is_ignored[number][ordered].astype(int),
-            "dtIgnore": is_ignored[number][chosen] | ((dt_matches == 0) & is_outside[number][places]),
+        # Ground truths that count come first.
+        ordered = group_true_rows[is_ignored[area][group_true_rows].argsort(kind="stable")]
+        matched = matched_rows[area][:, places]
+        detection_ids = [rows[place]["id"] for place in places]
+        matched_ids = true_ids[matched]
+        arrays = {
+            "dtMatches": matched_ids,
+            "gtMatches": _match_ground_truths(matched, ordered, np.array(detection_ids, dtype=np.float64)),
+            "gtIgnore": is_ignored[area][ordered].astype(int),
+            "dtIgnore": is_ignored[area][matched] | ((matched_ids == 0) & is_outside[area][places]),
         }
-        for name in ("dtMatches", "gtMatches", "gtIgnore", "dtIgnore"):
-            result[name].flags.writeable = False  # a change would not count
-        listed.append(result)
-    return listed
+        for array in arrays.values():
+            array.flags.writeable = False  # a change would have no effect
+        results.append(
+            {
+                "image_id": image,
+                "category_id": category,
+                "aRng": list(ends),
+                "maxDet": grid.max_detection_thresholds[-1],
+                "dtIds": detection_ids,
+                "gtIds": [true_rows[row]["id"] for row in ordered],
+                "dtMatches": arrays["dtMatches"],
+                "gtMatches": arrays["gtMatches"],
+                "dtScores": [rows[place]["score"] for place in places],
+                "gtIgnore": arrays["gtIgnore"],
+                "dtIgnore": arrays["dtIgnore"],
+            }
+        )
+    return results
 
 
-def _of_ground_truths(chosen: Ints, ordered: Ints, ids: NDArray[np.float64]) -> NDArray[np.float64]:
-    """By threshold the id of the detection of each ground truth, of a crowd the last one; 0 without."""
-    matches = np.zeros((len(chosen), len(ordered)))
-    threshold, place = (chosen >= 0).nonzero()
-    column = (ordered == chosen[threshold, place][:, None]).argmax(1) if len(place) else place
-    matches[threshold, column] = ids[place]
+def _match_ground_truths(matched: Ints, ordered: Ints, detection_ids: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the id of the detection that matches each ground truth, the last one for a crowd; 0 for none.
+
+    Args:
+        matched: the match of each detection as a row of the ground truths, -1 for none, [thresholds, detections].
+        ordered: rows of the ground truths.
+        detection_ids: ids of the detections.
+    """
+    matches = np.zeros((len(matched), len(ordered)))
+    threshold, place = (matched >= 0).nonzero()
+    if len(place):
+        column = (ordered == matched[threshold, place][:, None]).argmax(1)
+        matches[threshold, column] = detection_ids[place]
     return matches
 
 
 def accumulate_results(results: Any, evaluated: Any, params: Any) -> list[PrecisionGrid]:
-    """Precision, recall and scores of each area range from matches by category, area range and image.
+    """Compute precision, recall and scores in each area range from matches by category, area range and image.
 
     Args:
-        results: a dict or None for each, in a list or array of any shape.
-        evaluated: the parameters that they were made with.
-        params: the parameters of the grid, of the same categories, area ranges and images.
+        results: a dict or None for each cell, in a list or array of any shape.
+        evaluated: the parameters that the matches were computed with.
+        params: the parameters of the grid, with the same categories, area ranges and images.
 
     Raises:
         ValueError: another number of matches, dicts without keys or with values of other shapes, or other parameters.
     """
-    grid, axes, table = grid_of(params), _axes(params), np.asarray(results, dtype=object)
+    grid = grid_of(params)
+    axes = _axes(params)
+    table = np.asarray(results, dtype=object)
     if axes != _axes(evaluated):
         raise ValueError("`params` must have the `catIds`, `areaRng` and `imgIds` of `_paramsEval`; got others.")
-    sizes = [*map(len, axes)]
+    sizes = [len(axis) for axis in axes]
     if table.size != math.prod(sizes):
-        listed = "{} categories, {} area ranges and {} images".format(*sizes)
-        raise ValueError(f"`evalImgs` must have a dict or None for each of {listed}; got {table.size}.")
-    parts = [replace(grid, area_ranges={name: ends}) for name, ends in grid.area_ranges.items()]
+        text = "{} categories, {} area ranges and {} images".format(*sizes)
+        raise ValueError(f"`evalImgs` must have a dict or None for each of {text}; got {table.size}.")
     table = table.reshape(sizes)
-    return [evaluate_matches(_matches_of(table[:, area], part), part) for area, part in enumerate(parts)]
+    grids = []
+    for area, (name, ends) in enumerate(grid.area_ranges.items()):
+        part = replace(grid, area_ranges={name: ends})
+        grids.append(evaluate_matches(_matches_of(table[:, area], part), part))
+    return grids
 
 
 def _axes(params: Any) -> list[list[Any]]:
-    return [[*params.catIds] if params.useCats else [-1], [*map(tuple, params.areaRng)], [*params.imgIds]]
+    """Return the categories, area ranges and images."""
+    categories = list(params.catIds) if params.useCats else [-1]
+    return [categories, [tuple(ends) for ends in params.areaRng], list(params.imgIds)]
 
 
 def _matches_of(table: NDArray[np.object_], grid: CocoGrid) -> Matches:
-    """The matches of an area range, [categories, images]; every detection has a column that says if it counts."""
-    most, num_thresholds = grid.max_detection_thresholds[-1], len(grid.iou_thresholds)
-    # Nothing comes first, as all may be None.
-    found = [((0, 0), [np.zeros(shape) for shape in ((0,), (num_thresholds, 0), (num_thresholds, 0), (0,))])]
-    found += [(place, _counted(row, num_thresholds)) for place, row in np.ndenumerate(table) if row is not None]
-    *columns, true = zip(*(values for _, values in found), strict=True)
-    scores, is_matched, is_ignored = (
-        torch.from_numpy(np.concatenate([values[..., :most] for values in column], -1)) for column in columns
-    )
-    counts = [min(len(values), most) for values in columns[0]]
-    limits = np.searchsorted(grid.max_detection_thresholds, np.concatenate([*map(np.arange, counts)]), side="right")
-    places = np.array([place for place, _ in found])
-    num_positives = np.bincount(places[:, 0], [np.count_nonzero(each == 0) for each in true], len(table))[: len(table)]
-    classes, images = torch.from_numpy(places.repeat(counts, 0)).T
+    """Return the matches in an area range, from dicts [categories, images]; every detection has a column."""
+    most = grid.max_detection_thresholds[-1]
+    num_thresholds = len(grid.iou_thresholds)
+
+    # An empty cell comes first, because all others may be None.
+    cells = [(0, 0)]
+    no_matches = np.zeros((num_thresholds, 0))
+    columns = [_Columns(np.zeros(0), no_matches, no_matches, np.zeros(0))]
+    for cell, row in np.ndenumerate(table):
+        if row is not None:
+            cells.append(cell)
+            columns.append(_read_columns(row, num_thresholds))
+    counts = [min(len(part.scores), most) for part in columns]
+    scores = torch.from_numpy(np.concatenate([part.scores[:most] for part in columns]))
+    matches = torch.from_numpy(np.concatenate([part.matches[:, :most] for part in columns], -1))
+    ignored = torch.from_numpy(np.concatenate([part.is_ignored[:, :most] for part in columns], -1))
+
+    # The number of each detection in its cell decides which limits it is within.
+    numbers = np.concatenate([np.arange(count) for count in counts])
+    limits = torch.from_numpy(np.searchsorted(grid.max_detection_thresholds, numbers, side="right"))
+    positions = np.array(cells)
+    cell_positives = [np.count_nonzero(part.is_true_ignored == 0) for part in columns]
+    num_positives = np.bincount(positions[:, 0], cell_positives, len(table))[: len(table)]
+    classes, images = torch.from_numpy(positions.repeat(counts, 0)).T
+
     order, class_index = order_by_class_and_score(classes, scores)
-    of_classes = torch.arange(len(table), device="cpu"), torch.from_numpy(num_positives)[None].long()
-    of_detections = scores[order], class_index, images[order], order, torch.from_numpy(limits)[order]
-    is_matched, is_ignored = ((side[None, :, order] != 0) for side in (is_matched, is_ignored))
-    outcomes = torch.arange(len(order), device="cpu"), is_matched | is_ignored, is_matched & ~is_ignored
-    return Matches(*of_classes, *of_detections, torch.ones_like(order), *outcomes)
+    is_matched = matches[None, :, order] != 0
+    is_ignored = ignored[None, :, order] != 0
+    return Matches(
+        classes=torch.arange(len(table), device="cpu"),
+        num_positives=torch.from_numpy(num_positives)[None].long(),
+        scores=scores[order],
+        class_index=class_index,
+        images=images[order],
+        rows=order,
+        limits=limits[order],
+        area_bits=torch.ones_like(order),
+        columns=torch.arange(len(order), device="cpu"),
+        matched=is_matched | is_ignored,
+        true_positive=is_matched & ~is_ignored,
+    )
 
 
-def _counted(row: Any, num_thresholds: int) -> list[NDArray[np.float64]]:
-    """What counts of a dict, checked."""
+class _Columns(NamedTuple):
+    """The values of a dict of `evalImgs` that count."""
+
+    scores: NDArray[np.float64]
+    """[detections]"""
+    matches: NDArray[np.float64]
+    """[thresholds, detections]"""
+    is_ignored: NDArray[np.float64]
+    """[thresholds, detections]"""
+    is_true_ignored: NDArray[np.float64]
+    """one for each ground truth"""
+
+
+def _read_columns(row: Any, num_thresholds: int) -> _Columns:
+    """Return the values of a dict of `evalImgs` that count; raise if they are invalid."""
     try:
-        values = [np.asarray(row[key], dtype=np.float64) for key in ("dtScores", "dtMatches", "dtIgnore", "gtIgnore")]
+        columns = _Columns(
+            *(np.asarray(row[key], dtype=np.float64) for key in ("dtScores", "dtMatches", "dtIgnore", "gtIgnore"))
+        )
     except (IndexError, KeyError, TypeError, ValueError):
-        values = [np.full(1, np.nan)] * 4
-    shape = (num_thresholds, values[0].size)
-    if [each.shape for each in values[:3]] != [shape[1:], shape, shape] or not np.isfinite(values[0]).all():
+        columns = None
+    if columns is None or not _is_valid(columns, num_thresholds):
         rule = "dicts with `dtScores` [D], finite, `dtMatches` and `dtIgnore` [T, D] and `gtIgnore`"
-        came = f"for the {num_thresholds} `iouThrs`; got {reprlib.repr(row)}"
-        raise ValueError(f"`evalImgs` must hold {rule} {came}.")
-    return values
+        got = f"for the {num_thresholds} `iouThrs`; got {reprlib.repr(row)}"
+        raise ValueError(f"`evalImgs` must hold {rule} {got}.")
+    return columns
+
+
+def _is_valid(columns: _Columns, num_thresholds: int) -> bool:
+    """Return whether the shapes fit each other, and all scores are finite."""
+    shape = (num_thresholds, columns.scores.size)
+    has_shapes = columns.scores.ndim == 1 and columns.matches.shape == shape and columns.is_ignored.shape == shape
+    return has_shapes and bool(np.isfinite(columns.scores).all())

@@ -1,4 +1,4 @@
-"""Annotations and results in COCO's format, as the objects that are matched."""
+"""Annotations and results in COCO's format, converted to the objects to match."""
 
 from __future__ import annotations
 
@@ -34,56 +34,65 @@ from reid_torchmetrics.functional.world import WarningLog
 from .data_set import COCO, Row, mask_of
 
 _CPU = torch.device("cpu")
-# What the fields of the grid are called among the parameters, for messages.
-_NAMES = {"iou_thresholds": "iouThrs", "rec_thresholds": "recThrs", "max_detection_thresholds": "maxDets"}
-_NAMES |= {"area_ranges": "areaRng"}
+_PARAMETER_NAMES = {
+    "iou_thresholds": "iouThrs",
+    "rec_thresholds": "recThrs",
+    "max_detection_thresholds": "maxDets",
+    "area_ranges": "areaRng",
+}
+"""names of the parameters for messages, by field of the grid"""
 
 
 @dataclass(frozen=True)
 class CocoSide:
-    """The annotations or the results of some images and categories, by image."""
+    """The annotations or the results for some images and categories, sorted by image."""
 
     coco: COCO
     rows: list[Row]
     images: Tensor
-    """place of the image in `imgIds`"""
+    """place of the image in `imgIds`, for each row"""
     labels: Tensor
-    """place of the category in `catIds`, or 0 where categories do not count"""
+    """place of the category in `catIds`, or 0 if categories do not count, for each row"""
 
     @classmethod
     def of(cls, coco: COCO | None, params: Any) -> CocoSide:
-        """Of a data set; what has other images or categories is left out."""
+        """Return the rows of a data set in the images and categories of the parameters."""
         coco = COCO() if coco is None else coco
         places = {category: place for place, category in enumerate(params.catIds)}
-        of_images = (coco.imgToAnns.get(image, ()) for image in params.imgIds)
-        listed = [[row for row in of_image if row.get("category_id") in places] for of_image in of_images]
-        if not params.useCats:  # equal scores are in the order of the categories
-            listed = [sorted(of_image, key=lambda row: places[row["category_id"]]) for of_image in listed]
-        rows = [row for of_image in listed for row in of_image]
+        rows: list[Row] = []
+        counts = []
+        for image in params.imgIds:
+            image_rows = [row for row in coco.imgToAnns.get(image, ()) if row.get("category_id") in places]
+            if not params.useCats:  # pycocotools ranks equal scores in the order of the categories
+                image_rows.sort(key=lambda row: places[row["category_id"]])
+            rows += image_rows
+            counts.append(len(image_rows))
+        images = torch.from_numpy(np.arange(len(counts)).repeat(counts))
         labels = [places[row["category_id"]] if params.useCats else 0 for row in rows]
-        images = np.arange(len(listed)).repeat([*map(len, listed)])
-        return cls(coco, rows, torch.from_numpy(images), torch.tensor(labels, dtype=torch.int64, device=_CPU))
+        return cls(coco, rows, images, torch.tensor(labels, dtype=torch.int64, device=_CPU))
 
     def prepared(self, iou_type: str) -> defaultdict[tuple[Any, Any], list[Row]]:
-        """Copies of the rows by image and category, as pycocotools prepares them: with `ignore`, masks compressed."""
+        """Return copies of the rows by image and category, as in pycocotools: with `ignore`, and masks compressed."""
         prepared = defaultdict(list)
         for row in self.rows:
-            is_ignored = row.get("iscrowd") or (iou_type == "keypoints" and row.get("num_keypoints") == 0)
-            mask = {"segmentation": self.coco.annToRLE(row)} if iou_type == "segm" else {}
-            prepared[row["image_id"], row["category_id"]].append(row | {"ignore": int(bool(is_ignored))} | mask)
+            has_no_keypoints = iou_type == "keypoints" and row.get("num_keypoints") == 0
+            changes: Row = {"ignore": int(bool(row.get("iscrowd") or has_no_keypoints))}
+            if iou_type == "segm":
+                changes["segmentation"] = self.coco.annToRLE(row)
+            prepared[row["image_id"], row["category_id"]].append(row | changes)
         return prepared
 
 
 def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:
-    """Numbers of rows, float64 [rows, *shape].
+    """Return the numbers under a key of rows, float64 [rows, *shape].
 
     Raises:
-        ValueError: a row without them, or with others.
+        ValueError: a row lacks them, or has something else.
     """
     values = _numbers(rows, key, *shape)
     if values is not None and (not is_finite or np.isfinite(values).all()):
         return torch.from_numpy(values)
-    if len(rows) > 1:  # the first invalid one has the error
+    if len(rows) > 1:  # find the first invalid row for the message
         for row in rows:
             _column([row], key, *shape, is_finite=is_finite)
     finite = "finite " if is_finite else ""
@@ -95,19 +104,20 @@ def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> T
         got = f"{len(rows[0][key])} values in the list"
     elif key not in rows[0]:
         similar = similar_key(key, rows[0])
-        got = got if similar is None else f"`{similar}` in its place"
+        if similar is not None:
+            got = f"`{similar}` in its place"
     raise ValueError(f"`{key}` must be {rule}; got {got} in annotation {rows[0]['id']!r}.")
 
 
 def _numbers(rows: list[Row], key: str, *shape: int) -> NDArray[np.float64] | None:
-    """Return numbers of rows, float64 [rows, *shape]; None if a row lacks them, or has something else."""
+    """Return the numbers under a key of rows, float64 [rows, *shape]; None if a row lacks them, or is invalid."""
     if not rows:
         return np.empty((0, *shape))
     try:
         values = np.array([row[key] for row in rows])
-        if values.dtype.kind not in "iuf":  # texts of numbers are no numbers
+        if values.dtype.kind not in "iuf":  # such as strings with digits
             return None
-        if not shape and values.ndim > 1:  # a list of one number is no number
+        if not shape and values.ndim > 1:  # such as lists of one number
             return None
         return values.astype(np.float64).reshape(len(rows), *shape)
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -116,14 +126,14 @@ def _numbers(rows: list[Row], key: str, *shape: int) -> NDArray[np.float64] | No
 
 @dataclass(frozen=True)
 class CocoProblem:
-    """What `COCOeval` matches."""
+    """The objects that `COCOeval` matches, and the grid of thresholds."""
 
     grid: CocoGrid
     key: tuple[Any, ...]
-    """the parameters that decide what the objects are"""
+    """the parameters that the objects depend on, see `key_of`"""
     images: list[Any]
     categories: list[Any]
-    """-1 alone where categories do not count"""
+    """-1 only, if categories do not count"""
     truth: CocoSide
     results: CocoSide
     ground_truths: GroundTruths
@@ -131,50 +141,65 @@ class CocoProblem:
 
     @classmethod
     def read(cls, cocoGt: COCO | None, cocoDt: COCO | None, params: Any) -> CocoProblem:
-        """Read and check the annotations and results that parameters ask for.
+        """Read and check the annotations and results for the parameters.
 
         Raises:
-            ValueError: a parameter, or an annotation without a value or with one that is not allowed, or ids twice.
+            ValueError: an invalid parameter, an annotation with a missing or invalid value, or repeated ids.
         """
         grid = grid_of(params)
         if cocoGt is not None and cocoGt.anns and params.useCats and "categories" not in cocoGt.dataset:
             raise ValueError("`cocoGt` must have `categories` where `params.useCats` is 1; got none in the data set.")
-        truth, results = CocoSide.of(cocoGt, params), CocoSide.of(cocoDt, params)
-        # A match is told by the id of its annotation, in `dtMatches` of pycocotools.
-        counts = Counter(row["id"] for row in truth.rows)
-        for number, count in counts.items():
-            if count > 1:
-                raise ValueError(f"`annotations` must have an id of their own; got {number!r} {count} times.")
-        if 0 in counts:
-            text = "Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1."
-            warn(text)
+        truth = CocoSide.of(cocoGt, params)
+        results = CocoSide.of(cocoDt, params)
+        _check_ids(truth.rows)
         if params.iouType == "segm":
             _warn_of_boxes_as_masks(truth, results)
-        crowds = torch.tensor([bool(row.get("iscrowd")) for row in truth.rows], dtype=torch.bool, device=_CPU)
-        areas, scores = _column(truth.rows, "area"), _column(results.rows, "score")
-        shapes, true_shapes = _shapes(results, truth, params, areas, crowds)
+
+        is_crowd = torch.tensor([bool(row.get("iscrowd")) for row in truth.rows], dtype=torch.bool, device=_CPU)
+        areas = _column(truth.rows, "area")
+        scores = _column(results.rows, "score")
+        shapes, true_shapes = _shapes(results, truth, params, areas, is_crowd)
         if params.iouType == "keypoints":  # an object without a labeled keypoint counts in no area range
             areas = areas.masked_fill(_column(truth.rows, "num_keypoints") == 0, -math.inf)
-        ground_truths = GroundTruths.unchecked(
-            boxes=true_shapes, labels=truth.labels, images=truth.images, is_crowd=crowds, areas=areas
+        return cls(
+            grid=grid,
+            key=key_of(params),
+            images=list(params.imgIds),
+            categories=list(params.catIds) if params.useCats else [-1],
+            truth=truth,
+            results=results,
+            ground_truths=GroundTruths.unchecked(
+                boxes=true_shapes,
+                labels=truth.labels,
+                images=truth.images,
+                is_crowd=is_crowd,
+                areas=areas,
+            ),
+            detections=Detections.unchecked(
+                boxes=shapes,
+                labels=results.labels,
+                images=results.images,
+                scores=scores,
+            ),
         )
-        detections = Detections.unchecked(boxes=shapes, labels=results.labels, images=results.images, scores=scores)
-        categories = [*params.catIds] if params.useCats else [-1]
-        return cls(grid, key_of(params), [*params.imgIds], categories, truth, results, ground_truths, detections)
 
     def matches(self, *, keep_ground_truths: bool = False) -> Matches:
-        """The matches on the grid; the match of an annotation of id 0 is none, as in pycocotools."""
-        zero = next((place for place, row in enumerate(self.truth.rows) if row["id"] == 0), None)
-        sides, classes = (self.detections, self.ground_truths), torch.arange(len(self.categories), device=_CPU)
-        keeps = keep_ground_truths or zero is not None
-        matches = match_on_grid(*sides, self.grid, classes=classes, keep_ground_truths=keeps)
-        if zero is None or matches.ground_truths is None:
+        """Match the objects on the grid; as in pycocotools, a match with annotation 0 does not count."""
+        rows_with_id_0 = [place for place, row in enumerate(self.truth.rows) if row["id"] == 0]
+        matches = match_on_grid(
+            self.detections,
+            self.ground_truths,
+            self.grid,
+            classes=torch.arange(len(self.categories), device=_CPU),
+            keep_ground_truths=keep_ground_truths or bool(rows_with_id_0),
+        )
+        if not rows_with_id_0 or matches.ground_truths is None:
             return matches
-        is_none = matches.true_positive & (matches.ground_truths == zero)
-        return replace(matches, matched=matches.matched & ~is_none, true_positive=matches.true_positive & ~is_none)
+        is_void = matches.true_positive & (matches.ground_truths == rows_with_id_0[0])
+        return replace(matches, matched=matches.matched & ~is_void, true_positive=matches.true_positive & ~is_void)
 
     def advise(self, matches: Matches) -> None:
-        """Warn of what is probably not meant, such as units and categories."""
+        """Warn about input that is probably a mistake, such as wrong units or categories."""
         evidence = evidence_of_objects(
             self.detections,
             self.ground_truths,
@@ -186,18 +211,28 @@ class CocoProblem:
         advise_on_detections(evidence, WarningLog())
 
     def _image_sizes(self) -> Tensor:
-        """Width and height of each image, NaN where the data set does not have them."""
+        """Return width and height of each image, NaN if the data set does not have them."""
         sizes = []
         for image in self.images:
             row = self.truth.coco.imgs.get(image, {})
-            sides = [row.get("width"), row.get("height")]
-            is_known = all(isinstance(side, (int, float)) and side > 0 for side in sides)
-            sizes.append(sides if is_known else [math.nan, math.nan])
+            size = [row.get("width"), row.get("height")]
+            is_known = all(isinstance(length, (int, float)) and length > 0 for length in size)
+            sizes.append(size if is_known else [math.nan, math.nan])
         return torch.tensor(sizes, dtype=torch.float64, device=_CPU).view(-1, 2)
 
 
+def _check_ids(annotations: list[Row]) -> None:
+    """Raise if two annotations have the same id, because ids identify matches; warn about the id 0."""
+    counts = Counter(row["id"] for row in annotations)
+    for annotation_id, count in counts.items():
+        if count > 1:
+            raise ValueError(f"`annotations` must have an id of their own; got {annotation_id!r} {count} times.")
+    if 0 in counts:
+        warn("Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1.")
+
+
 def _warn_of_boxes_as_masks(truth: CocoSide, results: CocoSide) -> None:
-    """Warn of rows without a mask, as their boxes count as masks.
+    """Warn about rows without a mask, because their boxes count as masks.
 
     Raises:
         ValueError: no annotation has a mask.
@@ -211,58 +246,80 @@ def _warn_of_boxes_as_masks(truth: CocoSide, results: CocoSide) -> None:
 
 
 def key_of(params: Any) -> tuple[Any, ...]:
-    """The parameters that decide what the objects are."""
-    return params.iouType, bool(params.useCats), *map(tuple, (params.imgIds, params.catIds, params.kpt_oks_sigmas))
+    """Return the parameters that the objects depend on."""
+    return (
+        params.iouType,
+        bool(params.useCats),
+        tuple(params.imgIds),
+        tuple(params.catIds),
+        tuple(params.kpt_oks_sigmas),
+    )
 
 
 def grid_of(params: Any) -> CocoGrid:
-    """The other parameters; area ranges have their places as names.
+    """Return the other parameters as a grid; the names of area ranges are their places.
 
     Raises:
         TypeError: a parameter of another type.
-        ValueError: a value that is not allowed.
+        ValueError: an invalid value.
     """
-    ranges: Any = {str(place): tuple(map(float, ends)) for place, ends in enumerate(params.areaRng)}
-    thresholds, recalls = (tuple(map(float, each)) for each in (params.iouThrs, params.recThrs))
+    ranges: Any = {}
+    for place, ends in enumerate(params.areaRng):
+        ranges[str(place)] = tuple(float(end) for end in ends)
+    iou_thresholds = tuple(float(threshold) for threshold in params.iouThrs)
+    rec_thresholds = tuple(float(threshold) for threshold in params.recThrs)
     try:
-        return CocoGrid(thresholds, recalls, tuple(np.asarray(params.maxDets).tolist()), ranges)
+        return CocoGrid(iou_thresholds, rec_thresholds, tuple(np.asarray(params.maxDets).tolist()), ranges)
     except (TypeError, ValueError) as error:
         text = str(error)
-        for ours, theirs in _NAMES.items():
-            text = text.replace(ours, theirs)
+        for field, parameter in _PARAMETER_NAMES.items():
+            text = text.replace(field, parameter)
         raise type(error)(text) from None
 
 
-def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, crowds: Tensor) -> tuple[Shapes, Shapes]:
-    """The detections and the ground truths."""
-    # Boxes of detections may be anything: what is no box overlaps nothing.
-    areas_of_results = _column(results.rows, "area", is_finite=False)
+def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, is_crowd: Tensor) -> tuple[Shapes, Shapes]:
+    """Return the shapes of detections and of ground truths."""
+    # Boxes of detections may hold any numbers; invalid boxes overlap nothing.
+    result_areas = _column(results.rows, "area", is_finite=False)
     if params.iouType == "bbox":
         boxes = _column(results.rows, "bbox", 4, is_finite=False)
-        return BoxShapes(boxes, areas_given=areas_of_results), BoxShapes(_column(truth.rows, "bbox", 4))
+        return BoxShapes(boxes, areas_given=result_areas), BoxShapes(_column(truth.rows, "bbox", 4))
+
     has_keypoints = params.iouType == "keypoints"
     sigmas = tuple(np.asarray(params.kpt_oks_sigmas).tolist()) if has_keypoints else None
     (kind,) = shape_types((params.iouType,), sigmas).values()
     boxes = _column(truth.rows, "bbox", 4) if has_keypoints else areas.new_zeros(len(areas), 4)
     counts = [side.images.bincount(minlength=len(params.imgIds)) for side in (results, truth)]
-    parts = [[slice(*ends) for ends in pairwise([0, *each.cumsum(0).tolist()])] for each in counts]
+    parts = zip(_slices(counts[0]), _slices(counts[1]), params.imgIds, strict=True)
 
-    def shapes(side: CocoSide, rows: list[Row]) -> Any:
+    def read(side: CocoSide, rows: slice, name: str, *, is_true: bool) -> Any:
+        """Read the keypoints or masks in an image."""
+        values: Any
         if has_keypoints:
-            return _column(rows, "keypoints", len(params.kpt_oks_sigmas), 3)
-        return [mask_of(row, side.coco.imgs) for row in rows]
+            values = _column(side.rows[rows], "keypoints", len(params.kpt_oks_sigmas), 3)
+        else:
+            values = [mask_of(row, side.coco.imgs) for row in side.rows[rows]]
+        return kind.read(name, values, is_true=is_true)
 
-    def overlaps(image: int) -> Tensor:
-        name, part, true_part = f"annotations of image {params.imgIds[image]!r}", parts[0][image], parts[1][image]
-        found = kind.read(name, shapes(results, results.rows[part]), is_true=False)
-        true = kind.read(name, shapes(truth, truth.rows[true_part]), is_true=True)
-        if not len(found) or not len(true):
+    def compute_overlaps(image_part: tuple[slice, slice, Any]) -> Tensor:
+        """Return the overlaps of all detections and ground truths in an image."""
+        rows, true_rows, image = image_part
+        name = f"annotations of image {image!r}"
+        detections = read(results, rows, name, is_true=False)
+        ground_truths = read(truth, true_rows, name, is_true=True)
+        if not len(detections) or not len(ground_truths):
             return areas[:0]
-        kind.check_pair(name, found, true)
-        columns = ObjectColumns(*(each[true_part] for each in (boxes, areas, crowds)))
-        return kind.overlaps(found, true, columns).flatten()
+        kind.check_pair(name, detections, ground_truths)
+        columns = ObjectColumns(boxes[true_rows], areas[true_rows], is_crowd[true_rows])
+        return kind.overlaps(detections, ground_truths, columns).flatten()
 
-    table = torch.cat([areas[:0], *workers.share(overlaps, range(len(params.imgIds)))])
-    if has_keypoints and not params.useCats:  # in pycocotools nothing overlaps then
+    table = torch.cat([areas[:0], *workers.share(compute_overlaps, list(parts))])
+    if has_keypoints and not params.useCats:  # then nothing overlaps in pycocotools
         table.zero_()
-    return TableShapes.of_images(table, areas_of_results, areas, *counts)
+    return TableShapes.of_images(table, result_areas, areas, *counts)
+
+
+def _slices(counts: Tensor) -> list[slice]:
+    """Return the rows of each image."""
+    ends = [0, *counts.cumsum(0).tolist()]
+    return [slice(start, stop) for start, stop in pairwise(ends)]

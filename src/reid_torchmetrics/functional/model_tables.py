@@ -1,25 +1,25 @@
-"""Numbers of models in words: the text of results and comparisons, and tables as papers have them.
+"""Numbers of models as text: `str` of results and comparisons, and tables for papers in Markdown, LaTeX and CSV.
 
-Such a table has a row for each model and a column for each measure, and is written in Markdown, LaTeX and CSV.
+A table has a row for each model and a column for each measure.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
 
 NEVER = "never"
-"""an infinite number, such as a mean of ranks where a positive is never retrieved, in words"""
-_SIGNIFICANT = 0.05
+"""text for an infinite number, such as a mean of ranks where a positive is never retrieved"""
+_SIGNIFICANT = 0.05  # p-values below it are marked
 _SYMBOLS = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar", "<": "less", ">": "greater"}
 _IN_PROSE = {
     "same camera: same_identity": "gallery images of the same person in the same camera are removed (Market-1501)",
@@ -37,27 +37,29 @@ _IN_PROSE = {
     "rule trapezoid": "by trapezoids, not interpolated",
     "rule interpolated_": "interpolated, number of recalls ",
 }
-"""options in conventions, in prose"""
-_IN_LATEX = str.maketrans({e: f"\\{e}" for e in "#$%&_{}"} | {e: f"\\text{name}{{}}" for e, name in _SYMBOLS.items()})
-# A bracket or a star behind the end of a row would belong to that end.
-_IN_LATEX |= str.maketrans({"[": "{[}", "*": "{*}", "\N{DAGGER}": r"$\dagger$", "\N{SUPERSCRIPT TWO}": "$^2$"})
+"""phrases of conventions that name options, and the prose for them"""
+_IN_LATEX = {character: f"\\{character}" for character in "#$%&_{}"}
+_IN_LATEX.update({character: f"\\text{name}{{}}" for character, name in _SYMBOLS.items()})
+# A bracket or a star at the beginning of a row would be read as an argument of the `\\` before it.
+_IN_LATEX.update({"[": "{[}", "*": "{*}", "\N{DAGGER}": r"$\dagger$", "\N{SUPERSCRIPT TWO}": "$^2$"})
+_LATEX_TABLE = str.maketrans(_IN_LATEX)
 
 
 class Tabled(ABC):
-    """Numbers of a model, or of several, as a table of papers."""
+    """Numbers of a model, or of several, that can be written as a table for a paper."""
 
     model_table: Callable[..., ModelTable]
-    """what is written, with the name of the model where there is one"""
+    """returns the table; takes the name of the model if there is one model"""
 
     def to_markdown(self, *name: str, decimals: int = 1) -> str:
-        """A table of Markdown with a row for each model: shares in percent, and the conventions below.
+        """Return a table in Markdown with a row for each model: shares in percent, and the conventions below.
 
-        Of several models the best number is bold, and a dagger marks those with a p-value below 0.05 against the first
-        model, with Holm's correction for their number.
+        With several models the best number in each column is bold. A dagger marks a number with a p-value below 0.05
+        against the first model, with Holm's correction for the number of comparisons.
 
         Args:
-            name: of the model in results of one; "model" if it is not given.
-            decimals: digits behind the point.
+            name: name of the model in results of one model; "model" if it is not given.
+            decimals: digits after the decimal point.
 
         Raises:
             TypeError: `decimals` is not an int.
@@ -66,12 +68,12 @@ class Tabled(ABC):
         return self.model_table(*name).markdown(decimals)
 
     def to_latex(self, *name: str, decimals: int = 1) -> str:
-        r"""The same as `to_markdown` in LaTeX, for documents with `\usepackage{booktabs}`."""
+        r"""Return the table of `to_markdown` in LaTeX, for documents with `\usepackage{booktabs}`."""
         return self.model_table(*name).latex(decimals)
 
 
 class Heading(NamedTuple):
-    """A measure as the head of a column."""
+    """The heading of a column: a measure."""
 
     title: str
     is_rank: bool = False
@@ -79,10 +81,10 @@ class Heading(NamedTuple):
 
 
 class ModelTable(NamedTuple):
-    """Numbers of models, shares of 1 and ranks, with what is said of them."""
+    """Numbers of models (shares of 1, or ranks), with a caption."""
 
     headings: Mapping[str, Heading]
-    """by the name of the number"""
+    """headings by the name of the number"""
     rows: Mapping[str, Mapping[str, float]]
     """the numbers of each model, NaN where they are undefined"""
     caption: str
@@ -90,45 +92,81 @@ class ModelTable(NamedTuple):
     """models and names of the numbers with a dagger"""
 
     def markdown(self, decimals: int) -> str:
-        """A table of GitHub's Markdown, and the caption below it."""
-        head, *body = self._cells(decimals, _escape_markdown, "**{}**", "{}\N{DAGGER}")
-        rows = aligned([head, [":--", *["--:"] * len(self.headings)], *body], between=" | ")
-        return "\n".join([*(f"| {row} |" for row in rows), "", _escape_markdown(self.caption)])
+        """Return a table in GitHub's Markdown, and the caption below it."""
+        head, *body = self._cells(decimals, _escape_markdown, best="**{}**", marked="{}\N{DAGGER}")
+        alignment = [":--"] + ["--:"] * len(self.headings)
+        lines = [f"| {row} |" for row in aligned([head, alignment, *body], between=" | ")]
+        return "\n".join([*lines, "", _escape_markdown(self.caption)])
 
     def latex(self, decimals: int) -> str:
-        """A table of LaTeX with the package booktabs."""
-        cells = self._cells(decimals, _escape_latex, r"\textbf{{{}}}", r"{}\rlap{{$^\dagger$}}")
-        head, *body = (rf"{line} \\" for line in aligned(cells, between=" & "))
-        top = f"\\begin{{table}}\n\\centering\n\\caption{{{_escape_latex(self.caption)}}}"
-        columns = f"\\begin{{tabular}}{{l{'r' * len(self.headings)}}}\n\\toprule"
-        return "\n".join([top, columns, head, r"\midrule", *body, "\\bottomrule\n\\end{tabular}\n\\end{table}"])
+        """Return a table in LaTeX with the package booktabs."""
+        cells = self._cells(decimals, _escape_latex, best=r"\textbf{{{}}}", marked=r"{}\rlap{{$^\dagger$}}")
+        head, *body = [rf"{line} \\" for line in aligned(cells, between=" & ")]
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_escape_latex(self.caption)}}}",
+            rf"\begin{{tabular}}{{l{'r' * len(self.headings)}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+        ]
+        return "\n".join(lines)
 
     def csv(self, decimals: int) -> str:
-        """Comma-separated numbers without the caption; empty where they are undefined."""
+        """Return comma-separated numbers without the caption; empty where they are undefined."""
         file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows(self._cells(decimals, str, "{}", "{}", ""))
+        csv.writer(file, lineterminator="\n").writerows(self._cells(decimals, str, undefined=""))
         return file.getvalue().removesuffix("\n")
 
-    def _cells(self, decimals: int, escape: Callable[[str], str], *forms: str) -> list[Sequence[str]]:
-        """The head and the rows; with `forms` of the best, of marked and of undefined numbers."""
+    def _cells(
+        self,
+        decimals: int,
+        escape: Callable[[str], str],
+        *,
+        best: str = "{}",
+        marked: str = "{}",
+        undefined: str = "-",
+    ) -> list[Sequence[str]]:
+        """Return the cells of the head and of the rows.
+
+        Args:
+            decimals: digits after the decimal point.
+            escape: escapes a text.
+            best: format of the best number in a column.
+            marked: format of a number with a dagger.
+            undefined: text for an undefined number.
+        """
         _checks.positive_int("decimals", decimals, 0)
-        best, marked, undefined = [*forms, "-"][:3]
         columns = [["model", *map(escape, self.rows)]]
-        for name, (title, is_rank, lower_is_better) in self.headings.items():
-            values = [numbers.get(name, math.nan) for numbers in self.rows.values()]
-            cells = [in_words(value, f".{decimals}%", is_share=not is_rank).rstrip("%") for value in values]
-            # Of several models the best are those that are written as the best one.
-            finite = {value: cell for value, cell in zip(values, cells, strict=True) if math.isfinite(value)}
-            first = finite[(min if lower_is_better else max)(finite)] if len(cells) > 1 and finite else None
-            cells = [best.format(cell) if cell == first else cell.replace("nan", undefined) for cell in cells]
-            named = zip(self.rows, cells, strict=True)
-            cells = [marked.format(cell) if (model, name) in self.marked else cell for model, cell in named]
-            columns.append([escape(title if is_rank else f"{title} (%)"), *cells])
-        return [*zip(*columns, strict=True)]
+        for name, heading in self.headings.items():
+            texts: list[str] = []
+            finite: dict[float, str] = {}
+            for numbers in self.rows.values():
+                value = numbers.get(name, math.nan)
+                text = in_words(value, f".{decimals}%", is_share=not heading.is_rank).rstrip("%")
+                texts.append(text)
+                if math.isfinite(value):
+                    finite[value] = text
+
+            # The best numbers are all that have the same text as the best one.
+            best_text = None
+            if len(texts) > 1 and finite:
+                best_text = finite[min(finite) if heading.lower_is_better else max(finite)]
+            column = [escape(heading.title if heading.is_rank else f"{heading.title} (%)")]
+            for model, text in zip(self.rows, texts, strict=True):
+                cell = best.format(text) if text == best_text else text.replace("nan", undefined)
+                column.append(marked.format(cell) if (model, name) in self.marked else cell)
+            columns.append(column)
+        return list(zip(*columns, strict=True))
 
 
 def _escape_latex(text: str) -> str:
-    return " ".join(text.split()).translate(_IN_LATEX).replace("--", "-{}-")
+    return " ".join(text.split()).translate(_LATEX_TABLE).replace("--", "-{}-")
 
 
 def _escape_markdown(text: str) -> str:
@@ -136,137 +174,203 @@ def _escape_markdown(text: str) -> str:
 
 
 def in_words(value: float, form: str = ".4f", *, is_share: bool = True) -> str:
-    """A number as text prints it: an infinite one is "never", and only a share is a percentage."""
-    form = form if is_share and not math.isnan(value) else form.replace("%", "f")
-    return NEVER if math.isinf(value) else format(value, form)
+    """Return the text for a number: "never" if it is infinite; only a share is printed as a percentage."""
+    if math.isinf(value):
+        return NEVER
+    if not is_share or math.isnan(value):
+        form = form.replace("%", "f")
+    return format(value, form)
 
 
 def aligned(rows: Iterable[Sequence[str]], num_left: int = 1, between: str = "  ") -> list[str]:
-    """The lines of a table with words in its first columns, to the left, and numbers in the others, to the right."""
-    columns = [*zip(*rows, strict=True)]
-    for place, column in enumerate(columns):
-        align, width = str.ljust if place < num_left else str.rjust, max(map(len, column))
-        columns[place] = tuple(align(cell, width) for cell in column)
+    """Return the lines of a table with the first `num_left` columns aligned to the left, the others to the right."""
+    columns = []
+    for place, column in enumerate(zip(*rows, strict=True)):
+        align = str.ljust if place < num_left else str.rjust
+        width = max(map(len, column))
+        columns.append([align(cell, width) for cell in column])
     return [between.join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def in_prose(convention: str) -> str:
-    """A convention without the names of options."""
-    return reduce(lambda said, words: said.replace(*words), _IN_PROSE.items(), convention)
+    """Return the text of a convention with prose instead of the names of options."""
+    for phrase, prose in _IN_PROSE.items():
+        convention = convention.replace(phrase, prose)
+    return convention
 
 
 def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """The words of each number alone, and words of the first that half of the numbers share, to be said once."""
-    parts = {name: words.split("; ") for name, words in conventions.items()}
-    counts = Counter(part for each in parts.values() for part in each)
-    # A number without a shared part must have another in its place: as many parts as all others.
-    least = max(2, len(parts) / 2) if len({*map(len, parts.values())}) == 1 < len(parts) else len(parts)
-    shared = [part for part in next(iter(parts.values()), []) if counts[part] >= least]
-    alone = {name: "; ".join(part for part in of_name if part not in shared) for name, of_name in parts.items()}
-    return alone, "; ".join(shared)
+    """Split conventions into the parts of each number, and the parts that the first shares with half of the numbers.
+
+    For "ties last; per query", "ties last; per class" and "ties last; per query" these are "", "per class" and "", and
+    "ties last; per query".
+    """
+    parts = {name: text.split("; ") for name, text in conventions.items()}
+    counts = Counter(itertools.chain.from_iterable(parts.values()))
+    # A number without a shared part must have another part instead: otherwise all numbers must share the part.
+    least: float = len(parts)
+    num_parts = {len(number_parts) for number_parts in parts.values()}
+    if len(parts) > 1 and len(num_parts) == 1:
+        least = max(2, len(parts) / 2)
+    first = next(iter(parts.values()), [])
+    shared = [part for part in first if counts[part] >= least]
+    separate = {}
+    for name, number_parts in parts.items():
+        separate[name] = "; ".join(part for part in number_parts if part not in shared)
+    return separate, "; ".join(shared)
 
 
 def _caption(where: str, conventions: Mapping[str, str], headings: Mapping[str, Heading]) -> str:
-    """Sentences about what was evaluated, and how the first measure of each kind is defined."""
-    alone, shared = split_conventions({name: in_prose(said) for name, said in conventions.items() if name in headings})
-    # Rank-1 and Rank-5 are of one kind.
-    firsts = {re.split(r"\W*\d| ", headings[name].title)[0]: name for name in reversed(alone)}
-    said = [f"{headings[name].title}: {words}." for name, words in alone.items() if words and name in firsts.values()]
-    return " ".join([f"{'; '.join(filter(None, (f'{where[:1].upper()}{where[1:]}', shared)))}.", *said])
+    """Return sentences about the evaluation, and about the definition of the first measure of each kind."""
+    prose = {name: in_prose(text) for name, text in conventions.items() if name in headings}
+    separate, shared = split_conventions(prose)
+    subject = where[:1].upper() + where[1:]
+    sentences = [f"{subject}; {shared}." if subject and shared else f"{subject or shared}."]
+    kinds = set()
+    for name, text in separate.items():
+        title = headings[name].title
+        kind = re.split(r"\W*\d| ", title)[0]  # Rank-1 and Rank-5 are of one kind
+        if text and kind not in kinds:
+            sentences.append(f"{title}: {text}.")
+        kinds.add(kind)
+    return " ".join(sentences)
 
 
 def evaluated(protocol: Any, num_valid: int, num_queries: int) -> str:
-    """The protocol, without the names of its numbers where it differs in nothing else, and how many queries are valid.
+    """Return the text for a protocol and its number of valid queries; for detection, without protocol, for the images.
 
-    For detections, without a protocol, the number of images.
+    If the protocol was changed only in `reports`, the name leaves that out.
     """
-    name = "" if protocol is None else re.sub(r" with reports=\([^)]*\)$", "", protocol.name)
-    return f"protocol {name}, {num_valid} of {num_queries} queries valid" if name else f"{num_queries} images"
+    if protocol is None:
+        return f"{num_queries} images"
+    name = re.sub(r" with reports=\([^)]*\)$", "", protocol.name)
+    return f"protocol {name}, {num_valid} of {num_queries} queries valid"
 
 
 def summary_text(results: Any, form: str = "") -> str:
-    """The numbers of `RetrievalResults`, how each was computed, and what holds for all.
+    """Return the text of `RetrievalResults`: the numbers, the convention of each, and the conventions of all.
 
     `f"{results:.2%}"` has shares in percent.
     """
-    counts, heads = results.counts, results.model_table().headings
+    counts = results.counts
+    headings = results.model_table().headings
     first = (
         f"RetrievalResults: {evaluated(results.protocol, counts.valid, counts.total)}"
         f" ({counts.not_in_gallery} not in the gallery, {counts.same_camera_only} without a positive left,"
         f" {counts.junk} junk, {counts.not_ranked} not ranked)"
     )
-    alone, shared = split_conventions(results.conventions)
-    numbers = (in_words(results[name], form or ".4f", is_share=not of.is_rank) for name, of in heads.items())
-    rows = aligned(zip((f"  {name:<12}" for name in heads), numbers, strict=True), between=" ")
-    lines = [f"{row}  {words}".rstrip() for row, words in zip(rows, alone.values(), strict=True)]
-    of_lists = str(results.list_counts or "")
-    said = [f"  {of_lists}"] if of_lists else []
-    return "\n".join([first, *lines, *said, f"  {'; '.join(filter(None, (str(results.setup), shared)))}"])
+    separate, shared = split_conventions(results.conventions)
+    cells = []
+    for name, heading in headings.items():
+        cells.append((f"  {name:<12}", in_words(results[name], form or ".4f", is_share=not heading.is_rank)))
+    lines = [first]
+    for row, text in zip(aligned(cells, between=" "), separate.values(), strict=True):
+        lines.append(f"{row}  {text}".rstrip())
+    list_counts = str(results.list_counts or "")
+    if list_counts:
+        lines.append(f"  {list_counts}")
+    lines.append("  " + "; ".join(filter(None, (str(results.setup), shared))))
+    return "\n".join(lines)
 
 
 def results_table(results: Any, name: str, headings: Mapping[str, Heading], where: str) -> ModelTable:
-    """The row of one model; `where` says what was evaluated."""
-    numbers = {each: math.nan if mean < 0 else mean for each, mean in results.means.items()}  # detections have -1
+    """Return the table of one model; `where` is a text about the evaluation for the caption."""
+    numbers = {}
+    for number_name, mean in results.means.items():
+        numbers[number_name] = math.nan if mean < 0 else mean  # undefined numbers of detection are -1
     return ModelTable(headings, {name: numbers}, _caption(where, results.conventions, headings))
 
 
 def comparison_text(comparison: Any, form: str = "") -> str:
-    """A table of the numbers for each model but the first, then how each number was computed.
+    """Return a text with a table of the numbers for each model except the first, then the convention of each number.
 
     `f"{comparison:.2%}"` has shares in percent, and their differences in percentage points.
     """
-    # The head: who is compared, and how chance was drawn.
-    pairs, (first, _) = comparison.by_name, comparison.names
+    pairs = comparison.by_name
+    first = comparison.names[0]
     where = evaluated(comparison.protocol, comparison.num_valid, comparison.num_queries)
-    alone, shared = split_conventions(comparison.conventions)
-    width = max(map(len, alone))
-    lines = [
-        f"Comparison: {', '.join(f'{b} - {first}' for b in pairs)}, {where}",
-        *(f"  {name}: {setup}" for name, setup in _setups(comparison).items()),
-        f"  {comparison.chance}",
-        *(line for each in pairs.values() for line in _pair_table(each, form or ".4f")),
-        *(f"  {name.ljust(width)}  {said}" for name, said in alone.items() if said),
-        *([f"  unless noted: {shared}"] if shared else []),
-    ]
+    models = ", ".join(f"{model} - {first}" for model in pairs)
+    lines = [f"Comparison: {models}, {where}"]
+    for name, setup in _setups(comparison).items():
+        lines.append(f"  {name}: {setup}")
+    lines.append(f"  {comparison.chance}")
+    for pair in pairs.values():
+        lines += _pair_table(pair, form or ".4f")
+
+    separate, shared = split_conventions(comparison.conventions)
+    width = max(map(len, separate))
+    for name, text in separate.items():
+        if text:
+            lines.append(f"  {name.ljust(width)}  {text}")
+    if shared:
+        lines.append(f"  unless noted: {shared}")
     return "\n".join(lines)
 
 
 def comparison_table(comparison: Any) -> ModelTable:
-    """A row for each of the models of a `Comparison`; p-values below 0.05 against the first are marked."""
-    pairs, first = comparison.by_name, comparison.names[0]
-    numbers = [(model, *row) for model, pair in pairs.items() for row in pair.differences.items()]
-    headings = {name: Heading(of.title or name, of.is_rank, of.lower_is_better) for _, name, of in numbers}
-    rows = {first: {name: of.mean_a for _, name, of in numbers}}
-    rows |= {model: {name: of.mean_b for name, of in pair.differences.items()} for model, pair in pairs.items()}
-    # Without a correction `p_holm` is NaN, which is never the larger one.
-    marked = {(model, name) for model, name, of in numbers if max(of.p_value, of.p_holm) < _SIGNIFICANT}
+    """Return a table with a row for each model of a `Comparison`; p-values below 0.05 against the first are marked."""
+    pairs = comparison.by_name
+    first = comparison.names[0]
+    headings: dict[str, Heading] = {}
+    rows: dict[str, dict[str, float]] = {first: {}}
+    marked = set()
+    for model, pair in pairs.items():
+        rows[model] = {}
+        for name, difference in pair.differences.items():
+            headings[name] = Heading(difference.title or name, difference.is_rank, difference.lower_is_better)
+            rows[first][name] = difference.mean_a
+            rows[model][name] = difference.mean_b
+            # Without a correction `p_holm` is NaN, and `max` returns the p-value.
+            if max(difference.p_value, difference.p_holm) < _SIGNIFICANT:
+                marked.add((model, name))
+
     where = evaluated(comparison.protocol, comparison.num_valid, comparison.num_queries)
     setups = _setups(comparison)
-    of_models = {*setups.values()} if len({*setups.values()}) == 1 else map(": ".join, setups.items())
-    said = _caption("; ".join([where, *of_models]), comparison.conventions, headings)
-    holm, test = " with Holm's correction" * (len(pairs) > 1), comparison.chance.partition("; ")[2]
-    return ModelTable(headings, rows, f"{said} \N{DAGGER} p < {_SIGNIFICANT} against {first}{holm}; {test}.", marked)
+    if len(set(setups.values())) == 1:
+        setup_texts = [next(iter(setups.values()))]
+    else:
+        setup_texts = [f"{model}: {setup}" for model, setup in setups.items()]
+    caption = _caption("; ".join([where, *setup_texts]), comparison.conventions, headings)
+    correction = " with Holm's correction" if len(pairs) > 1 else ""
+    _, _, test = comparison.chance.partition("; ")
+    caption = f"{caption} \N{DAGGER} p < {_SIGNIFICANT} against {first}{correction}; {test}."
+    return ModelTable(headings, rows, caption, marked)
 
 
-def _setups(compared: Any) -> dict[str, str]:
-    """How the scores of each model were made, in words; empty for detections."""
-    setups = {compared.names[0]: compared.setup_a} | {name: each.setup_b for name, each in compared.by_name.items()}
+def _setups(comparison: Any) -> dict[str, str]:
+    """Return the text about the scores of each model; empty for detection."""
+    setups = {comparison.names[0]: comparison.setup_a}
+    for name, pair in comparison.by_name.items():
+        setups[name] = pair.setup_b
     return {name: str(setup) for name, setup in setups.items() if setup}
 
 
 def _pair_table(pair: Any, form: str) -> list[str]:
-    """One row per number, columns to the right but for the name, and who moved."""
-    (a, b), has_holm = pair.names, any(each.p_holm >= 0 for each in pair.differences.values())
-    titles = ["", a, b, f"{b} - {a}", f"{100 * pair.level:g}% interval", "p", *["p Holm"] * has_holm]
-    rows = [[*titles, "better", "worse", "equal"]]
-    for name, of in pair.differences.items():
-        means = [in_words(mean, form, is_share=not of.is_rank) for mean in (of.mean_a, of.mean_b)]
-        changes = (in_words(each, f"+{form}", is_share=not of.is_rank) for each in (of.difference, of.low, of.high))
-        difference, low, high = (each.removesuffix("%") for each in changes)  # percentage points
-        interval = "none: a mean is infinite" if NEVER in means else f"[{low}, {high}]"
-        p_values = [f"{p_value:.4f}" for p_value in (of.p_value, of.p_holm)[: 1 + has_holm]]
-        counts = map(str, (of.num_better, of.num_worse, of.num_equal))
-        rows.append([name, *means, difference, interval, *p_values, *counts])
-    moved = f"right at rank 1 in {b} only: {len(pair.gained)} queries; in {a} only: {len(pair.lost)}"
-    below = moved if pair.protocol else "better, worse and equal: classes"
-    return [f"  {line}" for line in (*aligned(rows), below)]
+    """Return the lines of a table with a row for each number, and a line about the queries that changed."""
+    a, b = pair.names
+    has_holm = any(difference.p_holm >= 0 for difference in pair.differences.values())
+    p_titles = ["p", "p Holm"] if has_holm else ["p"]
+    rows = [["", a, b, f"{b} - {a}", f"{100 * pair.level:g}% interval", *p_titles, "better", "worse", "equal"]]
+    for name, difference in pair.differences.items():
+        is_share = not difference.is_rank
+        mean_a = in_words(difference.mean_a, form, is_share=is_share)
+        mean_b = in_words(difference.mean_b, form, is_share=is_share)
+        change = _signed(difference.difference, form, is_share=is_share)
+        low = _signed(difference.low, form, is_share=is_share)
+        high = _signed(difference.high, form, is_share=is_share)
+        interval = "none: a mean is infinite" if NEVER in (mean_a, mean_b) else f"[{low}, {high}]"
+        row = [name, mean_a, mean_b, change, interval, f"{difference.p_value:.4f}"]
+        if has_holm:
+            row.append(f"{difference.p_holm:.4f}")
+        row += [str(difference.num_better), str(difference.num_worse), str(difference.num_equal)]
+        rows.append(row)
+    if pair.protocol:
+        last = f"right at rank 1 in {b} only: {len(pair.gained)} queries; in {a} only: {len(pair.lost)}"
+    else:
+        last = "better, worse and equal: classes"
+    return [f"  {line}" for line in (*aligned(rows), last)]
+
+
+def _signed(change: float, form: str, *, is_share: bool) -> str:
+    """Return the text for a difference: with a sign, and in percentage points instead of percent."""
+    return in_words(change, f"+{form}", is_share=is_share).removesuffix("%")

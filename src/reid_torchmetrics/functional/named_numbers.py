@@ -1,4 +1,4 @@
-"""The numbers of results by their names: looked up, as tables, in notebooks and as figures."""
+"""Results as mappings of names to numbers, with tables for notebooks and pandas, and figures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Value = TypeVar("Value")
 
 
 class ByName(dict[str, Value]):
-    """Numbers by name; for another name the error lists the names."""
+    """A dict of numbers by name; the error for an unknown name lists the names."""
 
     def __missing__(self, name: object) -> Value:
         raise KeyError(f"`name` must be one of {', '.join(map(repr, self))}; got {name!r}{self.hint(name)}.")
 
     def hint(self, name: object) -> str:
-        """The name that was meant, in words."""
+        """Return a hint at the name that was meant, for an error; "" if there is none."""
         return _hints.value_meant(name, self)
 
 
@@ -38,19 +38,19 @@ class NamedNumbers(Tabled, Mapping[str, float]):
     @property
     @abstractmethod
     def means(self) -> dict[str, float]:
-        """The numbers, `ByName`."""
+        """Return the numbers as a `ByName`."""
 
     @property
     @abstractmethod
     def conventions(self) -> dict[str, str]:
-        """How each number was computed, in words."""
+        """Return a text for each number about its computation."""
 
     _ROWS = ""
-    """what has a row of `_columns`"""
+    """the rows of `_columns`, such as "query" for retrieval"""
 
     @abstractmethod
     def _columns(self) -> dict[str, Any]:
-        """The columns of a table, the index first."""
+        """Return the columns of a table by name, the index first."""
 
     def __contains__(self, name: object) -> bool:
         return name in self.means
@@ -68,19 +68,24 @@ class NamedNumbers(Tabled, Mapping[str, float]):
 
         def __getattr__(self, name: str) -> Any:
             # Without fields, as while it is unpickled, there are no numbers yet.
-            keys = [*self.means] if vars(self) and not name.startswith("_") else ()
-            meant = (key for key in keys if key.replace("_", "") == name.lower().replace("_", ""))  # mAP, rank1
-            hint = next((f": write `results[{key!r}]`" for key in meant), "")
+            keys = list(self.means) if vars(self) and not name.startswith("_") else []
+            hint = ""
             if name in _hints.ATTRIBUTES:
                 hint = f": {_hints.ATTRIBUTES[name]}"
+            else:
+                spelling = name.lower().replace("_", "")  # mAP, rank1
+                similar = [key for key in keys if key.replace("_", "") == spelling]
+                if similar:
+                    hint = f": write `results[{similar[0]!r}]`"
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def to_frame(self, per: _names.FramePer = "number") -> Any:
-        """The numbers as a `pandas.DataFrame`.
+        """Return the numbers as a `pandas.DataFrame`.
 
         Args:
-            per: what has a row: a "number" with its value and its convention; a "query" of a retrieval, indexed by
-                `query_index`; a "class" of a detection, indexed by its name.
+            per: the rows of the table: "number" has the value and the convention of each number; "query", for
+                retrieval, the values of each query, indexed by `query_index`; "class", for detection, the values of
+                each class, indexed by its name.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
@@ -92,21 +97,23 @@ class NamedNumbers(Tabled, Mapping[str, float]):
         if per == "number":
             return pd.DataFrame({"value": self.means, "convention": self.conventions}).rename_axis(per)
         columns = self._columns()
-        first, *_ = columns
-        return pd.DataFrame(columns).set_index(first)
+        index = next(iter(columns))
+        return pd.DataFrame(columns).set_index(index)
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: the numbers between the first and the last line of the text."""
-        above, *_, below = map(escape, str(self).splitlines())
-        rows = (f"<tr><th>{escape(name)}</th><td>{in_words(mean)}</td></tr>" for name, mean in self.means.items())
-        return f"<table><caption>{above}</caption>{''.join(rows)}</table><p>{below}</p>"
+        """Return a table for notebooks: the numbers between the first and the last line of the text."""
+        first_line, *_, last_line = str(self).splitlines()
+        rows = []
+        for name, mean in self.means.items():
+            rows.append(f"<tr><th>{escape(name)}</th><td>{in_words(mean)}</td></tr>")
+        return f"<table><caption>{escape(first_line)}</caption>{''.join(rows)}</table><p>{escape(last_line)}</p>"
 
     def plot(self, figure: str | None = None, *, ax: Any = None) -> Any:
-        """Draw a figure: of a retrieval the CMC, of a detection precision over recall, or another one by its name.
+        """Draw a figure of the results: by default the CMC for retrieval, and precision over recall for detection.
 
         Args:
-            figure: "cmc", "precision_recall" or "first_ranks" of a retrieval; "precision_recall", "confidence",
-                "confusion_matrix", "confusion_counts" or "kinds_of_errors" of a detection.
+            figure: "cmc", "precision_recall" or "first_ranks" for retrieval; "precision_recall", "confidence",
+                "confusion_matrix", "confusion_counts" or "kinds_of_errors" for detection.
             ax: Matplotlib axes to draw into; None for a new figure.
 
         Returns:
@@ -114,18 +121,19 @@ class NamedNumbers(Tabled, Mapping[str, float]):
 
         Raises:
             ModuleNotFoundError: Matplotlib is not installed.
-            ValueError: an unknown figure, or results without what it shows.
+            ValueError: an unknown figure, or results without the values that it shows.
         """
         _extras.require("A figure", "matplotlib")
-        rows = _extras.pictures().FIGURES[type(self)]
-        first, *_ = rows
-        figure = first if figure is None else figure
-        _checks.one_of("figure", figure, rows)
-        if why_not := rows[figure].why_not(self):
-            raise ValueError(f"`figure` must be one that the results have; got {figure!r}: {why_not}")
-        return rows[figure].plot(self, ax=ax)
+        figures = _extras.pictures().FIGURES[type(self)]
+        if figure is None:
+            figure = next(iter(figures))
+        _checks.one_of("figure", figure, figures)
+        reason = figures[figure].why_not(self)
+        if reason:
+            raise ValueError(f"`figure` must be one that the results have; got {figure!r}: {reason}")
+        return figures[figure].plot(self, ax=ax)
 
 
 def json_safe(value: float) -> float | None:
-    """A number as JSON has it: None for one that is undefined or infinite."""
+    """Return a number for JSON: None instead of a number that is undefined or infinite."""
     return value if math.isfinite(value) else None

@@ -1,10 +1,10 @@
-"""A thread pool with workers that each run independent parts of a computation.
+"""A thread pool whose workers each run independent parts of a computation.
 
-If several threads of torch share an operation, all wait for the slowest of them at its end. Beside other processes that
-need the cores one of them nearly always waits for a core, and a ranking has thousands of operations. So work on the CPU
-is done here: a thread takes a part, does all of its operations by itself, and takes the next part.
+If several threads of torch share an operation, all wait for the slowest of them at its end. If other processes need the
+cores as well, one thread nearly always waits for a core, and a ranking has thousands of operations. So here a thread
+takes a part, does all of its operations by itself, and takes the next part.
 
-A thread that shares out work does parts, too, and waits only for parts that were begun, never for a free thread. So
+A thread that shares out work does parts, too, and waits only for parts that have begun, never for a free thread. So
 many callers, or a part that shares out work itself, cannot block each other, as long as no part waits for another one.
 """
 
@@ -22,15 +22,16 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _IS_COUNTED_BY_THREAD = "ATen parallel backend: OpenMP" in torch.__config__.parallel_info()
-"""whether `torch.set_num_threads` holds for the calling thread, and for threads that begin to use torch later"""
+"""whether `torch.set_num_threads` affects only the calling thread, and threads that begin to use torch later"""
 
 
 class _Place(threading.local):
-    """Facts of a thread about its work; the defaults hold for threads outside of the pool."""
+    """State of a thread; the defaults are for threads outside of the pool."""
 
     is_ours = False
+    """whether the thread runs a part"""
     num_threads = 1
-    """threads that share the work shared out here"""
+    """number of threads for work that is shared out on this thread"""
     is_unwanted = threading.Event()
     """set when the caller no longer waits"""
 
@@ -40,43 +41,46 @@ _CPU = torch.device("cpu")
 
 
 def run(work: Callable[[], Result], device: torch.device, *, inside: bool = False) -> Result:
-    """Do work on the CPU on a thread of the pool; it shares out parts to as many threads as torch has here.
+    """Do work on a thread of the pool, so that it can share out parts to as many threads as torch uses.
 
     The work sees the caller's gradient and inference mode, but not its autocast. `inside` keeps it on the calling
-    thread, for work that calls functions of the user. On another device the calling thread does all.
+    thread, for work that calls functions of the user. For a device other than the CPU the calling thread does all.
     """
     if device.type != "cpu":
-        return _placed(work, 1, _place.is_unwanted)()  # parts that are shared out stay here
+        work_here = _placed(work, 1, _place.is_unwanted)  # with one thread parts stay on this thread
+        return work_here()
     num_threads = torch.get_num_threads()
     if inside or _place.is_ours or num_threads == 1:
         return work()
     is_unwanted = threading.Event()
-    done = _pool.submit(_placed(work, num_threads, is_unwanted))
+    future = _pool.submit(_placed(work, num_threads, is_unwanted))
     try:
-        return done.result()
+        return future.result()
     except BaseException:
-        is_unwanted.set()  # after an interrupt by the keyboard the work must end, too
+        is_unwanted.set()  # after a KeyboardInterrupt the work must end, too
         raise
 
 
 def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | None = None) -> list[Result]:
-    """Do work on all parts, by all threads that are free; results in the order of the parts.
+    """Do work on all parts by all free threads; return the results in the order of the parts.
 
-    If `most`, the parts done at a time, is less than the number of threads, each part may share out work, too. One
-    part at a time is done by the calling thread.
+    `most` limits the number of parts at a time. If it is less than the number of threads, each part may share out work,
+    too; 1 leaves all parts to the calling thread.
 
     Raises:
-        Exception: the error of the first part that fails; no other part is begun then.
+        Exception: the error of the first part that fails; then no other part is begun.
     """
     if not _place.is_ours and len(parts) > 1 and most != 1 and torch.get_num_threads() > 1:
         return run(lambda: share(work, parts, most=most), _CPU)
     num_threads = _place.num_threads
-    num_at_a_time = min(num_threads, len(parts), num_threads if most is None else most)
+    num_at_a_time = min(num_threads, len(parts))
+    if most is not None:
+        num_at_a_time = min(num_at_a_time, most)
     if num_at_a_time < 2:
         return [work(part) for part in parts]
     results: dict[int, Result] = {}
     errors: dict[int, BaseException] = {}
-    numbered = enumerate(parts)  # here all threads take the next part
+    numbered = enumerate(parts)  # shared by all threads: each takes the next part
 
     def take() -> None:
         for number, part in numbered:
@@ -99,8 +103,9 @@ def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | 
 
 
 def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading.Event) -> Callable[[], Result]:
-    """Wrap work that shares out parts to some threads, for a thread of the pool: with the caller's modes."""
-    is_inference, wants_grad = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+    """Wrap work so that it runs in the caller's gradient modes, and shares out parts to `num_threads` threads."""
+    is_inference = torch.is_inference_mode_enabled()
+    wants_grad = torch.is_grad_enabled()
 
     def placed() -> Result:
         before = _place.is_ours, _place.num_threads, _place.is_unwanted
@@ -115,13 +120,13 @@ def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading
 
 
 def _use_one_thread(beginning: threading.Lock) -> None:
-    """Let a new thread of the pool use one thread of torch, independent of other settings."""
+    """Let a new thread of the pool use one thread of torch, without a change for other threads."""
     if not _IS_COUNTED_BY_THREAD:
         return
     with beginning:
         # A setting holds for its thread and for all threads that begin later. This thread is new, so it knows the
         # setting for later threads, and another new one restores it.
-        num_threads = torch.get_num_threads()  # a thread that was not asked before would forget the setting
+        num_threads = torch.get_num_threads()  # must come first: otherwise the thread would forget the setting
         torch.set_num_threads(1)
         restoring = threading.Thread(target=torch.set_num_threads, args=(num_threads,))
         restoring.start()
@@ -129,7 +134,7 @@ def _use_one_thread(beginning: threading.Lock) -> None:
 
 
 def _begin_anew() -> None:
-    """Make a pool of threads that begin when work finds none idle; a fork does not copy the threads of its parent."""
+    """Create a new pool, also after a fork, which does not copy threads; its threads start when they are needed."""
     global _pool  # noqa: PLW0603
     _pool = futures.ThreadPoolExecutor(os.cpu_count(), "reid_torchmetrics", _use_one_thread, (threading.Lock(),))
     vars(_place).clear()

@@ -1,4 +1,4 @@
-"""Pictures for loggers, a callback of Lightning that logs them, and a back end for RF-DETR."""
+"""Pictures for loggers, a Lightning callback that logs them, and a back end for RF-DETR."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ _MODULES = {"EvaluationPictures": "evaluation_pictures", "register_rf_detr": "rf
 
 
 def __getattr__(name: str) -> Any:
-    """Import the callback, and with it Lightning, or a back end when it is asked for."""
+    """Import the callback (with Lightning) or the back end on first access."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""The metrics of a module, and the drawings of their evaluations: all processes evaluate, and one of them draws."""
+"""Metrics in a module, and drawings of their evaluations: all processes evaluate, and one of them draws."""
 
 from __future__ import annotations
 
@@ -22,80 +22,92 @@ from .pictures import PictureTable
 
 EvaluatedMetric: TypeAlias = EmbeddingMetric | BoxMetric
 Drawings: TypeAlias = dict[str, Callable[[], Any]]
-"""functions that draw a figure or an image, by its name"""
+"""functions that draw a figure or an image, by name of the drawing"""
 
 TABLE = "hardest_queries_table"
 SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images", TABLE})
-"""drawings of single samples, found by their numbers or names"""
+"""drawings that show single samples, identified by their numbers or names"""
 
 
 def evaluated_metrics(module: Module, argument: str, attributes: Sequence[str]) -> dict[str, EvaluatedMetric]:
-    """The metrics in attributes of a module, by the attribute's name, with dots where it is within another.
+    """Return the metrics in attributes of a module, by attribute, with dots for a metric inside another object.
 
-    Of a collection it is the first one, for all its members were given the same samples.
+    A collection stands for its first metric, because all its members have the same samples.
 
     Raises:
         TypeError: an attribute without a metric.
-        ValueError: the module lacks an attribute.
+        ValueError: an attribute that the module lacks.
     """
     metrics: dict[str, EvaluatedMetric] = {}
     for attribute in attributes:
         try:
             value = operator.attrgetter(attribute)(module)
         except AttributeError:
-            has = [repr(name) for name, child in module.named_children() if any(_metrics_in(name, child))]
-            rule = f"name an attribute of {type(module).__name__}, whose metrics are {', '.join(has) or 'none'}"
+            names = [repr(name) for name, child in module.named_children() if any(_metrics_in(name, child))]
+            rule = f"name an attribute of {type(module).__name__}, whose metrics are {', '.join(names) or 'none'}"
             raise ValueError(f"`{argument}` must {rule}; got {attribute!r}.") from None
-        of_attribute = dict(_metrics_in(attribute, value))
-        if not of_attribute:
+        attribute_metrics = dict(_metrics_in(attribute, value))
+        if not attribute_metrics:
             rule = "name a metric of embeddings or of boxes, or a collection of some"
             raise TypeError(f"`{argument}` must {rule}; got {attribute!r}, a {type(value).__name__}.")
-        metrics |= of_attribute
+        metrics |= attribute_metrics
     return metrics
 
 
 def holds_nothing(metric: EvaluatedMetric) -> bool:
-    """Whether a metric has no sample in this process."""
-    return not (metric.roles if isinstance(metric, EmbeddingMetric) else metric.detection_counts)
+    """Return whether a metric has no sample on this process."""
+    if isinstance(metric, EmbeddingMetric):
+        return not metric.roles
+    return not metric.detection_counts
 
 
 def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
-    """Whether samples without numbers of their own were counted in another order than that of the data set.
+    """Return whether samples were numbered in another order than that of the data set, because they had no numbers.
 
-    Samplers that are not of PyTorch are taken to keep the order.
+    Samplers other than PyTorch's are assumed to keep the order.
     """
-    is_of_embeddings = isinstance(metric, EmbeddingMetric)
-    numbers: list[Any] = [metric.index] if is_of_embeddings else [metric.image_ids, metric.image_name_lengths]
-    if holds_nothing(metric) or any(map(len, numbers)):
+    if isinstance(metric, EmbeddingMetric):
+        has_numbers = bool(metric.index)
+    else:
+        has_numbers = bool(metric.image_ids or metric.image_name_lengths)
+    if has_numbers or holds_nothing(metric):
         return False
-    # Images are counted in turn over processes, as samples are dealt out; embeddings process by process.
-    return any(
-        isinstance(each, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
-        or (isinstance(each, DistributedSampler) and (each.shuffle or (is_of_embeddings and each.num_replicas > 1)))
-        for each in _samplers(loaders)
-    )
+    for sampler in _samplers(loaders):
+        if isinstance(sampler, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)):
+            return True
+        if isinstance(sampler, DistributedSampler):
+            # Images are numbered across processes in turn, as samplers assign them; embeddings process by process.
+            is_reordered = isinstance(metric, EmbeddingMetric) and sampler.num_replicas > 1
+            if sampler.shuffle or is_reordered:
+                return True
+    return False
 
 
 def _samplers(loaders: object) -> Iterator[object]:
-    loaders = [*loaders.values()] if isinstance(loaders, Mapping) else loaders
+    """Yield the samplers of a loader, or of several loaders."""
+    if isinstance(loaders, Mapping):
+        loaders = list(loaders.values())
     for loader in loaders if isinstance(loaders, (tuple, list)) else [loaders]:
         yield getattr(loader, "sampler", None)
         yield getattr(getattr(loader, "batch_sampler", None), "sampler", None)
 
 
 def _metrics_in(name: str, value: object) -> Iterator[tuple[str, EvaluatedMetric]]:
+    """Yield names and metrics in a value: one for a metric or a collection, several for a `ModuleDict`."""
     if isinstance(value, (EmbeddingMetric, BoxMetric)):
         yield name, value
     elif isinstance(value, MetricCollection):
-        members = value.values(copy_state=False)
-        yield from [(name, each) for each in members if isinstance(each, (EmbeddingMetric, BoxMetric))][:1]
+        for metric in value.values(copy_state=False):
+            if isinstance(metric, (EmbeddingMetric, BoxMetric)):
+                yield name, metric
+                return
     elif isinstance(value, ModuleDict):
-        for key, each in value.items():
-            yield from _metrics_in(f"{name}.{key}", each)
+        for key, child in value.items():
+            yield from _metrics_in(f"{name}.{key}", child)
 
 
 class DrawingOptions(NamedTuple):
-    """Options of `EvaluationPictures` about its pictures."""
+    """Options of `EvaluationPictures` for its drawings."""
 
     pictures: plot.Pictures | None
     gallery_pictures: plot.Pictures | None
@@ -106,32 +118,39 @@ class DrawingOptions(NamedTuple):
 
 
 def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
-    """The drawings of a metric's samples, none where no process has any.
+    """Return the drawings of a metric's evaluation; none if no process has samples.
 
     All processes must call this; only the process that draws needs the result.
     """
     results: RetrievalResults | DetectionResults
-    drawn: Any
+    draw_samples: Any
     if isinstance(metric, EmbeddingMetric):
         results = metric.results()
-        name, drawn, has_samples = "hardest_queries", _hardest_queries, results.counts.total > 0
+        sample_drawing = "hardest_queries"
+        draw_samples = _hardest_queries
+        has_samples = results.counts.total > 0
     else:
         results = metric.results(across_classes=True)
-        name, drawn, has_samples = "worst_images", _worst_images, len(results.images) > 0
+        sample_drawing = "worst_images"
+        draw_samples = _worst_images
+        has_samples = len(results.images) > 0
     if not has_samples:
         return {}
-    rows = plot.FIGURES[type(results)].items()
-    drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if not row.why_not(results)}
+
+    drawings: Drawings = {}
+    for name, figure in plot.FIGURES[type(results)].items():
+        if not figure.why_not(results):
+            drawings[name] = partial(_draw_figure, figure, results)
     if options.pictures is not None:
         try:
-            drawings |= drawn(metric, results, options)
-        except Exception as error:  # noqa: BLE001 - as in all processes alike, and said where pictures are drawn
-            drawings[name] = partial(_fail, error)
+            drawings |= draw_samples(metric, results, options)
+        except Exception as error:  # noqa: BLE001 - all processes have the same error, which is raised in the drawing
+            drawings[sample_drawing] = partial(_fail, error)
     return drawings
 
 
-def _figure(row: plot.ResultFigure, results: RetrievalResults | DetectionResults) -> Any:
-    return row.plot(results)[0]
+def _draw_figure(figure: plot.ResultFigure, results: RetrievalResults | DetectionResults) -> Any:
+    return figure.plot(results)[0]
 
 
 def _fail(error: Exception) -> Any:
@@ -139,34 +158,53 @@ def _fail(error: Exception) -> Any:
 
 
 def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options: DrawingOptions) -> Drawings:
-    hardest, precision = results.hardest(options.num_queries), results.average_precision
+    """Return the drawings of the hardest queries with their first candidates, as an image and as a table."""
+    hardest = results.hardest(options.num_queries)
     if not len(hardest):
         return {}
-    lists = metric.nearest(min(options.k, int(results.num_candidates[hardest].max())), queries=hardest)
-    pictures, gallery_pictures, names = options.pictures, options.gallery_pictures, options.names
-    draw = partial(plot.draw_rank_lists, gallery_pictures=gallery_pictures, names=names, average_precision=precision)
-    table = partial(_rank_list_table, lists, precision, pictures, gallery_pictures, names or {})
-    return {"hardest_queries": partial(draw, lists, pictures), TABLE: table}
+    pictures: Any = options.pictures
+    most_candidates = int(results.num_candidates[hardest].max())
+    lists = metric.nearest(min(options.k, most_candidates), queries=hardest)
+    draw_image = partial(
+        plot.draw_rank_lists,
+        lists,
+        pictures,
+        gallery_pictures=options.gallery_pictures,
+        names=options.names,
+        average_precision=results.average_precision,
+    )
+    draw_table = partial(_rank_list_table, lists, results.average_precision, options)
+    return {"hardest_queries": draw_image, TABLE: draw_table}
 
 
-def _rank_list_table(lists: RankLists, average_precision: Tensor, *shown: Any) -> PictureTable:
-    """A row for each query, its pictures with captions: rank, score, identity and camera."""
-    columns = lists.query_index, 100 * average_precision[lists.query], lists.first_positive_rank
-    numbers = zip(*(each.tolist() for each in columns), strict=True)
-    rows = [[*values, *plot.captioned_pictures(lists, row, *shown)] for row, values in enumerate(numbers)]
+def _rank_list_table(lists: RankLists, average_precision: Tensor, options: DrawingOptions) -> PictureTable:
+    """Return a table with a row for each query; captions of pictures have rank, score, identity and camera."""
+    pictures: Any = options.pictures
+    columns = [lists.query_index, 100 * average_precision[lists.query], lists.first_positive_rank]
+    rows = []
+    for row, numbers in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        cells = plot.captioned_pictures(lists, row, pictures, options.gallery_pictures, options.names or {})
+        rows.append([*numbers, *cells])
     ranks = [f"#{rank + 1}" for rank in range(lists.index.shape[1])]
     return PictureTable(["query", "AP (%)", "first right rank", "picture", *ranks, "first right answer"], rows)
 
 
 def _worst_images(metric: BoxMetric, results: DetectionResults, options: DrawingOptions) -> Drawings:
+    """Return the drawing of the images with the most errors."""
     worst = results.worst_images(options.num_images)
     if not len(worst):
         return {}
     pictures: Any = options.pictures
-    boxes = metric.boxes_of(worst.image)
+    detections, ground_truths = metric.boxes_of(worst.image)
 
     def draw() -> Any:
         images = [plot.picture_at("pictures", pictures, image) for image in worst.image_ids]
-        return plot.draw_box_grid(images, *boxes, box_format=metric.box_format, **plot.judged_like(results))
+        return plot.draw_box_grid(
+            images,
+            detections,
+            ground_truths,
+            box_format=metric.box_format,
+            **plot.judged_like(results),
+        )
 
     return {"worst_images": draw}

@@ -1,7 +1,7 @@
-"""A picture goes to a logger by the logger's own call, and into a file where a logger takes no pictures.
+"""Pictures are passed to a logger by its own call, or written to a file if a logger accepts no pictures.
 
-Loggers are known by the names of their classes, so that none is imported. A figure is drawn here, once and for all of
-them: their own calls for figures change the figure, or show a part of it (DECISIONS.md).
+Loggers are recognized by the names of their classes, so that none is imported. A figure is rendered here, once for all
+loggers, because their own calls for figures change the figure or show only a part of it (DECISIONS.md).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _Images: TypeAlias = "dict[str, Image]"
 Sender: TypeAlias = "Callable[..., object]"
 """called with a logger, images of Pillow by their names, and a step"""
 
-# Characters that a file system may refuse in a name, the sign that stands for them, ends that Windows drops (the whole
-# of "." and ".."), and the first letter of the names of its devices.
+# Characters that a file system may refuse in a name (with "%", which replaces them), ends that Windows removes (all of
+# "." and ".."), and the first letter of the names of Windows' devices.
 _UNSAFE = re.compile(
     r'[<>:"\\|?*%\x00-\x1f\ud800-\udfff]|[. ]+$|^(?=(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)).', re.IGNORECASE
 )
-_NO_TEXT = re.compile("[\x00\ud800-\udfff]")  # loggers can neither write nor send them
-_LONGEST = 200  # bytes of a name, of the 255 that file systems take: the step is behind it
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")  # loggers can neither write nor send these characters
+_MAX_NAME_BYTES = 200  # of the 255 that file systems accept, because the step follows
 
 
 def log_picture(
@@ -50,18 +50,19 @@ def log_picture(
     *,
     default_root_dir: str | os.PathLike[str] = ".",
 ) -> None:
-    """Log a figure or an image to a logger of Lightning, or to several; a logger that takes none gets a PNG file.
+    """Log a figure or an image to one or several loggers of Lightning; write a PNG file for other loggers.
 
-    TensorBoard, Weights & Biases, MLflow, Comet, LitLogger, DVCLive, SwanLab, ClearML and Trackio get the picture by
-    their own calls, under `name` and at `step`, and so do loggers of `register_logger`. Without Lightning `logger` may
-    be a `SummaryWriter`, a `dvclive.Live`, a `clearml.Task` or a `trackio.Run`. Any other logger, such as `CSVLogger`,
-    finds it as `pictures/NAME_step_000012.png` in its `log_dir` or `save_dir`; without either, and without a logger,
-    the file is in `default_root_dir`. A slash in `name` begins a folder, characters that not all file systems take are
-    written as in URLs, and of parts of more than 200 bytes there is the beginning, with a hash. A figure is drawn as it
-    would be saved, in its size and resolution; it is neither closed nor changed, and pyplot is not used.
+    TensorBoard, Weights & Biases, MLflow, Comet, LitLogger, DVCLive, SwanLab, ClearML and Trackio receive the picture
+    by their own calls, under `name` and at `step`, and so do loggers added by `register_logger`. Without Lightning,
+    `logger` may be a `SummaryWriter`, a `dvclive.Live`, a `clearml.Task` or a `trackio.Run`. For any other logger, such
+    as `CSVLogger`, the file `pictures/NAME_step_000012.png` is written in its `log_dir` or `save_dir`. If there is no
+    such folder or no logger, the file is written in `default_root_dir`. A slash in `name` starts a folder, characters
+    that some file systems refuse are written as in URLs, and parts of more than 200 bytes are cut and end with a hash.
+    A figure is rendered as it would be saved, in its size and resolution. It is neither closed nor changed, and pyplot
+    is not used.
 
-    Among several processes only one should call this, as in `if self.trainer.is_global_zero:`. The loggers ignore the
-    others, but the file would be written by all of them.
+    With several processes, call this on one process only, as in `if self.trainer.is_global_zero:`. Loggers ignore the
+    other processes, but all of them would write the file.
 
     Example:
         >>> import tempfile, torch
@@ -73,16 +74,16 @@ def log_picture(
         pictures/val/nearest_step_000012.png
 
     Args:
-        logger: `self.logger` or `self.loggers` of a LightningModule; None, or no loggers, if there is none.
-        name: such as "val/cmc". MLflow gets "_" for characters that it does not take.
+        logger: `self.logger` or `self.loggers` of a LightningModule; None or an empty list if there is none.
+        name: name such as "val/cmc". For MLflow, characters that it refuses become "_".
         picture: a figure of Matplotlib, an image of Pillow, or an image [H, W, 3] of uint8 as a NumPy array or a tensor
             on any device.
-        step: such as `self.global_step`; files of a name and step are overwritten.
-        default_root_dir: for files that belong to no folder of a logger, such as `self.trainer.default_root_dir`.
+        step: step such as `self.global_step`; files with the same name and step are overwritten.
+        default_root_dir: folder for files if the logger has none, such as `self.trainer.default_root_dir`.
 
     Raises:
-        ModuleNotFoundError: Pillow is not installed; every Matplotlib brings it.
-        TypeError: `picture`, `name` or `step` is of another type, or an image is not of uint8.
+        ModuleNotFoundError: Pillow is not installed; Matplotlib requires it.
+        TypeError: `picture`, `name` or `step` is of another type, or an image is not uint8.
         ValueError: an image has another shape or no pixels, `name` has no characters, or `step` is negative.
     """
     _checks.positive_int("step", step, least=0)
@@ -90,7 +91,7 @@ def log_picture(
 
 
 class PictureTable(NamedTuple):
-    """A table with pictures in its cells, for loggers that take one."""
+    """A table with pictures in its cells, for loggers that accept such tables."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -101,38 +102,45 @@ class PictureTable(NamedTuple):
 def log_pictures(
     logger: Any, pictures: Mapping[str, object], step: int, *, folder: str | os.PathLike[str], is_row_open: bool
 ) -> None:
-    """Log the pictures and tables of one step by their names, in one call of a logger that has one for several.
+    """Log the pictures and tables of one step by name, in one call if a logger accepts several pictures at once.
 
-    With `is_row_open` numbers of the same step follow, and share a row of Weights & Biases. The `folder` is for files
-    that belong to none of a logger. For all else see `log_picture`.
+    With `is_row_open`, numbers of the same step follow and share a row in Weights & Biases. `folder` is for files if a
+    logger has no folder. See `log_picture` for everything else.
     """
     for name in pictures:
         if not isinstance(name, str):
             raise TypeError(f"`name` must be a str; got {type(name).__name__}.")
         if not name.strip("/"):
             raise ValueError(f"`name` must have a character that is no slash; got {name!r}.")
-    tables = {name: each for name, each in pictures.items() if isinstance(each, PictureTable)}
-    images = {name: _image_of(each) for name, each in pictures.items() if name not in tables}
-    sent = {_NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", name): image for name, image in images.items()}
-    for each in (logger if isinstance(logger, (list, tuple)) else [logger]) or [None]:
-        send = _sender_to(each)
-        if send is _to_wandb:
-            send(each, sent, step, tables=tables, is_row_open=is_row_open)
-        elif send is not None:
-            send(each, sent, step)
+    tables = {}
+    images = {}
+    for name, picture in pictures.items():
+        if isinstance(picture, PictureTable):
+            tables[name] = picture
         else:
-            _write_files(each, images, step, folder)
+            images[name] = _to_image(picture)
+
+    images_by_text = {_NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", name): image for name, image in images.items()}
+    loggers = logger if isinstance(logger, (list, tuple)) else [logger]
+    for single_logger in loggers or [None]:
+        send = _sender_to(single_logger)
+        if send is None:
+            _write_files(single_logger, images, step, folder)
+        elif send is _to_wandb:
+            send(single_logger, images_by_text, step, tables=tables, is_row_open=is_row_open)
+        else:
+            send(single_logger, images_by_text, step)
 
 
 def takes_tables(loggers: Sequence[object]) -> bool:
-    """Whether a logger has tables with pictures in their cells."""
-    return any(_sender_to(each) is _to_wandb for each in loggers)
+    """Return whether a logger accepts tables with pictures in their cells."""
+    return any(_sender_to(logger) is _to_wandb for logger in loggers)
 
 
 def register_logger(kind: type | str, send: Sender) -> None:
-    """Let `log_picture` and `EvaluationPictures` hand pictures to loggers of a class, instead of writing files.
+    """Let `log_picture` and `EvaluationPictures` pass pictures to loggers of a class, instead of writing files.
 
-    A class that is known already gets another function.
+    A function that was registered before for the class is replaced.
 
     Example:
         >>> from reid_torchmetrics.integrations import log_picture, register_logger
@@ -148,9 +156,9 @@ def register_logger(kind: type | str, send: Sender) -> None:
         val/cmc at step 12 (64, 48)
 
     Args:
-        kind: the class, or its name; classes that inherit from it are meant, too.
-        send: called as `send(logger, images, step)` with the images of one step, RGB images of Pillow by their names:
-            one from `log_picture`, all of a validation from `EvaluationPictures`.
+        kind: the class, or its name; subclasses are included.
+        send: function that is called as `send(logger, images, step)` with the images of one step, RGB images of Pillow
+            by name: one image from `log_picture`, all images of a validation from `EvaluationPictures`.
 
     Raises:
         TypeError: `kind` is neither a class nor a str, or `send` is not callable.
@@ -162,14 +170,14 @@ def register_logger(kind: type | str, send: Sender) -> None:
     _SENDERS[kind if isinstance(kind, str) else _names_of(kind)[0]] = send
 
 
-def _image_of(picture: object) -> Image:
-    """A picture as loggers take it as it is: of an array some rescale the values and guess the order of axes."""
+def _to_image(picture: object) -> Image:
+    """Convert a picture to an image of Pillow; some loggers rescale arrays and guess the order of their axes."""
     require("A picture in a log", "PIL")
     from PIL import Image as ImageModule  # noqa: PLC0415 - not every evaluation has pictures
 
-    figures = sys.modules.get("matplotlib.figure")  # who has a figure has imported it
+    figures = sys.modules.get("matplotlib.figure")  # imported if the picture is a figure
     if figures is not None and isinstance(picture, figures.Figure):
-        return ImageModule.fromarray(_drawn(picture))
+        return ImageModule.fromarray(_render(picture))
     if isinstance(picture, ImageModule.Image):
         return ImageModule.fromarray(np.array(picture_at("picture", (picture,), 0)))
     if not isinstance(picture, (np.ndarray, Tensor)):
@@ -181,41 +189,47 @@ def _image_of(picture: object) -> Image:
         raise ValueError(f"`picture` must have shape [H, W, 3]; got {list(picture.shape)}.")
     if 0 in picture.shape:
         raise ValueError(f"`picture` must have at least one pixel; got {list(picture.shape)}.")
-    return ImageModule.fromarray(picture.cpu().numpy() if isinstance(picture, Tensor) else picture)
+    if isinstance(picture, Tensor):
+        picture = picture.cpu().numpy()
+    return ImageModule.fromarray(picture)
 
 
-def _drawn(figure: Any) -> NDArray[np.uint8]:
-    """Draw a figure on white, where it is transparent."""
+def _render(figure: Any) -> NDArray[np.uint8]:
+    """Return the pixels of a figure, with white where it is transparent."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - large
 
-    canvas_of_caller = figure.canvas  # of a window, perhaps; a new canvas takes its place
+    user_canvas = figure.canvas  # maybe in a window; the new canvas replaces it
     canvas: Any = FigureCanvasAgg(figure)
     try:
         canvas.draw()
     finally:
-        figure.set_canvas(canvas_of_caller)
+        figure.set_canvas(user_canvas)
     rgba = np.asarray(canvas.buffer_rgba())
     opacity = rgba[..., 3:] / 255
     return np.asarray(np.rint(opacity * rgba[..., :3] + (1 - opacity) * 255), np.uint8)
 
 
 def _names_of(kind: type) -> tuple[str, str]:
+    """Return the name of a class with its module, and without."""
     return f"{kind.__module__}.{kind.__qualname__}", kind.__name__
 
 
 def _sender_to(logger: object) -> Sender | None:
-    """The function for a logger of this class, or of a class that it inherits from."""
-    names = (name for each in type(logger).__mro__ for name in _names_of(each))
-    return next((_SENDERS[name] for name in names if name in _SENDERS), None)
+    """Return the function for the logger's class or its nearest base class; None if there is none."""
+    for kind in type(logger).__mro__:
+        for name in _names_of(kind):
+            if name in _SENDERS:
+                return _SENDERS[name]
+    return None
 
 
 def _client(logger: Any) -> Any:
-    """What a logger of Lightning writes with, or what was given, if that is it."""
+    """Return the client of a Lightning logger; a client itself is returned unchanged."""
     return getattr(logger, "experiment", logger)
 
 
 def _singly(send: Callable[[Any, str, Image, int], object]) -> Sender:
-    """The function for a client that takes a picture at a time."""
+    """Return the function for a client that accepts one picture per call."""
 
     def send_all(logger: Any, images: _Images, step: int) -> None:
         for name, image in images.items():
@@ -225,26 +239,35 @@ def _singly(send: Callable[[Any, str, Image, int], object]) -> Sender:
 
 
 def _in_one_call(package: str) -> Sender:
-    """The function for a client with an image class in its package."""
+    """Return the function for a client that accepts several pictures, as instances of its package's class `Image`."""
 
     def send(logger: Any, images: _Images, step: int) -> None:
-        image_of = importlib.import_module(package).Image
-        _client(logger).log({name: image_of(image) for name, image in images.items()}, step=step)
+        client_image = importlib.import_module(package).Image
+        _client(logger).log({name: client_image(image) for name, image in images.items()}, step=step)
 
     return send
 
 
 def _to_wandb(logger: Any, images: _Images, step: int, *, tables: dict[str, PictureTable], is_row_open: bool) -> None:
-    client = importlib.import_module("wandb")  # who has its logger has it
+    """Log images and tables to Weights & Biases."""
+    client = importlib.import_module("wandb")  # its logger requires it
 
-    def cell(value: Any) -> Any:
-        return client.Image(value[0], caption=value[1]) if isinstance(value, tuple) else value
+    def to_cell(value: Any) -> Any:
+        if isinstance(value, tuple):
+            image, caption = value
+            return client.Image(image, caption=caption)
+        return value
 
-    media: dict[str, Any] = {name: [client.Image(image)] for name, image in images.items()}
-    for name, (columns, rows) in tables.items():
-        media[name] = client.Table(columns=[*columns], data=[[*map(cell, row)] for row in rows])
-    prefix = getattr(logger, "_prefix", "") and f"{logger._prefix}-"  # noqa: SLF001 - as Lightning does with numbers
-    media = {f"{prefix}{name}": each for name, each in media.items()} | {"trainer/global_step": step}
+    prefix = ""
+    if getattr(logger, "_prefix", ""):  # Lightning does the same with names of numbers
+        prefix = f"{logger._prefix}-"  # noqa: SLF001 - it has no other name
+    media: dict[str, Any] = {}
+    for name, image in images.items():
+        media[prefix + name] = [client.Image(image)]
+    for name, table in tables.items():
+        cells = [[to_cell(value) for value in row] for row in table.rows]
+        media[prefix + name] = client.Table(columns=list(table.columns), data=cells)
+    media["trainer/global_step"] = step
     logger.experiment.log(media, commit=not is_row_open)
 
 
@@ -255,8 +278,8 @@ def _to_tensorboard(logger: Any, name: str, image: Image, step: int) -> None:
 
 @_singly
 def _to_mlflow(logger: Any, name: str, image: Image, step: int) -> None:
-    client = logger.experiment  # begins the run: its number is not known before
-    key = re.sub(r"[^a-zA-Z0-9_\-./ ]", "_", name)  # as Lightning does with the names of numbers
+    client = logger.experiment  # starts the run, so that it gets an id
+    key = re.sub(r"[^a-zA-Z0-9_\-./ ]", "_", name)  # Lightning does the same with names of numbers
     client.log_image(logger.run_id, image, key=key, step=step)
 
 
@@ -272,7 +295,7 @@ def _to_clearml(_: Any, name: str, image: Image, step: int) -> None:
     client.report_image(title or series, series, step, image=np.array(image))
 
 
-# A folder of steps is shown with a slider.
+# DVCLive shows a folder of steps with a slider.
 _to_dvclive = _singly(lambda logger, name, image, step: _client(logger).log_image(f"{name}/{step}.png", image))
 _SENDERS: dict[str, Sender] = {
     **dict.fromkeys(("TensorBoardLogger", "SummaryWriter"), _to_tensorboard),
@@ -284,31 +307,41 @@ _SENDERS: dict[str, Sender] = {
     "SwanLabLogger": _in_one_call("swanlab"),
     **dict.fromkeys(("ClearMLLogger", "clearml.task.Task"), _to_clearml),
     **dict.fromkeys(("TrackioLogger", "trackio.run.Run"), _in_one_call("trackio")),
-    # It stands for all others in `Trainer(fast_dev_run=True)`, and drops numbers, too.
+    # It replaces all loggers in `Trainer(fast_dev_run=True)`, and drops numbers as well.
     "DummyLogger": lambda *_: None,
 }
-"""by the name of the class, with its module where the name alone may be that of another"""
+"""functions by name of the logger's class, with the module if the name is ambiguous"""
 
 
 def _write_files(logger: object, images: _Images, step: int, default_root_dir: str | os.PathLike[str]) -> None:
-    """Write a file for each name, in folders by its slashes; several slashes are one."""
-    folders = [getattr(logger, attribute, None) for attribute in ("log_dir", "save_dir")]
-    folder = os.fspath(next((each for each in folders if isinstance(each, (str, os.PathLike))), default_root_dir))
+    """Write a file for each name, in folders by its slashes; repeated slashes count as one."""
+    folder = os.fspath(default_root_dir)
+    for attribute in ("log_dir", "save_dir"):
+        value = getattr(logger, attribute, None)
+        if isinstance(value, (str, os.PathLike)):
+            folder = os.fspath(value)
+            break
     for name, image in images.items():
-        parts = "/".join(_safe(part) for part in name.split("/") if part)
-        path, contents = f"pictures/{parts}_step_{step:06d}.png", io.BytesIO()
+        safe_name = "/".join(_escape(part) for part in name.split("/") if part)
+        path = f"pictures/{safe_name}_step_{step:06d}.png"
+        contents = io.BytesIO()
         image.save(contents, format="PNG")
         if "://" not in folder:
             write_whole(Path(folder, path), contents.getvalue())
             continue
-        # `CSVLogger` writes to object stores, too; PyTorch and Lightning bring fsspec.
+        # `CSVLogger` can write to object stores as well; PyTorch and Lightning require fsspec.
         with importlib.import_module("fsspec").open(f"{folder}/{path}", "wb") as file:
             file.write(contents.getvalue())
 
 
-def _safe(part: str) -> str:
-    """A part of a name, with characters as in URLs, and a hash behind its beginning where it is too long."""
-    written = _UNSAFE.sub(lambda unsafe: "".join(f"%{ord(each):02X}" for each in unsafe[0]), part).encode()
-    if len(written) <= _LONGEST:
-        return written.decode()
-    return f"{written[:_LONGEST].decode(errors='ignore')}~{hashlib.sha256(written).hexdigest()[:16]}"
+def _escape(part: str) -> str:
+    """Write unsafe characters of a file name as in URLs; cut a long name and append a hash."""
+    escaped = _UNSAFE.sub(_percent_encode, part).encode()
+    if len(escaped) <= _MAX_NAME_BYTES:
+        return escaped.decode()
+    digest = hashlib.sha256(escaped).hexdigest()[:16]
+    return f"{escaped[:_MAX_NAME_BYTES].decode(errors='ignore')}~{digest}"
+
+
+def _percent_encode(match: re.Match[str]) -> str:
+    return "".join(f"%{ord(character):02X}" for character in match[0])

@@ -1,9 +1,10 @@
-"""A back end for the evaluation of RF-DETR: the images of its metric, evaluated by `DetectionMAP`."""
+"""A back end for RF-DETR: `DetectionMAP` evaluates the images of RF-DETR's metric."""
 
 from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -12,13 +13,13 @@ from torchmetrics.detection.helpers import CocoBackend
 from reid_torchmetrics import _checks
 from reid_torchmetrics.metrics.detection import DetectionMAP
 
-# The keys of `update`, and the ends of the names of the states with their values.
-_STATES = {"boxes": "box", "masks": "mask", "labels": "labels"}
-_SIDES = {"detection": {"scores": "scores"}, "groundtruth": {"iscrowd": "crowds", "area": "area"}}
+# Keys of `update`, and names of RF-DETR's states without the prefix "detection_" or "groundtruth_".
+_DETECTION_STATES = {"boxes": "box", "masks": "mask", "labels": "labels", "scores": "scores"}
+_GROUND_TRUTH_STATES = {"boxes": "box", "masks": "mask", "labels": "labels", "iscrowd": "crowds", "area": "area"}
 
 
 class RfDetrBackend(CocoBackend):
-    """A back end as the registry of RF-DETR has them: it calls no evaluator of COCO's API, and has a results method."""
+    """A back end for the registry of RF-DETR; it has a method `results` and uses no evaluator of COCO's API."""
 
     requires_bbox = False
     uses_coco_evaluator = False
@@ -29,39 +30,55 @@ class RfDetrBackend(CocoBackend):
 
     @staticmethod
     def results(metric: Any) -> dict[str, Tensor]:
-        """The numbers of the images that the metric of RF-DETR holds, by its keys, float32; -1 for what is undefined.
+        """Compute the numbers of the images in RF-DETR's metric, by its keys, float32; -1 for undefined numbers.
 
         `map_per_class`, `mar_{limit}_per_class` and `classes` are vectors.
         """
-        thresholds = metric.iou_thresholds, metric.rec_thresholds, metric.max_detection_thresholds
-        ours = DetectionMAP("xywh", metric.iou_type, *thresholds, metric.class_metrics, sync_on_compute=False)
-        ours.warn_on_many_detections = False
-        ours.update(*(_images(metric, side) for side in _SIDES))
-        values: Any = ours.compute()
-        vectors = "per_class", "classes"
-        return {name: value.view(-1) if name.endswith(vectors) else value for name, value in values.items()}
+        evaluator = DetectionMAP(
+            "xywh",
+            metric.iou_type,
+            metric.iou_thresholds,
+            metric.rec_thresholds,
+            metric.max_detection_thresholds,
+            metric.class_metrics,
+            sync_on_compute=False,
+        )
+        evaluator.warn_on_many_detections = False
+        preds = _images(metric, "detection", _DETECTION_STATES)
+        target = _images(metric, "groundtruth", _GROUND_TRUTH_STATES)
+        evaluator.update(preds, target)
+        values: Any = evaluator.compute()
+        numbers = {}
+        for name, value in values.items():
+            is_vector = name.endswith(("per_class", "classes"))
+            numbers[name] = value.view(-1) if is_vector else value
+        return numbers
 
 
-def _images(metric: Any, side: str) -> list[dict[str, Any]]:
-    """The images of a side, as `update` takes them; without boxes or masks if the metric has none."""
-    states = {key: getattr(metric, f"{side}_{name}") for key, name in (_STATES | _SIDES[side]).items()}
-    filled = {key: values for key, values in states.items() if values}
-    images = [dict(zip(filled, image, strict=True)) for image in zip(*filled.values(), strict=True)]
-    for image in images:  # TorchMetrics has boxes [1, 0] for none, and pairs of size and counts
-        if "boxes" in image:
+def _images(metric: Any, prefix: str, states: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the images as `update` takes them; without boxes or masks if the metric has none."""
+    columns = {}
+    for key, name in states.items():
+        values = getattr(metric, f"{prefix}_{name}")
+        if values:
+            columns[key] = values
+    images = [dict(zip(columns, image, strict=True)) for image in zip(*columns.values(), strict=True)]
+    for image in images:
+        if "boxes" in image:  # TorchMetrics stores [1, 0] for no boxes
             image["boxes"] = image["boxes"].view(-1, 4)
-        if "masks" in image:
+        if "masks" in image:  # TorchMetrics stores pairs of size and counts
             image["masks"] = [{"size": size, "counts": counts} for size, counts in image["masks"]]
     return images
 
 
 def register_rf_detr(name: str = "hotcoco") -> None:
-    """Let RF-DETR evaluate by this package: under the name of one of its back ends, for its settings know no others.
+    """Replace a back end of RF-DETR by this package, under its name, because the settings accept no other names.
 
-    Call it before the training begins, in each process. Numbers are those of the other back ends, bit for bit.
+    Call this in each process before the training starts. The numbers are equal to those of the other back ends, bit for
+    bit.
 
     Args:
-        name: the value of `eval_backend`, one of RF-DETR's; "hotcoco" is its default.
+        name: the back end to replace, one of RF-DETR's values of `eval_backend`; "hotcoco" is its default.
 
     Raises:
         ImportError: RF-DETR is not installed, or has no such registry.
@@ -75,8 +92,10 @@ def register_rf_detr(name: str = "hotcoco") -> None:
     compute = metric_class.compute
 
     @functools.wraps(compute)
-    def compute_by_backend(metric: Any) -> dict[str, Tensor]:
+    def compute_by_backend(metric: Any) -> Any:
         backend = vars(metric)["_coco_backend"]
-        return backend.results(metric) if isinstance(backend, RfDetrBackend) else compute(metric)
+        if isinstance(backend, RfDetrBackend):
+            return backend.results(metric)
+        return compute(metric)
 
     metric_class.compute = compute_by_backend

@@ -161,7 +161,7 @@ BAD = [
     (IDENTITIES[:4], [1, 2, 3, 4], ValueError, f"{RULE} integers after batches of names."),
     ([1, 2, 3, 4], IDENTITIES[:4], ValueError, f"{RULE} names after batches of integers."),
     (IDENTITIES[:4], torch.arange(4), ValueError, f"{RULE} integers after batches of names."),
-    ([], ["a", 1], TypeError, "`identities` must hold integers only, or names only; got 1 beside names."),
+    ([], ["a", 1], TypeError, "`identities` must hold integers only, or names only; got 1 and names."),
     (
         [],
         ["a", None],
@@ -197,7 +197,7 @@ def test_merged_integers_beside_names_are_refused():
     second.update(EMBEDDINGS, [number + 70 for number in NUMBERS])
     first.merge_state(second)
     with pytest.raises(
-        ValueError, match=r"^`identities` must be names for all samples, or integers for all; got 69 beside names\.$"
+        ValueError, match=r"^`identities` must be names for all samples, or integers for all; got 69 and names\.$"
     ):
         first.compute()
 

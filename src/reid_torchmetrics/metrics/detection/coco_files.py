@@ -26,31 +26,31 @@ from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou
 
 
 class CocoFiles(ABC):
-    """The mixin of metrics that write images with boxes to files."""
+    """A mixin for metrics that write images with boxes to COCO's files, and read them."""
 
     iou_type: tuple[Any, ...]
     _row = "coco"
-    """name of the evaluator; if it knows lists of classes, files have LVIS' lists"""
+    """name of the evaluator; files have LVIS' lists if the evaluator is federated"""
     _keeps_shapes = False
     """whether masks and other shapes are kept for `tm_to_coco`"""
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
-    """other shapes than boxes, by `iou_type`"""
+    """types of the shapes other than boxes, by `iou_type`"""
 
     @abstractmethod
     def _sharded(self) -> ShardedImages:
-        """The images that this process holds."""
+        """Return the images that this process holds."""
 
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
         """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.
 
-        Images have their `image_id`, repetitions are written once, or a number in the order in which they
-        came. Where `image_id` is a name, an image has the number of its name in ascending order, for most readers take
-        no other ids, and the name as `file_name`. Detected boxes that are not finite are written as NaN and Infinity,
-        which Python and so pycocotools read.
+        The id of an image is its `image_id`, and repetitions are written once; without `image_id` it is the number of
+        the image in the order of updates. If `image_id` is a name, the id is the position of the name in ascending
+        order, because most readers need integers, and the name is written as `file_name`. Detected boxes that are not
+        finite are written as NaN and Infinity, which Python and therefore pycocotools read.
 
         With `keep_shapes` rows have `segmentation`, compressed run lengths, `keypoints`, or `rotated_box`, center,
-        width, height and angle in radians, or corners. So the first file is what the servers of COCO and LVIS take. Of
-        masks alone results have no `bbox`, as COCO's API would take their areas from it.
+        width, height and angle in radians, or corners. The servers of COCO and LVIS take the first of these files.
+        Results with masks alone have no `bbox`, because COCO's API would take their areas from it.
 
         Raises:
             ValueError: the metric was given masks or other shapes, which it does not keep.
@@ -59,7 +59,7 @@ class CocoFiles(ABC):
             raise ValueError(
                 f"`tm_to_coco` must be called with keep_shapes=True if iou_type is not 'bbox'; got {self.iou_type}."
             )
-        # Images with the same `image_id` are one, as in `compute`.
+        # Images with the same `image_id` are one image, as in `compute`.
         images = self._sharded().images()
         numbering = ImageNumbering.alone(images)
         numbered = numbering.number(images, 0)
@@ -67,17 +67,20 @@ class CocoFiles(ABC):
         write_coco(numbered, name, self._kept_rows(numbering.ids), has_boxes=has_boxes)
 
     def _kept_rows(self, ids: Tensor | None) -> list[Any]:
-        """The kept shapes of each image; of images with the same id the first counts."""
+        """Return the kept shapes of each image; of images with the same id the first counts."""
         if not self._keeps_shapes:
             return []
-        states = [
-            torch.cat([empty, *(each.cpu() for each in getattr(self, name))]) for name, empty in KEPT_STATES.items()
-        ]
-        rows = [*map(json.loads, unpack_names(*states))]
-        first: dict[int, Any] = {}
-        for image, row in zip(range(len(rows)) if ids is None else ids.tolist(), rows, strict=True):
-            first.setdefault(image, row)
-        return [*first.values()]
+        states = []
+        for name, empty in KEPT_STATES.items():
+            batches = [batch.cpu() for batch in getattr(self, name)]
+            states.append(torch.cat([empty, *batches]))
+        rows = list(map(json.loads, unpack_names(*states)))
+        if ids is None:
+            return rows
+        row_by_image: dict[int, Any] = {}
+        for image, row in zip(ids.tolist(), rows, strict=True):
+            row_by_image.setdefault(image, row)
+        return list(row_by_image.values())
 
     @classmethod
     def coco_to_tm(
@@ -91,40 +94,39 @@ class CocoFiles(ABC):
         unknown_categories: _names.UnknownCategories = "raise",
         guesses: list[str] | None = None,
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
+        """Read detections and ground truths from COCO's files, for `update` with `box_format="xywh"`.
 
-        Unlike TorchMetrics it keeps the images without ground truth, on which every detection is wrong, gives the
-        values as float64, as they are in the files, and gives `image_id`. An area of 0 becomes 1.2e-38, because to
-        `update` 0 is none. Of keypoints it gives `num_keypoints`, which tells pycocotools what counts.
+        Unlike TorchMetrics this method keeps images without ground truths, where every detection is wrong; it returns
+        the values as float64, as in the files, and `image_id`. An area of 0 becomes 1.2e-38, because 0 stands for no
+        area in `update`. With keypoints it returns `num_keypoints`, by which pycocotools ignores ground truths.
 
-        `LvisMAP` reads LVIS' files: with the lists of each image, without annotations of no area, and `ignore` of an
-        annotation becomes `iscrowd`.
+        `LvisMAP` reads LVIS' files: with the lists of each image, without annotations that have no area, and `ignore`
+        of an annotation becomes `iscrowd`.
 
         Args:
             coco_preds: path of a list of results; results of masks alone get the boxes of their masks.
             coco_target: path of a data set.
-            iou_type: what to read. "segm" gives `masks`, lists of dicts of run lengths; polygons become such, for which
-                images of the data set need `height` and `width`. "keypoints" gives `keypoints`, and "rotated"
+            iou_type: the shapes to read. "segm": `masks`, lists of dicts of run lengths; polygons are converted, and
+                for these images of the data set need `height` and `width`. "keypoints": `keypoints`. "rotated":
                 `rotated_boxes`, from the key `rotated_box`.
             backend: not used, see the class.
-            invalid: what the metric does with invalid objects. With "drop" the files may have scores that are not
+            invalid: the metric's treatment of invalid objects. With "drop" the files may have scores that are not
                 finite and ground truths of invalid shapes; `update` drops them. Otherwise they are errors that name the
                 row.
             unknown_categories: "drop" leaves out results of categories that the data set does not have, such as those
                 of a model of 80 classes on a data set of 5; "raise" makes them an error.
-            guesses: gets a line for each decision that the files leave open: results that name the files of images, by
-                `file_name` or, as Ultralytics writes them, as `image_id`, in place of the `id` of the image; boxes that
-                count as masks; results that were left out. If it is None, those on which a number may depend are
-                warnings.
+            guesses: a list that gets a line for each decision that the files leave open: results that name the files of
+                images, by `file_name` or, as Ultralytics writes them, as `image_id`, in place of the `id` of the image;
+                boxes that count as masks; results that were left out. If it is None, the decisions on which a number
+                may depend are warnings.
 
         Raises:
-            OSError: there is no such file, or it may not be read.
-            TypeError: `iou_type` is no name.
+            OSError: a file does not exist or cannot be read.
+            TypeError: `iou_type` is not a name.
             ValueError: an unknown `iou_type`; a row without a required key or with a value that is not allowed, such as
                 a result without `score`; a result in an image or of a category that the data set does not have; or no
                 mask in any annotation where masks are read. The message names the file and the row.
         """
-        # Both back ends read the same files, and so does this.
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, _names.Backend)
         _checks.one_of("invalid", invalid, _names.InvalidAction)

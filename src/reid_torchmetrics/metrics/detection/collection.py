@@ -1,4 +1,4 @@
-"""A collection of the numbers of detection, to be logged together."""
+"""A collection of detection metrics with one number each, for logging."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reid_torchmetrics.metrics import base
 
 from .detection_map import DetectionMAP, DetectionOptions
 
-_OF_POINTS = ("precision_50", "recall_50", "f1_50")
-_OF_MEMBERS = {
-    name: each for name, each in base.arguments_of(DetectionMAP).items() if name not in ("metric", "confidence")
-}
-"""the arguments of members that the collection takes, too; it names the numbers of members by others"""
+_VALUES_AT_CONFIDENCE = ("precision_50", "recall_50", "f1_50")
+_MEMBER_ARGUMENTS = base.arguments_of(DetectionMAP)
+# The collection has its own arguments for these.
+del _MEMBER_ARGUMENTS["metric"]
+del _MEMBER_ARGUMENTS["confidence"]
 
 
 class DetectionMetrics(MetricCollection):
@@ -28,18 +28,18 @@ class DetectionMetrics(MetricCollection):
     All members are 0-d tensors, ready for `self.log_dict`, and share one set of images and one matching.
 
     Args:
-        values: the numbers by name, see `metric` of `DetectionMAP`; None for all of COCO's and `precision_50`,
+        values: names of numbers, see `metric` of `DetectionMAP`; None for all of COCO's and `precision_50`,
             `recall_50` and `f1_50`.
         classes: names of classes by label, or labels: numbers of these classes are added, as "map/dog" or "map/7".
-        class_values: the numbers of each of them; None for the mean average precision.
-        confidence: where precision, recall and F1 are taken; None for the confidence with the highest mean of F1.
-        prefix: put before every name, for instance "val/".
-        postfix: put behind every name.
+        class_values: names of the numbers for each of these classes; None for the mean average precision.
+        confidence: the confidence for precision, recall and F1; None for the one with the highest mean of F1.
+        prefix: the text before every name, for instance "val/".
+        postfix: the text after every name.
         options: see `DetectionMAP`.
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: an unknown option or value, a name that is given twice, or one with a dot.
+        ValueError: an unknown option or value, a repeated name, or a name with a dot.
 
     Example:
         >>> import torch
@@ -53,8 +53,8 @@ class DetectionMetrics(MetricCollection):
     """
 
     @base.explicit_signature(
-        {name: each.annotation for name, each in _OF_MEMBERS.items()},
-        {name: each.default for name, each in _OF_MEMBERS.items()},
+        {name: parameter.annotation for name, parameter in _MEMBER_ARGUMENTS.items()},
+        {name: parameter.default for name, parameter in _MEMBER_ARGUMENTS.items()},
     )
     def __init__(
         self,
@@ -67,35 +67,43 @@ class DetectionMetrics(MetricCollection):
         postfix: str | None = None,
         **options: Unpack[DetectionOptions],
     ) -> None:
-        # A metric without a value of its own checks the options, and knows the names of all values.
-        plain = DetectionMAP(**options)
-        value_names, iou_types = plain._grid().value_names, plain.iou_type  # noqa: SLF001 - of the same room
+        # A metric of all numbers checks the options, and has the names of the numbers.
+        metric_of_all = DetectionMAP(**options)
+        value_names = metric_of_all._grid().value_names  # noqa: SLF001 - of the same package
+        iou_types = metric_of_all.iou_type
         if values is None:
-            values = [*evaluation.names_of_values([*value_names, *_OF_POINTS], iou_types)]
+            values = list(evaluation.names_of_values([*value_names, *_VALUES_AT_CONFIDENCE], iou_types))
         if class_values is None:
-            class_values = [*evaluation.names_of_values(["map"], iou_types)]
-        chosen = {"values": values, "classes": classes, "class_values": class_values}
-        metrics = _with_classes(_distinct("values", values), classes, class_values)
+            class_values = list(evaluation.names_of_values(["map"], iou_types))
+        metrics = _metric_by_name(_distinct("values", values), classes, class_values)
+
+        # Only precision, recall and F1 take a `confidence`.
         names = evaluation.coco_names(value_names, iou_types)
-        # Only values at one confidence take a `confidence`.
-        points = {metric for metric in metrics.values() if evaluation.SingleValue.parsed(metric, names).is_point}
-        if confidence is not None and not points:
+        at_confidence = set()
+        for metric in metrics.values():
+            if evaluation.SingleValue.parsed(metric, names).is_point:
+                at_confidence.add(metric)
+        if confidence is not None and not at_confidence:
             raise ValueError(
                 "`confidence` must be None unless `values` have a precision, recall or F1, such as 'f1_50'; got"
                 f" {confidence}."
             )
-        # Each member is a metric of one number; all of them share one set of images.
-        members: dict[str, Metric | MetricCollection] = {
-            name: DetectionMAP(metric=metric, confidence=confidence if metric in points else None, **options)
-            for name, metric in metrics.items()
-        }
-        # Members share the images, so there is advice once for all of them.
+
+        # Each member has one number. The members share their images, so there is advice once for all of them.
         notes = advice.BatchNotes()
-        collected = tuple((name, repr(value)) for name, value in chosen.items())
+        collection_options = (
+            ("values", repr(values)),
+            ("classes", repr(classes)),
+            ("class_values", repr(class_values)),
+        )
+        members: dict[str, Metric | MetricCollection] = {}
+        for name, metric in metrics.items():
+            member_confidence = confidence if metric in at_confidence else None
+            members[name] = DetectionMAP(metric=metric, confidence=member_confidence, **options)
         for member in members.values():
-            member._notes = notes  # noqa: SLF001 - of the same room
+            member._notes = notes  # noqa: SLF001 - of the same package
             member._names_collection_options = tuple(metrics.values())  # noqa: SLF001
-            member._collection_options = collected  # noqa: SLF001
+            member._collection_options = collection_options  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)
@@ -110,21 +118,21 @@ class DetectionMetrics(MetricCollection):
     def results(
         self, iou_type: _names.IouType | None = None, *, across_classes: bool = False, boxes: bool = False
     ) -> evaluation.DetectionResults:
-        """All results in float64; see `DetectionMAP.results`."""
+        """Return all results in float64; see `DetectionMAP.results`."""
         return self._first_member().results(iou_type, across_classes=across_classes, boxes=boxes)
 
     def boxes_of(self, image: evaluation.Asked) -> evaluation.DictsOfSides:
-        """The detections and the ground truths of some images, to be drawn; see `DetectionMAP.boxes_of`."""
+        """Return the detections and the ground truths of some images, for drawing; see `DetectionMAP.boxes_of`."""
         return self._first_member().boxes_of(image)
 
     @property
     def num_invalid(self) -> int:
-        """Detected boxes of this process that are not finite or of negative size; see `DetectionMAP`."""
+        """Number of this process's detected boxes that are not finite or have a negative size; see `DetectionMAP`."""
         return self._first_member().num_invalid
 
     @property
     def num_dropped(self) -> int:
-        """Objects of this process that were left out; see `DetectionMAP`."""
+        """Number of this process's objects that were left out; see `DetectionMAP`."""
         return self._first_member().num_dropped
 
     def plot(self, *args: Any, **options: Any) -> Any:
@@ -139,29 +147,31 @@ class DetectionMetrics(MetricCollection):
 
 
 def _distinct(argument: str, names: Any) -> list[str]:
-    """The names; raise unless they are a sequence of distinct strings, at least one."""
+    """Return the names as a list; raise unless they are distinct strings, at least one."""
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"`{argument}` must be a tuple or list of strings; got {names!r}.")
-    if not names or len({*names}) < len(names):
+    if not names or len(set(names)) < len(names):
         raise ValueError(f"`{argument}` must hold at least one name and none twice; got {names!r}.")
-    return [*names]
+    return list(names)
 
 
-def _with_classes(
+def _metric_by_name(
     values: Sequence[str], classes: Mapping[int, str] | Sequence[int] | None, class_values: Sequence[str]
 ) -> dict[str, str]:
-    """The `metric` of each member, by its logged name."""
+    """Return the `metric` of each member by its logged name, such as "map/7" by "map/dog"."""
     metrics = {name: name for name in values}
     if classes is None:
         return metrics
-    # Labels without names are their own names.
+    # A label without a name is logged by its number.
     if not isinstance(classes, Mapping):
         _checks.integers("classes", classes)
         classes = {label: str(label) for label in classes}
-    _checks.integers("classes", [*classes])
-    shown = [*classes.values()]
-    if len({*shown}) < len(shown) or any(not isinstance(each, str) or "." in each for each in shown):
-        raise ValueError(f"`classes` must have distinct names without a dot; got {shown!r}.")
-    # "map/dog" is logged, `metric="map/7"` computes it.
-    pairs = [(value, label) for value in _distinct("class_values", class_values) for label in classes]
-    return metrics | {f"{value}/{classes[label]}": f"{value}/{label}" for value, label in pairs}
+    _checks.integers("classes", list(classes))
+    class_names = list(classes.values())
+    are_valid = all(isinstance(name, str) and "." not in name for name in class_names)
+    if not are_valid or len(set(class_names)) < len(class_names):
+        raise ValueError(f"`classes` must have distinct names without a dot; got {class_names!r}.")
+    for value in _distinct("class_values", class_values):
+        for label, name in classes.items():
+            metrics[f"{value}/{name}"] = f"{value}/{label}"
+    return metrics

@@ -19,7 +19,7 @@ from .box_metric import BoxMetric, BoxOptions, explicit_signature
 
 
 class DetectionOptions(BoxOptions, total=False):
-    """The options of `DetectionMAP` but for `metric` and `confidence`."""
+    """The options of `DetectionMAP`, except for `metric` and `confidence`."""
 
     box_format: _names.BoxFormat
     iou_type: _names.IouType | Sequence[_names.IouType]
@@ -38,70 +38,75 @@ class DetectionOptions(BoxOptions, total=False):
 
 
 @lru_cache(maxsize=8)
-def _grid_of(thresholds: Any, recalls: Any, limits: Any, ranges: Any) -> inputs.CocoGrid:
-    """A grid, its area ranges as pairs; made and checked once, as a training loop asks for it each step."""
-    return inputs.CocoGrid(thresholds, recalls, limits, dict(ranges))
+def _cached_grid(thresholds: Any, recalls: Any, limits: Any, ranges: Any) -> inputs.CocoGrid:
+    """Return a grid, given its area ranges as pairs; each is made and checked once, as every training step needs it."""
+    return inputs.CocoGrid(
+        iou_thresholds=thresholds,
+        rec_thresholds=recalls,
+        max_detection_thresholds=limits,
+        area_ranges=dict(ranges),
+    )
 
 
 class DetectionMAP(BoxMetric):
     """Mean average precision and recall of detected boxes as COCO defines them: the numbers of pycocotools.
 
-    It takes the place of `torchmetrics.detection.MeanAveragePrecision`: arguments, `update`, and keys and shapes of
-    what `compute` gives are the same. It runs on the device of the boxes and needs neither torchvision nor
-    pycocotools. It deliberately differs in:
+    It takes the place of `torchmetrics.detection.MeanAveragePrecision`: it has the same arguments and `update`, and the
+    result of `compute` has the same keys and shapes. It runs on the device of the boxes and needs neither torchvision
+    nor pycocotools. The intended differences are:
 
     - The default thresholds are pycocotools' own, in float64. TorchMetrics rounds them to float32, which moves
       `map` by 0.001 on images of COCO; `thresholds="torchmetrics"` gives its numbers.
-    - `image_id` in the dicts of `target` decides which of equal scores comes first, in ascending order as in
-      pycocotools, whatever the order of the batches or the processes that saw them. Images that a distributed sampler
-      repeated count once, and images with other ground truths under the same id are an error. Without it, images are in
-      the order in which they came; in TorchMetrics they always are.
-    - `map` with `max_detection_thresholds` that do not contain 100 is that at the largest of them, not -1.
-    - A detected box with a NaN is a false positive; in pycocotools, and so in TorchMetrics, most take the last ground
-      truth of their class that is free. Other boxes that are inverted or not finite count as there, with a warning.
-    - `update` refuses scores and areas that are not finite, and ground truths that are not or have a negative size,
-      unless `invalid` is "drop", and then stores nothing of the batch. What has the wrong type is a TypeError.
-    - `compute` gives all its keys also before any image was seen. In `ious` an image and class without boxes on one
-      side has a tensor without entries, not an empty list.
+    - Detections with equal scores are in ascending order of `image_id` in the dicts of `target`, as in pycocotools, for
+      any order of the batches and any number of processes. Images that a distributed sampler repeated count once, and
+      images with the same id and different ground truths are an error. Without `image_id`, images are in the order of
+      updates, as they always are in TorchMetrics.
+    - `map` with `max_detection_thresholds` that do not contain 100 is the number at the largest limit, not -1.
+    - A detected box with a NaN is a false positive; in pycocotools, and therefore in TorchMetrics, most of them match
+      the last free ground truth of their class. Other boxes that are inverted or not finite count as there, with a
+      warning.
+    - `update` refuses scores and areas that are not finite, and ground truths that are not finite or have a negative
+      size, unless `invalid` is "drop". It then stores nothing of the batch. A wrong type is a TypeError.
+    - The result of `compute` has all keys also before the first image. In `ious` an image and class without detections
+      or without ground truths has a tensor without entries, not an empty list.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_type: "bbox", boxes; "segm", masks; "keypoints"; "rotated", rotated boxes; or ("bbox", "segm"): then the
-            type is put in front of the names of all values but `classes`, as in `bbox_map` and `segm_map`.
+            names of all values except `classes` begin with the type, as in `bbox_map` and `segm_map`.
         iou_thresholds: least overlaps of a match; by default 0.5, 0.55, ..., 0.95, see `thresholds`.
-        rec_thresholds: recalls at which precision is read, which are put in ascending order; by default 0, 0.01, ...,
-            1.
-        max_detection_thresholds: one or three limits of the detections of an image and class, which keep the highest
-            scores; by default 1, 10, 100, of keypoints 1, 10, 20. With [100] alone `mar_100` is the only one with a
-            limit in its name.
-        class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
-        extended_summary: also give `precision`, `recall` and `scores` on the whole grid, and `ious`.
-        average: "macro" is the mean over classes, "micro" takes all labels for one class.
+        rec_thresholds: recalls at which precision is read, in any order; by default 0, 0.01, ..., 1.
+        max_detection_thresholds: one or three limits for the detections of an image and class, the highest scores
+            first; by default 1, 10, 100, for keypoints 1, 10, 20. With [100] the only `mar_{limit}` is `mar_100`.
+        class_metrics: also return the values of each class, at no cost unless `average` is "micro".
+        extended_summary: also return `precision`, `recall` and `scores` on the whole grid, and `ious`.
+        average: "macro" is the mean over classes, "micro" treats all labels as one class.
         backend: "pycocotools" or "faster_coco_eval"; accepted because TorchMetrics has it. Neither is used.
-        area_ranges: least and largest area of ground truths by name, both inside. The first range has the values
-            without a name (`map`, `mar_100`), another one `map_{name}` and `mar_{name}`. By default COCO's:
-            all, small, medium, large; of keypoints all, medium, large.
-        rule: how the precision-recall curve of COCO's matching becomes an average precision: "coco" reads it at 101
+        area_ranges: least and largest area of ground truths by name, both inclusive. The values of the first range have
+            no suffix (`map`, `mar_100`), the others are `map_{name}` and `mar_{name}`. By default COCO's: all, small,
+            medium, large; for keypoints all, medium, large.
+        rule: the average precision for a precision-recall curve of COCO's matching: "coco" reads the curve at 101
             recalls, "voc07" at 11, "voc" is the area under the envelope, "yolo", "yolov5" and "ultralytics" are the
             trapezoids of those code bases, see `compute_ap`. Recall and the grids of `extended_summary` remain COCO's.
-        thresholds: what `iou_thresholds` and `rec_thresholds` are by default: "coco", in float64; "torchmetrics", those
-            rounded to float32.
+        thresholds: the defaults of `iou_thresholds` and `rec_thresholds`: "coco", in float64; "torchmetrics", rounded
+            to float32.
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
-        metric: the name of one number, such as "map_50": it is then all that `compute` gives, a tensor that
-            `LightningModule.log` takes. Besides the numbers of the dict there are "precision_50", "recall_50", "f1_50"
-            and "confidence_50" for a detector that is used at one confidence, at an IoU threshold of 0.5, and with
-            "_75" at 0.75: means over the classes with ground truths, for precision over the classes that also have an
-            accepted detection. "lrp" is the mean optimal localization recall precision at an IoU threshold of 0.5, with
+        metric: the name of one number, such as "map_50": then `compute` returns this number alone, a tensor for
+            `LightningModule.log`. Besides the numbers of the dict there are "precision_50", "recall_50", "f1_50" and
+            "confidence_50" for a detector that is used at one confidence, at an IoU threshold of 0.5, and with "_75" at
+            0.75: means over the classes with ground truths, for precision over the classes that also have an accepted
+            detection. "lrp" is the mean optimal localization recall precision at an IoU threshold of 0.5, with
             "lrp_localization", "lrp_fp" and "lrp_fn", see `DetectionResults.localization_errors`; less is better. A
-            label behind a slash, as in "map_50/7", stands for that class alone.
-        confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
-            of F1 over the classes.
-        invalid: how to treat detected boxes, keypoints and rotated boxes that are not finite or of negative size, as
-            a network gives them while it learns. "count", they overlap nothing and count as in pycocotools: ignored
-            where their area is outside of the range, such as a negative one, otherwise as false positives; one warning
-            says so, and `num_invalid` counts those of this process. "drop", all such objects are left out, ground
-            truths and those with such scores and areas, too; `num_dropped` counts them. "raise", they are an error.
-        sigmas: of keypoints, one for each; by default COCO's 17, see `object_keypoint_similarity`.
+            label after a slash, as in "map_50/7", selects the number of that class.
+        confidence: the confidence for precision, recall and F1 of `metric`; None for the confidence with the highest
+            mean of F1 over the classes.
+        invalid: the treatment of detected boxes, keypoints and rotated boxes that are not finite or have a negative
+            size, as networks predict them early in training. "count": they overlap nothing and count as in pycocotools,
+            ignored where their area is outside the range (a negative one always is), otherwise as false positives; a
+            warning says so once, and `num_invalid` counts them on this process. "drop": all such objects are left out,
+            also ground truths, and also objects with such scores or areas; `num_dropped` counts them. "raise": they are
+            an error.
+        sigmas: one for each keypoint; by default COCO's 17, see `object_keypoint_similarity`.
         keep_shapes: keep masks as run lengths, keypoints and rotated boxes, so that `tm_to_coco` writes them.
         max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap; None for 256 MiB.
         options: see `torchmetrics.Metric`.
@@ -151,45 +156,66 @@ class DetectionMAP(BoxMetric):
             self._add_growing_states(batches.KEPT_STATES)
         _checks.one_of("average", average, _names.Average)
         _checks.one_of("backend", backend, _names.Backend)
-        self.backend = backend
         _checks.one_of("rule", rule, curves.AP_RULES)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
-        self.average, self.rule, self.thresholds, self.sigmas = average, rule, thresholds, sigmas
+        self.backend = backend
+        self.average = average
+        self.rule = rule
+        self.thresholds = thresholds
+        self.sigmas = sigmas
         self.extended_summary = base.python_bool("extended_summary", extended_summary)
-        # Keypoints have other limits and area ranges by default.
-        usual = self._evaluator().grid(iou_type=self.iou_type, thresholds=thresholds)
-        limits = usual.max_detection_thresholds if max_detection_thresholds is None else max_detection_thresholds
-        self.max_detection_thresholds = _checked_limits(limits)
-        chosen = usual.iou_thresholds if iou_thresholds is None else iou_thresholds
-        recalls = usual.rec_thresholds if rec_thresholds is None else rec_thresholds
-        _checks.fractions("iou_thresholds", chosen)
-        _checks.fractions("rec_thresholds", recalls)
-        self.iou_thresholds, self.rec_thresholds = [*map(float, chosen)], sorted(map(float, recalls))
-        ranges = usual.area_ranges if area_ranges is None else area_ranges
-        inputs.check_area_ranges(ranges)
-        self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in ranges.items()}
-        # Types of overlaps, limits and ranges decide the names of the values.
-        names = self._grid().value_names
-        # "map_50" is a threshold, but also an area range that somebody names "50".
-        keys = [*names, "map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
-        for name in (name for place, name in enumerate(keys) if name in keys[:place]):
-            raise ValueError(f"`area_ranges` must give every value a name of its own; got {name!r} twice.")
-        self.metric, self.confidence = metric, confidence
-        known = evaluation.coco_names(names, self.iou_type)
-        self._single = evaluation.chosen_value(metric, known, average=average, confidence=confidence)
+        self._set_grid(iou_thresholds, rec_thresholds, max_detection_thresholds, area_ranges)
+        self.metric = metric
+        self.confidence = confidence
+        value_names = evaluation.coco_names(self._grid().value_names, self.iou_type)
+        self._single = evaluation.chosen_value(metric, value_names, average=average, confidence=confidence)
         if self._single is not None and self._single.is_lrp:
             vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
 
+    def _set_grid(
+        self,
+        iou_thresholds: Iterable[float] | None,
+        rec_thresholds: Iterable[float] | None,
+        max_detection_thresholds: Iterable[int] | None,
+        area_ranges: Mapping[str, inputs.AreaRange] | None,
+    ) -> None:
+        """Check and set the options of the grid; None stands for the evaluator's default."""
+        # Keypoints have other limits and area ranges by default.
+        default = self._evaluator().grid(iou_type=self.iou_type, thresholds=self.thresholds)
+        if iou_thresholds is None:
+            iou_thresholds = default.iou_thresholds
+        if rec_thresholds is None:
+            rec_thresholds = default.rec_thresholds
+        if max_detection_thresholds is None:
+            max_detection_thresholds = default.max_detection_thresholds
+        if area_ranges is None:
+            area_ranges = default.area_ranges
+
+        self.max_detection_thresholds = _sorted_limits(max_detection_thresholds)
+        _checks.fractions("iou_thresholds", iou_thresholds)
+        _checks.fractions("rec_thresholds", rec_thresholds)
+        self.iou_thresholds = list(map(float, iou_thresholds))
+        self.rec_thresholds = sorted(map(float, rec_thresholds))
+        inputs.check_area_ranges(area_ranges)
+        self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in area_ranges.items()}
+
+        # An area range that is named "50" would have the value "map_50", as the threshold 0.5 has.
+        largest_limit = self.max_detection_thresholds[-1]
+        value_names = [*self._grid().value_names, "map_per_class", f"mar_{largest_limit}_per_class"]
+        for position, name in enumerate(value_names):
+            if name in value_names[:position]:
+                raise ValueError(f"`area_ranges` must give every value a name of its own; got {name!r} twice.")
+
     def compute(self) -> dict[str, Any] | Tensor:
-        """Precision and recall averaged as COCO does, float32; -1 where there is no ground truth to average over.
+        """Return COCO's averages of precision and recall, float32; -1 where there are no ground truths to average over.
 
         Returns:
-            `map`, the mean average precision; `map_50` and `map_75` that at one IoU threshold; `map_{name}` that of an
-            area range; `mar_{limit}` the mean recall with so many detections, `mar_{name}` that of an area range;
+            `map`, the mean average precision; `map_50` and `map_75`, at one IoU threshold; `map_{name}`, in an area
+            range; `mar_{limit}`, the mean recall with at most that many detections; `mar_{name}`, in an area range;
             `map_per_class` and `mar_{limit}_per_class` with `class_metrics`, else -1; `classes`, the labels of all
-            boxes. With `extended_summary` also `ious`, a matrix [detections, ground truths] for every image, by its
-            `image_id` or else its number, and class, detections by descending score; `precision` [T, R, K, A, M],
+            boxes. With `extended_summary` also `ious`, a matrix [detections, ground truths] for every image (by its
+            `image_id`, else its number) and class, detections by descending score; `precision` [T, R, K, A, M],
             `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. With `metric` that number alone.
 
         Raises:
@@ -200,47 +226,68 @@ class DetectionMAP(BoxMetric):
 
     def _values(self, matches: Sequence[evaluation.ImageMatches]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for each in matches:
-            begin = evaluation.prefix(each.request.iou_type, self.iou_type)
-            values |= {begin + name: value for name, value in self._values_of_type(each).items()}
-        # All types have the same classes: in the dtype of TorchMetrics, or as they are where they do not fit it.
+        for image_matches in matches:
+            prefix = evaluation.prefix(image_matches.request.iou_type, self.iou_type)
+            for name, value in self._values_of_type(image_matches).items():
+                values[prefix + name] = value
+        # All types have the same labels. They are int32 as in TorchMetrics, or int64 where they do not fit.
         labels = matches[0].labels
-        narrow = labels.int()
-        return values | {"classes": (narrow if torch.equal(narrow.long(), labels) else labels.clone()).to(self.device)}
-
-    def _values_of_type(self, images: evaluation.ImageMatches) -> dict[str, Any]:
-        """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
-        grid, averages = images.request.grid, images.averages(self.rule)
-        # One copy from the device for all numbers.
-        values: dict[str, Any] = dict(zip(grid.value_names, self._rounded(averages.numbers()).unbind(), strict=True))
-        if self.extended_summary:
-            assert images.ids is not None  # noqa: S101 - the request is not plain
-            grids = evaluators.evaluate_matches(images.matches, grid)
-            image_ids = inputs.name_images(images.ids, images.names)
-            overlaps = evaluation.Overlaps.matrices(images.overlaps, image_ids, grids.classes)
-            values["ious"] = {group: each.to(self.device) for group, each in overlaps.items()}
-            for name in ("precision", "recall", "scores"):
-                values[name] = getattr(grids, name).to(compute_device(self.device))
-        of_classes = (images.by_class or images).averages(self.rule).of_classes() if self.class_metrics else {}
-        nothing = torch.tensor(-1.0, device="cpu")
-        for name in ("map", f"mar_{grid.max_detection_thresholds[-1]}"):
-            values[f"{name}_per_class"] = self._rounded(of_classes.get(name, nothing).nan_to_num(-1.0))
+        int32_labels = labels.int()
+        fits_int32 = torch.equal(int32_labels.long(), labels)
+        values["classes"] = (int32_labels if fits_int32 else labels.clone()).to(self.device)
         return values
 
+    def _values_of_type(self, images: evaluation.ImageMatches) -> dict[str, Any]:
+        """Return the values for one `iou_type` in the dtypes of TorchMetrics: numbers, grids, numbers per class."""
+        grid = images.request.grid
+        averages = images.averages(self.rule)
+        # One copy from the device for all numbers.
+        numbers = self._rounded(averages.numbers()).unbind()
+        values: dict[str, Any] = dict(zip(grid.value_names, numbers, strict=True))
+        if self.extended_summary:
+            values.update(self._extended_summary(images))
+        class_values = {}
+        if self.class_metrics:
+            class_values = (images.by_class or images).averages(self.rule).of_classes()
+        no_value = torch.tensor(-1.0, device="cpu")
+        for name in ("map", f"mar_{grid.max_detection_thresholds[-1]}"):
+            value = class_values.get(name, no_value)
+            values[f"{name}_per_class"] = self._rounded(value.nan_to_num(-1.0))
+        return values
+
+    def _extended_summary(self, images: evaluation.ImageMatches) -> dict[str, Any]:
+        """Return the overlaps in each image and class, and precision, recall and scores on the whole grid."""
+        assert images.ids is not None  # noqa: S101 - the request has overlaps
+        grids = evaluators.evaluate_matches(images.matches, images.request.grid)
+        image_ids = inputs.name_images(images.ids, images.names)
+        overlaps = evaluation.Overlaps.matrices(images.overlaps, image_ids, grids.classes)
+        summary: dict[str, Any] = {}
+        summary["ious"] = {image_and_class: matrix.to(self.device) for image_and_class, matrix in overlaps.items()}
+        for name in ("precision", "recall", "scores"):
+            summary[name] = getattr(grids, name).to(compute_device(self.device))
+        return summary
+
     def _match_requests(self) -> list[evaluation.MatchRequest]:
-        """The matches of each type of overlaps; under "micro" also of the classes if their values are wanted."""
+        """Return one request per `iou_type`; with "micro" the matches of the classes are needed for their values."""
         if self._single is not None:
             return [self._request(self._single.iou_type, localization=self._single.is_lrp)]
-        wanted = {"with_classes": self.average == "micro" and self.class_metrics}
-        wanted["with_overlaps"] = self.extended_summary
-        return [self._request(each, **wanted) for each in self.iou_type]
+        with_classes = self.average == "micro" and self.class_metrics
+        requests = []
+        for iou_type in self.iou_type:
+            request = self._request(iou_type, with_classes=with_classes, with_overlaps=self.extended_summary)
+            requests.append(request)
+        return requests
 
     def _request(self, iou_type: str | None = None, **changes: Any) -> evaluation.MatchRequest:
         return super()._request(iou_type, micro=self.average == "micro", **changes)
 
     def _grid(self) -> inputs.CocoGrid:
-        limits, ranges = tuple(self.max_detection_thresholds), tuple(self.area_ranges.items())
-        return _grid_of(tuple(self.iou_thresholds), tuple(self.rec_thresholds), limits, ranges)
+        return _cached_grid(
+            thresholds=tuple(self.iou_thresholds),
+            recalls=tuple(self.rec_thresholds),
+            limits=tuple(self.max_detection_thresholds),
+            ranges=tuple(self.area_ranges.items()),
+        )
 
     def _log_instead(self) -> str | None:
         if self.metric is not None:
@@ -248,27 +295,31 @@ class DetectionMAP(BoxMetric):
         return 'DetectionMAP(metric="map")` by it, or `DetectionMetrics()` by `self.log_dict'
 
     def _numbers(self, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
         names = evaluation.names_of_values(self._grid().value_names, self.iou_type)
-        return {name: value[name] for name in names} if isinstance(value, Mapping) else value
+        return {name: value[name] for name in names}
 
     def extra_repr(self) -> str:
-        """The options that decide the value, thresholds and other options where they were chosen."""
-        shown = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
-        iou_thresholds, recalls = map(list, inputs.THRESHOLDS[self.thresholds])
-        # Attributes hold what the metric made of these arguments.
+        """Return the options that decide the value; thresholds and some others only if they are not the defaults."""
+        names = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
+        always = {name: getattr(self, name) for name in names}
+        iou_thresholds, rec_thresholds = inputs.THRESHOLDS[self.thresholds]
+        # The metric converts these arguments, so its attributes differ from the defaults in the signature.
         defaults = {
             "iou_type": ("bbox",),
-            "iou_thresholds": iou_thresholds,
-            "rec_thresholds": recalls,
+            "iou_thresholds": list(iou_thresholds),
+            "rec_thresholds": list(rec_thresholds),
             "area_ranges": inputs.COCO_AREA_RANGES,
             "class_names": {},
         }
-        return base.show_arguments(self, {name: getattr(self, name) for name in shown}, defaults)
+        return base.show_arguments(self, always, defaults)
 
 
-def _checked_limits(limits: Any) -> list[int]:
+def _sorted_limits(limits: Any) -> list[int]:
+    """Return limits in ascending order; raise unless they are one or three positive integers."""
     if isinstance(limits, (list, tuple)):  # TorchMetrics takes floats that are whole numbers, too
-        limits = [int(each) if isinstance(each, float) and each.is_integer() else each for each in limits]
+        limits = [int(limit) if isinstance(limit, float) and limit.is_integer() else limit for limit in limits]
     _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
     if len(limits) not in (3, 1):
         raise ValueError(f"`max_detection_thresholds` must hold 3 numbers or 1; got {limits!r}.")

@@ -1,4 +1,4 @@
-"""Metrics of other evaluators than COCO: Pascal VOC, the YOLO family and LVIS."""
+"""Metrics for other evaluators than COCO: Pascal VOC, the YOLO family and LVIS."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from reid_torchmetrics.metrics import base
 from .box_metric import BoxMetric, BoxOptions, explicit_signature
 
 FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
-"""LVIS' letters, and the names of these groups of classes"""
-_SELDOM = ("class_names", "invalid", "max_bytes")  # in the `repr` only if they are not the default
+"""names of LVIS' groups of classes by letter"""
+_SHOWN_IF_CHANGED = ("class_names", "invalid", "max_bytes")  # in the `repr` only if they are not the default
 _HIDDEN = ("frequencies",)  # never in the `repr`: there are a thousand of them
 
 
 class EvaluatorMetric(BoxMetric):
-    """Base of metrics that report means over the classes with ground truths."""
+    """Base class of metrics that report means over the classes with ground truths."""
 
     VALUES: tuple[str, ...]
     """names of the numbers"""
@@ -41,23 +41,26 @@ class EvaluatorMetric(BoxMetric):
     ) -> None:
         super().__init__(box_format, **kwargs)
         _checks.fractions("iou_thresholds", iou_thresholds)
-        self.iou_thresholds = [*iou_thresholds]
+        self.iou_thresholds = list(iou_thresholds)
         self.rule, self.confidence = EVALUATORS[self._row].checked(rule, confidence)
         self._set_metric(metric)
 
     def _set_metric(self, metric: str | None) -> None:
         self.metric = metric
-        self._single = None if metric is None else SingleValue.parsed(metric, names_of_values(self.VALUES))
+        if metric is None:
+            self._single = None
+        else:
+            self._single = SingleValue.parsed(metric, names_of_values(self.VALUES))
 
     def _grid(self) -> CocoGrid:
         return self._evaluator().grid(tuple(self.iou_thresholds))
 
     def compute(self) -> dict[str, Tensor] | Tensor:
-        """The numbers, float32; -1 where there is no ground truth to average over.
+        """Return the numbers, float32; -1 where there are no ground truths to average over.
 
         Returns:
-            Means over the classes that have ground truths, by name; with `class_metrics` also the values of each of
-            `classes`, by the name and "_per_class". With `metric` that number alone.
+            Means over the classes that have ground truths, by name; with `class_metrics` also `classes` and the values
+            of each class, named with the suffix "_per_class". With `metric` that number alone.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
@@ -71,49 +74,59 @@ class EvaluatorMetric(BoxMetric):
         values = {name: self._rounded(value) for name, value in averages.summary().items()}
         if not self.class_metrics:
             return values
-        # The values of each class, in the order of `classes`: YOLO lists only classes with ground truths, VOC all.
-        is_listed = slice(None) if self._evaluator().lists_all_classes else images.matches.num_positives[0] > 0
-        of_classes = averages.of_classes()
-        for name in (name for name in self.VALUES if name in of_classes):
-            values[f"{name}_per_class"] = self._rounded(of_classes[name][is_listed].nan_to_num(-1.0))
-        return values | {"classes": averages.classes[is_listed].to(self.device)}
+
+        # VOC reports all classes, YOLO only classes with ground truths.
+        reported: slice | Tensor = slice(None)
+        if not self._evaluator().lists_all_classes:
+            reported = images.matches.num_positives[0] > 0
+        class_values = averages.of_classes()
+        for name in self.VALUES:
+            if name in class_values:
+                values[f"{name}_per_class"] = self._rounded(class_values[name][reported].nan_to_num(-1.0))
+        values["classes"] = averages.classes[reported].to(self.device)
+        return values
 
     def _log_instead(self) -> str | None:
-        return f'{type(self).__name__}(metric="map")' if self.metric is None else None
+        if self.metric is not None:
+            return None
+        return f'{type(self).__name__}(metric="map")'
 
     def _numbers(self, value: Any) -> Any:
-        return {name: value[name] for name in self.VALUES} if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            return value
+        return {name: value[name] for name in self.VALUES}
 
     def extra_repr(self) -> str:
-        """The options that decide the value."""
-        # All arguments in the order of the signature, but for those that are seldom chosen.
-        names = base.arguments_of(type(self))
-        shown = {name: getattr(self, name) for name in names if name not in {*_SELDOM, *_HIDDEN}}
-        return base.show_arguments(self, shown, {"class_names": {}}, hidden=_HIDDEN)
+        """Return the options that decide the value, in the order of the signature."""
+        always = {}
+        for name in base.arguments_of(type(self)):
+            if name not in _SHOWN_IF_CHANGED and name not in _HIDDEN:
+                always[name] = getattr(self, name)
+        return base.show_arguments(self, always, {"class_names": {}}, hidden=_HIDDEN)
 
 
 class VocMAP(EvaluatorMetric):
     """Mean average precision of detected boxes by Pascal VOC's own matching; see `functional.detection.evaluate_boxes`.
 
-    With `iou_type="rotated"` and `rule="voc07"` its numbers are those of DOTA's Task 1: `rotated_boxes` may be four
+    With `iou_type="rotated"` and `rule="voc07"` the numbers are those of DOTA's Task 1: `rotated_boxes` may be four
     corners, and an overlap must be above the threshold, not at it.
 
-    It takes the dicts of `DetectionMAP`, in which `target` may also have `difficult` [ground truths], bool or int:
-    objects that need not be found; a detection of one is ignored. Crowds are left out.
+    The metric takes the dicts of `DetectionMAP`. `target` may also have `difficult` [ground truths], bool or int, for
+    objects that need not be found; their detections are ignored. Crowds are left out.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_thresholds: least overlaps of a match; `map` is the mean over them.
         iou_type: "bbox", boxes; "rotated", rotated boxes.
-        rule: "voc", the area under all points, since 2010; "voc07", the mean of eleven.
-        whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations; False
-            for boxes that end between pixels; None for True, and for False of rotated boxes.
-        class_metrics: also give the values of each class.
+        rule: "voc", the area under all points, since 2010; "voc07", the mean of eleven points.
+        whole_pixels: a box has width + 1 times height + 1 pixels, both edges inclusive, as in VOC's annotations; False
+            for boxes that end between pixels; None for False with rotated boxes, else for True.
+        class_metrics: also return the values of each class.
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
-        metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
-            then all that `compute` gives, a tensor that `LightningModule.log` takes.
-        invalid: how to treat detected boxes that are not finite or of negative size, see `DetectionMAP`; without
-            area ranges, "count" makes them false positives.
+        metric: the name of one number, such as "map_50", or "map_50/7" for the class with the label 7: then `compute`
+            returns this number alone, a tensor for `LightningModule.log`.
+        invalid: the treatment of detected boxes that are not finite or have a negative size, see `DetectionMAP`; there
+            are no area ranges, so "count" makes them false positives.
         max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap; None for 256 MiB.
         options: see `torchmetrics.Metric`.
 
@@ -149,8 +162,15 @@ class VocMAP(EvaluatorMetric):
         **options: Unpack[BoxOptions],
     ) -> None:
         _checks.one_of("iou_type", iou_type, _names.VocIouType)
-        more: dict[str, Any] = {"iou_type": iou_type, "rule": rule, "metric": metric, **options}
-        super().__init__(box_format, iou_thresholds, class_metrics=class_metrics, **more)
+        super().__init__(
+            box_format,
+            iou_thresholds,
+            rule=rule,
+            metric=metric,
+            iou_type=iou_type,
+            class_metrics=class_metrics,
+            **options,
+        )
         self.whole_pixels = VOC_EVALUATOR.with_options(self.iou_type, whole_pixels).whole_pixels
 
     def _evaluator(self) -> VocEvaluator:
@@ -160,27 +180,29 @@ class VocMAP(EvaluatorMetric):
 class YoloMAP(EvaluatorMetric):
     """Mean average precision, precision, recall and F1 of boxes by the matching and the rules of the YOLO family.
 
-    It takes the dicts of `DetectionMAP`. Crowds are left out. `precision`, `recall` and `f1` are computed by
-    `functional.detection.yolo_average_precision`, at the first of the thresholds.
+    The metric takes the dicts of `DetectionMAP`. Crowds are left out. `precision`, `recall` and `f1` are computed by
+    `functional.detection.yolo_average_precision`, at the first threshold.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_thresholds: least overlaps of a match; `map` is the mean over them. By default 0.5, 0.55,
             ..., 0.95.
-        matching: "ultralytics", a detection takes the best ground truth that is left, of equal ones the first;
-            "scaled_yolov4", it belongs to the best of all, which the first detection above the first threshold claims,
-            and must overlap it by more than a threshold; "yolov4", it belongs to the best of all, and no detection with
-            a higher score may.
-        rule: "yolo", "yolov5", "ultralytics" or "voc", see `compute_ap`; None for "ultralytics" with the first
-            matching, "yolo" with the others.
-        confidence: where precision, recall and F1 are taken, on lines between detections; None with the first matching
-            for the one where the smoothed mean of F1 is highest, as Ultralytics does, and for 0.1 with the others.
-        class_metrics: also give the values of each class that has ground truths.
+        matching: the true positives. "ultralytics": a detection matches the best ground truth that is free, of equal
+            ones the first. "scaled_yolov4": a detection belongs to the ground truth that it overlaps most. The first
+            detection above the first threshold claims it, and is right if its overlap is above a threshold. "yolov4":
+            a detection belongs to the ground truth that it overlaps most, and is right only if no detection with a
+            higher score belongs to it.
+        rule: "yolo", "yolov5", "ultralytics" or "voc", see `compute_ap`; None for "ultralytics" with the matching
+            "ultralytics", else for "yolo".
+        confidence: the confidence for precision, recall and F1, on lines between detections; with the matching
+            "ultralytics" None stands for the confidence with the highest smoothed mean of F1, as in Ultralytics, with
+            the other matchings for 0.1.
+        class_metrics: also return the values of each class that has ground truths.
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
-        metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
-            then all that `compute` gives, a tensor that `LightningModule.log` takes.
-        invalid: how to treat detected boxes that are not finite or of negative size, see `DetectionMAP`; without
-            area ranges, "count" makes them false positives.
+        metric: the name of one number, such as "map_50", or "map_50/7" for the class with the label 7: then `compute`
+            returns this number alone, a tensor for `LightningModule.log`.
+        invalid: the treatment of detected boxes that are not finite or have a negative size, see `DetectionMAP`; there
+            are no area ranges, so "count" makes them false positives.
         max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap; None for 256 MiB.
         options: see `torchmetrics.Metric`.
 
@@ -215,37 +237,45 @@ class YoloMAP(EvaluatorMetric):
         **options: Unpack[BoxOptions],
     ) -> None:
         _checks.one_of("matching", matching, _names.YoloMatching)
-        self.matching = self._row = matching
-        more: dict[str, Any] = {"rule": rule, "confidence": confidence, "metric": metric, **options}
-        super().__init__(box_format, iou_thresholds, class_metrics=class_metrics, **more)
+        self.matching = matching
+        self._row = matching
+        super().__init__(
+            box_format,
+            iou_thresholds,
+            rule=rule,
+            confidence=confidence,
+            metric=metric,
+            class_metrics=class_metrics,
+            **options,
+        )
 
 
 class LvisMAP(EvaluatorMetric):
     """Mean average precision and recall of boxes or masks as LVIS defines them: the numbers of lvis-api.
 
-    It takes the dicts of `DetectionMAP`. In LVIS each image is annotated for some classes only: `target` may have
-    `neg_category_ids`, the labels of classes that are surely absent, and `not_exhaustive_category_ids`, those with
-    more objects than annotated, both lists of ints. A detection counts only if its class has a ground truth or is
-    absent for sure; of a class with more objects it is right or ignored. `iscrowd` says which ground truths are
-    ignored, each taken once: LVIS has no crowds. Boxes without area vanish on both sides.
+    The metric takes the dicts of `DetectionMAP`. In LVIS each image is annotated for some classes only: `target` may
+    have `neg_category_ids`, the labels of classes that are surely absent, and `not_exhaustive_category_ids`, the labels
+    of classes with more objects than annotated, both lists of ints. A detection counts only if its class has a ground
+    truth or is surely absent; in a class with more objects it is right or ignored. Ground truths with `iscrowd` are
+    ignored, and each matches one detection: LVIS has no crowds. Detections and ground truths without area are dropped.
 
-    The area of a detected mask is its own; lvis-api takes that of the box for results that also have a `bbox`, which
-    changes `map_small`, `map_medium` and `map_large`. With `fixed`, of equal scores at the limit those of the first
-    images count. Pictures know no lists: there a detection of a class without ground truths is ignored.
+    The area of a detected mask is the area of the mask; for results that also have a `bbox` lvis-api takes the area of
+    the box, which changes `map_small`, `map_medium` and `map_large`. With `fixed`, the first images win among equal
+    scores at the limit. Pictures ignore the lists: there a detection of a class without ground truths is ignored.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_type: "bbox", boxes; "segm", masks.
         iou_thresholds: least overlaps of a match; by default 0.5, 0.55, ..., 0.95.
-        fixed: fixed AP: no limit of an image, but one of a class in all images (Dave et al., "Evaluating
+        fixed: fixed AP: limit the detections of a class in all images, not those of an image (Dave et al., "Evaluating
             Large-Vocabulary Object Detectors: The Devil is in the Details", 2021).
-        max_detections: the most detections of an image over all classes, or with `fixed` of a class; None for 300, and
-            for 10,000 with `fixed`.
-        frequencies: "r", "c" or "f" by label, for `map_rare`, `map_common` and `map_frequent`, which are -1 without;
+        max_detections: the most detections of an image over all classes, or with `fixed` of a class; None for 300, or
+            with `fixed` for 10,000.
+        frequencies: "r", "c" or "f" by label, for `map_rare`, `map_common` and `map_frequent`, else these are -1;
             `frequencies_of` reads them from a data set.
-        class_metrics: also give the values of each class.
-        metric: the name of one number, such as "map_rare", or "map_50/7" for that of the class with the label 7: it is
-            then all that `compute` gives, a tensor that `LightningModule.log` takes.
+        class_metrics: also return the values of each class.
+        metric: the name of one number, such as "map_rare", or "map_50/7" for the class with the label 7: then `compute`
+            returns this number alone, a tensor for `LightningModule.log`.
         options: see `DetectionMAP` and `torchmetrics.Metric`.
 
     Raises:
@@ -257,7 +287,7 @@ class LvisMAP(EvaluatorMetric):
         >>> from reid_torchmetrics import LvisMAP
         >>> metric = LvisMAP(metric="map")
         >>> boxes = torch.tensor([[10.0, 10.0, 50.0, 50.0], [60.0, 60.0, 90.0, 90.0]])
-        >>> labels = torch.tensor([3, 7])  # nobody looked for 7
+        >>> labels = torch.tensor([3, 7])  # the image is not annotated for class 7
         >>> detections = {"boxes": boxes, "scores": torch.tensor([0.8, 0.9]), "labels": labels}
         >>> metric.update([detections], [{"boxes": boxes[:1], "labels": labels[:1], "neg_category_ids": [5]}])
         >>> metric.compute()
@@ -285,23 +315,27 @@ class LvisMAP(EvaluatorMetric):
         if max_detections is not None:
             _checks.positive_int("max_detections", max_detections)
         super().__init__(box_format, iou_thresholds, iou_type=iou_type, class_metrics=class_metrics, **options)
-        self.fixed, self.max_detections = bool(fixed), max_detections
+        self.fixed = bool(fixed)
+        self.max_detections = max_detections
         self._row = "lvis_fixed" if fixed else "lvis"
         self.frequencies = _checked_frequencies(frequencies)
-        # Names of the values follow from all of these.
+        # The grid needs these options, and `metric` must be one of its values.
         self.VALUES = tuple(self._grid().value_names)
         self._set_metric(metric)
 
     def _grid(self) -> CocoGrid:
-        groups: dict[str, list[int]] = {name: [] for name in FREQUENCIES.values()}
+        class_groups: dict[str, list[int]] = {name: [] for name in FREQUENCIES.values()}
         for label, letter in self.frequencies.items():
-            groups[FREQUENCIES[letter]].append(label)
-        limits = None if self.max_detections is None else (self.max_detections,)
-        return self._evaluator().grid(tuple(self.iou_thresholds), max_detection_thresholds=limits, class_groups=groups)
+            class_groups[FREQUENCIES[letter]].append(label)
+        return self._evaluator().grid(
+            tuple(self.iou_thresholds),
+            max_detection_thresholds=None if self.max_detections is None else (self.max_detections,),
+            class_groups=class_groups,
+        )
 
     @staticmethod
     def frequencies_of(path: str) -> dict[int, str]:
-        """The `frequency` of each category of a data set, "r", "c" or "f", by its id.
+        """Read the `frequency` of each category of a data set, "r", "c" or "f", by its id.
 
         Raises:
             ValueError: the file has no such `categories`.
@@ -310,10 +344,12 @@ class LvisMAP(EvaluatorMetric):
 
 
 def _checked_frequencies(frequencies: Mapping[int, str] | None) -> dict[int, str]:
-    if frequencies is not None and not isinstance(frequencies, Mapping):
-        came = type(frequencies).__name__
-        raise TypeError(f"`frequencies` must be a mapping of labels to letters; got {came}.")
-    letters = dict(frequencies or {})
+    """Return LVIS' letter of each label; raise unless the labels are integers and the letters are "r", "c" or "f"."""
+    if frequencies is None:
+        return {}
+    if not isinstance(frequencies, Mapping):
+        raise TypeError(f"`frequencies` must be a mapping of labels to letters; got {type(frequencies).__name__}.")
+    letters = dict(frequencies)
     _checks.integers("frequencies", letters)
     for letter in letters.values():
         _checks.one_of("frequencies", letter, FREQUENCIES)

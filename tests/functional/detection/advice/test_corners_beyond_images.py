@@ -17,8 +17,8 @@ TRUE = [0.0, 0.0, 40.0, 40.0]
 
 def text_of(num_outside, num=10, names="`preds`"):
     return (
-        f"{num_outside} of {num} checked boxes of {names} leave their image, and none does if they are two corners."
-        ' Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.'
+        f"{num_outside} of {num} checked boxes of {names} exceed their image, and none does if they are read as two"
+        ' corners. Pass `box_format="xyxy"`; COCO files must hold x, y, width and height.'
     )
 
 
@@ -167,7 +167,7 @@ def test_advice_is_given_once_and_again_after_reset():
                 warnings.simplefilter("always")
                 metric.compute()
                 metric.results()
-            counts.append(len([warning for warning in caught if "leave their image" in str(warning.message)]))
+            counts.append(len([warning for warning in caught if "exceed their image" in str(warning.message)]))
     assert counts == [1, 0, 1, 0]
 
 

@@ -121,7 +121,7 @@ def test_another_format_of_detections_is_named(door, given, read):
     given_preds = [FORMATS[given](boxes) for boxes in preds]
     read_target = [FORMATS[read](boxes) for boxes in target]
     (text,) = advice_of(lambda: DOORS[door](given_preds, read_target, read))
-    if "two corners that are read as sizes" in text:  # told by the boxes alone
+    if "two corners that are read as position and size" in text:  # told by the boxes alone
         assert given == "xyxy"
         return
     num = NUM_IMAGES * 4

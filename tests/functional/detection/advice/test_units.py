@@ -75,7 +75,7 @@ def test_shares_on_both_sides_are_meant_where_no_size_is_asked_for(metric):
 def test_areas_that_are_shares_get_a_warning():
     preds, target = GIVEN
     target = [item | {"area": (item["boxes"][:, 2] - item["boxes"][:, 0]) / 40_000} for item in target]
-    with pytest.warns(UserWarning, match=r"Every `area` of \d+ checked is below 1 though boxes are in pi"):
+    with pytest.warns(UserWarning, match=r"Every `area` of \d+ checked is below 1 although boxes are in pi"):
         fed(DetectionMAP(), preds, target).compute()
     fed(DetectionMAP(), preds, changed(target, "area", lambda area: area * 40_000)).compute()
     fed(DetectionMAP(), preds, changed(target, "area", lambda area: area * 0 + 1.2e-38)).compute()  # 0 in a file
@@ -209,7 +209,7 @@ def test_masks_that_number_their_objects_are_meant():
 def test_labels_of_another_list_get_a_warning(metric, labels):
     found, true = (lambda each, label=label: each * 0 + label for label in labels)
     items = changed(GIVEN[0], "labels", found), changed(GIVEN[1], "labels", true)
-    message = rf"Only 0 of \d+ ground truths that are found .* most frequent are {labels[0]} for {labels[1]}\. Give"
+    message = rf"Only 0 of \d+ ground truths that are found .* most frequent are {labels[0]} for {labels[1]}\. Use"
     with pytest.warns(UserWarning, match=message) as told:
         fed(metric(), *items).compute()
     assert len(told) == 1

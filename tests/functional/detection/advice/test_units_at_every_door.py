@@ -120,7 +120,7 @@ def test_shifted_labels_get_a_warning_at_every_door(door, shift):
     if shift == "contiguous":
         target = changed(target, "labels", lambda labels: IDS_OF_COCO[labels - 1])
     shifted = changed(preds, "labels", lambda labels: labels - 1)
-    pair = r"(\d+ for \d+), \d+ for \d+\. Give `labels` by the same list"
+    pair = r"(\d+ for \d+), \d+ for \d+\. Use the same numbering for `labels`"
     with pytest.warns(UserWarning, match=rf"Only \d+ of \d+ ground truths .* most frequent are {pair}") as told:
         DOORS[door](shifted, target, "xyxy")
     assert len(told) == 1
@@ -270,7 +270,7 @@ def squares(num, side, step, odd=0, odd_side=0.0):
     return torch.cat([low, low, low + sides, low + sides], 1)
 
 
-SHARES, PIXELS, MIXED = (20, 0.1, 0.04), (20, 30.0, 12.0), "seem to be shares of the image, the others pixels"
+SHARES, PIXELS, MIXED = (20, 0.1, 0.04), (20, 30.0, 12.0), "seem to be fractions of the image size, the others pixels"
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,9 @@ def test_detections_may_differ_as_they_do_in_another_batch():
 
 
 OTHERS = (
-    " images came again on their process with other detections, and do not count: of images with the same `image_id`"
-    " the first counts. Was `reset` forgotten after the last evaluation, or does `image_id` begin anew in each batch?"
-    " It must be the image's number or name in its data set."
+    " images came again on their process with other detections, and do not count: among images with the same"
+    " `image_id`, the first one counts. Was `reset` forgotten after the last evaluation, or does `image_id` start again"
+    " in each batch? It must be the number or name of the image in its data set."
 )
 
 

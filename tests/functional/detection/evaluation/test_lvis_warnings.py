@@ -39,8 +39,8 @@ DOORS = {
 }
 NO_LISTS = (
     "None of 10 images has `neg_category_ids` or `not_exhaustive_category_ids`: detections of classes without ground"
-    " truths in their image do not count. Give the lists in `target`; `DetectionMAP` is for images that are annotated"
-    " in full."
+    " truths in their image do not count. Pass the lists in `target`, or use `DetectionMAP` if all classes are"
+    " annotated in all images."
 )
 
 

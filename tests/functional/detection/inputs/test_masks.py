@@ -163,7 +163,7 @@ def test_bits_are_counted_without_the_function_of_numpy_2(monkeypatch):
     expected = mask_iou(given_masks, given_masks)
     monkeypatch.setattr(*path("bits_of_each"), counted_masks._bits_by_table)
     assert torch.equal(mask_iou(given_masks, given_masks), expected)
-    assert BitMasks.of(given_masks).areas.tolist() == given_masks.sum((1, 2)).tolist()
+    assert BitMasks.from_pixels(given_masks).areas.tolist() == given_masks.sum((1, 2)).tolist()
 
 
 def test_pixels_are_counted_exactly_beyond_what_float32_holds(monkeypatch):

@@ -7,8 +7,8 @@ import torch
 
 from reid_torchmetrics import KReciprocal, QueryExpansion, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation.ranking import NO_SAMPLE, no_query_reason
 from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
+from reid_torchmetrics.functional.retrieval.evaluation.sample_rankings import NO_SAMPLE, no_query_reason
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from tests.closeness import assert_close
 from tests.distributed.test_laws import differing, spread

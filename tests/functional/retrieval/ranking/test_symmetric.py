@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics, evaluate
 from reid_torchmetrics.functional.retrieval import find_relevance
-from reid_torchmetrics.functional.retrieval.ranking import count_ranks, ranks, symmetric
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks, query_blocks, ranks, symmetric
 from reid_torchmetrics.functional.retrieval.scores import SymmetricScores, score_embeddings
 from tests.profiles import examples
 from tests.reference import retrieval as reference
@@ -92,7 +92,7 @@ def problem_of(kind, seed, *, num_items=200, dimension=8, num_identities=40, sim
 @pytest.mark.usefixtures("small")
 def test_ranks_are_those_of_the_slow_reference(monkeypatch, way, ties):
     for name, value in WAYS[way].items():
-        monkeypatch.setattr(symmetric, name, value)
+        monkeypatch.setattr(query_blocks, name, value)
     for seed in range(3):
         problem = problem_of("whole", seed, junk_identities=(-1, 5))
         embeddings, labels, options, _ = problem

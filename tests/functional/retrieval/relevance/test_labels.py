@@ -12,10 +12,10 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     DECIDING,
     LABELS,
     NO_GROUP,
-    deciding,
     in_one_spelling,
-    packed,
-    unpacked,
+    pack_columns,
+    relevance_labels,
+    unpack_columns,
 )
 
 IDENTITIES = {"query_identities": [5, 0, -1], "gallery_identities": [0, 5, 9, -1, 5]}
@@ -55,7 +55,7 @@ def test_an_empty_side_may_come_with_names():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"query_identities": ["a", 1, "b"]}, TypeError, "`query_identities` must hold integers only, or names only; got 1 beside names."),
+        ({"query_identities": ["a", 1, "b"]}, TypeError, "`query_identities` must hold integers only, or names only; got 1 and names."),
         ({"query_identities": ["a", "", ""]}, ValueError, "`query_identities` must hold no missing value; got '' for sample 1. Pass `missing='junk'` where such samples have no identity."),
         ({"query_identities": np.array(["a", "b", ""])}, ValueError, "`query_identities` must hold no missing value; got '' for sample 2. Pass `missing='junk'` where such samples have no identity."),
         (NAMES | {"junk_identities": (-1, 3)}, ValueError, "`junk_identities` must list names, or -1, where identities are names; got (-1, 3)."),
@@ -84,9 +84,9 @@ def test_labels_are_packed_to_the_bit_and_unpacked():
         "positions": torch.tensor([[0.1, -0.0], [5e6, 1e-300], [1.0, 2.0]], dtype=torch.float64),
         "cameras": torch.tensor([7, 8, 9]),
     }
-    columns = packed(labels, torch.tensor([2, 0]))
+    columns = pack_columns(labels, torch.tensor([2, 0]))
     assert (columns.shape, columns.dtype) == ((2, 4), torch.int64)
-    for name, values in unpacked(columns, labels).items():
+    for name, values in unpack_columns(columns, labels).items():
         assert torch.equal(values, labels[name][[2, 0]])
         assert values.dtype == labels[name].dtype
 
@@ -106,8 +106,8 @@ def test_labels_are_kept_in_their_dtype():
 def test_some_labels_decide_on_both_sides_and_groups_on_one():
     assert LABELS.keys() - {*DECIDING} == {"index"}
     labels = {"index": torch.arange(2), "groups": torch.arange(2), "cameras": torch.arange(2)}
-    assert [*deciding(labels, "query", "gallery")] == [*deciding(labels, "query")] == ["cameras"]
-    assert [*deciding(labels, "gallery")] == [*deciding(labels)] == ["cameras", "groups"]
+    assert [*relevance_labels(labels, "query", "gallery")] == [*relevance_labels(labels, "query")] == ["cameras"]
+    assert [*relevance_labels(labels, "gallery")] == [*relevance_labels(labels)] == ["cameras", "groups"]
 
 
 def test_equal_rules_have_one_spelling():

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, packed, several_labels, unpacked
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, pack_columns, several_labels, unpack_columns
 from tests.profiles import examples
 from tests.reference.several_labels import num_shared
 
@@ -14,9 +14,9 @@ from tests.reference.several_labels import num_shared
 def test_labels_are_packed_into_words_and_unpacked(seed, num_labels, size):
     matrix = torch.rand(size, num_labels, generator=torch.Generator().manual_seed(seed)) < 0.5
     labels = {"cameras": torch.arange(size), "identities": matrix}
-    columns = packed(labels, slice(None))
+    columns = pack_columns(labels, slice(None))
     assert (columns.dtype, columns.shape[1]) == (torch.int64, 1 + -(-num_labels // 63))
-    back = unpacked(columns, labels)
+    back = unpack_columns(columns, labels)
     assert torch.equal(back["identities"], matrix)
     assert torch.equal(back["cameras"], labels["cameras"])
 

@@ -1,4 +1,4 @@
-"""Evidence for advice on detection: the matches of all processes, and samples of the objects of this process."""
+"""Evidence for advice on detection: matches from all processes, and samples of objects from this process."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from .repetitions import NO_REPETITIONS, Repetitions
 Result = TypeVar("Result")
 
 PIXELS = 2
-"""sides of boxes in pixels are longer, in most boxes"""
+"""most boxes in pixels have longer sides"""
 LEAST_SHARE = 1e-9
-"""an area that is less stands for 0"""
-_MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each
+"""a smaller area counts as 0"""
+_MAX_BATCHES = 32  # in a sample
+_MAX_ROWS = 1 << 12  # of each batch in a sample
 
 
 class BoxSample(NamedTuple):
-    """Some boxes of both sides, as they were given, and the largest area that was given."""
+    """Some boxes as users passed them, and the largest `area` that they passed."""
 
     detections: Tensor
     ground_truths: Tensor
@@ -37,50 +38,50 @@ class BoxSample(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """Ground truths that are found at the first threshold, with their labels, in all area ranges."""
+    """Numbers of ground truths that are found at the first threshold, with their labels, in all area ranges."""
 
     num_found: int
     num_ground_truths: int
     mean_of_classes: float
 
 
-def _compute_again(name: str, compute: Callable[[], Result]) -> Result:  # noqa: ARG001 - nothing is kept
+def _compute_again(name: str, compute: Callable[[], Result]) -> Result:  # noqa: ARG001 - nothing is stored
     return compute()
 
 
 @dataclass(frozen=True)
 class DetectionEvidence:
-    """What rows of advice may look at; what is costly is a function."""
+    """The input of conditions; functions provide what is costly to compute."""
 
     matches: Matches
-    """of the images of all processes"""
+    """matches of the images of all processes"""
     grid: CocoGrid
     objects: Callable[[], tuple[Detections, GroundTruths]]
-    """all objects of this process"""
+    """returns all objects of this process"""
     read_sample: Callable[[], BoxSample | None] = lambda: None
-    """some boxes of this process, or None if a side has none or their units were looked at before"""
+    """returns some boxes of this process; None if there are none in `preds` or `target`, or they were checked before"""
     remember: Callable[[str, Callable[[], Result]], Result] = _compute_again
-    """gives what was computed for the same matches under a name, or computes it"""
+    """returns the value computed for the same matches under a name; computes it first if there is none"""
     notes: BatchNotes | None = None
-    """what was noted of batches when they were stored"""
+    """notes on batches, taken when they were stored"""
     iou_type: str = "bbox"
     box_format: str = "xywh"
-    """format of the boxes of users"""
+    """format of the users' boxes"""
     is_one_class: bool = False
     """whether labels do not matter"""
     has_sizes: bool = False
-    """whether a number of an area range is asked for"""
+    """whether a number for an area range is requested"""
     num_without_lists: int = 0
-    """images, if none has the lists of classes that some detections need"""
+    """number of images, if none has the lists of classes that some detections need"""
     label_names: Sequence[object] | None = None
-    """what users call the labels, by number; None for the same"""
+    """the users' label for each label number; None if both are equal"""
     read_image_sizes: Callable[[], Tensor | None] = lambda: None
-    """gives width and height of each image, by its number, [images, 2]; NaN where they are not known"""
+    """returns width and height of each image, by its number, [images, 2]; NaN if unknown"""
     repetitions: Repetitions = NO_REPETITIONS
     count_other_detections: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    """images that came again with other detections, and all that came again"""
+    """returns the number of repeated images with other detections, and of all repeated images"""
     count_repeated_labels: Callable[[], int] = lambda: 0
-    """images since the last evaluation, if they have the labels of as many images before; 0 otherwise"""
+    """returns the number of images since the last evaluation, if they have the labels of all images before; else 0"""
 
     @cached_property
     def sample(self) -> BoxSample | None:
@@ -89,7 +90,7 @@ class DetectionEvidence:
 
     @cached_property
     def many_boxes(self) -> BoxSample | None:
-        """The sample, if it has enough boxes to tell their units."""
+        """The sample, if it has enough boxes to infer their units."""
         sample = self.sample
         if sample is None or min(len(sample.detections), len(sample.ground_truths)) < LEAST_BOXES:
             return None
@@ -97,45 +98,49 @@ class DetectionEvidence:
 
     @cached_property
     def units(self) -> tuple[str | None, str | None]:
-        """The units of detections and of ground truths, "shares" or "pixels", where they are sure."""
+        """The units of detections and of ground truths: "shares" of the image size, "pixels", or None if unclear."""
         sample = self.many_boxes
         if sample is None:
             return None, None
-        sides = sample.detections, sample.ground_truths
-        # As a rule boxes go beyond 1, and this is all that is looked at.
-        is_within = [are_within(boxes) for boxes in sides]
-        if not any(is_within) and not LEAST_SHARE < sample.largest_area < 1:
+        # Most data sets have boxes beyond 1, so this first check is usually the only one.
+        are_detections_within = are_within(sample.detections)
+        are_ground_truths_within = are_within(sample.ground_truths)
+        are_areas_small = LEAST_SHARE < sample.largest_area < 1
+        if not (are_detections_within or are_ground_truths_within or are_areas_small):
             return None, None
-        units = [_unit_of(boxes, within, self.box_format) for boxes, within in zip(sides, is_within, strict=True)]
-        return units[0], units[1]
+        return (
+            _unit_of(sample.detections, are_detections_within, self.box_format),
+            _unit_of(sample.ground_truths, are_ground_truths_within, self.box_format),
+        )
 
     @cached_property
     def recall(self) -> Recall:
-        """How many ground truths are found."""
+        """The number of ground truths that are found."""
         return self.remember("recall", self._compute_recall)
 
     def _compute_recall(self) -> Recall:
-        num = self.matches.num_positives[0]
-        right_columns = self.matches.columns[self.matches.true_positive[0, 0]]
-        right = self.matches.class_index[right_columns].bincount(minlength=len(self.matches.classes))
-        shares = (right.double() / num)[num > 0]
-        mean = float(shares.mean()) if len(shares) else 0.0
-        return Recall(int(right.sum()), int(num.sum()), mean)
+        num_positives = self.matches.num_positives[0]
+        true_positives = self.matches.columns[self.matches.true_positive[0, 0]]
+        num_found = self.matches.class_index[true_positives].bincount(minlength=len(self.matches.classes))
+        recalls = (num_found.double() / num_positives)[num_positives > 0]
+        mean = float(recalls.mean()) if len(recalls) else 0.0
+        return Recall(int(num_found.sum()), int(num_positives.sum()), mean)
 
 
 def sample_boxes(blocks: Sequence[Tensor]) -> Tensor:
-    """Return rows of batches from the whole run, where float64 can be computed."""
-    step = -(-len(blocks) // _MOST_BATCHES)
-    chosen = [block[:_MOST_ROWS] for block in blocks[::step]]
-    if len(chosen) == 1:
-        return to_compute_device(chosen[0])
-    device = chosen[0].device
-    return to_compute_device(torch.cat([block.to(device) for block in chosen]))
+    """Return rows of batches from the whole run, on a device that can compute float64."""
+    step = -(-len(blocks) // _MAX_BATCHES)
+    parts = [block[:_MAX_ROWS] for block in blocks[::step]]
+    if len(parts) == 1:
+        return to_compute_device(parts[0])
+    device = parts[0].device
+    return to_compute_device(torch.cat([part.to(device) for part in parts]))
 
 
 def _unit_of(boxes: Tensor, is_within: bool, box_format: str) -> str | None:
-    """The unit of boxes if it is sure: boxes of one size or of whole numbers are not taken for shares."""
+    """Return the unit of boxes if it is clear; boxes of one size or of whole numbers do not count as shares."""
     sides = sides_of(boxes, box_format)
     if is_within:
         return "shares" if are_shares(boxes, sides) else None
-    return "pixels" if float((sides > PIXELS).all(1).double().mean()) >= MOST else None
+    is_long = (sides > PIXELS).all(1)
+    return "pixels" if float(is_long.double().mean()) >= MOST else None

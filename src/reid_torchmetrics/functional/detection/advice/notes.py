@@ -1,6 +1,6 @@
-"""Notes on batches: what only `update` can see, because it is dropped there. Nothing is judged before `compute`.
+"""Notes on batches: facts that only `update` can see. Conditions judge them after `compute`.
 
-Masks, keypoints and angles become overlaps at once, and keys that an evaluation does not use are not stored.
+`update` turns masks, keypoints and angles into overlaps at once, and does not store keys that the evaluation ignores.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from reid_torchmetrics.functional.detection.batches import LISTS, NotedBatch, Sh
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 
 WHOLE_PIXELS = {torch.bfloat16: 256, torch.float16: 2048}
-"""the dtypes that do not hold the coordinates of usual images to a pixel, and up to where they do"""
-_MOST_BATCHES = 32  # that shapes are counted in
-_MOST_SIZES = 1 << 16  # images with sizes that are kept
+"""the largest coordinate up to which a small dtype represents each pixel"""
+_MAX_BATCHES = 32  # with counted shapes
+_MAX_SIZES = 1 << 16  # images with stored sizes
 
 
 class BatchNotes:
-    """Counts of odd input since `reset`; members of a collection share them."""
+    """Counts of odd input since `reset`, shared by the members of a collection."""
 
     def __init__(self) -> None:
         self.reset()
@@ -33,11 +33,11 @@ class BatchNotes:
     def reset(self) -> None:
         """Forget all batches."""
         self.num_difficult = 0
-        """difficult ground truths of the first batch with any, where the evaluation does not know them"""
+        """number of difficult ground truths in the first batch with any, if the evaluation ignores them"""
         self.unused_list: str | None = None
-        """key of a list of classes that the evaluation does not know"""
+        """key of a list of classes that the evaluation ignores"""
         self.has_checked_units = False
-        """whether units were looked at, with enough boxes"""
+        """whether units were checked, with enough boxes"""
         self.image_sizes: dict[int | str, tuple[float, float]] = {}
         """width and height by `image_id`, from `orig_size`"""
         self._odd_shapes: dict[str, list[Tensor]] = {}
@@ -45,11 +45,11 @@ class BatchNotes:
         self._num_noted = 0
 
     def note(self, batch: NotedBatch) -> None:
-        """Note what is odd about a batch, without waiting for the device."""
+        """Note odd input in a batch, without waiting for the device."""
         self._note_unused_keys(batch)
         if "orig_size" in batch.keys and "image_id" in batch.keys:
             self._note_sizes(batch.target)
-        is_enough = self.has_checked_units or self._num_noted == _MOST_BATCHES
+        is_enough = self.has_checked_units or self._num_noted == _MAX_BATCHES
         if batch.shapes is None or is_enough or not batch.states:
             return
         self._num_noted += 1
@@ -57,7 +57,7 @@ class BatchNotes:
         self._note_rounded_shapes(batch)
 
     def num_odd_shapes(self, iou_type: str) -> list[tuple[int, int]]:
-        """Return the number of odd shapes and the number of all shapes, for each side that is looked at."""
+        """Return the number of odd shapes and the number of all shapes, for each counted side."""
         counts = self._odd_shapes.get(iou_type)
         if counts is None:
             return []
@@ -65,14 +65,15 @@ class BatchNotes:
         return [(odd, num) for odd, num in sums.tolist()]
 
     def rounded_shapes(self) -> list[tuple[str, torch.dtype, torch.dtype, float]]:
-        """Return key, dtype, dtype of ground truths, and share of coordinates above what the dtype holds to a pixel."""
-        found = []
+        """Return key, dtype, dtype of ground truths, and fraction of coordinates above `WHOLE_PIXELS` of the dtype."""
+        shapes = []
         for (key, dtype, true_dtype), counts in self._rounded.items():
             num_above, num = torch.stack([count.cpu() for count in counts]).sum(0).tolist()
-            found.append((key, dtype, true_dtype, num_above / num))
-        return found
+            shapes.append((key, dtype, true_dtype, num_above / num))
+        return shapes
 
     def _note_unused_keys(self, batch: NotedBatch) -> None:
+        """Note difficult ground truths and lists of classes that the evaluation ignores."""
         if "difficult" in batch.keys and "difficult" not in batch.extras and not self.num_difficult:
             self.num_difficult = sum(_num_flags(item.get("difficult")) for item in batch.target)
         if "lists" in batch.extras or self.unused_list is not None:
@@ -83,8 +84,8 @@ class BatchNotes:
                 return
 
     def _note_sizes(self, target: Sequence[Mapping[str, Any]]) -> None:
-        """Note height and width of images, unless they are on a device, or something else."""
-        for item in target[: _MOST_SIZES - len(self.image_sizes)]:
+        """Note width and height of images; ignore values on other devices, and values of other types."""
+        for item in target[: _MAX_SIZES - len(self.image_sizes)]:
             image_id, size = item.get("image_id"), item.get("orig_size")
             if isinstance(image_id, Tensor) and image_id.numel() == 1 and image_id.device.type == "cpu":
                 image_id = image_id.item()
@@ -97,14 +98,16 @@ class BatchNotes:
                 self.image_sizes[image_id] = float(width), float(height)
 
     def _note_shapes(self, shapes: ShapeBatch, states: Mapping[str, Tensor]) -> None:
+        """Count odd masks, keypoints and angles."""
         boxes = to_xywh(states["ground_truth_boxes"], shapes.box_format)
-        for name in shapes.types.keys() & COUNTS.keys():  # nothing is known of the units of other shapes
+        for name in shapes.types.keys() & COUNTS.keys():  # other shapes have no units to check
             key = shapes.types[name].key
             detections = _filled(item[key] for item in shapes.preds)
             ground_truths = _filled(item[key] for item in shapes.target)
             self._odd_shapes.setdefault(name, []).append(COUNTS[name](detections, ground_truths, boxes))
 
     def _note_rounded_shapes(self, batch: NotedBatch) -> None:
+        """Count coordinates in a dtype that cannot represent each pixel."""
         assert batch.shapes is not None  # noqa: S101 - see `note`
         keys = [kind.key for kind in batch.shapes.types.values() if kind.has_coordinates]
         for key in keys:
@@ -122,18 +125,19 @@ class BatchNotes:
 
 
 def is_rounded(dtype: torch.dtype, true_dtype: torch.dtype) -> bool:
-    """Whether a dtype of detections holds no single pixels, and that of the ground truths has more bits."""
+    """Return whether a dtype of detections cannot represent each pixel, and the ground truths' dtype has more bits."""
     if dtype not in WHOLE_PIXELS:
         return False
     return not true_dtype.is_floating_point or torch.finfo(true_dtype).bits > torch.finfo(dtype).bits
 
 
 def _filled(shapes: Any) -> list[Tensor]:
+    """Return the tensors that are not empty."""
     return [shape for shape in shapes if isinstance(shape, Tensor) and shape.numel()]
 
 
 def _coordinates(key: str, shape: Tensor) -> Tensor:
-    """Coordinates of shapes without the visibility of keypoints and without angles."""
+    """Return the coordinates of shapes, without the visibility of keypoints and without angles."""
     if key != "rotated_boxes":
         return shape[..., :2].reshape(-1)
     has_angles = shape.ndim == 2 and shape.shape[1] == 5
@@ -141,7 +145,7 @@ def _coordinates(key: str, shape: Tensor) -> Tensor:
 
 
 def _num_flags(value: Any) -> int:
-    """Return the number of values that are not 0; 0 for what is no array of numbers."""
+    """Return the number of nonzero values; 0 unless the value is an array of numbers."""
     (tensor,) = as_tensors(value)
     if not isinstance(tensor, Tensor) or tensor.is_meta or tensor.is_nested or tensor.layout != torch.strided:
         return 0
@@ -155,12 +159,13 @@ def _has_entries(value: Any) -> bool:
 
 
 def _count_outside(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxes: Tensor) -> Tensor:  # noqa: ARG001
-    """Count labeled keypoints that are shares and lie outside of their box, and all labeled ones, [1, 2]."""
+    """Count labeled keypoints in [0, 1] outside of their box, and all labeled keypoints, [1, 2]."""
     if not ground_truths:
         return boxes.new_zeros((1, 2), dtype=torch.int64)
-    # A keypoint in pixels lies in its box, give or take; a share of the image does only by chance.
+    # A keypoint in pixels lies in its box, except for rounding. A fraction of the image size does so only by chance.
     points = torch.cat(list(ground_truths)).to(boxes.device)
-    places, is_labeled = points[:, :, :2], points[:, :, 2] > 0
+    places = points[:, :, :2]
+    is_labeled = points[:, :, 2] > 0
     low = boxes[:, None, :2] - ROUNDING
     high = (boxes[:, None, :2] + boxes[:, None, 2:]) + ROUNDING
     is_within = ((places - 0.5).abs() <= 0.5 + ROUNDING).all(2)
@@ -169,19 +174,22 @@ def _count_outside(detections: Sequence[Tensor], ground_truths: Sequence[Tensor]
 
 
 def _count_turned(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxes: Tensor) -> Tensor:
-    """Count angles beyond 2 pi, and angles other than 0, of each side, [2, 2]; four corners have none."""
+    """Count angles beyond 2 pi and nonzero angles, for each of both sides, [2, 2]; four corners have no angle."""
     counts = []
     for side in (detections, ground_truths):
-        turned = [shape[:, 4].to(boxes.device) for shape in side if shape.shape[1] == 5]
-        angles = torch.cat([boxes.new_zeros(0), *turned])
+        parts = [shape[:, 4].to(boxes.device) for shape in side if shape.shape[1] == 5]
+        angles = torch.cat([boxes.new_zeros(0), *parts])
         counts.append(torch.stack([(angles.abs() > 2 * math.pi).sum(), (angles != 0).sum()]))
     return torch.stack(counts)
 
 
 def _count_soft(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxes: Tensor) -> Tensor:
     """Count images with masks of several values but no 0, and all images with numeric masks, [1, 2]."""
-    ends = [masks.aminmax() for masks in (*detections, *ground_truths) if masks.dtype != torch.bool]
-    is_odd = [((low != 0) & (low < high)).to(boxes.device) for low, high in ends]
+    is_odd = []
+    for masks in (*detections, *ground_truths):
+        if masks.dtype != torch.bool:
+            low, high = masks.aminmax()
+            is_odd.append(((low != 0) & (low < high)).to(boxes.device))
     num_odd = torch.stack([boxes.new_zeros((), dtype=torch.bool), *is_odd]).sum()
     return torch.stack([num_odd, torch.full_like(num_odd, len(is_odd))])[None]
 
@@ -191,4 +199,4 @@ COUNTS: dict[str, Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Tensor]
     "rotated": _count_turned,
     "segm": _count_soft,
 }
-"""given shapes of detections and of ground truths, and boxes of ground truths: numbers of odd shapes and of all"""
+"""functions that count odd and all shapes, from detections, ground truths, and boxes of ground truths"""

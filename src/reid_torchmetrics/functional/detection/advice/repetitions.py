@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED
 from reid_torchmetrics.functional.world import World
 
 CLOSE = 0.1
-"""relative difference of sums of scores or boxes: rounding may add or remove a weak detection"""
+"""relative difference of sums of scores or boxes; rounding may add or remove a weak detection"""
 
 
 class Repetitions(NamedTuple):
@@ -34,62 +34,66 @@ def find_repetitions(world: World, compute_fingerprints: Callable[[], Tensor], *
     """Compare the images of all processes by fingerprints of their ground truths; all processes must call.
 
     Args:
-        world: the processes. One message is sent, and a second one if the numbers in the first allow for padding.
-        compute_fingerprints: gives those of the images of this process.
-        has_ids: whether the images of this process have ids, by which repetitions are left out.
+        world: the processes. They exchange one message, and a second one if the numbers in the first allow padding.
+        compute_fingerprints: returns the fingerprints of the images of this process.
+        has_ids: whether the images of this process have ids; then repetitions do not count.
     """
     if world.size == 1:
         return NO_REPETITIONS
 
-    def describe() -> tuple[Tensor | None, list[int]]:
-        """Number of images, fingerprint of the first, and sum of all, or 0 if they cannot tell images apart."""
+    def summarize() -> tuple[Tensor | None, list[int]]:
+        """Return fingerprints, and their number, the first one and their sum; 0 for a sum of too few different ones."""
         if has_ids:
             return None, [0, 0, 0]
-        prints = compute_fingerprints()
-        if not len(prints):
-            return prints, [0, 0, 0]
-        is_telling = len(prints.unique()) >= max(LEAST_GATHERED, (len(prints) + 1) // 2)
-        return prints, [len(prints), int(prints[0]), int(prints.sum()) if is_telling else 0]
+        fingerprints = compute_fingerprints()
+        if not len(fingerprints):
+            return fingerprints, [0, 0, 0]
+        num_distinct = len(fingerprints.unique())
+        are_distinct = num_distinct >= max(LEAST_GATHERED, (len(fingerprints) + 1) // 2)
+        total = int(fingerprints.sum()) if are_distinct else 0
+        return fingerprints, [len(fingerprints), int(fingerprints[0]), total]
 
-    prints, table = world.guarded_all_gather(describe)
+    fingerprints, table = world.guarded_all_gather(summarize)
     totals = [total for _, _, total in table if total]
     are_gathered = len(set(totals)) < len(totals)
     num_images, first, _ = table[0]
     if not first or any(num != num_images for num, _, _ in table):
         return Repetitions(are_gathered, are_padded=False)
-    assert prints is not None  # noqa: S101 - this process has as many images as the first
+    assert fingerprints is not None  # noqa: S101 - this process has as many images as the first
 
     def find_end() -> tuple[None, list[int]]:
-        """Length and sum of the run at the end of this process that may be the beginning of process 0."""
-        places = (prints == first).nonzero()[:, 0].tolist()
+        """Return length and sum of the last images of this process that may be the first ones of process 0."""
+        places = (fingerprints == first).nonzero()[:, 0].tolist()
         if world.process == 0:
-            places = places[1:]  # but for the first image itself
+            places = places[1:]  # without the first image itself
         if len(places) != 1:
             return None, [0, 0]
-        return None, [len(prints) - places[0], int(prints[places[0] :].sum())]
+        start = places[0]
+        return None, [len(fingerprints) - start, int(fingerprints[start:].sum())]
 
-    _, runs = world.guarded_all_gather(find_end)
-    if world.process:  # the first process alone says it
+    _, ends = world.guarded_all_gather(find_end)
+    if world.process:  # only the first process warns
         return Repetitions(are_gathered, are_padded=False)
-    are_padded = any(length and int(prints[:length].sum()) == total for length, total in runs)
+    are_padded = any(length and int(fingerprints[:length].sum()) == total for length, total in ends)
     return Repetitions(are_gathered, are_padded)
 
 
 def count_other_detections(images: Images, ids: Tensor) -> tuple[int, int]:
-    """Return how many images came again with other detections, and how many came again.
+    """Return the number of repeated images with other detections, and the number of all repeated images.
 
-    Detections differ if their scores or boxes have another sum: rounding may lose a single one.
+    Detections differ if the sum of their scores or boxes differs, because rounding may lose a single detection.
 
     Args:
-        images: of this process.
-        ids: their ids, or numbers of their names.
+        images: images of this process.
+        ids: ids of the images, or numbers of their names.
     """
     boxes = to_xywh(images.detection_boxes, images.detection_format)
     columns = torch.stack([images.detection_scores.double(), boxes.double().abs().sum(1)], dim=1)
     sums = segments.reduce(columns, "sum", lengths=images.detection_counts)
-    # Each repetition beside the first image of its id.
+    # Compare each repeated image with the first image that has its id.
     first = number_ids(ids.to(images.device))[1]
-    again = (first != torch.arange(len(first), device=first.device)).nonzero()[:, 0]
-    sums, first_sums = sums[again], sums[first[again]]
-    num_other = int(((sums - first_sums).abs() > CLOSE * first_sums).any(1).sum())
-    return num_other, len(again)
+    is_repeated = first != torch.arange(len(first), device=first.device)
+    repeated = is_repeated.nonzero()[:, 0]
+    first_sums = sums[first[repeated]]
+    is_different = ((sums[repeated] - first_sums).abs() > CLOSE * first_sums).any(1)
+    return int(is_different.sum()), len(repeated)

@@ -25,23 +25,42 @@ FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 _LABELS = (INTEGER_DTYPES, "an integer dtype")
 _COLUMNS: dict[str, dict[str, tuple[Sequence[torch.dtype], str]]] = {
-    "preds": {"labels": _LABELS, "scores": (FLOATING_DTYPES, "a floating point dtype of 16 to 64 bits")},
-    "target": {"labels": _LABELS, **dict.fromkeys(("iscrowd", "area"), (FLAG_DTYPES, "a real dtype"))},
+    "preds": {
+        "labels": _LABELS,
+        "scores": (FLOATING_DTYPES, "a floating point dtype of 16 to 64 bits"),
+    },
+    "target": {
+        "labels": _LABELS,
+        "iscrowd": (FLAG_DTYPES, "a real dtype"),
+        "area": (FLAG_DTYPES, "a real dtype"),
+    },
 }
-"""beside the boxes of each argument, the columns with their dtypes; columns that are not required may be None"""
+"""columns of each argument beside the boxes, with their dtypes; columns that are not required may be None"""
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
 _KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")
 
 
 def with_tensors(preds: Sequence[Any], target: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
-    """The dicts with tensors in the place of arrays and lists, on the device of the first tensor, and if any is new."""
+    """Replace arrays and lists in dicts by tensors on the device of the first tensor.
+
+    Returns:
+        The dicts of `preds` and of `target`, and whether any value was replaced.
+    """
     items = [dict(item) if isinstance(item, Mapping) else item for item in (*preds, *target)]
-    places = [(item, key) for item in items if isinstance(item, dict) for key in _KEYS if key in item]
-    given = [item[key] for item, key in places]
-    tensors = as_tensors(*given)
+    places = []
+    values = []
+    for item in items:
+        if not isinstance(item, dict):
+            continue
+        for key in _KEYS:
+            if key in item:
+                places.append((item, key))
+                values.append(item[key])
+    tensors = as_tensors(*values)
     for (item, key), tensor in zip(places, tensors, strict=True):
         item[key] = tensor
-    return items[: len(preds)], items[len(preds) :], any(map(operator.is_not, given, tensors))
+    is_new = any(map(operator.is_not, values, tensors))
+    return items[: len(preds)], items[len(preds) :], is_new
 
 
 def check_lengths(preds: object, target: object) -> None:
@@ -59,7 +78,7 @@ def check_lengths(preds: object, target: object) -> None:
 def check_each_image(preds: Dicts, target: Dicts, box_format: str, *, any_detected: bool) -> None:
     """Raise for the first image with a missing key or tensor, else for the first with another fault.
 
-    With `any_detected` boxes of `preds` may hold any values.
+    With `any_detected`, boxes of `preds` may hold any values.
     """
     # In TorchMetrics' order: keys of both arguments, then types, then all else.
     arguments = {"preds": preds, "target": target}
@@ -67,10 +86,11 @@ def check_each_image(preds: Dicts, target: Dicts, box_format: str, *, any_detect
         check_keys(argument, items, _REQUIRED[argument])
     for argument, items in arguments.items():
         _check_tensors(argument, items)
-    device: torch.device | None = None
     formats = {"preds": None if any_detected else box_format, "target": box_format}
-    for position, (argument, items) in product(range(len(target)), arguments.items()):
-        device = _check_image(argument, position, items[position], formats[argument], device)
+    device: torch.device | None = None
+    for position in range(len(target)):
+        for argument, items in arguments.items():
+            device = _check_image(argument, position, items[position], formats[argument], device)
 
 
 def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Sequence[str]) -> None:
@@ -82,13 +102,15 @@ def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Seque
         if key not in item:
             similar_key = meant_required_key(key, item)
             hint = "" if similar_key is None else f"; `{similar_key}` may be meant"
+            keys_text = ", ".join(map(str, item)) or "of an empty dict"
             raise ValueError(
                 f"Expected all dicts in `{argument}` to contain the `{key}` key;"
-                f" got `{argument}[{position}]` with the keys {', '.join(map(str, item)) or 'of an empty dict'}{hint}."
+                f" got `{argument}[{position}]` with the keys {keys_text}{hint}."
             )
 
 
 def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None:
+    """Raise unless the required values of all images are dense tensors."""
     for key, (position, item) in product(_REQUIRED[argument], enumerate(items)):
         name = f"{argument}[{position}]['{key}']"
         if not isinstance(item[key], Tensor):
@@ -113,11 +135,12 @@ def check_has_values(name: str, value: Tensor) -> None:
 
 
 def checked_flags(key: str, target: Dicts, device: torch.device) -> Sequence[Tensor | None]:
-    """The flags of each image, or None; raise unless each image with the key has one for each ground truth."""
+    """Return the flags of each image, or None; raise unless images with the key have a flag for each ground truth."""
     flags = as_tensors(*(item.get(key) for item in target), device=device)
     for position, flag in enumerate(flags):
         if flag is not None:
-            name, labels = f"target[{position}]['{key}']", target[position]["labels"]
+            name = f"target[{position}]['{key}']"
+            labels = target[position]["labels"]
             _check_column(name, flag, labels, (*INTEGER_DTYPES, torch.bool), "an integer or bool dtype")
             _check_device(name, flag, device)
     return flags
@@ -125,40 +148,50 @@ def checked_flags(key: str, target: Dicts, device: torch.device) -> Sequence[Ten
 
 def check_no_lists(preds: Sequence[Any]) -> None:
     """Raise if `preds` has lists of classes."""
-    for (position, item), key in product(enumerate(preds), LISTS):
-        if isinstance(item, Mapping) and key in item:
-            raise ValueError(f"`preds[{position}]` must not have `{key}`, a key of `target`; got {item[key]!r}.")
+    for position, item in enumerate(preds):
+        for key in LISTS:
+            if isinstance(item, Mapping) and key in item:
+                raise ValueError(f"`preds[{position}]` must not have `{key}`, a key of `target`; got {item[key]!r}.")
 
 
 def checked_lists(target: Dicts) -> list[list[int]]:
-    """The lists of classes of each image in turn, empty where there is none.
+    """Return the lists of classes of each image in turn, empty for images without lists.
 
     Raises:
-        TypeError: one that does not hold ints.
+        TypeError: a list that does not hold ints.
         ValueError: a label that does not fit int64.
     """
     lists = []
-    for (position, item), key in product(enumerate(target), LISTS):
-        name, value = f"target[{position}]['{key}']", item.get(key, ())
-        try:
-            values = value.tolist() if isinstance(value, Tensor) else value
-            labels = [operator.index(None if isinstance(label, bool) else label) for label in values]  # type: ignore[arg-type]
-        except TypeError:
-            raise TypeError(f"`{name}` must hold ints; got {value!r}.") from None
-        if labels and not -(2**63) <= min(labels) <= max(labels) < 2**63:
-            raise ValueError(f"`{name}` must fit int64; got {labels!r}.")
-        lists.append(labels)
+    for position, item in enumerate(target):
+        for key in LISTS:
+            name = f"target[{position}]['{key}']"
+            lists.append(_checked_list(name, item.get(key, ())))
     return lists
 
 
+def _checked_list(name: str, value: Any) -> list[int]:
+    """Return the labels in a list of classes as ints; see `checked_lists`."""
+    try:
+        values = value.tolist() if isinstance(value, Tensor) else value
+        # `operator.index` refuses None, which is passed in place of a bool.
+        labels = [operator.index(None if isinstance(label, bool) else label) for label in values]  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"`{name}` must hold ints; got {value!r}.") from None
+    if labels and not -(2**63) <= min(labels) <= max(labels) < 2**63:
+        raise ValueError(f"`{name}` must fit int64; got {labels!r}.")
+    return labels
+
+
 def check_crowds(target: Dicts) -> None:
-    """Raise unless the crowds of all images are 0 or 1; all else about them was checked."""
+    """Raise unless the crowds of all images are 0 or 1, after all other checks of them."""
     for position, item in enumerate(target):
-        name, value = f"target[{position}]['iscrowd']", item.get("iscrowd")
+        value = item.get("iscrowd")
         if value is None:
             continue
+        name = f"target[{position}]['iscrowd']"
         _check_finite(name, value)
-        if (row := _first((value != 0) & (value != 1))) is not None:
+        row = _first((value != 0) & (value != 1))
+        if row is not None:
             raise ValueError(f"`{name}` must be 0 or 1; got {value[row].item()} in row {row}.")
 
 
@@ -167,7 +200,7 @@ def _check_image(
 ) -> torch.device | None:
     """Check one dict, and return the device of the first tensor of all dicts that is not empty.
 
-    Without a format, the values of boxes are not checked.
+    The values of boxes are not checked without a format.
     """
     columns = {key: rule for key, rule in _COLUMNS[argument].items() if item.get(key) is not None}
     names = {key: f"{argument}[{position}]['{key}']" for key in ("boxes", *columns)}
@@ -186,7 +219,7 @@ def _check_image(
 
 
 def _check_boxes(name: str, value: Tensor) -> Tensor:
-    """The boxes of an image as [boxes, 4]."""
+    """Return the boxes of an image as [boxes, 4]; raise unless their shape and dtype fit."""
     if not value.numel():
         return value.new_empty((0, 4))
     if value.ndim != 2 or value.shape[1] != 4:
@@ -198,7 +231,8 @@ def _check_boxes(name: str, value: Tensor) -> Tensor:
     return value if value.is_floating_point() else value.double()
 
 
-def _check_column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], wanted: str) -> None:
+def _check_column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], dtype_rule: str) -> None:
+    """Raise unless a column is a dense tensor of the right dtype, with a value for each box."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
     check_dense(name, value)
@@ -207,10 +241,11 @@ def _check_column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torc
     if value.shape != (len(boxes),):
         raise ValueError(f"`{name}` must have shape [{len(boxes)}], one for each box; got {list(value.shape)}.")
     if value.dtype not in dtypes:
-        raise TypeError(f"`{name}` must have {wanted}; got {value.dtype}.")
+        raise TypeError(f"`{name}` must have {dtype_rule}; got {value.dtype}.")
 
 
 def _check_device(name: str, value: Tensor, device: torch.device | None) -> torch.device | None:
+    """Return the device of a tensor with values, else `device`; raise if both are known and differ."""
     if not value.numel():
         return device
     if device not in (None, value.device):
@@ -220,18 +255,25 @@ def _check_device(name: str, value: Tensor, device: torch.device | None) -> torc
 
 
 def _check_finite(name: str, value: Tensor) -> None:
+    """Raise for the first row with a value that is not finite."""
     is_wrong = ~value.isfinite()
-    if (row := _first(is_wrong.any(1) if is_wrong.ndim > 1 else is_wrong)) is not None:
+    row = _first(is_wrong.any(1) if is_wrong.ndim > 1 else is_wrong)
+    if row is not None:
         raise ValueError(f"`{name}` must be finite; got {value[row].tolist()} in row {row}.")
 
 
-def _check_sizes(name: str, sides: Tensor) -> None:
-    if (row := _first((sides < 0).any(1))) is not None:
-        came = " x ".join(f"{side:g}" for side in sides[row].tolist())
-        raise ValueError(f"`{name}` must have a width and height of at least 0; got {came} in row {row}.")
-    if (row := _first((~sides.isfinite()).any(1))) is not None:
-        raise ValueError(f"`{name}` must have a width and height that fit {sides.dtype}; got more in row {row}.")
+def _check_sizes(name: str, sizes: Tensor) -> None:
+    """Raise for the first box with a negative width or height, else for the first with an infinite one."""
+    row = _first((sizes < 0).any(1))
+    if row is not None:
+        got = " x ".join(f"{length:g}" for length in sizes[row].tolist())
+        raise ValueError(f"`{name}` must have a width and height of at least 0; got {got} in row {row}.")
+    row = _first((~sizes.isfinite()).any(1))
+    if row is not None:
+        raise ValueError(f"`{name}` must have a width and height that fit {sizes.dtype}; got more in row {row}.")
 
 
 def _first(is_wrong: Tensor) -> int | None:
-    return next(iter(is_wrong.nonzero()[:1, 0].tolist()), None)
+    """Return the first row with a flag; None without any."""
+    rows: list[int] = is_wrong.nonzero()[:1, 0].tolist()
+    return rows[0] if rows else None

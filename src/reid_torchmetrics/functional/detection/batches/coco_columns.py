@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -20,15 +21,15 @@ from .key_names import are_similar, simplified
 
 Row: TypeAlias = Mapping[str, Any]
 
-_MAX_SHOWN_CHARACTERS = 60  # of a value in a message
-_MAX_SHOWN_KEYS = 8
+_MAX_CHARACTERS = 60  # of a value in a message
+_MAX_KEYS = 8
 _INT64 = range(-(2**63), 2**63)
 _NO_VALUE: Any = object()
 
 
 @dataclass(frozen=True)
 class ValueKind:
-    """The values that a column may have."""
+    """A kind of values that a column may have."""
 
     rule: str
     """completes "must have ... as `key`\""""
@@ -37,7 +38,7 @@ class ValueKind:
     """a faster test of many values; False only means that each value must be tested"""
 
     def first_invalid(self, values: Sequence[Any]) -> int | None:
-        """Position of the first value that is not allowed; None if all are."""
+        """Return the position of the first value that is not allowed; None if all values are."""
         if self.are_valid is not None and self.are_valid(values):
             return None
         for position, value in enumerate(values):
@@ -47,7 +48,7 @@ class ValueKind:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is an int or a float, of Python or of NumPy, that float64 can hold; NaN and infinity are."""
+    """Return whether a value is an int or float, of Python or NumPy, that float64 can hold; NaN and infinity are."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         return False
     try:
@@ -58,31 +59,34 @@ def is_number(value: object) -> bool:
 
 
 def is_finite_number(value: object) -> bool:
-    """Whether a value is a finite int or float."""
+    """Return whether a value is a finite int or float."""
     return is_number(value) and math.isfinite(float(value))  # type: ignore[arg-type]
 
 
 def is_whole_number(value: object) -> bool:
-    """Whether a value is an int, or a float without a fraction, that fits int64."""
-    return is_finite_number(value) and float(value) % 1 == 0 and int(value) in _INT64  # type: ignore[arg-type, call-overload]
+    """Return whether a value is an int, or a float without a fraction, that fits int64."""
+    if not is_finite_number(value):
+        return False
+    return float(value) % 1 == 0 and int(value) in _INT64  # type: ignore[arg-type, call-overload]
 
 
 def is_image_id(value: object) -> bool:
-    """Whether a value is a whole number or a text."""
+    """Return whether a value is a whole number or a text."""
     return isinstance(value, str) or is_whole_number(value)
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for no box, no mask or no name: null, or an empty list or text."""
+    """Return whether a value stands for no box, no mask or no name: null, or an empty list or text."""
     return value is None or (isinstance(value, (list, tuple, str, dict)) and not value)
 
 
 def are_floats(values: Sequence[Any]) -> bool:
-    """Whether all values are floats of Python, or ints that float64 can hold; a fast test for most files."""
+    """Return whether all values are floats of Python, or ints that float64 can hold; a fast test for most files."""
     types = set(map(type, values))
     if not types <= {int, float}:
         return False
-    return int not in types or -(2**1000) < min(values) <= max(values) < 2**1000
+    has_ints = int in types
+    return not has_ints or -(2**1000) < min(values) <= max(values) < 2**1000
 
 
 def _are_finite_floats(values: Sequence[Any]) -> bool:
@@ -94,7 +98,9 @@ def _are_areas(values: Sequence[Any]) -> bool:
 
 
 def _are_small_ints(values: Sequence[Any]) -> bool:
-    return set(map(type, values)) <= {int} and (not values or (min(values) in _INT64 and max(values) in _INT64))
+    if not set(map(type, values)) <= {int}:
+        return False
+    return not values or (min(values) in _INT64 and max(values) in _INT64)
 
 
 def _are_ints_or_texts(values: Sequence[Any]) -> bool:
@@ -104,12 +110,11 @@ def _are_ints_or_texts(values: Sequence[Any]) -> bool:
 def _are_boxes(values: Sequence[Any]) -> bool:
     if not set(map(type, values)) <= {list} or not set(map(len, values)) <= {4}:
         return False
-    numbers = [number for value in values for number in value]
-    return are_floats(numbers)
+    return are_floats(list(chain.from_iterable(values)))
 
 
 def is_list_of_numbers(value: object, lengths: Iterable[int]) -> bool:
-    """Whether a value is a list, a tuple or an array of numbers with one of some lengths."""
+    """Return whether a value is a list, a tuple or an array of numbers with one of some lengths."""
     if not isinstance(value, (list, tuple, np.ndarray)) or len(value) not in lengths:
         return False
     return all(map(is_number, value))
@@ -137,14 +142,26 @@ def _are_flags(values: Sequence[Any]) -> bool:
     return set(map(type, values)) <= {int, bool} and set(values) <= {0, 1}
 
 
+def _is_count(value: object) -> bool:
+    return is_whole_number(value) and float(value) >= 0  # type: ignore[arg-type]
+
+
+def _is_area(value: object) -> bool:
+    return is_finite_number(value) and float(value) >= 0  # type: ignore[arg-type]
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
 IMAGE_ID = ValueKind("a whole number or a name", is_image_id, _are_ints_or_texts)
 WHOLE_NUMBER = ValueKind("a whole number", is_whole_number, _are_small_ints)
-COUNT = ValueKind("a whole number of at least 0", lambda value: is_whole_number(value) and value >= 0)
+COUNT = ValueKind("a whole number of at least 0", _is_count)
 NUMBER = ValueKind("a number", is_number, are_floats)
 FINITE_NUMBER = ValueKind("a finite number", is_finite_number, _are_finite_floats)
-AREA = ValueKind("a number of at least 0", lambda value: is_finite_number(value) and value >= 0, _are_areas)
+AREA = ValueKind("a number of at least 0", _is_area, _are_areas)
 FLAG = ValueKind("0 or 1", _is_flag, _are_flags)
-TEXT = ValueKind("a text", lambda value: value is None or isinstance(value, str))
+TEXT = ValueKind("a text", _is_text)
 BOX = ValueKind("four numbers", _is_box, _are_boxes)
 ROTATED_BOX = ValueKind("5 numbers or 8", _is_rotated_box)
 KEYPOINTS = ValueKind("x, y and visibility of each keypoint", _are_keypoints)
@@ -156,15 +173,15 @@ class Column:
 
     key: str
     kind: ValueKind | None
-    """None if a function of its own checks the values, such as masks"""
+    """the allowed values; None for values with a check of their own, such as masks"""
     default: Any = _NO_VALUE
     """the value of rows without the key"""
     other_keys: tuple[str, ...] = ()
-    """keys that other tools use for it, in lower case without `_` and `-`; messages name them"""
+    """keys of other tools for the same values, in lower case without `_` and `-`; messages name them"""
 
     @property
     def is_required(self) -> bool:
-        """Whether a row without the key is an error."""
+        """Return whether a row without the key is an error."""
         return self.default is _NO_VALUE
 
     def required(self) -> Column:
@@ -218,7 +235,7 @@ TABLES = {"images": IMAGES, "categories": CATEGORIES, "annotations": ANNOTATIONS
 
 @dataclass(frozen=True)
 class RowList:
-    """A list of rows, and what a message calls it."""
+    """A list of rows, with its name for messages."""
 
     source: str
     """path of the file, or name of the argument"""
@@ -226,7 +243,7 @@ class RowList:
     """`images`, `categories`, `annotations` or `results`"""
     rows: Sequence[dict[str, Any]]
     positions: Sequence[int] | None = None
-    """positions of the rows in the file; None if they are all rows"""
+    """positions of the rows in the file; None for all rows"""
 
     def select(self, positions: Sequence[int]) -> RowList:
         """Return some of the rows; messages name their positions in the file."""
@@ -236,7 +253,7 @@ class RowList:
         return replace(self, rows=rows, positions=positions)
 
     def place(self, position: int) -> str:
-        """Words for the place of a row, such as "`annotations[3]` (id 41, image 7)"."""
+        """Return the place of a row for a message, such as "`annotations[3]` (id 41, image 7)"."""
         row = self.rows[position]
         number = position if self.positions is None else self.positions[position]
         names = []
@@ -244,11 +261,11 @@ class RowList:
             names.append(f"id {shortened(row['id'])}")
         if "image_id" in row:
             names.append(f"image {shortened(row['image_id'])}")
-        known = f" ({', '.join(names)})" if names else ""
-        return f"`{self.name}[{number}]`{known}"
+        ids = f" ({', '.join(names)})" if names else ""
+        return f"`{self.name}[{number}]`{ids}"
 
     def invalid(self, position: int, key: str, rule: str, got: object = _NO_VALUE) -> ValueError:
-        """Return the error for a value that is not allowed; `got` is the value of `key` unless it is given."""
+        """Return the error for a value that is not allowed: the value of `key` unless `got` is passed."""
         value = self.rows[position].get(key) if got is _NO_VALUE else got
         return ValueError(
             f"`{self.source}` must have {rule} as `{key}`; got {shortened(value)} in {self.place(position)}."
@@ -260,9 +277,9 @@ class RowList:
         similar = _similar_key(column, row)
         if similar is None:
             # An unknown key may be the one that is meant, so it comes first.
-            known_keys = {known.key for known in TABLES[self.name]}
+            known_keys = self._known_keys()
             keys = sorted(map(str, row), key=known_keys.__contains__)
-            got = f"the keys {', '.join(keys[:_MAX_SHOWN_KEYS])}" if keys else "an empty object"
+            got = f"the keys {', '.join(keys[:_MAX_KEYS])}" if keys else "an empty object"
         else:
             got = f"`{similar}` in its place"
         return ValueError(
@@ -271,9 +288,9 @@ class RowList:
         )
 
     def check(self, columns: Iterable[Column]) -> None:
-        """Raise for the first column with a missing or invalid value, or with a key that is almost its own.
+        """Raise for the first column with a missing value, an invalid value or a misspelled key.
 
-        A column of all rows is checked at a time, since files have rows by the hundred thousand.
+        All rows of a column are checked together, since files may have hundreds of thousands of rows.
 
         Raises:
             ValueError: the message names the file, the row, the key and the value.
@@ -285,15 +302,20 @@ class RowList:
             if not column.is_required and self.name in ("annotations", "results"):
                 self._check_similar_keys(column, keys)
 
+    def _known_keys(self) -> set[str]:
+        """Return the keys of all columns of the list."""
+        return {column.key for column in TABLES[self.name]}
+
     def _check_column(self, column: Column) -> None:
+        """Raise for the first row without a required key, else for the first row with an invalid value."""
         positions: Sequence[int] = range(len(self.rows))
         try:
             values = list(map(itemgetter(column.key), self.rows))
         except KeyError:
-            positions = [position for position, row in enumerate(self.rows) if column.key in row]
             if column.is_required:
                 lacks_key = [column.key not in row for row in self.rows]
                 raise self.missing(lacks_key.index(True), column) from None
+            positions = [position for position, row in enumerate(self.rows) if column.key in row]
             values = [self.rows[position][column.key] for position in positions]
         if column.kind is None:
             return
@@ -303,8 +325,8 @@ class RowList:
 
     def _check_similar_keys(self, column: Column, keys: Iterable[str]) -> None:
         """Raise if a row has a misspelled key in the place of an optional one."""
-        known_keys = {known.key for known in TABLES[self.name]}
-        misspelled = {key for key in keys if key not in known_keys and _are_similar(column, key)}
+        unknown_keys = set(keys) - self._known_keys()
+        misspelled = {key for key in unknown_keys if _are_similar(column, key)}
         if not misspelled:
             return
         for position, row in enumerate(self.rows):
@@ -326,35 +348,37 @@ def check_kind_of_ids(images: RowList) -> None:
 
 
 def similar_key(key: str, row: Row) -> str | None:
-    """Return the key of a result or an annotation that stands for another one; None if there is none."""
+    """Return the key of a result or an annotation that is used in place of `key`; None if there is none."""
     columns = {column.key: column for column in (*ANNOTATIONS, *RESULTS)}
     return _similar_key(columns[key], row) if key in columns else None
 
 
 def _similar_key(column: Column, row: Row) -> str | None:
-    """Return the key of a row that stands for a column; None if there is none."""
+    """Return the key of a row that is used in place of a column's key; None if there is none."""
     for key in row:
         if _are_similar(column, key):
             return key
     simple_keys = {simplified(key): key for key in row}
     for other_key in column.other_keys:
-        found = simple_keys.get(simplified(other_key))
-        if found is not None:
-            return found
+        simple_key = simplified(other_key)
+        if simple_key in simple_keys:
+            return simple_keys[simple_key]
     return None
 
 
 def _are_similar(column: Column, key: str) -> bool:
-    """Whether a key is another spelling of a column's key, or another word for `iscrowd`."""
+    """Return whether a key is another spelling of a column's key, or another word for `iscrowd`."""
     if column.key == "iscrowd" and simplified(key) in column.other_keys:
         return True
     return are_similar(key, column.key)
 
 
 def shortened(value: Any) -> str:
-    """The start of a value as JSON, for a message."""
+    """Return the start of a value as JSON, for a message."""
     try:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):  # rows in memory may hold anything
         text = repr(value)
-    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
+    if len(text) > _MAX_CHARACTERS:
+        text = f"{text[:_MAX_CHARACTERS]}..."
+    return text

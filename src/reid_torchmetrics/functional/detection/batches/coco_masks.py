@@ -18,7 +18,7 @@ _SIZE_RULE = "`height` and `width`, whole numbers of at least 1, in each image w
 
 
 class MaskFault(NamedTuple):
-    """Why a row has no mask that can be read."""
+    """The reason for which the mask of a row cannot be read."""
 
     key: str
     """key of the row, or `size` of its image"""
@@ -27,7 +27,7 @@ class MaskFault(NamedTuple):
 
 
 def find_mask_fault(row: Row, image: Row) -> MaskFault | None:
-    """Find what is wrong with the mask of a row; None if it can be read.
+    """Find the fault of a row's mask; None if the mask can be read.
 
     The sum of run lengths that are compressed to a text is checked by `check_masks` for many rows together.
     """
@@ -48,21 +48,21 @@ def find_mask_fault(row: Row, image: Row) -> MaskFault | None:
 
 
 def _is_side(value: Any) -> bool:
-    """Whether a value is the height or the width of an image."""
+    """Return whether a value is valid as the height or width of an image."""
     return is_whole_number(value) and value >= 1
 
 
 def _run_lengths_fault(mask: Mapping[str, Any]) -> MaskFault | None:
+    """Return the fault of a mask as run lengths."""
     size = mask.get("size")
-    is_pair = isinstance(size, (list, tuple)) and len(size) == 2
-    if not is_pair or not all(is_whole_number(side) and side >= 0 for side in size):  # type: ignore[union-attr]
+    if not isinstance(size, (list, tuple)) or len(size) != 2 or not all(map(is_whole_number, size)) or min(size) < 0:
         return MaskFault("segmentation", "run lengths with the height and width of the image as `size`", dict(mask))
     counts = mask.get("counts")
     if isinstance(counts, (str, bytes)):
         return None
     if not isinstance(counts, (list, tuple)) or not all(is_whole_number(count) and count >= 0 for count in counts):
         return MaskFault("segmentation", "run lengths with whole numbers of at least 0, or a text, as `counts`", counts)
-    height, width = size  # type: ignore[misc]
+    height, width = size
     if sum(counts) != height * width:
         rule = f"run lengths that add up to the pixels of the image, {height * width},"
         return MaskFault("segmentation", rule, sum(counts))
@@ -70,6 +70,7 @@ def _run_lengths_fault(mask: Mapping[str, Any]) -> MaskFault | None:
 
 
 def _polygons_fault(segmentation: Any) -> MaskFault | None:
+    """Return the fault of a mask as a list of polygons."""
     if not isinstance(segmentation, (list, tuple)):
         return MaskFault("segmentation", _MASK_RULE, segmentation)
     for polygon in segmentation:
@@ -85,49 +86,58 @@ def _polygons_fault(segmentation: Any) -> MaskFault | None:
     return None
 
 
-def check_masks(listed: RowList, images: Mapping[Any, Row]) -> None:
+def check_masks(row_list: RowList, images: Mapping[Any, Row]) -> None:
     """Raise for the first row with a mask that cannot be read.
 
     Args:
-        listed: annotations or results whose `image_id` was checked.
+        row_list: annotations or results whose `image_id` was checked.
         images: the images by id.
 
     Raises:
         ValueError: the message names the file, the row and the value.
     """
     compressed = []
-    for position, row in enumerate(listed.rows):
-        image = images[row["image_id"]]
-        fault = find_mask_fault(row, image)
-        if fault is not None and fault.key == "size":
-            height, width = map(shortened, fault.got)
-            got = f"height {height} and width {width} of image {shortened(row['image_id'])}"
-            raise ValueError(f"`{listed.source}` must have {fault.rule} got {got} for {listed.place(position)}.")
+    for position, row in enumerate(row_list.rows):
+        fault = find_mask_fault(row, images[row["image_id"]])
         if fault is not None:
-            raise listed.invalid(position, fault.key, fault.rule, fault.got)
+            raise _fault_error(row_list, position, fault)
         segmentation = row.get("segmentation")
         if isinstance(segmentation, Mapping) and isinstance(segmentation.get("counts"), (str, bytes)):
             compressed.append(position)
+    _check_compressed(row_list, compressed)
+
+
+def _fault_error(row_list: RowList, position: int, fault: MaskFault) -> ValueError:
+    """Return the error for a row with a mask that cannot be read."""
+    if fault.key != "size":
+        return row_list.invalid(position, fault.key, fault.rule, fault.got)
+    height, width = map(shortened, fault.got)
+    image = shortened(row_list.rows[position]["image_id"])
+    got = f"height {height} and width {width} of image {image}"
+    return ValueError(f"`{row_list.source}` must have {fault.rule} got {got} for {row_list.place(position)}.")
+
+
+def _check_compressed(row_list: RowList, compressed: Sequence[int]) -> None:
+    """Raise for the first of the rows with compressed run lengths that do not cover their image."""
     for start in range(0, len(compressed), _MASKS_AT_A_TIME):
         positions = compressed[start : start + _MASKS_AT_A_TIME]
-        invalid = first_invalid_counts([listed.rows[position]["segmentation"] for position in positions])
+        masks = [row_list.rows[position]["segmentation"] for position in positions]
+        invalid = first_invalid_counts(masks)
         if invalid is not None:
-            position = positions[invalid]
-            height, width = listed.rows[position]["segmentation"]["size"]
+            height, width = masks[invalid]["size"]
             rule = f"run lengths as a text of COCO's API, for {height * width} pixels,"
-            got = listed.rows[position]["segmentation"]["counts"]
-            raise listed.invalid(position, "segmentation", rule, got)
+            raise row_list.invalid(positions[invalid], "segmentation", rule, masks[invalid]["counts"])
 
 
 def check_mask_sizes(lists: Sequence[RowList], images: Mapping[Any, Row]) -> None:
-    """Raise if masks of the same image have different sizes, given rows with masks that can be read.
+    """Raise if masks of the same image have different sizes; `check_masks` comes first.
 
     Raises:
         ValueError: the message names the file, the row and both sizes.
     """
     first_sizes: dict[Any, list[int]] = {}
-    for listed in lists:
-        for position, row in enumerate(listed.rows):
+    for row_list in lists:
+        for position, row in enumerate(row_list.rows):
             segmentation = row.get("segmentation")
             if isinstance(segmentation, Mapping) and segmentation:
                 size = list(segmentation["size"])
@@ -137,7 +147,7 @@ def check_mask_sizes(lists: Sequence[RowList], images: Mapping[Any, Row]) -> Non
             expected = first_sizes.setdefault(row["image_id"], size)
             if size != expected:
                 rule = f"a mask of {expected[0]} x {expected[1]} pixels, as other rows of the image,"
-                raise listed.invalid(position, "segmentation", rule, size)
+                raise row_list.invalid(position, "segmentation", rule, size)
 
 
 def num_without_mask(rows: Sequence[Row]) -> int:
@@ -146,11 +156,11 @@ def num_without_mask(rows: Sequence[Row]) -> int:
 
 
 def run_lengths(row: Row, image: Row) -> dict[str, Any]:
-    """Return the mask of a row as run lengths in any form; of its box if it has no mask.
+    """Return the mask of a row, or its box as a mask, as run lengths in any form.
 
     Raises:
-        ValueError: neither, a mask that cannot be read, or an image without height and width where the mask is polygons
-            or a box.
+        ValueError: a row without mask and box, a mask that cannot be read, or polygons or a box in an image without
+            height and width.
     """
     fault = find_mask_fault(row, image)
     if fault is not None:
@@ -168,7 +178,7 @@ def run_lengths(row: Row, image: Row) -> dict[str, Any]:
         x, y, width, height = row["bbox"]
         # The corners in the order of COCO's API.
         segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
-    size = int(image["height"]), int(image["width"])
+    size = (int(image["height"]), int(image["width"]))
     return RunLengths.from_polygons([segmentation], size).to_coco()[0]
 
 
@@ -176,15 +186,17 @@ def areas_and_boxes(masks: Sequence[Row]) -> list[tuple[int, list[float]]]:
     """Return the number of pixels of each mask, and the box around them.
 
     Args:
-        masks: run lengths of images of any sizes.
+        masks: run lengths for images of any sizes.
     """
-    by_size: dict[tuple[int, ...], list[int]] = {}
+    positions_by_size: dict[tuple[int, ...], list[int]] = {}
     for position, mask in enumerate(masks):
-        by_size.setdefault(tuple(mask["size"]), []).append(position)
-    measured: dict[int, tuple[int, list[float]]] = {}
-    for positions in by_size.values():
+        positions_by_size.setdefault(tuple(mask["size"]), []).append(position)
+    pairs: dict[int, tuple[int, list[float]]] = {}
+    for positions in positions_by_size.values():
         lengths = RunLengths.from_coco([masks[position] for position in positions])
         counted = checked_masks("segmentation", lengths)
-        pairs = zip(counted.areas.long().tolist(), counted.boxes().tolist(), strict=True)
-        measured.update(zip(positions, pairs, strict=True))
-    return [measured[position] for position in range(len(masks))]
+        areas = counted.areas.long().tolist()
+        boxes = counted.boxes().tolist()
+        for position, area, box in zip(positions, areas, boxes, strict=True):
+            pairs[position] = (area, box)
+    return [pairs[position] for position in range(len(masks))]

@@ -34,66 +34,70 @@ from .coco_writing import SMALLEST_AREA
 from .key_names import LISTS
 from .unsound import are_sound_boxes
 
-_MAX_SHOWN_IDS = 5  # in a message
+_MAX_IDS = 5  # in a message
 _SWAPPED = (
     "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
     " round"
 )
 _DTYPES = dict.fromkeys(("labels", "iscrowd", "num_keypoints"), torch.int64) | {"difficult": torch.bool}
 _WIDTHS = {"boxes": 4, "rotated_boxes": 5}
+_SHAPE_OF_COLUMN = {
+    "segmentation": "segm",
+    "keypoints": "keypoints",
+    "num_keypoints": "keypoints",
+    "rotated_box": "rotated",
+}
+"""the value of `iou_type` that needs a column"""
 _ROTATED_KEYS = ("rotated_box", "rbox", "poly")
-"""keys of rotated boxes in results: that of this package, then the two of Ultralytics' `predictions.json`"""
+"""keys of rotated boxes in results: the key of this package, then two of Ultralytics' `predictions.json`"""
 
 
 def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
-    """Return the dict of an image for `update`, from a list for each key: of numbers, of flags, or of boxes."""
+    """Return the dict of an image for `update`, from a list of numbers, flags or boxes for each key."""
     tensors = {}
     for key, values in columns.items():
         tensor = torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu")
-        tensors[key] = tensor.view(-1, _WIDTHS[key]) if key in _WIDTHS and not values else tensor
+        if key in _WIDTHS and not values:
+            tensor = tensor.view(0, _WIDTHS[key])
+        tensors[key] = tensor
     return tensors
 
 
 @dataclass(frozen=True)
 class CocoReading:
-    """What to read from COCO's files, and what to do about rows that do not fit."""
+    """The options for reading COCO's files: the columns to read, and the treatment of invalid rows."""
 
     iou_type: tuple[str, ...]
     is_federated: bool
     """whether images have LVIS' lists of classes"""
     invalid: _names.InvalidAction
-    """what the metric does with invalid objects; objects that it drops are not checked here"""
+    """the metric's action for invalid objects; objects that it drops are not checked here"""
     unknown_categories: _names.UnknownCategories
     notes: list[Note]
-    """gets a line for each decision that the files leave open"""
+    """receives a line for each decision that the files leave open"""
 
     @property
     def has_result_boxes(self) -> bool:
-        """Whether boxes of results are read: COCO's API takes areas of results from them."""
+        """Return whether boxes of results are read: COCO's API takes areas of results from them."""
         return "bbox" in self.iou_type
 
     @property
     def has_true_boxes(self) -> bool:
-        """Whether boxes of annotations are read."""
+        """Return whether boxes of annotations are read."""
         return self.iou_type != ("segm",)
 
     def columns(self, table: Sequence[Column], *, has_boxes: bool) -> list[Column]:
-        """Return the columns of a table that are read; shapes that are evaluated are required."""
+        """Return the columns of a table to read; evaluated shapes are required."""
         columns = []
         for column in table:
-            is_shape = column.key in ("keypoints", "rotated_box")
-            is_evaluated = column.key in self.iou_type or (column.key == "rotated_box" and "rotated" in self.iou_type)
+            # Columns of shapes that are not evaluated are not read.
+            if column.key in _SHAPE_OF_COLUMN and _SHAPE_OF_COLUMN[column.key] not in self.iou_type:
+                continue
             if column.key == "ignore" and not self.is_federated:
-                continue
-            if column.key == "segmentation" and "segm" not in self.iou_type:
-                continue
-            if column.key == "num_keypoints" and "keypoints" not in self.iou_type:
-                continue
-            if is_shape and not is_evaluated:
                 continue
             if column.key == "score" and self.invalid != "drop":
                 columns.append(replace(column, kind=FINITE_NUMBER))
-            elif is_shape or (column.key == "bbox" and has_boxes):
+            elif column.key in ("keypoints", "rotated_box") or (column.key == "bbox" and has_boxes):
                 columns.append(column.required())
             else:
                 columns.append(column)
@@ -105,8 +109,8 @@ def read_coco(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
 
-    If `reading.is_federated`, images have LVIS' lists of classes, and annotations without area are left out. Where
-    results name the files of images, they get the ids of the images, see `find_images`.
+    If `reading.is_federated`, images have LVIS' lists of classes, and annotations without area are left out. Results
+    that name the files of images get the ids of the images; see `find_images`.
 
     Raises:
         OSError: there is no such file, or it may not be read.
@@ -115,11 +119,12 @@ def read_coco(
     """
     results = parsed(results_path)
     data_set = parsed(data_set_path)
-    detections = _rows_of(results_path, "results", results)
-    images = _rows_of(data_set_path, "images", data_set)
-    annotations = _rows_of(data_set_path, "annotations", data_set)
+    detections = _row_list(results_path, "results", results)
+    images = _row_list(data_set_path, "images", data_set)
+    annotations = _row_list(data_set_path, "annotations", data_set)
     categories = _read_categories(data_set_path, data_set)
 
+    # Images, and the ids by which results name them.
     images.check(IMAGES)
     for position, image in enumerate(images.rows):
         _check_lists(images, position, image, is_federated=reading.is_federated)
@@ -127,11 +132,14 @@ def read_coco(
     check_kind_of_ids(images)
     reading.notes.extend(find_images(detections, images.rows))
 
+    # Rows of annotations and of results.
     annotations.check(reading.columns(ANNOTATIONS, has_boxes=reading.has_true_boxes))
     if reading.is_federated:
         annotations = _without_empty_objects(annotations)
     _check_references(annotations, images_by_id, categories)
     detections = _prepared_results(detections, images_by_id, categories, reading)
+
+    # Shapes.
     if "segm" in reading.iou_type:
         _check_masks(annotations, detections, images_by_id, reading)
     _check_lengths(annotations, detections, reading)
@@ -168,32 +176,62 @@ def _image_dicts(
     preds = []
     target = []
     for image in images:
-        results = detections_by_image[image["id"]]
-        objects = annotations_by_image[image["id"]]
-        scores = [row["score"] for row in results]
-        preds.append(_columns(results, image, reading.iou_type, has_boxes=reading.has_result_boxes, scores=scores))
-        columns = {}
-        if "keypoints" in reading.iou_type:
-            columns["num_keypoints"] = [_num_keypoints(row) for row in objects]
-        columns["iscrowd"] = [int(row.get("iscrowd", 0)) for row in objects]
-        columns["area"] = [max(row["area"], SMALLEST_AREA) if "area" in row else 0 for row in objects]
-        ground_truths = _columns(objects, image, reading.iou_type, has_boxes=reading.has_true_boxes, **columns)
-        ground_truths["image_id"] = image["id"]
-        size = [image.get("height"), image.get("width")]
-        if all(isinstance(side, int) and side > 0 for side in size):  # for advice on boxes of resized images
-            ground_truths["orig_size"] = torch.tensor(size, dtype=torch.int64, device="cpu")
-        if reading.is_federated:
-            ground_truths |= {name: image[name] for name in LISTS}
-        target.append(ground_truths)
+        preds.append(_detection_dict(detections_by_image[image["id"]], image, reading))
+        target.append(_ground_truth_dict(annotations_by_image[image["id"]], image, reading))
     return preds, target
 
 
+def _detection_dict(rows: Sequence[Row], image: Row, reading: CocoReading) -> dict[str, Any]:
+    """Return the dict of an image's detections."""
+    columns: dict[str, list[Any]] = {"scores": [row["score"] for row in rows]}
+    if reading.has_result_boxes:
+        columns["boxes"] = [row["bbox"] for row in rows]
+    return _object_dict(rows, image, reading.iou_type, columns)
+
+
+def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) -> dict[str, Any]:
+    """Return the dict of an image's ground truths."""
+    columns: dict[str, list[Any]] = {}
+    if "keypoints" in reading.iou_type:
+        columns["num_keypoints"] = [_num_keypoints(row) for row in rows]
+    columns["iscrowd"] = [int(row.get("iscrowd", 0)) for row in rows]
+    columns["area"] = [max(row["area"], SMALLEST_AREA) if "area" in row else 0 for row in rows]
+    if reading.has_true_boxes:
+        columns["boxes"] = [row["bbox"] for row in rows]
+    ground_truths = _object_dict(rows, image, reading.iou_type, columns)
+
+    ground_truths["image_id"] = image["id"]
+    size = [image.get("height"), image.get("width")]
+    if all(isinstance(length, int) and length > 0 for length in size):  # for advice on boxes of resized images
+        ground_truths["orig_size"] = torch.tensor(size, dtype=torch.int64, device="cpu")
+    if reading.is_federated:
+        for key in LISTS:
+            ground_truths[key] = image[key]
+    return ground_truths
+
+
+def _object_dict(
+    rows: Sequence[Row], image: Row, iou_type: Sequence[str], columns: Mapping[str, list[Any]]
+) -> dict[str, Any]:
+    """Return the labels and shapes of an image's detections or ground truths, with `columns` of one of them."""
+    labels = [int(row["category_id"]) for row in rows]
+    objects = image_dict(labels=labels, **columns)
+    if "rotated" in iou_type:
+        objects |= image_dict(rotated_boxes=[row["rotated_box"] for row in rows])
+    if "segm" in iou_type:
+        objects["masks"] = [run_lengths(row, image) for row in rows]
+    if "keypoints" in iou_type:
+        keypoints = torch.tensor([row["keypoints"] for row in rows], dtype=torch.float64, device="cpu")
+        objects["keypoints"] = keypoints.view(len(rows), -1, 3) if rows else keypoints
+    return objects
+
+
 def parsed(path: str | PathLike[str]) -> Any:
-    """Return what a file of JSON holds.
+    """Return the content of a file of JSON.
 
     Raises:
         OSError: there is no such file, or it may not be read.
-        ValueError: it holds something else.
+        ValueError: the file is no JSON.
     """
     try:
         return read_json(path)
@@ -203,16 +241,17 @@ def parsed(path: str | PathLike[str]) -> Any:
         raise ValueError(f"`{path}` must be a file of COCO's format; got lists that are nested too deep.") from None
 
 
-def _rows_of(path: str, name: str, content: Any) -> RowList:
-    """Return the rows that a file of results lists, or that a data set lists by a name."""
+def _row_list(path: str, name: str, content: Any) -> RowList:
+    """Return the rows of a file of results, or the list with a name in a data set."""
     rows = content
     rule = "a list of objects"
+    hint = _SWAPPED if isinstance(content, dict) else ""
     if name != "results":
         rows = content.get(name) if isinstance(content, dict) else None
         rule = f"`{name}`, a list of objects"
+        hint = ""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        swapped = _SWAPPED if name == "results" and isinstance(content, dict) else ""
-        raise ValueError(f"`{path}` must hold {rule}; got {shortened(content)}{swapped}.")
+        raise ValueError(f"`{path}` must hold {rule}; got {shortened(content)}{hint}.")
     return RowList(path, name, rows)
 
 
@@ -220,54 +259,61 @@ def _read_categories(path: str, data_set: Any) -> dict[Any, None]:
     """Return the ids of the categories, in their order; none if the data set lists no categories."""
     if not isinstance(data_set, dict) or "categories" not in data_set:
         return {}
-    categories = _rows_of(path, "categories", data_set)
+    categories = _row_list(path, "categories", data_set)
     categories.check(CATEGORIES)
     return dict.fromkeys(row["id"] for row in categories.rows)
 
 
 def _check_lists(images: RowList, position: int, image: Row, *, is_federated: bool) -> None:
-    """Raise unless an image has LVIS' lists of classes if the evaluation is federated, else none."""
+    """Raise unless an image has LVIS' lists of classes in a federated evaluation, and none in any other."""
     for name in LISTS:
         labels = image.get(name)
-        if is_federated and not (isinstance(labels, list) and all(map(is_whole_number, labels))):
-            raise images.invalid(position, name, "a list of ids")
-        if labels and not is_federated:  # COCO's rules would count what nobody annotated as wrong
+        if is_federated:
+            if not isinstance(labels, list) or not all(map(is_whole_number, labels)):
+                raise images.invalid(position, name, "a list of ids")
+        elif labels:  # by COCO's rules, detections of classes that nobody annotated would be false positives
             got = f"`{name}` in {images.place(position)}; `LvisMAP` reads it, and `--evaluator lvis`"
             raise ValueError(f"`{images.source}` must be annotated in full, as COCO is and LVIS is not; got {got}.")
 
 
 def _without_empty_objects(annotations: RowList) -> RowList:
     """Leave out annotations with the area 0, as lvis-api does, and take `ignore` as `iscrowd`."""
-    kept = annotations.select([position for position, row in enumerate(annotations.rows) if row.get("area", 1) != 0])
-    for row in kept.rows:
+    positions = [position for position, row in enumerate(annotations.rows) if row.get("area", 1) != 0]
+    objects = annotations.select(positions)
+    for row in objects.rows:
         row["iscrowd"] = row.get("ignore", 0)
-    return kept
+    return objects
 
 
-def _check_references(listed: RowList, images: Collection[Any], categories: Collection[Any]) -> None:
+def _check_references(row_list: RowList, images: Collection[Any], categories: Collection[Any]) -> None:
     """Raise unless all rows are in images and of categories of the data set."""
-    for key, ids in (("image_id", images), ("category_id", categories)):
-        if key == "category_id" and not categories:
+    _check_reference(row_list, "image_id", images, "images")
+    if categories:
+        _check_reference(row_list, "category_id", categories, "categories")
+
+
+def _check_reference(row_list: RowList, key: str, ids: Collection[Any], name: str) -> None:
+    """Raise for the first row with an id that the data set lacks."""
+    for position, row in enumerate(row_list.rows):
+        if row[key] in ids:
             continue
-        for position, row in enumerate(listed.rows):
-            if row[key] not in ids:
-                hint = "; are yours counted from 0?" if key == "category_id" and row[key] == 0 else ""
-                known = f"those of the data set are {_listed(ids)}"
-                what = "images" if key == "image_id" else "categories"
-                raise ValueError(
-                    f"`{listed.source}` must have {listed.name} in {what} of the data set only; got"
-                    f" {shortened(row[key])} as `{key}` in {listed.place(position)}; {known}{hint or '.'}"
-                )
+        is_from_zero = key == "category_id" and row[key] == 0
+        ending = "; are yours counted from 0?" if is_from_zero else "."
+        raise ValueError(
+            f"`{row_list.source}` must have {row_list.name} in {name} of the data set only; got"
+            f" {shortened(row[key])} as `{key}` in {row_list.place(position)}; those of the data set are"
+            f" {_first_ids(ids)}{ending}"
+        )
 
 
 def _without_unknown_categories(detections: RowList, categories: Collection[Any], reading: CocoReading) -> RowList:
     """Leave out results of categories that the data set does not have."""
-    kept = [position for position, row in enumerate(detections.rows) if row["category_id"] in categories]
-    num_dropped = len(detections.rows) - len(kept)
+    positions = [position for position, row in enumerate(detections.rows) if row["category_id"] in categories]
+    num_dropped = len(detections.rows) - len(positions)
     if num_dropped:
         text = f"left out {num_dropped:,} of {len(detections.rows):,} results of categories that the data set lacks"
         reading.notes.append(Note(f"{detections.source}: {text}", is_doubtful=False))
-    return detections.select(kept)
+    return detections.select(positions)
 
 
 def _by_image(rows: Iterable[Row], images: Iterable[Row]) -> dict[Any, list[Row]]:
@@ -278,13 +324,12 @@ def _by_image(rows: Iterable[Row], images: Iterable[Row]) -> dict[Any, list[Row]
     return rows_by_image
 
 
-def _listed(ids: Iterable[object]) -> str:
+def _first_ids(ids: Collection[object]) -> str:
     """Return the first ids, for a message."""
-    first = [repr(number) for number in islice(ids, _MAX_SHOWN_IDS + 1)]
-    if not first:
+    if not ids:
         return "none"
-    ellipsis = ", ..." if len(first) > _MAX_SHOWN_IDS else ""
-    return ", ".join(first[:_MAX_SHOWN_IDS]) + ellipsis
+    ellipsis = ", ..." if len(ids) > _MAX_IDS else ""
+    return ", ".join(map(repr, islice(ids, _MAX_IDS))) + ellipsis
 
 
 def _rename_rotated_boxes(rows: Iterable[dict[str, Any]]) -> None:
@@ -304,22 +349,22 @@ def _add_boxes(results: RowList, images: Mapping[Any, Row]) -> None:
             positions.append(position)
     if not positions:
         return
-    bare = results.select(positions)
-    check_masks(bare, images)
-    masks = [run_lengths(row, images[row["image_id"]]) for row in bare.rows]
-    for row, (_, box) in zip(bare.rows, areas_and_boxes(masks), strict=True):
+    without_box = results.select(positions)
+    check_masks(without_box, images)
+    masks = [run_lengths(row, images[row["image_id"]]) for row in without_box.rows]
+    for row, (_, box) in zip(without_box.rows, areas_and_boxes(masks), strict=True):
         row["bbox"] = box
 
 
-def _check_has_boxes(listed: RowList) -> None:
-    """Raise if a row has no box."""
-    for position, row in enumerate(listed.rows):
+def _check_has_boxes(row_list: RowList) -> None:
+    """Raise for the first row without a box."""
+    for position, row in enumerate(row_list.rows):
         box = row.get("bbox")
         if box is None or len(box) == 0:
             got = "a mask alone" if "segmentation" in row else f"the keys {', '.join(row)}"
             raise ValueError(
-                f"`{listed.source}` must have `bbox` in every row of `{listed.name}`; got {got} in"
-                f" {listed.place(position)}."
+                f"`{row_list.source}` must have `bbox` in every row of `{row_list.name}`; got {got} in"
+                f" {row_list.place(position)}."
             )
 
 
@@ -329,41 +374,44 @@ def _check_masks(annotations: RowList, detections: RowList, images: Mapping[Any,
     Raises:
         ValueError: a mask that cannot be read, or annotations of which none has a mask.
     """
-    for listed in (annotations, detections):
-        num_boxes = num_without_mask(listed.rows)
-        if num_boxes and listed is annotations and num_boxes == len(listed.rows):
-            raise ValueError(
-                f"`{listed.source}` must have a `segmentation` in its annotations to evaluate masks; got none in"
-                f" {num_boxes:,} annotations."
-            )
-        check_masks(listed, images)
+    num_boxes = num_without_mask(annotations.rows)
+    if num_boxes and num_boxes == len(annotations.rows):
+        raise ValueError(
+            f"`{annotations.source}` must have a `segmentation` in its annotations to evaluate masks; got none in"
+            f" {num_boxes:,} annotations."
+        )
+    for row_list in (annotations, detections):
+        check_masks(row_list, images)
+        num_boxes = num_without_mask(row_list.rows)
         if num_boxes:
-            text = f"{num_boxes:,} of {len(listed.rows):,} {listed.name} have no `segmentation`"
-            reading.notes.append(Note(f"{listed.source}: {text}: their boxes count as masks", is_doubtful=True))
+            text = f"{num_boxes:,} of {len(row_list.rows):,} {row_list.name} have no `segmentation`"
+            reading.notes.append(Note(f"{row_list.source}: {text}: their boxes count as masks", is_doubtful=True))
     check_mask_sizes((annotations, detections), images)
 
 
 def _check_lengths(annotations: RowList, detections: RowList, reading: CocoReading) -> None:
-    """Raise unless shapes have as many numbers as the first: keypoints of all rows, rotated boxes of an image."""
-    first_lengths: dict[Any, int] = {}
-    for listed in (annotations, detections):
-        for position, row in enumerate(listed.rows):
+    """Raise unless all rows have equally many keypoints, and rotated boxes of an image equally many numbers."""
+    num_keypoint_values: int | None = None
+    num_box_values: dict[Any, int] = {}
+    for row_list in (annotations, detections):
+        for position, row in enumerate(row_list.rows):
             if "keypoints" in reading.iou_type:
                 length = len(row["keypoints"])
-                expected = first_lengths.setdefault("keypoints", length)
-                if length != expected:
-                    rule = f"x, y and visibility of {expected // 3} keypoints, as in other rows,"
-                    raise listed.invalid(position, "keypoints", rule)
+                if num_keypoint_values is None:
+                    num_keypoint_values = length
+                if length != num_keypoint_values:
+                    rule = f"x, y and visibility of {num_keypoint_values // 3} keypoints, as in other rows,"
+                    raise row_list.invalid(position, "keypoints", rule)
             if "rotated" in reading.iou_type:
                 length = len(row["rotated_box"])
-                expected = first_lengths.setdefault((listed.name, row["image_id"]), length)
+                expected = num_box_values.setdefault((row_list.name, row["image_id"]), length)
                 if length != expected:
                     rule = f"5 numbers or 8 in every row of an image, here {expected},"
-                    raise listed.invalid(position, "rotated_box", rule)
+                    raise row_list.invalid(position, "rotated_box", rule)
 
 
 def _check_ground_truths(annotations: RowList, reading: CocoReading) -> None:
-    """Raise for the first ground truth of a shape that cannot be evaluated."""
+    """Raise for the first ground truth with a box, keypoints or rotated box that cannot be evaluated."""
     rows = annotations.rows
     if not rows:
         return
@@ -379,7 +427,7 @@ def _check_ground_truths(annotations: RowList, reading: CocoReading) -> None:
 
 
 def _check_rotated_boxes(annotations: RowList) -> None:
-    """Raise for the first rotated box that cannot be evaluated; boxes of as many numbers are checked together."""
+    """Raise for the first rotated box that cannot be evaluated; boxes of equally many numbers are checked together."""
     kind = RotatedType()
     num_rows = len(annotations.rows)
     are_sound = torch.ones(num_rows, dtype=torch.bool, device="cpu")
@@ -395,43 +443,27 @@ def _check_rotated_boxes(annotations: RowList) -> None:
     _check_sound(annotations, "rotated_box", are_sound, "finite numbers and sizes of at least 0")
 
 
-def _check_sound(listed: RowList, key: str, are_sound: torch.Tensor, rule: str) -> None:
+def _check_sound(row_list: RowList, key: str, are_sound: torch.Tensor, rule: str) -> None:
+    """Raise for the first row with a value that is not sound."""
     if not bool(are_sound.all()):
         position = int(are_sound.logical_not().nonzero()[0, 0])
-        raise listed.invalid(position, key, rule)
-
-
-def _columns(
-    rows: Sequence[Row], image: Row, iou_type: Sequence[str], *, has_boxes: bool, **columns: Sequence[Any]
-) -> dict[str, Any]:
-    """Return what an image has of detections and of ground truths alike, and `columns` of one of them."""
-    if has_boxes:
-        columns["boxes"] = [row["bbox"] for row in rows]
-    if "rotated" in iou_type:
-        columns["rotated_boxes"] = [row["rotated_box"] for row in rows]
-    item = image_dict(labels=[int(row["category_id"]) for row in rows], **columns)
-    if "segm" in iou_type:
-        item["masks"] = [run_lengths(row, image) for row in rows]
-    if "keypoints" in iou_type:
-        points = torch.tensor([row["keypoints"] for row in rows], dtype=torch.float64, device="cpu")
-        item["keypoints"] = points.view(len(rows), -1, 3) if rows else points
-    return item
+        raise row_list.invalid(position, key, rule)
 
 
 def _num_keypoints(row: Row) -> int:
-    """Return the number as given, else that of the visible ones: COCO's API ignores objects with 0."""
+    """Return `num_keypoints` of a row, else the number of its labeled keypoints; COCO's API ignores objects with 0."""
     if "num_keypoints" in row:
         return int(row["num_keypoints"])
     return sum(visibility > 0 for visibility in row["keypoints"][2::3])
 
 
 def read_frequencies(path: str, letters: Collection[str]) -> dict[int, str]:
-    """Return the frequency of each category of LVIS' data set by its id.
+    """Return the frequency of each category of LVIS' data set, by the category's id.
 
     Raises:
         ValueError: the file has no `categories`, or one without a whole `id` or with another frequency.
     """
-    categories = _rows_of(path, "categories", parsed(path))
+    categories = _row_list(path, "categories", parsed(path))
     categories.check(CATEGORIES)
     for position, row in enumerate(categories.rows):
         frequency = row.get("frequency")

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection.inputs import to_xywh
 from .images import Images, NumberedImages
 
 SMALLEST_AREA = torch.finfo(torch.float32).tiny
-"""stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
+"""replaces the area 0 of a file in dicts, where 0 means no area: the ranges and overlaps are the same"""
 
 
 def write_coco(numbered: NumberedImages, name: str, kept_shapes: Sequence[Any] = (), *, has_boxes: bool = True) -> None:
@@ -29,35 +29,46 @@ def write_coco(numbered: NumberedImages, name: str, kept_shapes: Sequence[Any] =
     """
     images = numbered.images
     ids = numbered.numbers if images.image_ids is None else images.image_ids
-    boxes = {"bbox": to_xywh(images.detection_boxes, images.detection_format).tolist()} if has_boxes else {}
-    results = _rows(
-        image_id=ids.repeat_interleave(images.detection_counts).tolist(),
-        category_id=images.detection_labels.tolist(),
-        **boxes,
-        score=images.detection_scores.tolist(),
-    )
+    columns = {
+        "image_id": ids.repeat_interleave(images.detection_counts).tolist(),
+        "category_id": images.detection_labels.tolist(),
+    }
+    if has_boxes:
+        columns["bbox"] = to_xywh(images.detection_boxes, images.detection_format).tolist()
+    columns["score"] = images.detection_scores.tolist()
+    results = _rows(**columns)
     data_set = _data_set(images, ids)
     if kept_shapes:
-        result_shapes, true_shapes = zip(*kept_shapes, strict=True)
-        for rows, shapes in ((results, result_shapes), (data_set["annotations"], true_shapes)):
-            for row, columns in zip(rows, chain.from_iterable(shapes), strict=True):
-                row.update(columns)
-        for image, (result_columns, true_columns) in zip(data_set["images"], kept_shapes, strict=True):
-            sizes = [row["segmentation"]["size"] for row in (*result_columns, *true_columns) if "segmentation" in row]
-            if sizes:
-                image["height"], image["width"] = sizes[0]
+        _add_shapes(results, data_set, kept_shapes)
     for suffix, content in (("preds", results), ("target", data_set)):
         Path(f"{name}_{suffix}.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
+def _add_shapes(results: Sequence[dict[str, Any]], data_set: dict[str, Any], kept_shapes: Sequence[Any]) -> None:
+    """Add the columns of shapes to results and annotations, and the sizes of masks to images."""
+    result_shapes, true_shapes = zip(*kept_shapes, strict=True)
+    for row, columns in zip(results, chain.from_iterable(result_shapes), strict=True):
+        row.update(columns)
+    for row, columns in zip(data_set["annotations"], chain.from_iterable(true_shapes), strict=True):
+        row.update(columns)
+    for image, shapes in zip(data_set["images"], kept_shapes, strict=True):
+        for columns in chain.from_iterable(shapes):
+            if "segmentation" in columns:
+                image["height"], image["width"] = columns["segmentation"]["size"]
+                break
+
+
 def _data_set(images: Images, ids: torch.Tensor) -> dict[str, Any]:
+    """Return the data set of the ground truths."""
     labels = sorted({*images.detection_labels.tolist(), *images.ground_truth_labels.tolist()})
+    image_columns = {"id": ids.tolist()}
     names = images.names()
-    file_names = {} if names is None else {"file_name": names}
+    if names is not None:
+        image_columns["file_name"] = names
     areas = [area if area > SMALLEST_AREA else 0 for area in images.ground_truth_areas.tolist()]
     return {
         "info": {},  # some versions of COCO's API read it
-        "images": _rows(id=ids.tolist(), **file_names),
+        "images": _rows(**image_columns),
         "categories": _rows(id=labels, name=list(map(str, labels))),
         "annotations": _rows(
             id=range(1, len(images.ground_truth_labels) + 1),  # 0 means unmatched to COCO's API

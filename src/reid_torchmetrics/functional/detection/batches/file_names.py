@@ -13,17 +13,30 @@ from typing import NamedTuple, TypeAlias
 
 FileName: TypeAlias = str | int
 
-_SUFFIXES = frozenset(
+_IMAGE_SUFFIXES = frozenset(
     (
-        *(".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2", ".avif", ".heic"),
-        *(".mpo", ".txt", ".xml", ".json", ".csv", ".npy"),
+        ".jpg",
+        ".jpeg",
+        ".png",
+        ".bmp",
+        ".tif",
+        ".tiff",
+        ".webp",
+        ".gif",
+        ".ppm",
+        ".pgm",
+        ".jp2",
+        ".avif",
+        ".heic",
+        ".mpo",
     )
 )
+_SUFFIXES = _IMAGE_SUFFIXES | {".txt", ".xml", ".json", ".csv", ".npy"}
 """suffixes of images, and of files about images"""
 
 
 class _Parts(NamedTuple):
-    """A name, taken apart."""
+    """The parts of a name."""
 
     folders: tuple[str, ...]
     last: str
@@ -31,7 +44,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(name: str, *, has_suffix: bool) -> _Parts:
-    """Take a name apart; a reference loses a suffix that is known, the file of an image any suffix."""
+    """Split a name into parts; without `has_suffix`, only a known suffix is no part of the stem."""
     *folders, last = name.replace("\\", "/").split("/")
     suffix = PurePath(last).suffix
     is_suffix = has_suffix or suffix.lower() in _SUFFIXES
@@ -49,7 +62,7 @@ class ImagesByName:
 
     Args:
         names: the name of the file of each image.
-        images: what stands for each image, such as its id.
+        images: a value for each image, such as its id.
     """
 
     def __init__(self, names: Sequence[str], images: Sequence[Hashable]) -> None:
@@ -65,32 +78,34 @@ class ImagesByName:
     def find(self, reference: FileName) -> list[Hashable]:
         """Return the images that a reference may name: none, one, or several if the name is ambiguous.
 
-        Of several images with an equal last part those with the longest common end of the folders are left. An integer
-        names the images whose stem is this number.
+        Among several images with an equal last part, the images with the longest common end of the folders are
+        returned. An integer names the images with this number as their stem.
         """
         if isinstance(reference, int):
-            stems = dict.fromkeys(self._by_number.get(reference, ()))
-            return _distinct(image for stem in stems for _, image in self._by_stem[stem])
+            images = []
+            for stem in dict.fromkeys(self._by_number.get(reference, ())):
+                images += [image for _, image in self._by_stem[stem]]
+            return _distinct(images)
         parts = _parts(reference, has_suffix=False)
-        candidates = self._by_stem.get(parts.last, [])
-        if not candidates:
-            candidates = self._by_stem.get(parts.stem, [])
-        whole = [candidate for candidate in candidates if candidate[0].last == parts.last]
-        candidates = whole or candidates
+        candidates = self._by_stem.get(parts.last) or self._by_stem.get(parts.stem, [])
+        with_equal_suffix = [candidate for candidate in candidates if candidate[0].last == parts.last]
+        if with_equal_suffix:
+            candidates = with_equal_suffix
         lengths = [_common_end(candidate.folders, parts.folders) for candidate, _ in candidates]
         longest = max(lengths, default=0)
         return _distinct(image for (_, image), length in zip(candidates, lengths, strict=True) if length == longest)
 
 
 def _common_end(first: Sequence[str], second: Sequence[str]) -> int:
-    """Number of equal parts at the end of two sequences."""
+    """Count the equal parts at the end of two sequences."""
     length = 0
-    for one, other in zip(reversed(first), reversed(second), strict=False):
-        if one != other:
+    for part, other_part in zip(reversed(first), reversed(second), strict=False):
+        if part != other_part:
             break
         length += 1
     return length
 
 
 def _distinct(images: Iterable[Hashable]) -> list[Hashable]:
+    """Return the distinct images, in the order of their first occurrence."""
     return list(dict.fromkeys(images))

@@ -15,71 +15,91 @@ from reid_torchmetrics.functional.detection.inputs import pack_names, plain_id
 from .checks import check_has_values
 from .unsound import Dicts
 
-NAME_BYTES, NAME_LENGTHS = "image_name_bytes", "image_name_lengths"
-_STATES_OF_KINDS = {"int": "image_ids", "str": NAME_LENGTHS}  # with a row for each image
+NAME_BYTES = "image_name_bytes"
+NAME_LENGTHS = "image_name_lengths"
+_STATES_OF_KINDS = {"int": "image_ids", "str": NAME_LENGTHS}
+"""for each kind of ids, the state with a row for each image"""
+_INT64 = range(-(2**63), 2**63)
 
 
 def kind_of_ids(states: Mapping[str, Any]) -> str | None:
-    """Whether images have ids of kind "int" or "str", given the states with their rows; None without ids."""
-    rows = {kind: states.get(name) for kind, name in _STATES_OF_KINDS.items()}
-    return next((kind for kind, values in rows.items() if values is not None and len(values)), None)
+    """Return the kind of the ids in the states of a metric, "int" or "str"; None without ids."""
+    for kind, name in _STATES_OF_KINDS.items():
+        rows = states.get(name)
+        if rows is not None and len(rows):
+            return kind
+    return None
 
 
 def check_kind(batch: Mapping[str, Any], states: Mapping[str, Any]) -> None:
-    """Raise unless the ids of a batch are of the kind in all batches before it.
+    """Raise unless the ids of a batch are of the same kind as in all earlier batches.
 
     Raises:
         ValueError: only the batch or only earlier batches have ids, or their kinds differ.
     """
-    given, before = kind_of_ids(batch), kind_of_ids(states)
-    _checks.given_throughout("image_id", given=given is not None, given_before=before is not None)
-    if given != before:
+    kind = kind_of_ids(batch)
+    earlier_kind = kind_of_ids(states)
+    _checks.given_throughout("image_id", given=kind is not None, given_before=earlier_kind is not None)
+    if kind != earlier_kind:
         raise ValueError(
-            f"`image_id` must be an int in every batch or a str in every batch; got {given} after batches of {before}."
+            "`image_id` must be an int in every batch or a str in every batch;"
+            f" got {kind} after batches of {earlier_kind}."
         )
 
 
 def joined_ids(columns: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
-    """The columns of ids among all columns of a metric; None for a column without rows.
+    """Return the columns of ids among all columns of a metric, with None for a column without rows.
 
     Raises:
         ValueError: only some of merged metrics were given `image_id`, or some as an int and others as a str.
     """
     counts = {kind: len(columns[name]) for kind, name in _STATES_OF_KINDS.items()}
     if all(counts.values()):
-        came = " and ".join(f"{kind} for {count}" for kind, count in counts.items())
-        raise ValueError(f"`image_id` must be an int for all samples or a str for all; got {came}.")
+        got = " and ".join(f"{kind} for {count}" for kind, count in counts.items())
+        raise ValueError(f"`image_id` must be an int for all samples or a str for all; got {got}.")
     if any(counts.values()):
         _checks.given_for_all("image_id", sum(counts.values()), len(columns["detection_counts"]))
-    kinds = {"image_ids": "int", NAME_BYTES: "str", NAME_LENGTHS: "str"}
-    return {name: columns[name] if counts[kind] else None for name, kind in kinds.items()}
+    has_ids = counts["int"] > 0
+    has_names = counts["str"] > 0
+    return {
+        "image_ids": columns["image_ids"] if has_ids else None,
+        NAME_BYTES: columns[NAME_BYTES] if has_names else None,
+        NAME_LENGTHS: columns[NAME_LENGTHS] if has_names else None,
+    }
 
 
 def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    """The ids of the images of a batch, or their names, as states on a device; nothing without ids.
+    """Return the ids or names of the images of a batch as states on a device; nothing without ids.
 
     Raises:
         TypeError: an id of another type, a tensor without values, or ints and names.
         ValueError: only some images have an id, detections have another one than the ground truths, several ints, or
             one that does not fit int64.
     """
-    given: list[Any] = [item.get("image_id") for item in target]
-    ids, kinds = given, {*map(type, given)}
-    if kinds == {type(None)}:
+    values: list[Any] = [item.get("image_id") for item in target]
+    ids = values
+    types = set(map(type, values))
+    if types == {type(None)}:
         return {}
-    if kinds != {str} and (kinds != {int} or min(ids) < -(2**63) or max(ids) >= 2**63):  # else they need no other look
-        given = [*map(plain_id, given)]
-        ids = [_checked_id(f"target[{position}]['image_id']", value) for position, value in enumerate(given)]
-        kinds = {*map(type, ids)}
+    # Most batches have strings or ints alone, which need no further check.
+    is_plain = types == {str} or (types == {int} and min(ids) in _INT64 and max(ids) in _INT64)
+    if not is_plain:
+        values = list(map(plain_id, values))
+        ids = [_checked_id(f"target[{position}]['image_id']", value) for position, value in enumerate(values)]
+        types = set(map(type, ids))
     _check_same_ids(preds, target)
-    if type(None) in kinds:
+
+    if type(None) in types:
         name = f"target[{ids.index(None)}]['image_id']"
         raise ValueError(f"`{name}` must be given because `target` gives it elsewhere; got nothing.")
-    if any(issubclass(kind, str) for kind in kinds):
-        _check_all_names(given)
-        packed = zip((NAME_BYTES, NAME_LENGTHS), pack_names(ids), strict=True)
-        return {name: values.to(device, non_blocking=True) for name, values in packed}
-    if not any(issubclass(kind, Tensor) for kind in kinds):
+    if any(issubclass(kind, str) for kind in types):
+        _check_all_names(values)
+        name_bytes, name_lengths = pack_names(ids)
+        return {
+            NAME_BYTES: name_bytes.to(device, non_blocking=True),
+            NAME_LENGTHS: name_lengths.to(device, non_blocking=True),
+        }
+    if not any(issubclass(kind, Tensor) for kind in types):
         return {"image_ids": torch.tensor(ids, dtype=torch.int64, device="cpu").to(device, non_blocking=True)}
     tensors = [torch.as_tensor(value, device=getattr(value, "device", "cpu")).view(1) for value in ids]
     if len({tensor.device for tensor in tensors}) > 1:
@@ -89,34 +109,40 @@ def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Ten
 
 def _check_same_ids(preds: Dicts, target: Dicts) -> None:
     """Raise if detections have another `image_id` than the ground truths; ids on a device are not compared."""
-    named = [place for place, item in enumerate(preds) if "image_id" in item and "image_id" in target[place]]
-    for position in named:
-        given, wanted = (_on_host(items[position]["image_id"]) for items in (preds, target))
-        if given != wanted and None not in (given, wanted):
+    for position, item in enumerate(preds):
+        if "image_id" not in item or "image_id" not in target[position]:
+            continue
+        detection_id = _on_host(item["image_id"])
+        true_id = _on_host(target[position]["image_id"])
+        if detection_id is not None and true_id is not None and detection_id != true_id:
             raise ValueError(
-                f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {wanted!r}; got {given!r}."
+                f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {true_id!r};"
+                f" got {detection_id!r}."
             )
 
 
 def _on_host(value: Any) -> Any:
-    """An `image_id`; None if it is on a device, or malformed, a case for other checks."""
+    """Return an `image_id`; None if it is on a device, or malformed, as other checks say."""
     if not isinstance(value, Tensor):
         return plain_id(value)
-    return value.item() if value.numel() == 1 and value.device.type == "cpu" else None
+    if value.numel() == 1 and value.device.type == "cpu":
+        return value.item()
+    return None
 
 
 def _check_all_names(ids: Sequence[object]) -> None:
+    """Raise unless all ids are names, or none is."""
     are_names = [isinstance(value, str) for value in ids]
     if len(set(are_names)) > 1:
-        place = are_names.index(not are_names[0])
-        wanted = "a str" if are_names[0] else "an int"
+        position = are_names.index(not are_names[0])
+        kind = "a str" if are_names[0] else "an int"
         raise TypeError(
-            f"`target[{place}]['image_id']` must be {wanted} like `target[0]['image_id']`; got {ids[place]!r}."
+            f"`target[{position}]['image_id']` must be {kind} like `target[0]['image_id']`; got {ids[position]!r}."
         )
 
 
 def _checked_id(name: str, value: Any) -> int | Tensor | str | None:
-    """A name, an int of Python or NumPy, or a tensor of one; None for no id."""
+    """Return a name, an int of Python or NumPy, or a tensor of one; None for no id."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Tensor):
@@ -129,10 +155,10 @@ def _checked_id(name: str, value: Any) -> int | Tensor | str | None:
     try:
         number = operator.index(value)
     except TypeError:
-        came = repr(value) if isinstance(value, float) else type(value).__name__
+        got = repr(value) if isinstance(value, float) else type(value).__name__
         raise TypeError(
-            f"`{name}` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got {came}."
+            f"`{name}` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got {got}."
         ) from None
-    if not -(2**63) <= number < 2**63:
+    if number not in _INT64:
         raise ValueError(f"`{name}` must fit int64; got {number}.")
     return number

@@ -1,8 +1,8 @@
-"""The images of a metric, and their numbers: they order detections with equal scores, and tell repetitions apart.
+"""The images of a metric, and their numbers, which order detections with equal scores and identify repetitions.
 
-An image is known by its `image_id`. Repetitions of it, as samplers deal them out to fill the last batch, count once:
-their ground truths have the same fingerprint of 64 bits. Two images with one id are an error if their ground truths
-differ; advice is given if only their detections do.
+An image is identified by its `image_id`. Samplers may repeat images to fill the last batch. Repetitions have the same
+id and the same fingerprint of 64 bits of the ground truths, and count once. Two images with one id are an error if
+their ground truths differ; if only their detections differ, advice is given.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from .image_ids import NAME_LENGTHS, joined_ids, kind_of_ids
 from .shape_batches import CORNER_STATES, OverlapTable, table_states
 from .unsound import are_sound
 
-# Columns of a fingerprint.
-_COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))
-_MANY_BOXES = 1 << 17  # of one batch, converted some at a time
+_MANY_BOXES = 1 << 17  # in one batch, converted some at a time
 
 # Metadata of the fields that a metric has as states: the state without rows.
 _BOXES = {"empty": torch.empty((0, 4), device="cpu")}
@@ -38,9 +36,9 @@ _BYTES = {"empty": torch.empty(0, dtype=torch.uint8, device="cpu")}
 
 @dataclass(frozen=True)
 class Images:
-    """Images in order of `update`, with boxes as x, y, width, height; `counts` are numbers of boxes per image.
+    """Images in the order of `update`, with boxes as x, y, width, height; `counts` are numbers of boxes per image.
 
-    Many detected boxes of one batch stay in their own format, as they are no copies: see `detection_format`.
+    Very many detected boxes of one batch stay in their own format, to avoid a copy: see `detection_format`.
     """
 
     detection_boxes: Tensor = field(metadata=_BOXES)
@@ -54,20 +52,20 @@ class Images:
     ground_truth_counts: Tensor = field(metadata=_INTS)
     image_ids: Tensor | None = field(metadata=_INTS)
     image_name_bytes: Tensor | None = field(metadata=_BYTES)
-    """in place of ids: see `image_names`"""
+    """names in place of ids: see `image_names`"""
     image_name_lengths: Tensor | None = field(metadata=_INTS)
     fingerprints: Callable[[], Tensor]
-    """computes the fingerprints of all images, without the selection of `at`; rarely needed"""
+    """function that computes the fingerprints of all images, before any selection by `at`; rarely needed"""
     ground_truth_difficult: Tensor | None = field(default=None, metadata=_FLAGS)
     """ground truths that need not be detected, in metrics with such a flag"""
     listed_labels: Tensor | None = field(default=None, metadata=_INTS)
-    """in metrics that know lists of classes, image after image: absent classes, then classes with more objects"""
+    """lists of classes, image after image: absent classes, then partly annotated classes"""
     listed_counts: Tensor | None = field(default=None, metadata=_PAIRS)
-    """numbers of both, [images, 2]"""
+    """numbers of absent and of partly annotated classes, [images, 2]"""
     tables: Mapping[str, OverlapTable] = field(default_factory=dict)
     """overlaps of masks and other shapes, by `iou_type`"""
     detection_format: str = "xywh"
-    """of `detection_boxes`"""
+    """format of `detection_boxes`"""
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
@@ -79,26 +77,29 @@ class Images:
         Raises:
             ValueError: only some of merged metrics were given `image_id`, or some as an int and others as a str.
         """
-        given, states = states, dict(states)
-        # Conversion comes before joining: joined, boxes of several dtypes have the widest one. But runs of one dtype
-        # are joined first: a GPU converts a joined block as fast as a single one.
-        are_kept = len(states["detection_boxes"]) == 1 and len(states["detection_boxes"][0]) >= _MANY_BOXES
-        for name in ("detection_boxes", "ground_truth_boxes")[are_kept:]:
-            runs = [[*run] for _, run in groupby(states[name], lambda block: block.dtype)]
-            states[name] = [inputs.to_xywh(_cat(run, STATES[name], device), box_format) for run in runs]
+        # Very many detected boxes stay as they are, without a copy.
+        detection_blocks = states["detection_boxes"]
+        keeps_format = len(detection_blocks) == 1 and len(detection_blocks[0]) >= _MANY_BOXES
+        converted = dict(states)
+        if not keeps_format:
+            converted["detection_boxes"] = _to_xywh(detection_blocks, box_format, device)
+        converted["ground_truth_boxes"] = _to_xywh(states["ground_truth_boxes"], box_format, device)
+
+        # One tensor for each state.
         shapes = [name.removesuffix("_overlaps") for name in states if name.endswith("_overlaps")]
         empty = _ALL_STATES | table_states(shapes)
-        joined = {name: _cat(blocks, empty[name], device) for name, blocks in states.items() if name in empty}
+        joined = {name: _cat(blocks, empty[name], device) for name, blocks in converted.items() if name in empty}
         columns: dict[str, Any] = {name: joined[name] for name in _ALL_STATES if name in joined}
-        areas, boxes = columns["ground_truth_areas"].double(), columns["ground_truth_boxes"]
-        columns["ground_truth_areas"] = torch.where(areas > 0, areas, inputs.box_areas(boxes))
+        areas = columns["ground_truth_areas"].double()
+        box_areas = inputs.box_areas(columns["ground_truth_boxes"])
+        columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas)
         columns |= joined_ids(columns)
         columns["tables"] = {name: OverlapTable(*(joined[state] for state in table_states([name]))) for name in shapes}
-        columns["detection_format"] = box_format if are_kept else "xywh"
-        return cls(**columns, fingerprints=lambda: fingerprints(given, device))
+        columns["detection_format"] = box_format if keeps_format else "xywh"
+        return cls(**columns, fingerprints=lambda: fingerprints(states, device))
 
     def __len__(self) -> int:
-        """Number of images."""
+        """Return the number of images."""
         return len(self.detection_counts)
 
     @property
@@ -108,48 +109,93 @@ class Images:
 
     @property
     def kind_of_ids(self) -> str | None:
-        """Whether `image_id` is an "int" or a "str"; None without ids."""
+        """Kind of `image_id`, "int" or "str"; None without ids."""
         return kind_of_ids(vars(self))
 
     def names(self) -> list[str] | None:
-        """The `image_id` of each image if it is a name, else None."""
+        """Return the names of the images; None if `image_id` is no name."""
         if self.image_name_bytes is None or self.image_name_lengths is None:
             return None
         return inputs.unpack_names(self.image_name_bytes, self.image_name_lengths)
 
-    def at(self, kept: Tensor) -> Images:
-        """The images of a mask."""
-        columns: dict[str, Any] = {name: each for name, each in vars(self).items() if isinstance(each, Tensor)}
-        # A mask for each kind of rows: of detections, ground truths, bytes of names, and lists.
-        counts = {kind: columns[name] for kind, name in _COUNTS.items() if name in columns}
-        rows = {kind: kept.repeat_interleave(each if each.ndim == 1 else each.sum(1)) for kind, each in counts.items()}
+    def at(self, is_selected: Tensor) -> Images:
+        """Return the images of a mask."""
+        columns: dict[str, Any] = {name: column for name, column in vars(self).items() if isinstance(column, Tensor)}
+        # A mask of rows for each prefix of the states: detections, ground truths, bytes of names, and lists.
+        is_row_selected = {}
+        for prefix, name in _COUNTS.items():
+            if name in columns:
+                counts = columns[name]
+                num_rows = counts.sum(1) if counts.ndim == 2 else counts  # an image has two lists
+                is_row_selected[prefix] = is_selected.repeat_interleave(num_rows)
+        tables = {}
+        for name, table in self.tables.items():
+            tables[name] = table.at(is_selected, self.detection_counts, self.ground_truth_counts)
         for name, column in columns.items():
-            columns[name] = column[kept if name in _OF_IMAGES else rows[name.rpartition("_")[0]]]
-        pair = counts["detection"], counts["ground_truth"]
-        return replace(self, **columns, tables={name: table.at(kept, *pair) for name, table in self.tables.items()})
+            prefix = name.rpartition("_")[0]
+            columns[name] = column[is_selected if name in _IMAGE_STATES else is_row_selected[prefix]]
+        return replace(self, **columns, tables=tables)
 
 
-_ALL_STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in fields(Images) if each.metadata}
-EXTRAS = {"difficult": ("ground_truth_difficult",), "lists": ("listed_labels", "listed_counts")}
+_ALL_STATES: dict[str, Tensor] = {row.name: row.metadata["empty"] for row in fields(Images) if row.metadata}
+EXTRAS = {
+    "difficult": ("ground_truth_difficult",),
+    "lists": ("listed_labels", "listed_counts"),
+}
 """states that only some metrics have"""
-STATES = {name: empty for name, empty in _ALL_STATES.items() if not any(name in names for names in EXTRAS.values())}
+_EXTRA_STATES = set().union(*EXTRAS.values())
+STATES = {name: empty for name, empty in _ALL_STATES.items() if name not in _EXTRA_STATES}
 """the states of any metric without rows, joined by `Images`"""
-_OF_GROUND_TRUTHS = [name for name in STATES if name.startswith("ground_truth")]
-# Numbers of rows that an image has in the states of each name.
-_COUNTS = {"detection": "detection_counts", "ground_truth": "ground_truth_counts"}
-_COUNTS |= {"image_name": NAME_LENGTHS, "listed": "listed_counts"}
-_OF_IMAGES = ("image_ids", *_COUNTS.values())
+_GROUND_TRUTH_STATES = [name for name in STATES if name.startswith("ground_truth")]
+_COUNTS = {
+    "detection": "detection_counts",
+    "ground_truth": "ground_truth_counts",
+    "image_name": NAME_LENGTHS,
+    "listed": "listed_counts",
+}
+"""for each prefix of states, the state with the number of rows of each image"""
+_IMAGE_STATES = ("image_ids", *_COUNTS.values())
+"""states with a row for each image"""
+_FINGERPRINT_STATES = (
+    "ground_truth_boxes",
+    "ground_truth_areas",
+    "ground_truth_labels",
+    "ground_truth_crowds",
+    "ground_truth_counts",
+)
 
 
 def empty_states(iou_types: Sequence[str], extras: Sequence[str]) -> dict[str, Tensor]:
-    """All states without rows: of boxes, of other shapes, and of `EXTRAS`."""
-    states = STATES | table_states(iou_types) | {name: _ALL_STATES[name] for key in extras for name in EXTRAS[key]}
-    return states | CORNER_STATES if "rotated" in iou_types else states
+    """Return all states without rows: for boxes, other shapes, and `EXTRAS`."""
+    states = STATES | table_states(iou_types)
+    for extra in extras:
+        for name in EXTRAS[extra]:
+            states[name] = _ALL_STATES[name]
+    if "rotated" in iou_types:
+        states |= CORNER_STATES
+    return states
+
+
+def _to_xywh(blocks: Sequence[Tensor], box_format: str, device: torch.device) -> list[Tensor]:
+    """Convert the boxes of all batches to x, y, width and height.
+
+    Conversion comes before joining, as boxes of several dtypes get the widest one when they are joined. But runs of
+    one dtype are joined first: a GPU converts a joined block as fast as a single one.
+    """
+    converted = []
+    for _, run in groupby(blocks, lambda block: block.dtype):
+        joined = _cat(list(run), STATES["detection_boxes"], device)
+        converted.append(inputs.to_xywh(joined, box_format))
+    return converted
 
 
 def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:
-    blocks = [block.to(device) for block in blocks] or [empty.to(device)]
-    return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+    """Join blocks on a device; return the empty tensor without blocks, and a single block without a copy."""
+    if not blocks:
+        return empty.to(device)
+    if len(blocks) == 1:
+        return blocks[0].to(device)
+    return torch.cat([block.to(device) for block in blocks])
 
 
 @dataclass(frozen=True)
@@ -159,25 +205,28 @@ class ImageNumbering:
     sizes: list[int]
     """number of images of each process"""
     ids: Tensor | None
-    """the `image_id` of each image, process by process; of names, their places in `names`"""
+    """the `image_id` of each image, process by process; for names, their positions in `names`"""
     fingerprints: Callable[[], Tensor]
-    """of the ground truths, if images have ids"""
+    """function that computes the fingerprints of the ground truths, if images have ids"""
     names: tuple[str, ...] | None = None
-    """distinct names, ascending, if images have names"""
+    """the distinct names, ascending, if images have names"""
 
     @classmethod
     def alone(cls, images: Images) -> ImageNumbering:
         """Number the images of a single process."""
-        named = images.names()
-        if named is None:
+        image_names = images.names()
+        if image_names is None:
             return cls([len(images)], images.image_ids, images.fingerprints)
-        names, places = inputs.number_names(named)
-        return cls([len(images)], places.to(images.device), images.fingerprints, names)
+        names, positions = inputs.number_names(image_names)
+        return cls([len(images)], positions.to(images.device), images.fingerprints, names)
 
     @property
     def ids_by_number(self) -> Tensor:
         """The `image_id` of each image, by its number; the number itself without ids or with names."""
-        return torch.arange(sum(self.sizes), device="cpu") if self.ids is None else self.ids.unique()
+        if self.ids is None:
+            return torch.arange(sum(self.sizes), device="cpu")
+        distinct: Tensor = self.ids.unique()
+        return distinct
 
     def number(self, images: Images, process: int) -> NumberedImages:
         """Number the images of a process, without repetitions of its own images or of lower processes' images.
@@ -188,20 +237,32 @@ class ImageNumbering:
         if self.ids is None:
             sizes = torch.tensor(self.sizes, device=images.device)
             return NumberedImages(images, interleaved_numbers(sizes, process))
-        # Of all images with one id, on all processes, the first counts; the others must repeat it.
+        # Among all images with one id, on all processes, the first counts; the others must repeat it.
         numbers, first = number_ids(self.ids.to(images.device))
         is_first = first == torch.arange(len(first), device=first.device)
         if bool(is_first.all()):
             return NumberedImages(images, numbers.split(self.sizes)[process])
-        prints = self.fingerprints()
-        changed: list[Any] = self.ids[prints != prints[first.to(prints.device)]].unique().tolist()
-        if changed:
-            kind, first_id = ("numbers", changed[0]) if self.names is None else ("names", self.names[changed[0]])
-            more = f", and {len(changed) - 1} more such {kind}" if len(changed) > 1 else ""
-            came = f"{first_id!r} for images whose ground truths differ{more}"
-            raise ValueError(f"`image_id` must be the same only for repetitions of an image; got {came}.")
-        numbers, is_first = (each.split(self.sizes)[process] for each in (numbers, is_first))
+        self._check_repetitions(self.ids, first)
+        numbers = numbers.split(self.sizes)[process]
+        is_first = is_first.split(self.sizes)[process]
         return NumberedImages(images.at(is_first), numbers[is_first])
+
+    def _check_repetitions(self, ids: Tensor, first: Tensor) -> None:
+        """Raise unless each image has the ground truths of the first image with its id."""
+        prints = self.fingerprints()
+        is_changed = prints != prints[first.to(prints.device)]
+        changed: list[Any] = ids[is_changed].unique().tolist()
+        if not changed:
+            return
+        if self.names is None:
+            kind = "numbers"
+            first_id = changed[0]
+        else:
+            kind = "names"
+            first_id = self.names[changed[0]]
+        more = f", and {len(changed) - 1} more such {kind}" if len(changed) > 1 else ""
+        got = f"{first_id!r} for images whose ground truths differ{more}"
+        raise ValueError(f"`image_id` must be the same only for repetitions of an image; got {got}.")
 
 
 @dataclass(frozen=True)
@@ -213,67 +274,95 @@ class NumberedImages:
     """int32 [images]"""
 
     def lists(self) -> Tensor | None:
-        """Listed classes: number of the image, label, and 0 if absent, 1 if with more objects; None if unknown."""
+        """Return the lists of classes as rows of image number, label, and kind; None without lists.
+
+        The kind is 0 for an absent class, and 1 for a partly annotated one.
+        """
         if self.images.listed_labels is None or self.images.listed_counts is None:
             return None
         counts = self.images.listed_counts.flatten()
-        place = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
-        return torch.stack([self.numbers.long()[place // 2], self.images.listed_labels, place % 2], 1)
+        list_number = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+        image_numbers = self.numbers.long()[list_number // 2]
+        return torch.stack([image_numbers, self.images.listed_labels, list_number % 2], 1)
 
     def boxes(self, iou_type: str = "bbox") -> tuple[inputs.Detections, inputs.GroundTruths]:
-        """All boxes or other shapes, packed for the evaluation."""
-        images, table = self.images, self.images.tables.get(iou_type)
-        counts = images.detection_counts, images.ground_truth_counts
-        boxes: Any = inputs.BoxShapes(images.detection_boxes, box_format=images.detection_format)
-        true_boxes: Any = images.ground_truth_boxes
-        if table is not None:
-            boxes, true_boxes = inputs.TableShapes.of_images(*table, *counts)
-        labels, true_labels = images.detection_labels, images.ground_truth_labels
-        numbers = self.numbers.repeat_interleave(counts[0], output_size=len(labels))
-        true_numbers = self.numbers.repeat_interleave(counts[1], output_size=len(true_labels))
-        scores = images.detection_scores
-        detections = inputs.Detections.unchecked(boxes=boxes, scores=scores, labels=labels, images=numbers)
+        """Return all boxes or other shapes, packed for the evaluation."""
+        images = self.images
+        table = images.tables.get(iou_type)
+        boxes: Any
+        true_boxes: Any
+        if table is None:
+            boxes = inputs.BoxShapes(images.detection_boxes, box_format=images.detection_format)
+            true_boxes = images.ground_truth_boxes
+            areas = images.ground_truth_areas
+        else:
+            boxes, true_boxes = inputs.TableShapes.of_images(
+                *table, images.detection_counts, images.ground_truth_counts
+            )
+            areas = table.ground_truth_areas
+
+        num_detections = len(images.detection_labels)
+        detections = inputs.Detections.unchecked(
+            boxes=boxes,
+            scores=images.detection_scores,
+            labels=images.detection_labels,
+            images=self.numbers.repeat_interleave(images.detection_counts, output_size=num_detections),
+        )
         # `update` checked the boxes, but they have been converted since: ground truths may have overflowed.
-        is_sound = table is not None or are_sound({name: getattr(images, name) for name in _OF_GROUND_TRUTHS}, "xywh")
-        made: Callable[..., inputs.GroundTruths] = inputs.GroundTruths.unchecked if is_sound else inputs.GroundTruths
-        crowds, areas = images.ground_truth_crowds, (images if table is None else table).ground_truth_areas
-        return detections, made(boxes=true_boxes, labels=true_labels, images=true_numbers, is_crowd=crowds, areas=areas)
+        is_sound = True
+        if table is None:
+            is_sound = are_sound({name: getattr(images, name) for name in _GROUND_TRUTH_STATES}, "xywh")
+        build: Callable[..., inputs.GroundTruths] = inputs.GroundTruths
+        if is_sound:
+            build = inputs.GroundTruths.unchecked
+        num_ground_truths = len(images.ground_truth_labels)
+        ground_truths = build(
+            boxes=true_boxes,
+            labels=images.ground_truth_labels,
+            images=self.numbers.repeat_interleave(images.ground_truth_counts, output_size=num_ground_truths),
+            is_crowd=images.ground_truth_crowds,
+            areas=areas,
+        )
+        return detections, ground_truths
 
 
 @torch.no_grad()
 def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Tensor:
-    """A fingerprint of the ground truths of each image, int64; 0 without any.
+    """Compute a fingerprint of the ground truths of each image, int64; 0 without ground truths.
 
     Boxes and areas count as given: converted ones depend on the dtype of their batch. Detections do not count: a
     network gives slightly different ones in another batch or on another device.
     """
-    joined = [[block.to(device) for block in states[name]] for name in _COLUMNS]
-    if not joined[0]:
+    blocks = [[block.to(device) for block in states[name]] for name in _FINGERPRINT_STATES]
+    if not blocks[0]:
         return torch.empty(0, dtype=torch.int64, device=device)
+    boxes, areas, labels, crowds, counts = map(torch.cat, blocks)
     # One hash for each ground truth, summed over the image.
-    boxes, areas, labels, crowds, counts = map(torch.cat, joined)
-    of_box = labels.long() * 2 + crowds
+    hashes = labels.long() * 2 + crowds
     for column in (*boxes.double().unbind(1), areas.double().clamp(min=0)):  # 0 or less means width times height
-        of_box = mixed(of_box, (column + 0.0).view(torch.int64))  # -0.0 is 0.0
-    image = segments.numbers(counts, len(of_box))
-    return torch.zeros_like(counts).index_add_(0, image, of_box)  # modulo 2^64, so in any order
+        hashes = mixed(hashes, (column + 0.0).view(torch.int64))  # -0.0 is 0.0
+    image = segments.numbers(counts, len(hashes))
+    return torch.zeros_like(counts).index_add_(0, image, hashes)  # modulo 2^64, so in any order
 
 
 def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The place of each id among the distinct ids, ascending, int32, and the first place where it is."""
+    """Return the number of each id among the distinct ids, ascending, int32, and the first position of each id."""
     distinct, numbers = ids.unique(return_inverse=True)
-    place = torch.arange(len(ids), device=ids.device)
-    first = place.new_full((len(distinct),), len(ids)).scatter_reduce_(0, numbers, place, "amin")
+    positions = torch.arange(len(ids), device=ids.device)
+    first = positions.new_full((len(distinct),), len(ids)).scatter_reduce_(0, numbers, positions, "amin")
     return numbers.int(), first.index_select(0, numbers)
 
 
 def interleaved_numbers(sizes: Tensor, process: int) -> Tensor:
-    """Numbers of the images of one process, int32, round-robin over processes of these sizes.
+    """Numbers of the images of one process, int32, dealt out in turn over processes of these sizes.
 
-    Image i of process p comes after all images of an earlier place, and after image i of lower processes. So if a
+    Image i of process p comes after all images with a smaller index, and after image i of lower processes. So if a
     sampler deals a data set out in turn, its images are numbered in the order of the data set.
+
+    Example for sizes 3 and 2: process 0 has the numbers 0, 2, 4, and process 1 the numbers 1, 3.
     """
-    places = torch.arange(int(sizes[process]), device=sizes.device)
-    # Images of an earlier place on any process, and of the same place on lower ones.
-    earlier = torch.minimum(sizes[:, None], places).sum(0)
-    return (earlier + (sizes[:process, None] > places).sum(0)).int()
+    index = torch.arange(int(sizes[process]), device=sizes.device)
+    # Images with a smaller index on any process, and with the same index on lower processes.
+    num_earlier = torch.minimum(sizes[:, None], index).sum(0)
+    num_on_lower_processes = (sizes[:process, None] > index).sum(0)
+    return (num_earlier + num_on_lower_processes).int()

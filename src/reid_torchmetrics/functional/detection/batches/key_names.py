@@ -59,46 +59,46 @@ def simplified(key: object) -> str:
     return letters.removesuffix("s")
 
 
-def are_similar(key: str, wanted: str) -> bool:
-    """Whether a key is another spelling of a wanted one, such as `isCrowd`, `areas` or `num_keypoint`."""
+def are_similar(key: str, known_key: str) -> bool:
+    """Return whether a key is another spelling of a known one, such as `isCrowd`, `areas` or `num_keypoint`."""
     simple_key = simplified(key)
-    simple_wanted = simplified(wanted)
-    if simple_key == simple_wanted:
+    simple_known_key = simplified(known_key)
+    if simple_key == simple_known_key:
         return True
     if len(key) < _SHORT_KEY:
         return False
-    return bool(get_close_matches(simple_key, [simple_wanted], n=1, cutoff=SIMILAR_KEYS))
+    return bool(get_close_matches(simple_key, [simple_known_key], n=1, cutoff=SIMILAR_KEYS))
 
 
 @lru_cache(maxsize=256)
 def meant_key(key: object, *, uses_difficult: bool) -> tuple[str, bool] | None:
-    """Return the optional key that an unknown key may stand for, and whether by its spelling; None for no such key."""
+    """Return the optional key that an unknown key may mean, and whether it is misspelled; None for no such key."""
     if not isinstance(key, str) or key in _PLAIN_KEYS or (key in _LEVELS and not uses_difficult):
         return None
-    for wanted in OPTIONAL_KEYS:
-        if are_similar(key, wanted):
-            return wanted, True
+    for optional_key in OPTIONAL_KEYS:
+        if are_similar(key, optional_key):
+            return optional_key, True
     simple_key = simplified(key)
-    for wanted in OPTIONAL_KEYS:
-        if simple_key in _OTHER_NAMES.get(wanted, ()):
-            return wanted, False
+    for optional_key in OPTIONAL_KEYS:
+        if simple_key in _OTHER_NAMES.get(optional_key, ()):
+            return optional_key, False
     if simple_key in _IGNORED:
         return ("difficult" if uses_difficult else "iscrowd"), False
     return None
 
 
-def meant_required_key(wanted: str, keys: Iterable[object]) -> str | None:
-    """Return the key that stands in the place of a missing one; None if there is none."""
+def meant_required_key(required_key: str, keys: Iterable[object]) -> str | None:
+    """Return the key that is used in place of a required one; None if there is none."""
     for key in keys:
         if not isinstance(key, str) or key in KNOWN_KEYS:
             continue
-        if are_similar(key, wanted) or simplified(key) in _OTHER_NAMES.get(wanted, ()):
+        if are_similar(key, required_key) or simplified(key) in _OTHER_NAMES.get(required_key, ()):
             return key
     return None
 
 
 def keys_of_dicts(target: Sequence[Mapping[Any, Any]]) -> set[Any]:
-    """Return the keys of all dicts; none if an item is no dict, as other checks name it."""
+    """Return the keys of all dicts; no keys if an item is no dict, because other checks name it."""
     try:
         return set().union(*target)
     except TypeError:
@@ -108,44 +108,51 @@ def keys_of_dicts(target: Sequence[Mapping[Any, Any]]) -> set[Any]:
 def check_optional_keys(
     keys: set[Any], target: Sequence[Mapping[Any, Any]], *, uses_difficult: bool, uses_boxes: bool
 ) -> None:
-    """Raise if a dict has a misspelled key in the place of an optional one.
+    """Raise if a dict has a misspelled key in place of an optional one.
 
     Args:
-        keys: of all dicts.
-        target: the dicts of the ground truths; what is no dict is left to other checks.
+        keys: the keys of all dicts.
+        target: the dicts of the ground truths; other checks name items that are no dicts.
         uses_difficult: whether the evaluation uses `difficult`.
-        uses_boxes: whether the evaluation uses `boxes` if they are given, beside other shapes.
+        uses_boxes: whether the evaluation uses `boxes`, where dicts have them, beside other shapes.
 
     Raises:
-        ValueError: the message names the dict, the key and what it may stand for.
+        ValueError: the message names the dict, the key and the key that may be meant.
     """
-    unknown_keys = keys - KNOWN_KEYS
-    doubtful_keys = {key for key in unknown_keys if meant_key(key, uses_difficult=uses_difficult) is not None}
-    if uses_boxes:
-        doubtful_keys |= {key for key in unknown_keys if meant_required_key("boxes", [key]) is not None}
-    if doubtful_keys:
-        for position, item in enumerate(target):
-            if isinstance(item, Mapping):
-                _check_keys_of_item(position, item, doubtful_keys, uses_difficult=uses_difficult)
+    doubtful_keys = set()
+    for key in keys - KNOWN_KEYS:
+        is_like_boxes = uses_boxes and meant_required_key("boxes", [key]) is not None
+        if is_like_boxes or meant_key(key, uses_difficult=uses_difficult) is not None:
+            doubtful_keys.add(key)
+    if not doubtful_keys:
+        return
+    for position, item in enumerate(target):
+        if isinstance(item, Mapping):
+            _check_keys_of_item(position, item, doubtful_keys, uses_difficult=uses_difficult)
 
 
 def _check_keys_of_item(
     position: int, item: Mapping[Any, Any], doubtful_keys: set[Any], *, uses_difficult: bool
 ) -> None:
+    """Raise for the first key of a dict that is misspelled, or that replaces a key that the dict lacks."""
     for key in item:
         if key not in doubtful_keys:
             continue
-        wanted, is_misspelled = meant_key(key, uses_difficult=uses_difficult) or ("boxes", False)
-        # Another word beside the right key is a key of the user's own, as is a picture.
-        right_keys = _FLAGS if wanted in _FLAGS else (wanted,)
-        is_picture = wanted == "image_id" and not _is_id(item[key])
-        if not is_misspelled and (is_picture or any(right_key in item for right_key in right_keys)):
-            continue
-        raise ValueError(f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{wanted}`.")
+        optional_key, is_misspelled = meant_key(key, uses_difficult=uses_difficult) or ("boxes", False)
+        if not is_misspelled:
+            # Another word beside the right key is the user's own key, and so is a picture.
+            right_keys = _FLAGS if optional_key in _FLAGS else (optional_key,)
+            has_right_key = any(right_key in item for right_key in right_keys)
+            is_picture = optional_key == "image_id" and not _is_id(item[key])
+            if has_right_key or is_picture:
+                continue
+        raise ValueError(
+            f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{optional_key}`."
+        )
 
 
 def _is_id(value: object) -> bool:
-    """Whether a value may be the number or the name of an image, and is not the image itself."""
+    """Return whether a value may be the number or the name of an image, and is not the image itself."""
     if isinstance(value, (Tensor, np.ndarray)):
         return int(np.prod(value.shape)) == 1
     return isinstance(value, (int, float, str, np.integer, PathLike))

@@ -1,4 +1,4 @@
-"""Packs a batch of `update`: the tensors of all images, one tensor for each state of a metric.
+"""Packs a batch of `update`: one tensor for each state of a metric, from the tensors of all images.
 
 All images are checked at once, with one synchronization of the device. Only a batch that fails is checked image by
 image, so that the error names the image.
@@ -27,42 +27,42 @@ from .shape_batches import ShapeBatch
 from .unsound import Dicts, are_sound, are_sound_boxes, without_unsound, without_unsound_objects
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thread
-_MANY_LABELS = 1 << 17  # of one batch; from here on half of their memory is worth a look at them
+_MANY_LABELS = 1 << 17  # in one batch; for so many labels, half of their memory is worth a pass for their range
 _MANY_IMAGES = 1 << 8  # enough for several threads to join the columns
 
 Share = Callable[..., Iterable[Any]]
-"""`map`, or `workers.share` by several threads"""
+"""`map`, or `workers.share` for several threads"""
 
 
 class Batch(NamedTuple):
-    """A batch, packed."""
+    """A batch as rows for the states of a metric."""
 
     states: dict[str, Tensor]
     """rows for each of `STATES`; ids or names only if the images have them, nothing without images"""
     most_detections: int
-    """of any image"""
+    """the largest number of detections in an image"""
     num_dropped: int = 0
-    """invalid boxes dropped"""
+    """invalid boxes that were dropped"""
     num_invalid: int = 0
     """invalid detected boxes that count, and overlap nothing"""
 
 
 class NotedBatch(NamedTuple):
-    """A batch with what is not stored of it, for notes that are looked at after the numbers are computed."""
+    """A batch with the parts that are not stored, for advice after the numbers are computed."""
 
     preds: Dicts
     target: Dicts
     keys: Collection[Any]
-    """of all dicts in `target`"""
+    """the keys of all dicts in `target`"""
     extras: Sequence[str]
-    """what the evaluation uses beside boxes, see `pack`"""
+    """columns that the evaluation uses beside boxes, see `pack`"""
     shapes: ShapeBatch | None
     """masks, keypoints or rotated boxes, with boxes around them"""
     states: Mapping[str, Tensor]
 
 
 def text_of_many(limit: int) -> str:
-    """The warning for an image with more detections than the largest limit."""
+    """Return the warning for an image with more detections than the largest limit."""
     return (
         f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit} with"
         " the highest scores count. `max_detection_thresholds` sets how many do, and `warn_on_many_detections = False`"
@@ -77,134 +77,152 @@ def pack(
     """Check a batch and pack it.
 
     Args:
-        preds: of each image `boxes`, `scores` and `labels`.
-        target: of each image `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
-        box_format: of the boxes; they keep it.
-        device: of the states of a batch without boxes.
+        preds: `boxes`, `scores` and `labels` of each image.
+        target: `boxes` and `labels` of each image, and optionally `iscrowd`, `area` and `image_id`.
+        box_format: the format of the boxes; they keep it.
+        device: the device for the states of a batch without boxes.
         invalid: one of `_names.InvalidAction`.
-        extras: what `target` may have besides, keys of `EXTRAS`.
+        extras: further columns that `target` may have, keys of `EXTRAS`.
 
     Raises:
         TypeError: a value of the wrong type or dtype.
         ValueError: keys, shapes, devices or values that do not fit.
     """
-    packed, problem, is_sound = Batch({}, 0), None, False
+    try:
+        packed, is_sound = _pack_together(preds, target, box_format, device)
+    except Exception as error:  # noqa: BLE001 - the checks of each image explain any failure better
+        problem = error
+    else:
+        for extra in extras:
+            packed.states.update(_PACK_EXTRA[extra](target, packed.states["ground_truth_labels"].device))
+        if not is_sound:
+            batch_checks.check_crowds(target)  # an invalid crowd is always an error
+            packed, is_sound = _with_invalid(packed, box_format, invalid)
+        if not is_sound:
+            batch_checks.check_each_image(preds, target, box_format, any_detected=invalid == "count")
+        return packed
 
-    # All images at once: whatever fails here, the checks of each image say it better.
+    try:
+        # Arrays and lists fail above; batches of tensors are not searched for them.
+        preds, target, is_new = batch_checks.with_tensors(preds, target)
+        if not is_new:
+            batch_checks.check_each_image(preds, target, box_format, any_detected=invalid == "count")
+            raise problem
+    finally:
+        del problem  # its traceback would keep this frame, and the batch, alive
+    return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
+
+
+def _pack_together(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> tuple[Batch, bool]:
+    """Pack all images at once, and return whether all values are sound; any exception means an invalid batch."""
+
     def work(share: Share) -> tuple[Batch, bool]:
         batch = _pack(preds, target, device, share)
         is_sound = are_sound(batch.states, box_format)
         batch.states["ground_truth_crowds"] = batch.states["ground_truth_crowds"].bool()
         return batch, is_sound
 
-    try:
-        if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
-            packed, is_sound = workers.run(partial(work, workers.share), torch.device("cpu"))
-        else:
-            packed, is_sound = work(map)
-    except Exception as error:  # noqa: BLE001 - see above
-        problem = error
-    if problem is None:
-        joined = packed.states["ground_truth_labels"].device
-        for extra in extras:
-            packed.states.update(_PACKED[extra](target, joined))
-        if not is_sound:
-            batch_checks.check_crowds(target)  # an invalid crowd is an error always
-            packed, is_sound = _with_invalid(packed, box_format, invalid)
-    else:  # arrays and lists fail there: they are looked for in no batch of tensors
-        preds, target, is_new = batch_checks.with_tensors(preds, target)
-        if is_new:
-            del problem
-            return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
-    # Image by image, or the error itself if these checks pass.
-    try:
-        if not is_sound:
-            batch_checks.check_each_image(preds, target, box_format, any_detected=invalid == "count")
-        if problem is not None:
-            raise problem
-    finally:
-        del problem  # its traceback would keep this frame, and the batch, alive
-    return packed
+    if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
+        return workers.run(partial(work, workers.share), torch.device("cpu"))
+    return work(map)
 
 
 def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, bool]:
-    """Apply `_names.InvalidAction` to a batch with invalid values; the batch, and whether it is sound then."""
+    """Apply `_names.InvalidAction` to a batch with invalid values, and return whether the result is sound."""
     if invalid == "drop":
         states, num_dropped = without_unsound(packed.states, box_format)
         return packed._replace(states=states, num_dropped=num_dropped), True
     if invalid == "count":
-        # Detected boxes may hold anything: with zeros in their place all else is checked.
+        # Detected boxes may hold any values. All other values are checked with zeros in place of these boxes.
         boxes = packed.states["detection_boxes"]
         num_invalid = int((~are_sound_boxes(boxes, box_format)).sum())
-        others = packed.states | {"detection_boxes": torch.zeros_like(boxes)}
-        return packed._replace(num_invalid=num_invalid), are_sound(others, box_format)
+        states = packed.states | {"detection_boxes": torch.zeros_like(boxes)}
+        return packed._replace(num_invalid=num_invalid), are_sound(states, box_format)
     return packed, False
 
 
 def _pack_difficult(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    """Whether each ground truth of a batch is difficult; all else about the batch was checked.
+    """Return whether each ground truth of a batch is difficult, after all other checks of the batch.
 
     Raises:
         TypeError: a flag of the wrong type or dtype.
         ValueError: flags of another shape or device than the ground truths.
     """
     counts = [item["labels"].numel() for item in target]
-    flags = _optional(batch_checks.checked_flags("difficult", target, device), counts)
-    is_difficult = torch.zeros(sum(counts), dtype=torch.bool, device=device) if flags is None else flags != 0
+    flags = _join_optional(batch_checks.checked_flags("difficult", target, device), counts)
+    if flags is None:
+        is_difficult = torch.zeros(sum(counts), dtype=torch.bool, device=device)
+    else:
+        is_difficult = flags != 0
     return {"ground_truth_difficult": is_difficult}
 
 
 def _pack_lists(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    """The lists of classes of each image, see `Images`; errors as of `checked_lists`."""
+    """Return the lists of classes of each image, see `Images`; errors as in `checked_lists`."""
     lists = batch_checks.checked_lists(target)
-    counts = torch.tensor([*map(len, lists)], dtype=torch.int64, device="cpu").view(-1, 2)
-    labels = torch.tensor([*chain.from_iterable(lists)], dtype=torch.int64, device="cpu")
+    labels = torch.tensor(list(chain.from_iterable(lists)), dtype=torch.int64, device="cpu")
+    counts = torch.tensor(list(map(len, lists)), dtype=torch.int64, device="cpu").view(-1, 2)
     return {"listed_labels": labels.to(device), "listed_counts": counts.to(device)}
 
 
-_PACKED: dict[str, Callable[[Dicts, torch.device], dict[str, Tensor]]] = {
+_PACK_EXTRA: dict[str, Callable[[Dicts, torch.device], dict[str, Tensor]]] = {
     "difficult": _pack_difficult,
     "lists": _pack_lists,
 }
-"""the states of each of `EXTRAS` of a batch"""
+"""for each of `EXTRAS`, the function that returns its states for a batch"""
 
 
 def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
-    sides = {"detection": preds, "ground_truth": target}
-    counts = {side: [item["labels"].numel() for item in items] for side, items in sides.items()}
+    """Join the columns of all images, without a check of their values.
 
-    def join(name: str) -> Tensor | None:
-        side, (key, join) = name.rpartition("_")[0], _COLUMNS[name]
-        return join([item.get(key) for item in sides[side]], counts[side])
+    Raises:
+        Exception: of any type, if a column is missing or does not fit.
+    """
+    images = {"detection": preds, "ground_truth": target}
+    counts = {name: [item["labels"].numel() for item in items] for name, items in images.items()}
 
-    columns = dict(zip(_COLUMNS, share(join, [*_COLUMNS]), strict=True))
-    (device,) = {column.device for column in columns.values() if column is not None} or {device}
-    batch = pack_ids(preds, target, device)
-    # A missing column is all zeros in the dtype of the empty state.
+    def join(state: str) -> Tensor | None:
+        objects = state.rpartition("_")[0]  # "detection" or "ground_truth"
+        key, join_parts = _COLUMNS[state]
+        return join_parts([item.get(key) for item in images[objects]], counts[objects])
+
+    columns = dict(zip(_COLUMNS, share(join, list(_COLUMNS)), strict=True))
+    devices = {column.device for column in columns.values() if column is not None}
+    (device,) = devices or {device}
+    states = pack_ids(preds, target, device)
     for name, column in columns.items():
         if column is None:
-            missing, rows = STATES[name], sum(counts[name.rpartition("_")[0]])
-            batch[name] = missing.new_zeros((rows, *missing.shape[1:]), device=device)
+            # All zeros in the dtype of the empty state.
+            empty = STATES[name]
+            num_rows = sum(counts[name.rpartition("_")[0]])
+            states[name] = empty.new_zeros((num_rows, *empty.shape[1:]), device=device)
         else:
-            batch[name] = column
-    for side, of_side in counts.items():
-        # In an eighth of the time of `torch.tensor`.
-        batch[f"{side}_counts"] = torch.from_numpy(np.array(of_side, dtype=np.int64)).to(device, non_blocking=True)
-    return Batch(batch, max(counts["detection"]))
+            states[name] = column
+    for name, numbers in counts.items():
+        # By way of NumPy, in an eighth of the time of `torch.tensor`.
+        array = np.array(numbers, dtype=np.int64)
+        states[f"{name}_counts"] = torch.from_numpy(array).to(device, non_blocking=True)
+    return Batch(states, max(counts["detection"]))
 
 
-def _optional(parts: Sequence[Tensor | None], counts: list[int]) -> Tensor | None:
-    """Values of all boxes, 0 in images without the key; None if no image with boxes has it."""
-    pairs = [*zip(parts, counts, strict=True)]
-    if any(part is not None and part.numel() for part, count in pairs if not count):
-        raise ValueError
-    given = [part for part, count in pairs if part is not None and count]
-    if not given:  # values of images without boxes may be on any device
+def _join_optional(parts: Sequence[Tensor | None], counts: list[int]) -> Tensor | None:
+    """Join an optional column, with 0 for images without the key; None if no image with boxes has the key."""
+    present = []
+    has_gaps = False
+    for part, count in zip(parts, counts, strict=True):
+        if part is None:
+            has_gaps = has_gaps or count > 0
+        elif count:
+            present.append(part)
+        elif part.numel():
+            raise ValueError
+    if not present:  # values of images without boxes may be on any device
         return None
-    if len(given) < len(parts):
-        zeros = torch.zeros(max(counts), dtype=given[0].dtype, device=given[0].device)
-        given = [zeros[:count] if part is None else part for part, count in pairs]
-    return _join(given, counts, batch_checks.FLAG_DTYPES)
+    if has_gaps:
+        zeros = torch.zeros(max(counts), dtype=present[0].dtype, device=present[0].device)
+        filled = [zeros[:count] if part is None else part for part, count in zip(parts, counts, strict=True)]
+        return _join(filled, counts, batch_checks.FLAG_DTYPES)
+    return _join(present, [count for count in counts if count], batch_checks.FLAG_DTYPES)
 
 
 def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype], width: int = 1) -> Tensor | None:
@@ -215,56 +233,75 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
     Raises:
         ValueError: an image has another number of values than boxes, or shapes or dtypes are wrong.
     """
-    if [*map(Tensor.numel, parts)] != (counts if width == 1 else [width * count for count in counts]):
+    num_values = counts if width == 1 else [width * count for count in counts]
+    if list(map(Tensor.numel, parts)) != num_values:
         raise ValueError
-    kept = parts if all(counts) else [part for part, count in zip(parts, counts, strict=True) if count]
-    if not kept:
+    if not all(counts):
+        parts = [part for part, count in zip(parts, counts, strict=True) if count]
+    if not parts:
         return None
-    kinds = {part.dtype for part in kept}
-    if not kinds.issubset(dtypes):  # before joining, which could hide a wrong one
+    # Before joining, which could hide a wrong dtype.
+    part_dtypes = {part.dtype for part in parts}
+    if not part_dtypes.issubset(dtypes):
         raise ValueError
-    if len({kind.is_floating_point for kind in kinds}) > 1:  # float32 does not hold all integers
-        kept = [part.double() for part in kept]
-    joined = _cat(kept, width * sum(counts))
-    if joined.layout is not torch.strided or joined.shape[1:] != ((width,) if width > 1 else ()):
+    if len({dtype.is_floating_point for dtype in part_dtypes}) > 1:  # float32 does not hold all integers
+        parts = [part.double() for part in parts]
+    joined = _cat(parts, sum(num_values))
+    row_shape = (width,) if width > 1 else ()
+    if joined.layout is not torch.strided or joined.shape[1:] != row_shape:
         raise ValueError
     return joined
 
 
 def _cat(parts: list[Tensor], num_values: int) -> Tensor:
-    """`torch.cat` in pieces of one thread each: for many small tensors several threads are far slower."""
+    """Join as `torch.cat` does, in pieces for one thread each: for many small tensors several threads are slower."""
     size = max(1, _VALUES_OF_ONE_THREAD * len(parts) // num_values)
     if len(parts) <= size or size == 1 or parts[0].device.type != "cpu" or torch.get_num_threads() == 1:
         return torch.cat(parts)
     return torch.cat([torch.cat(parts[first : first + size]) for first in range(0, len(parts), size)])
 
 
-def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
-    boxes = _join(parts, counts, batch_checks.BOX_DTYPES, 4)
-    return boxes if boxes is None or boxes.is_floating_point() else boxes.double()
+def _join_boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
+    """Join boxes, integers as float64."""
+    boxes = _join(parts, counts, batch_checks.BOX_DTYPES, width=4)
+    if boxes is None or boxes.is_floating_point():
+        return boxes
+    return boxes.double()
 
 
-def _narrow_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None:
-    """Many labels in half the memory if they fit; few are not worth a look at their ends."""
-    labels = _join(parts, counts, INTEGER_DTYPES)
+def _join_scores(parts: list[Tensor], counts: list[int]) -> Tensor | None:
+    """Join scores."""
+    return _join(parts, counts, FLOATING_DTYPES)
+
+
+def _join_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None:
+    """Join labels."""
+    return _join(parts, counts, INTEGER_DTYPES)
+
+
+def _join_narrow_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None:
+    """Join labels, as int32 if there are many and all fit; for few labels the pass for their range is not worth it."""
+    labels = _join_labels(parts, counts)
     if labels is None or labels.dtype != torch.int64 or len(labels) < _MANY_LABELS or labels.device.type != "cpu":
         return labels
-    least, most = (int(end) for end in labels.aminmax())
-    ends = torch.iinfo(torch.int32)
-    return labels.int() if ends.min <= least and most <= ends.max else labels
+    least, most = labels.aminmax()
+    limits = torch.iinfo(torch.int32)
+    if limits.min <= int(least) and int(most) <= limits.max:
+        return labels.int()
+    return labels
 
 
 _COLUMNS: dict[str, tuple[str, Callable[[list[Any], list[int]], Tensor | None]]] = {
-    "detection_boxes": ("boxes", _boxes),
-    "detection_labels": ("labels", _narrow_labels),
-    "detection_scores": ("scores", partial(_join, dtypes=FLOATING_DTYPES)),
-    "ground_truth_boxes": ("boxes", _boxes),
-    "ground_truth_labels": ("labels", partial(_join, dtypes=INTEGER_DTYPES)),
-    "ground_truth_crowds": ("iscrowd", _optional),
-    "ground_truth_areas": ("area", _optional),
+    "detection_boxes": ("boxes", _join_boxes),
+    "detection_labels": ("labels", _join_narrow_labels),
+    "detection_scores": ("scores", _join_scores),
+    "ground_truth_boxes": ("boxes", _join_boxes),
+    "ground_truth_labels": ("labels", _join_labels),
+    "ground_truth_crowds": ("iscrowd", _join_optional),
+    "ground_truth_areas": ("area", _join_optional),
 }
-"""states with a value for each object: the key, and what joins its values in all images, by the numbers of objects, to
-one tensor [objects, ...]; None without objects or values"""
+"""states with a value for each object, each with its key and a function that joins the values of all images, given the
+numbers of objects, to one tensor [objects, ...]; None without objects or values"""
 
 
 def pack_images(
@@ -283,15 +320,15 @@ def pack_images(
     """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
 
     Args:
-        preds: as `update` takes them.
-        target: as `update` takes them.
-        types: of the shapes; none for boxes alone.
-        box_format: of the boxes.
-        device: of the states of a batch without boxes.
+        preds: the detections in the form of `update`.
+        target: the ground truths in the form of `update`.
+        types: the types of the shapes; none for boxes alone.
+        box_format: the format of the boxes.
+        device: the device for the states of a batch without boxes.
         has_boxes: whether boxes are evaluated, too.
         invalid: one of `_names.InvalidAction`.
         extras: see `pack`.
-        note: called with a batch that has more than is stored: other shapes, or keys that few evaluations use.
+        note: called with a batch that has more than its states: other shapes, or keys that few evaluations use.
         keeps: whether shapes are kept for files.
     """
     batch_checks.check_lengths(preds, target)
@@ -303,26 +340,31 @@ def pack_images(
         check_optional_keys(keys, target, uses_difficult="difficult" in extras, uses_boxes=keeps_boxes)
     if not len(preds):
         return Batch({}, 0)
+
     if not types:
         batch = pack(preds, target, box_format, device, invalid=invalid, extras=extras)
         if not keys <= ALWAYS_USED_KEYS:
             note(NotedBatch(preds, target, keys, extras, None, batch.states))
         return batch
+
+    # The shapes, with boxes around them if boxes are not evaluated.
     preds, target, _ = batch_checks.with_tensors(preds, target)
     num_dropped = 0
     if invalid == "drop":
         preds, target, num_dropped = without_unsound_objects(preds, target, types, box_format, has_boxes=has_boxes)
-    # The shapes, with boxes around them if the input has no boxes to evaluate.
     shapes = ShapeBatch.read(preds, target, types, box_format, any_detected=invalid == "count")
     if not has_boxes:
         shapes = shapes.with_boxes()
-    left = "raise" if invalid == "drop" else invalid
-    batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left, extras=extras)
+
+    # Invalid objects were dropped before; any that is left is an error.
+    remaining_action = "raise" if invalid == "drop" else invalid
+    batch = pack(shapes.preds, shapes.target, box_format, device, invalid=remaining_action, extras=extras)
     note(NotedBatch(preds, target, keys, extras, shapes, batch.states))
+
+    box_states = dict(batch.states)
+    if "lists" in extras:  # crowds are plain objects that are ignored
+        box_states["ground_truth_crowds"] = torch.zeros_like(box_states["ground_truth_crowds"])
+    states = batch.states | shapes.states(box_states, keeps=keeps)
     # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
-    given = dict(batch.states)
-    if "lists" in extras:  # crowds are plain objects that are ignored
-        given["ground_truth_crowds"] = torch.zeros_like(given["ground_truth_crowds"])
-    states = batch.states | shapes.states(given, keeps=keeps)
     return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)

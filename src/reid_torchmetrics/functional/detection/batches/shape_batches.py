@@ -13,28 +13,27 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, box_areas, pack_names, to_xywh
-from reid_torchmetrics.functional.detection.inputs import rotated_corners as corners_of
+from reid_torchmetrics.functional.detection.inputs import (
+    ObjectColumns,
+    ShapeType,
+    box_areas,
+    pack_names,
+    rotated_corners,
+    to_xywh,
+)
 
 from .unsound import Dicts
 
 Image = TypeVar("Image")
 
-# From corner and size to each of the formats.
-_FORMATS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
-    "xyxy": lambda corner, size: (corner, corner + size),
-    "xywh": lambda corner, size: (corner, size),
-    "cxcywh": lambda corner, size: (corner + size / 2, size),
-}
-
 KEPT_STATES = {
     "shape_bytes": torch.empty(0, dtype=torch.uint8, device="cpu"),
     "shape_lengths": torch.empty(0, dtype=torch.int64, device="cpu"),
 }
-"""the states of a metric that keeps shapes, without rows: of each image their rows for files, as text"""
+"""the states of a metric that keeps shapes, without rows: for each image the rows of its files, as text"""
 _NO_ROWS = torch.empty(0, dtype=torch.float64, device="cpu")
 CORNER_STATES = dict.fromkeys(("detection_corners", "ground_truth_corners"), _NO_ROWS.view(0, 8))
-"""the states of a metric of rotated boxes, without rows: they are drawn by their corners"""
+"""the states of a metric of rotated boxes, without rows: boxes are drawn by their corners"""
 
 
 class OverlapTable(NamedTuple):
@@ -45,16 +44,22 @@ class OverlapTable(NamedTuple):
     detection_areas: Tensor
     ground_truth_areas: Tensor
 
-    def at(self, kept: Tensor, counts: Tensor, true_counts: Tensor) -> OverlapTable:
-        """The images of a mask; the counts of detections and ground truths are of all images."""
-        counts = torch.stack([counts * true_counts, counts, true_counts])
-        rows = [kept.repeat_interleave(each) for each in counts]
-        return OverlapTable(*(column[row] for column, row in zip(self, rows, strict=True)))
+    def at(self, is_selected: Tensor, counts: Tensor, true_counts: Tensor) -> OverlapTable:
+        """Return the rows of the images of a mask, given the numbers of detections and ground truths of all images."""
+        num_rows = torch.stack([counts * true_counts, counts, true_counts])
+        columns = []
+        for column, column_rows in zip(self, num_rows, strict=True):
+            columns.append(column[is_selected.repeat_interleave(column_rows)])
+        return OverlapTable(*columns)
 
 
 def table_states(names: Sequence[str]) -> dict[str, Tensor]:
-    """The states of a metric for the tables of types of shapes, without rows."""
-    return {f"{name}_{state}": _NO_ROWS for name in names for state in OverlapTable._fields}
+    """Return the states of a metric for the tables of types of shapes, without rows."""
+    states = {}
+    for name in names:
+        for field in OverlapTable._fields:
+            states[f"{name}_{field}"] = _NO_ROWS
+    return states
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class ShapeBatch:
     target: Dicts
     """with boxes around the shapes, unless boxes are evaluated themselves"""
     shapes: dict[str, tuple[list[Any], list[Any]]]
-    """of each type: detections and ground truths, image by image, in the form of `ShapeType.read`"""
+    """for each type: detections and ground truths, image by image, in the form of `ShapeType.read`"""
     types: Mapping[str, ShapeType]
     box_format: str
     num_invalid: int = 0
@@ -76,9 +81,9 @@ class ShapeBatch:
     def read(
         cls, preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], box_format: str, *, any_detected: bool = False
     ) -> ShapeBatch:
-        """Check the shapes of a batch and, of all else, only the device and number of labels.
+        """Check the shapes of a batch, and the device and number of labels.
 
-        With `any_detected` shapes of `preds` may hold any values, and invalid ones are counted.
+        With `any_detected`, shapes of `preds` may hold any values, and invalid ones are counted.
 
         Raises:
             TypeError: shapes of the wrong type or dtype.
@@ -91,70 +96,105 @@ class ShapeBatch:
         return cls(preds, target, shapes, types, box_format, num_invalid)
 
     def with_boxes(self) -> ShapeBatch:
-        """The same with boxes around the shapes of the first type."""
-        (detections, ground_truths), *_ = self.shapes.values()
-        kind, *_ = self.types.values()
-        boxed = [self._boxed(item, kind.boxes(each)) for item, each in zip(self.preds, detections, strict=True)]
-        target = [
-            item if kind.keeps_boxes and "boxes" in item else self._boxed(item, kind.boxes(each))
-            for item, each in zip(self.target, ground_truths, strict=True)
-        ]
-        return replace(self, preds=boxed, target=target)
+        """Return the same batch with boxes around the shapes of the first type."""
+        name, kind = next(iter(self.types.items()))
+        detections, ground_truths = self.shapes[name]
+        preds = [self._with_boxes(item, shapes, kind) for item, shapes in zip(self.preds, detections, strict=True)]
+        target = []
+        for item, shapes in zip(self.target, ground_truths, strict=True):
+            keeps_boxes = kind.keeps_boxes and "boxes" in item
+            target.append(item if keeps_boxes else self._with_boxes(item, shapes, kind))
+        return replace(self, preds=preds, target=target)
+
+    def _with_boxes(self, item: Mapping[str, Any], shapes: Any, kind: ShapeType) -> dict[str, Any]:
+        """Return the dict of an image with boxes around its shapes, on the device of its labels."""
+        boxes = kind.boxes(shapes)
+        corner = boxes[:, :2]
+        size = boxes[:, 2:]
+        if self.box_format == "xyxy":
+            boxes = torch.cat([corner, corner + size], 1)
+        elif self.box_format == "cxcywh":
+            boxes = torch.cat([corner + size / 2, size], 1)
+        labels = item["labels"]
+        if isinstance(labels, Tensor):
+            boxes = boxes.to(labels.device)
+        return {**item, "boxes": boxes}
 
     def _texts(self) -> list[str]:
-        """The rows of each image for COCO's files, of detections and of ground truths, as JSON."""
-        (name, kind), *_ = self.types.items()
-        listed = [[*map(kind.rows, pair)] for pair in zip(*self.shapes[name], strict=True)]
-        for item, (_, rows) in zip(self.target, listed, strict=True):
+        """Return the rows of each image for COCO's files, of detections and of ground truths, as JSON."""
+        name, kind = next(iter(self.types.items()))
+        texts = []
+        for item, detections, ground_truths in zip(self.target, *self.shapes[name], strict=True):
+            rows = kind.rows(detections)
+            true_rows = kind.rows(ground_truths)
             counts = item.get(kind.count_key)
-            for row, count in zip(rows, [] if counts is None else counts.view(-1).tolist(), strict=False):
-                row[kind.count_key] = int(count)
-        return [*map(json.dumps, listed)]
-
-    def _boxed(self, item: Mapping[str, Any], boxes: Tensor) -> dict[str, Any]:
-        boxes = torch.cat(_FORMATS[self.box_format](boxes[:, :2], boxes[:, 2:]), 1)
-        labels = item["labels"]
-        return {**item, "boxes": boxes.to(labels.device) if isinstance(labels, Tensor) else boxes}
+            if counts is not None:
+                for row, count in zip(true_rows, counts.view(-1).tolist(), strict=False):
+                    row[kind.count_key] = int(count)
+            texts.append(json.dumps([rows, true_rows]))
+        return texts
 
     @torch.no_grad()
     def states(self, states: Mapping[str, Tensor], *, keeps: bool) -> dict[str, Tensor]:
-        """Rows for the states of tables, and the areas of ground truths; `states` are the rows of boxes.
+        """Return rows for the states of tables, and the areas of ground truths.
 
-        If it `keeps` the shapes, also rows for `KEPT_STATES`.
+        Args:
+            states: the rows for the states of boxes.
+            keeps: whether rows for `KEPT_STATES` are returned, too.
         """
         added: dict[str, Tensor] = {}
-        given = states["ground_truth_areas"].double()
-        device = given.device
+        device = states["ground_truth_areas"].device
         boxes = to_xywh(states["ground_truth_boxes"], self.box_format)
-        for name, (detections, ground_truths) in self.shapes.items():
-            kind, sizes = self.types[name], [len(each) for each in ground_truths]
-            if self.num_invalid:
-                detections = [kind.measurable(shapes) for shapes in detections]  # noqa: PLW2901
-            # Areas of ground truths: as given, else of the boxes or the shapes.
-            usual = box_areas(boxes) if kind.keeps_boxes else _areas(kind, ground_truths, device)
-            areas = torch.where(given > 0, given, usual)
-            # Overlaps, image by image.
-            columns = [column.split(sizes) for column in (boxes, areas, states["ground_truth_crowds"])]
-            images = [*zip(detections, ground_truths, map(ObjectColumns, *columns), strict=True)]
-            parts = _each_image(partial(_overlaps, kind), images, device)
-            overlaps = torch.cat([part.to(device).flatten() for part in parts])
-            # Areas for the area ranges, -1 for an object that counts in none.
-            counts = batch_checks.checked_flags(kind.count_key, self.target, device)
-            ranged = map(kind.areas_in_ranges, ground_truths, areas.split(sizes), counts)
-            added[f"{name}_overlaps"] = overlaps.nan_to_num_(0.0) if self.num_invalid else overlaps
-            added[f"{name}_detection_areas"] = _areas(kind, detections, device)
-            added[f"{name}_ground_truth_areas"] = torch.cat([*ranged])
-            added["ground_truth_areas"] = areas
-        for state, side in zip(CORNER_STATES, self.shapes.get("rotated", ()), strict=False):
-            added[state] = torch.cat([corners_of(each).flatten(1).to(given.device) for each in side])
-        return added | dict(zip(KEPT_STATES, pack_names(self._texts()), strict=True)) if keeps else added
+        for name in self.shapes:
+            added |= self._table(name, states, boxes)
+        if "rotated" in self.shapes:
+            for state, images in zip(CORNER_STATES, self.shapes["rotated"], strict=True):
+                added[state] = torch.cat([rotated_corners(shapes).flatten(1).to(device) for shapes in images])
+        if keeps:
+            added.update(zip(KEPT_STATES, pack_names(self._texts()), strict=True))
+        return added
+
+    def _table(self, name: str, states: Mapping[str, Tensor], boxes: Tensor) -> dict[str, Tensor]:
+        """Return the overlaps and areas for one type of shapes; `boxes` are the ground truths' in x, y, w, h."""
+        kind = self.types[name]
+        detections, ground_truths = self.shapes[name]
+        if self.num_invalid:
+            detections = [kind.measurable(shapes) for shapes in detections]
+        given_areas = states["ground_truth_areas"].double()
+        device = given_areas.device
+
+        # Areas of ground truths: as given, else of the boxes or the shapes.
+        default_areas = box_areas(boxes) if kind.keeps_boxes else _areas(kind, ground_truths, device)
+        areas = torch.where(given_areas > 0, given_areas, default_areas)
+
+        # Overlaps, image by image.
+        sizes = [len(shapes) for shapes in ground_truths]
+        image_areas = areas.split(sizes)
+        columns = map(ObjectColumns, boxes.split(sizes), image_areas, states["ground_truth_crowds"].split(sizes))
+        images = list(zip(detections, ground_truths, columns, strict=True))
+        tables = _each_image(partial(_overlaps, kind), images, device)
+        overlaps = torch.cat([table.to(device).flatten() for table in tables])
+        if self.num_invalid:
+            overlaps.nan_to_num_(0.0)
+
+        # Areas for the area ranges, -1 for an object that counts in none.
+        counts = batch_checks.checked_flags(kind.count_key, self.target, device)
+        range_areas = torch.cat(list(map(kind.areas_in_ranges, ground_truths, image_areas, counts)))
+        return {
+            f"{name}_overlaps": overlaps,
+            f"{name}_detection_areas": _areas(kind, detections, device),
+            f"{name}_ground_truth_areas": range_areas,
+            "ground_truth_areas": areas,
+        }
 
 
-def _areas(kind: ShapeType, shapes: Sequence[Any], device: torch.device) -> Tensor:
-    return torch.cat([kind.areas(each).to(device) for each in shapes])
+def _areas(kind: ShapeType, shapes_by_image: Sequence[Any], device: torch.device) -> Tensor:
+    """Return the areas of the shapes of all images."""
+    return torch.cat([kind.areas(shapes).to(device) for shapes in shapes_by_image])
 
 
 def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:
+    """Return the overlaps of all detections with all ground truths of an image."""
     detections, ground_truths, columns = image
     if len(detections) and len(ground_truths):
         return kind.overlaps(detections, ground_truths, columns)
@@ -162,7 +202,7 @@ def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:
 
 
 def _num_invalid(kind: ShapeType, preds: Dicts) -> int:
-    """Number of detected shapes that cannot be evaluated; tensors of one form are looked at together."""
+    """Count the detected shapes that cannot be evaluated; tensors of one form are tested together."""
     tensors_by_form: dict[tuple[Any, ...], list[Tensor]] = {}
     for item in preds:
         value = item[kind.key]
@@ -180,7 +220,8 @@ def _read_pairs(kind: ShapeType, preds: Dicts, target: Dicts, *, any_detected: b
     """Check and read the shapes of one type: detections and ground truths, image by image."""
     for argument, items in (("preds", preds), ("target", target)):
         batch_checks.check_keys(argument, items, (kind.key, "labels"))
-    detections, ground_truths = _read("preds", preds, kind, any_values=any_detected), _read("target", target, kind)
+    detections = _read("preds", preds, kind, any_values=any_detected)
+    ground_truths = _read("target", target, kind)
     kind.check_images([f"target[{position}]['{kind.key}']" for position in range(len(target))], ground_truths)
     if not any_detected:
         kind.check_images([f"preds[{position}]['{kind.key}']" for position in range(len(preds))], detections)
@@ -191,21 +232,28 @@ def _read_pairs(kind: ShapeType, preds: Dicts, target: Dicts, *, any_detected: b
 
 
 def _read(argument: str, items: Dicts, kind: ShapeType, *, any_values: bool = False) -> list[Any]:
-    def read(numbered: tuple[int, Mapping[str, Any]]) -> Any:
-        position, item = numbered
-        for key in (kind.key, "labels"):
-            # Before anything computes with them.
-            if isinstance(item[key], Tensor):
-                batch_checks.check_has_values(f"{argument}[{position}]['{key}']", item[key])
+    """Check and read the shapes of one type in one argument of `update`."""
+
+    def read(numbered_item: tuple[int, Mapping[str, Any]]) -> Any:
+        position, item = numbered_item
         name = f"{argument}[{position}]['{kind.key}']"
-        shapes = kind.read(name, item[kind.key], is_true=argument == "target", any_values=any_values)
         labels = item["labels"]
+        # Before anything computes with them.
+        if isinstance(item[kind.key], Tensor):
+            batch_checks.check_has_values(name, item[kind.key])
+        if isinstance(labels, Tensor):
+            batch_checks.check_has_values(f"{argument}[{position}]['labels']", labels)
+        shapes = kind.read(name, item[kind.key], is_true=argument == "target", any_values=any_values)
         if isinstance(labels, Tensor) and labels.numel() != len(shapes):
             raise ValueError(f"`{name}` must have one for each of {labels.numel()} labels; got {len(shapes)}.")
         return shapes
 
-    first = next((item[kind.key] for item in items if isinstance(item[kind.key], Tensor)), torch.empty(0, device="cpu"))
-    return _each_image(read, [*enumerate(items)], first.device)
+    device = torch.device("cpu")
+    for item in items:
+        if isinstance(item[kind.key], Tensor):
+            device = item[kind.key].device
+            break
+    return _each_image(read, list(enumerate(items)), device)
 
 
 def _each_image(work: Callable[[Image], Any], images: Sequence[Image], device: torch.device) -> list[Any]:

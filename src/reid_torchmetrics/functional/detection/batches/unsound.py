@@ -19,67 +19,82 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
 _FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
-# Beside the boxes of each side, the column that must be finite.
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
+"""the state that must be finite beside the boxes"""
 Dicts = Sequence[Mapping[str, Any]]
 IsSound = Callable[[Tensor], Tensor]
-"""whether values [objects, ...] can be evaluated"""
+"""a function that returns whether each of values [objects, ...] can be evaluated"""
 
-# Keys with a value for each object, besides the keys of the shapes.
-_OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area", "difficult", "num_keypoints")
+_OBJECT_KEYS = ("boxes", "scores", "labels", "iscrowd", "area", "difficult", "num_keypoints")
+"""keys with a value for each object, besides the keys of the shapes"""
 
 
 def sides_of(boxes: Tensor, box_format: str) -> Tensor:
-    """Width and height of boxes in their own format."""
-    return boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]
+    """Return the width and height of boxes in their own format."""
+    if box_format == "xyxy":
+        return boxes[:, 2:] - boxes[:, :2]
+    return boxes[:, 2:]
 
 
 def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
-    """Whether all values are finite, no box has a negative size, and crowds are 0 or 1 unless bool.
+    """Return whether all values are finite, no box has a negative size, and crowds are 0 or 1 unless bool.
 
     States of detections may be left out. All extremes go to the host together, in one synchronization. A NaN among the
     values is both extremes.
     """
     values = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
-    sides = [sides_of(boxes, box_format) for boxes in values if boxes.ndim > 1]
-    if box_format == "xyxy":  # a side is finite only between finite corners
+    sizes = [sides_of(boxes, box_format) for boxes in values if boxes.ndim > 1]
+    if box_format == "xyxy":  # a size is finite only between finite corners
         values = [column for column in values if column.ndim == 1]
-    # What must be 0 or 1, then what must not be negative, widths and heights.
-    crowds, flags = batch["ground_truth_crowds"], []
+    crowds = batch["ground_truth_crowds"]
+    flags = []
     if crowds.dtype != torch.bool and len(crowds):
-        flags = [2.0 * (crowds != crowds.bool()) if crowds.is_floating_point() else crowds.float()]
-    ends = [end for column in (*flags, *sides, *values) for end in column.aminmax()]
-    if not ends:
+        if crowds.is_floating_point():
+            flags.append(2.0 * (crowds != crowds.bool()))  # 2 for any value but 0 and 1, such as 0.5 or NaN
+        else:
+            flags.append(crowds.float())
+
+    # First the extremes of values that must be 0 or 1, then of values that must not be negative.
+    extremes: list[Tensor] = []
+    for column in (*flags, *sizes, *values):
+        extremes.extend(column.aminmax())
+    if not extremes:
         return True
-    if ends[0].dtype not in (torch.float32, torch.float64):
-        ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
-    extremes = torch.stack(ends).tolist()
-    least = min(extremes[: 2 * len(flags + sides)], default=0)
-    return all(map(math.isfinite, extremes)) and least >= 0 and max(extremes[: 2 * len(flags)], default=0) <= 1
+    if extremes[0].dtype not in (torch.float32, torch.float64):
+        extremes[0] = extremes[0].float()  # in float16 an area of 65536 is infinite
+    numbers = torch.stack(extremes).tolist()
+    num_flags = 2 * len(flags)
+    least = min(numbers[: num_flags + 2 * len(sizes)], default=0)
+    most_flag = max(numbers[:num_flags], default=0)
+    return all(map(math.isfinite, numbers)) and least >= 0 and most_flag <= 1
 
 
 def are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:
-    """Whether boxes are finite and have a width and height of at least 0; True for all if they are not [boxes, 4]."""
+    """Return whether boxes are finite, with a width and height of at least 0; True for all if not [boxes, 4]."""
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         return torch.ones(len(boxes), dtype=torch.bool, device=boxes.device)
-    sides = sides_of(boxes, box_format)
-    return boxes.isfinite().all(1) & sides.isfinite().all(1) & (sides >= 0).all(1)
+    sizes = sides_of(boxes, box_format)
+    return boxes.isfinite().all(1) & sizes.isfinite().all(1) & (sizes >= 0).all(1)
 
 
 def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict[str, Tensor], int]:
-    """The states of a batch without invalid boxes, and the number of boxes dropped."""
-    kept, num_dropped = dict(states), 0
-    for side, values in _VALUES.items():
-        boxes, counts = states[f"{side}_boxes"], states[f"{side}_counts"]
+    """Return the states of a batch without invalid boxes, and the number of boxes dropped."""
+    sound_states = dict(states)
+    num_dropped = 0
+    for objects, values in _VALUES.items():  # detections, then ground truths
+        boxes = states[f"{objects}_boxes"]
         is_sound = are_sound_boxes(boxes, box_format) & states[values].isfinite()
         rows = is_sound.nonzero()[:, 0]
         num_dropped += len(boxes) - len(rows)
-        # Columns lose the rows, and each image counts the rows that are left.
+        # Columns lose the rows, and each image counts the rows that remain.
+        counts_name = f"{objects}_counts"
+        for name in states:
+            if name.startswith(objects) and name != counts_name:
+                sound_states[name] = states[name].index_select(0, rows)
+        counts = states[counts_name]
         image = segments.numbers(counts, len(boxes))[rows]
-        columns = [name for name in states if name.startswith(side) and name != f"{side}_counts"]
-        kept |= {name: states[name].index_select(0, rows) for name in columns}
-        kept[f"{side}_counts"] = image.bincount(minlength=len(counts))
-    return kept, num_dropped
+        sound_states[counts_name] = image.bincount(minlength=len(counts))
+    return sound_states, num_dropped
 
 
 def text_of_warning(num_dropped: int, num_invalid: int, what: str, *, is_rotated: bool) -> str:
@@ -102,65 +117,80 @@ def text_of_warning(num_dropped: int, num_invalid: int, what: str, *, is_rotated
 def without_unsound_objects(
     preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], box_format: str, *, has_boxes: bool
 ) -> tuple[Dicts, Dicts, int]:
-    """A batch without objects of an invalid score, area, box or shape, and the number of objects dropped.
+    """Leave out objects with an invalid score, area, box or shape.
 
     Values of the wrong type or shape stay, for the checks to name.
 
     Args:
-        preds: as `update` takes them.
-        target: as `update` takes them.
-        types: of the shapes that are evaluated.
-        box_format: of the boxes.
+        preds: the detections in the form of `update`.
+        target: the ground truths in the form of `update`.
+        types: the types of the shapes to evaluate.
+        box_format: the format of the boxes.
         has_boxes: whether boxes are evaluated, too; boxes of ground truths may be needed either way.
+
+    Returns:
+        The detections, the ground truths, and the number of objects dropped.
     """
-    of_boxes: dict[str, IsSound] = {"boxes": lambda boxes: are_sound_boxes(boxes, box_format)}
+
+    def are_sound_in_format(boxes: Tensor) -> Tensor:
+        return are_sound_boxes(boxes, box_format)
+
     rules: dict[str, IsSound] = {"scores": torch.isfinite, "area": torch.isfinite}
-    rules |= {kind.key: kind.are_sound for kind in types.values()} | (of_boxes if has_boxes else {})
-    keeps_boxes = any(kind.keeps_boxes for kind in types.values())
+    for kind in types.values():
+        rules[kind.key] = kind.are_sound
+    if has_boxes:
+        rules["boxes"] = are_sound_in_format
     preds, num_detections = _without_unsound(preds, rules)
-    target, num_ground_truths = _without_unsound(target, rules | of_boxes if keeps_boxes else rules)
+    if any(kind.keeps_boxes for kind in types.values()):
+        rules["boxes"] = are_sound_in_format
+    target, num_ground_truths = _without_unsound(target, rules)
     return preds, target, num_detections + num_ground_truths
 
 
 def _without_unsound(items: Dicts, rules: Mapping[str, IsSound]) -> tuple[Dicts, int]:
-    masks = [_are_sound(item, rules) for item in items]
-    kept = [
-        item if is_sound is None else _rows(item, {*_OF_EACH, *rules}, is_sound)
-        for item, is_sound in zip(items, masks, strict=True)
-    ]
-    return kept, sum(int((~is_sound).sum()) for is_sound in masks if is_sound is not None)
+    """Return the dicts of images without unsound objects, and the number of objects dropped."""
+    sound_items = []
+    num_dropped = 0
+    for item in items:
+        is_sound = _are_sound(item, rules)
+        if is_sound is not None:
+            num_dropped += int((~is_sound).sum())
+            item = _select_sound(item, {*_OBJECT_KEYS, *rules}, is_sound)  # noqa: PLW2901
+        sound_items.append(item)
+    return sound_items, num_dropped
 
 
 def _are_sound(item: Mapping[str, Any], rules: Mapping[str, IsSound]) -> Tensor | None:
-    """Whether each object of an image can be evaluated, on the CPU; None if all can, or if labels are malformed."""
+    """Return whether each object of an image can be evaluated, on the CPU; None for all, or for malformed labels."""
     labels = item.get("labels") if isinstance(item, Mapping) else None
     if not isinstance(labels, Tensor) or not _has_values(labels):
         return None
     is_sound = torch.ones(labels.numel(), dtype=torch.bool, device="cpu")
     for key, rule in rules.items():
         value = item.get(key)
-        if isinstance(value, Tensor) and _is_of_each(value, len(is_sound)):
+        if isinstance(value, Tensor) and _has_row_per_object(value, len(is_sound)):
             is_sound &= rule(value).cpu()
     return None if bool(is_sound.all()) else is_sound
 
 
-# One value for each object, in a form that rows can be taken of.
-def _is_of_each(value: Tensor, num_objects: int) -> bool:
+def _has_row_per_object(value: Tensor, num_objects: int) -> bool:
+    """Return whether a tensor has one row for each object, and rows can be selected."""
     return _has_values(value) and value.ndim > 0 and len(value) == num_objects
 
 
 def _has_values(value: Tensor) -> bool:
+    """Return whether a tensor is dense and not on the meta device."""
     return not value.is_nested and value.layout == torch.strided and not value.is_meta
 
 
-def _rows(item: Mapping[str, Any], keys: Collection[str], is_sound: Tensor) -> dict[str, Any]:
-    """The sound objects of an image."""
+def _select_sound(item: Mapping[str, Any], keys: Collection[str], is_sound: Tensor) -> dict[str, Any]:
+    """Return the dict of an image with its sound objects."""
     rows = is_sound.nonzero()[:, 0]
     selected = dict(item)
-    # Tensors by rows, lists such as COCO's run lengths item by item; all else is left for the checks.
+    # Rows of tensors, items of lists such as COCO's run lengths; the checks name any other value.
     for key in keys:
         value = item.get(key)
-        if isinstance(value, Tensor) and _is_of_each(value, len(is_sound)):
+        if isinstance(value, Tensor) and _has_row_per_object(value, len(is_sound)):
             selected[key] = value[rows.to(value.device)]
         elif isinstance(value, (list, tuple)) and len(value) == len(is_sound):
             selected[key] = [value[row] for row in rows.tolist()]

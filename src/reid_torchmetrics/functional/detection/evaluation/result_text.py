@@ -1,10 +1,10 @@
-"""Results of detection as text, tables, and dicts for JSON, with names of classes."""
+"""Detection results as text, tables, and dicts for JSON, with names of classes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat
 
 from torch import Tensor
 
@@ -12,49 +12,51 @@ from reid_torchmetrics.functional.detection import curves, evaluators, matching
 from reid_torchmetrics.functional.model_tables import aligned, in_words
 
 _COUNTS = ("ground truths", "detections")
-_LIMITED = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
-_MOST_CHARACTERS = 40  # of a name in a table
-_NO_LIMIT = 1e10  # of areas: COCO's largest
+_LIMIT_SCOPES = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
+_MAX_NAME_LENGTH = 40  # in a table
+_UNLIMITED_AREA = 1e10  # COCO's largest area
 
 
 def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
-    """Names by label; a list names the labels 0, 1, 2 and so on.
+    """Return names by label; a list names the labels 0, 1, 2 and so on.
 
     Raises:
-        TypeError: neither a mapping nor a sequence, or something else than names by ints.
-        ValueError: two classes have one name.
+        TypeError: neither a mapping nor a sequence, labels that are not ints, or names that are not strings.
+        ValueError: two classes have the same name.
     """
     if class_names is None:
         return {}
     if isinstance(class_names, str) or not isinstance(class_names, (Mapping, Sequence)):
-        came = type(class_names).__name__
-        raise TypeError(f"`class_names` must be a mapping of labels to names or a sequence of names; got {came}.")
-    named = dict(class_names if isinstance(class_names, Mapping) else enumerate(class_names))
-    for label, name in named.items():
+        got = type(class_names).__name__
+        raise TypeError(f"`class_names` must be a mapping of labels to names or a sequence of names; got {got}.")
+    names = dict(class_names if isinstance(class_names, Mapping) else enumerate(class_names))
+    for label, name in names.items():
         if isinstance(label, bool) or not isinstance(label, int) or not isinstance(name, str):
             raise TypeError(f"`class_names` must have ints as labels and strings as names; got {label!r}: {name!r}.")
+
     # Equal names would merge classes in tables and dicts.
     seen: set[str] = set()
-    for name in named.values():
+    for name in names.values():
         if name in seen:
             raise ValueError(f"`class_names` must give every class a name of its own; got {name!r} twice.")
         seen.add(name)
-    return named
+    return names
 
 
 def name_of(label: int, class_names: Mapping[int, str]) -> str:
-    """The name of a class, or words with its label."""
+    """Return the name of a class; "class 3" for label 3 without a name."""
     return class_names.get(label, f"class {label}")
 
 
 def summary_text(results: Any, form: str = "") -> str:
-    """The numbers of `DetectionResults` as pycocotools prints them, each with its name here.
+    """Return the numbers of `DetectionResults` as pycocotools prints them, each followed by its name.
 
-    `f"{results:.1%}"` has them in percent.
+    `f"{results:.1%}"` prints percentages.
     """
-    # A head with the sizes, a line for each number, and the convention of all at the end.
-    sizes = f"{int(results.matches.num_positives[0].sum())} ground truths, {len(results.matches.scores)} detections"
-    lines = [f"DetectionResults({len(results.images)} images, {len(results.classes)} classes, {sizes})"]
+    num_ground_truths = int(results.matches.num_positives[0].sum())
+    num_detections = len(results.matches.scores)
+    counts = f"{num_ground_truths} ground truths, {num_detections} detections"
+    lines = [f"DetectionResults({len(results.images)} images, {len(results.classes)} classes, {counts})"]
     for name, value in results.means.items():
         number = in_words(value, form or ".3f", is_share=value >= 0)
         lines.append(f" {_line(name, results.averages)} = {number}  {name}")
@@ -63,127 +65,156 @@ def summary_text(results: Any, form: str = "") -> str:
 
 
 def _line(name: str, averages: evaluators.ClassAverages) -> str:
+    """Return the beginning of a line of `summary_text`, in the columns of pycocotools."""
     grid = averages.grid
     if name in averages.at_confidence:
         return f"{name:<22} @[ IoU={grid.iou_thresholds[0]:<9.2f} | confidence={averages.confidence:.3f} ]"
-    threshold, area, limit = _terms(name, averages)
-    # The columns of pycocotools, so that both can be compared line by line.
+    terms = _terms_of(name, averages)
     title = "Average Precision  (AP)" if name.startswith("map") else "Average Recall     (AR)"
-    low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
-    thresholds = f"{low:0.2f}:{high:0.2f}" if threshold is None else f"{threshold:0.2f}"
-    limits = f" | area={area:>6s} | maxDets={limit:>3d}" if averages.has_limits else ""
+    if terms.threshold is None:
+        thresholds = f"{min(grid.iou_thresholds):0.2f}:{max(grid.iou_thresholds):0.2f}"
+    else:
+        thresholds = f"{terms.threshold:0.2f}"
+    limits = f" | area={terms.area:>6s} | maxDets={terms.limit:>3d}" if averages.has_limits else ""
     return f"{title} @[ IoU={thresholds:<9}{limits} ]"
 
 
 def title_of(name: str) -> str:
-    """A number of `ClassAverages.summary` as tables write it: "mAP50" for "map_50", "mAR small" for "mar_small"."""
+    """Return the heading of a number in tables: "mAP50" for "map_50", "mAR small" for "mar_small"."""
     kind, _, term = name.partition("_")
     title = {"map": "mAP", "mar": "mAR", "f1": "F1"}.get(kind, kind)
-    return f"{title}{'' if term.isdigit() or not term else ' '}{term}"
+    separator = " " if term and not term.isdigit() else ""
+    return f"{title}{separator}{term}"
 
 
-def _terms(name: str, averages: evaluators.ClassAverages) -> tuple[float | None, str, int]:
-    """Threshold (None for the mean over all), area range and limit of a number of `ClassAverages.summary`.
+class _Terms(NamedTuple):
+    """The options in the name of a number: 0.5, "all" and 100 for `map_50`; None, "small" and 100 for `mar_small`."""
 
-    For instance 0.5, "all" and 100 for `map_50`, None, "small" and 100 for `mar_small`.
-    """
-    # A number is a threshold behind "map", a limit behind "mar", unless an area range has that name.
-    grid, (kind, _, term) = averages.grid, name.partition("_")
-    areas, is_number = [*grid.area_ranges], term.isdigit() and term not in [*grid.area_ranges][1:]
+    threshold: float | None
+    """None for the mean over all thresholds"""
+    area: str
+    limit: int
+
+
+def _terms_of(name: str, averages: evaluators.ClassAverages) -> _Terms:
+    """Return the options in the name of a number of `ClassAverages.summary`."""
+    grid = averages.grid
+    kind, _, term = name.partition("_")
+    areas = list(grid.area_ranges)
+    threshold = None
     limit = grid.max_detection_thresholds[grid.official_limit if name == "map" else -1]
-    threshold = int(term) / 100 if is_number and kind == "map" else None
-    if is_number and kind == "mar":
-        limit = int(term)
-    return threshold, term if term in areas else areas[0], limit
+    # A number after "map" is a threshold, a number after "mar" is a limit, unless an area range has that name.
+    if term.isdigit() and term not in areas[1:]:
+        if kind == "map":
+            threshold = int(term) / 100
+        elif kind == "mar":
+            limit = int(term)
+    return _Terms(threshold, term if term in areas else areas[0], limit)
 
 
 def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
-    """The convention of a number of `ClassAverages.summary`, in words."""
+    """Return the convention of a number of `ClassAverages.summary`, in words."""
     grid = averages.grid
     if name in averages.at_confidence:
         return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
-    threshold, area, limit = _terms(name, averages)
-    words = (
-        f"average precision, as in {curves.AP_RULES[averages.rule].title}"
-        if name.startswith("map")
-        else "largest recall"
-    )
-    low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
-    at = f"at IoU {low if threshold is None else threshold:g}"
-    if threshold is None and len(grid.iou_thresholds) > 1:
-        at = f"mean over {len(grid.iou_thresholds)} IoU thresholds from {low:g} to {high:g}"
+    terms = _terms_of(name, averages)
+    quantity = "largest recall"
+    if name.startswith("map"):
+        quantity = f"average precision, as in {curves.AP_RULES[averages.rule].title}"
+
+    low = min(grid.iou_thresholds)
+    high = max(grid.iou_thresholds)
+    num_thresholds = len(grid.iou_thresholds)
+    thresholds = f"at IoU {low if terms.threshold is None else terms.threshold:g}"
+    if terms.threshold is None and num_thresholds > 1:
+        thresholds = f"mean over {num_thresholds} IoU thresholds from {low:g} to {high:g}"
+
     group = name.removeprefix("map_")
-    text = f"{words}; {at}; mean over {f'{group} ' * (group in grid.class_groups)}classes"
+    classes = f"{group} classes" if group in grid.class_groups else "classes"
+    text = f"{quantity}; {thresholds}; mean over {classes}"
     if not averages.has_limits:
         return text
-    least, most = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
-    ends = f"{least} to {most} pixels"
-    if grid.area_ranges[area][1] >= _NO_LIMIT:
-        ends = "no limit" if least == "0" else f"{least} pixels or more"
-    most_detections = f"at most {limit} detection{'s' * (limit != 1)} of {_LIMITED[grid.limited]}"
-    return f"{text}; area range {area}, {ends}; {most_detections}"
+
+    plural = "" if terms.limit == 1 else "s"
+    limit = f"at most {terms.limit} detection{plural} of {_LIMIT_SCOPES[grid.limited]}"
+    return f"{text}; area range {terms.area}, {_area_range_text(*grid.area_ranges[terms.area])}; {limit}"
+
+
+def _area_range_text(least: float, most: float) -> str:
+    """Describe an area range by the sides of squares, such as "32² to 96² pixels"."""
+    start = f"{math.sqrt(least):g}²" if least else "0"
+    if most >= _UNLIMITED_AREA:
+        return f"{start} pixels or more" if least else "no limit"
+    end = f"{math.sqrt(most):g}²" if most else "0"
+    return f"{start} to {end} pixels"
 
 
 def numbers_as_dict(averages: evaluators.ClassAverages) -> dict[str, Any]:
-    """The numbers with their conventions, and the options; undefined numbers are None."""
+    """Return the numbers with their conventions, and the options; undefined numbers are None."""
     grid = averages.grid
-    limits = {"max_detection_thresholds": list(grid.max_detection_thresholds), "area_ranges": {**grid.area_ranges}}
-    return {
-        "numbers": {
-            name: {"value": None if float(value) < 0 else float(value), "convention": convention_of(name, averages)}
-            for name, value in averages.known().items()
-        },
+    numbers = {}
+    for name, value in averages.known().items():
+        number = float(value)
+        numbers[name] = {"value": None if number < 0 else number, "convention": convention_of(name, averages)}
+    values: dict[str, Any] = {
+        "numbers": numbers,
         "rule": averages.rule,
         "iou_thresholds": list(grid.iou_thresholds),
-        **(finite(limits) if averages.has_limits else {}),
-        **({"confidence": averages.confidence} if averages.at_confidence else {}),
     }
+    if averages.has_limits:
+        values["max_detection_thresholds"] = list(grid.max_detection_thresholds)
+        values["area_ranges"] = finite(grid.area_ranges)
+    if averages.at_confidence:
+        values["confidence"] = averages.confidence
+    return values
 
 
 def finite(value: Any) -> Any:
-    """Replace numbers that JSON does not have by None, at any depth."""
+    """Replace infinite and undefined numbers by None, at any depth, because JSON does not have them."""
     if isinstance(value, Mapping):
-        return {name: finite(each) for name, each in value.items()}
+        return {name: finite(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [finite(each) for each in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def class_numbers(
     averages: evaluators.ClassAverages, matches: matching.Matches, names: Sequence[str], threshold: int
 ) -> dict[str, dict[str, float | int]]:
-    """Numbers of each class by name, in the first area range; F1 at one IoU threshold."""
-    # Counts first, then the numbers of the evaluator.
+    """Return numbers by name of each class, in the first area range; F1 at one IoU threshold."""
     columns: dict[str, Tensor] = {
         "ground truths": matches.num_positives[0],
         "detections": matches.class_index.bincount(minlength=len(matches.classes)),
         **averages.of_classes(),
     }
-    # Columns at thresholds that the metric does not have are left out.
+    # Leave out columns for thresholds that the metric does not have.
     for name, value in evaluators.AT_THRESHOLDS.items():
         if value not in averages.grid.iou_thresholds:
             del columns[name]
     if not averages.at_confidence:
         best = curves.best_f1(matches)
-        columns |= {"f1": best.f1[threshold], "confidence": best.confidence[threshold]}
-    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        columns["f1"] = best.f1[threshold]
+        columns["confidence"] = best.confidence[threshold]
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}
 
 
 def table(numbers: Mapping[str, Mapping[str, float | int]]) -> str:
-    """Aligned columns, one row a class; a dash where a number is undefined."""
+    """Return aligned columns with a row for each class; a dash stands for an undefined number."""
     if not numbers:
         return "no classes"
-    columns, *_ = map(list, numbers.values())
+    columns, *_ = numbers.values()
     cells = [["class", *columns]]
     for name, row in numbers.items():
-        cells.append([_cut(name), *(_cell(column, value) for column, value in row.items())])
+        texts = [_cell(column, value) for column, value in row.items()]
+        cells.append([_shorten(name), *texts])
     return "\n".join(aligned(cells))
 
 
-def _cut(name: str) -> str:
+def _shorten(name: str) -> str:
+    """Return a name in one line, cut at the largest length."""
     line = " ".join(name.split())
-    return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 1]}…"
+    return line if len(line) <= _MAX_NAME_LENGTH else f"{line[: _MAX_NAME_LENGTH - 1]}…"
 
 
 def _cell(column: str, value: SupportsFloat) -> str:

@@ -54,40 +54,51 @@ def check_image_numbers(argument: str, images: Any, length: int, device: torch.d
     """Raise unless image numbers are a vector of ints from 0 to 2^31 - 1, one for each box."""
     _checks.integer_labels(argument, images, length, device)
     if length:
-        least, most = (int(end) for end in images.aminmax())
+        least, most = map(int, images.aminmax())
         if least < 0 or most > _LARGEST_IMAGE:
-            came = least if least < 0 else most
-            raise ValueError(f"`{argument}` must hold numbers from 0 to {_LARGEST_IMAGE}; got {came}.")
+            got = least if least < 0 else most
+            raise ValueError(f"`{argument}` must hold numbers from 0 to {_LARGEST_IMAGE}; got {got}.")
 
 
 def check_finite(argument: str, values: Tensor) -> None:
     """Raise unless all values, at least one, are finite."""
-    ends = torch.stack(values.aminmax())  # NaN if there is one
-    if not bool(ends.isfinite().all()):
+    extremes = torch.stack(values.aminmax())  # NaN if there is one
+    if not bool(extremes.isfinite().all()):
         raise ValueError(f"`{argument}` must be finite; got {float(values[~values.isfinite()][0])}.")
 
 
+def _from_xywh(boxes: Boxes) -> Boxes:
+    """Return boxes in the format "xywh" themselves."""
+    return boxes
+
+
 def _from_corners(boxes: Boxes) -> Boxes:
+    """Convert boxes from "xyxy" to "xywh"."""
     converted = boxes.clone()
     converted[:, 2:].sub_(boxes[:, :2])  # in half the time of joining the halves
     return converted
 
 
+def _from_centers(boxes: Boxes) -> Boxes:
+    """Convert boxes from "cxcywh" to "xywh"."""
+    return _from_corners(to_xyxy(boxes, "cxcywh"))
+
+
 BOX_FORMATS: dict[str, Callable[[Tensor], Tensor]] = {
     "xyxy": _from_corners,
-    "xywh": lambda boxes: boxes,
-    "cxcywh": lambda boxes: _from_corners(to_xyxy(boxes, "cxcywh")),
+    "xywh": _from_xywh,
+    "cxcywh": _from_centers,
 }
-"""two corners; corner, width, height; center, width, height; each with its conversion to "xywh\""""
+"""two corners; corner, width, height; center, width, height; with the function that converts a format to "xywh\""""
 
 
 def to_xywh(boxes: Float[Tensor, "boxes _"], box_format: str) -> Float[Tensor, "boxes _"]:
-    """Boxes as corner, width and height, by subtractions in their own dtype.
+    """Convert boxes to corner, width and height, by subtractions in their own dtype.
 
-    Centers go by way of corners, as in torchvision's `box_convert`, so that float32 boxes give the same bits.
+    Centers are converted to corners first, as in torchvision's `box_convert`, so that float32 boxes give the same bits.
 
     Args:
-        boxes: [boxes, 4]; anything in the format "xywh", which is returned as it is.
+        boxes: [boxes, 4]. Boxes in the format "xywh" may have any shape, and are returned themselves.
         box_format: "xyxy", "xywh" or "cxcywh".
 
     Raises:
@@ -98,23 +109,24 @@ def to_xywh(boxes: Float[Tensor, "boxes _"], box_format: str) -> Float[Tensor, "
 
 
 def to_xyxy(boxes: Boxes, box_format: str) -> Boxes:
-    """Boxes as two corners, by additions in their own dtype, as torchvision's `box_convert`; see `to_xywh`."""
+    """Convert boxes to two corners, by additions in their own dtype, as torchvision's `box_convert`; see `to_xywh`."""
     if box_format == "xyxy":
         return boxes
-    near, size = boxes[:, :2], boxes[:, 2:]
+    point = boxes[:, :2]
+    size = boxes[:, 2:]
     if box_format == "cxcywh":
-        return torch.cat([near - 0.5 * size, near + 0.5 * size], 1)
-    return torch.cat([near, near + size], 1)
+        return torch.cat([point - 0.5 * size, point + 0.5 * size], 1)
+    return torch.cat([point, point + size], 1)
 
 
 def box_areas(boxes: Float[Tensor, "boxes _"]) -> Float[Tensor, " boxes"]:
-    """Width times height of boxes [x, y, width, height, ...], float64."""
+    """Compute width times height of boxes [x, y, width, height, ...], float64."""
     return boxes[:, 2].double() * boxes[:, 3]
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Edges and areas of boxes, float64, one column each."""
+    """Edges and areas of boxes, one float64 column each."""
 
     left: Tensor
     top: Tensor
@@ -124,50 +136,51 @@ class Sides:
 
     @classmethod
     def of(cls, boxes: Boxes) -> Sides:
-        """Of boxes [x, y, width, height] as in COCO: the far edge is x + width, the area width times height."""
+        """Return the sides of boxes [x, y, width, height] as in COCO: the right edge is x + width."""
         left, top, width, height = _columns(boxes)
         return cls(left, top, left + width, top + height, width * height)
 
     @classmethod
     def of_corners(cls, boxes: Boxes, *, whole_pixels: bool = True) -> Sides:
-        """Of boxes [x, y, width, height] as in Pascal VOC: areas are computed from corners.
+        """Return the sides of boxes [x, y, width, height] as in Pascal VOC: areas are computed from corners.
 
         So the intersection of two equal boxes is their area to the last bit, and their overlap 1. With `whole_pixels`
-        the far edge is the last pixel inside: both edges count, and a box is one pixel wider and higher than the
-        difference of its edges.
+        the right and bottom edges are the last pixels inside: both edges count, and a box is one pixel wider and higher
+        than the difference of its edges.
         """
         left, top, width, height = _columns(boxes)
-        right, bottom = left + width + int(whole_pixels), top + height + int(whole_pixels)
+        right = left + width + int(whole_pixels)
+        bottom = top + height + int(whole_pixels)
         return cls(left, top, right, bottom, (right - left) * (bottom - top))
 
-    def at(self, places: Tensor) -> Sides:
-        """The sides of some boxes."""
-        return Sides(*(column.index_select(0, places) for column in vars(self).values()))
+    def at(self, rows: Tensor) -> Sides:
+        """Return the sides of the boxes of some rows."""
+        return Sides(*(column.index_select(0, rows) for column in vars(self).values()))
 
 
 def _columns(boxes: Boxes) -> tuple[Tensor, ...]:
-    """Columns in float64, converted together."""
+    """Return the columns in float64, converted together."""
     return boxes.T.to(torch.float64, memory_format=torch.contiguous_format).unbind()
 
 
 def common_areas(boxes: Sides, others: Sides) -> Tensor:
-    """Areas of the intersections of boxes and others, broadcast."""
+    """Compute the areas of the intersections of boxes and others, broadcast."""
     width = torch.minimum(boxes.right, others.right).sub_(torch.maximum(boxes.left, others.left)).clamp_(min=0)
     height = torch.minimum(boxes.bottom, others.bottom).sub_(torch.maximum(boxes.top, others.top)).clamp_(min=0)
     return width.mul_(height)
 
 
 def overlap(boxes: Sides, others: Sides, is_crowd: Tensor | None = None) -> Tensor:
-    """Intersection over union of boxes and others, broadcast; over the box's area alone if the other is a crowd.
+    """Compute intersection over union of boxes and others, broadcast; over the box's area if the other is a crowd.
 
-    The terms are added in the order (area + area of the other) - intersection, as pycocotools does, so the last bit
-    is the same. 0 if boxes only touch, or one is empty.
+    The terms are added in the order (area + area of the other) - intersection, as in pycocotools, so the last bit is
+    the same. The overlap is 0 if boxes only touch, or one is empty.
     """
     return iou_of_areas(common_areas(boxes, others), boxes.area, others.area, is_crowd)
 
 
 def iou_of_areas(common: Tensor, areas: Tensor, other_areas: Tensor, is_crowd: Tensor | None) -> Tensor:
-    """Intersection over union, given the intersections; over the first area alone if the other is a crowd."""
+    """Compute intersection over union from areas; intersection over the first area if the other is a crowd."""
     union = (areas + other_areas).sub_(common)
     if is_crowd is not None:
         union = torch.where(is_crowd, areas, union)
@@ -182,16 +195,17 @@ def pairwise_iou(
     is_crowd: Bool[Tensor, " others"] | _checks.Integers | None = None,
     whole_pixels: bool = False,
 ) -> Float[Tensor, "boxes others"]:
-    """Intersection over union of every box with every other, float64.
+    """Compute the intersection over union of every box with every other, float64.
 
     The arithmetic is that of pycocotools' mask API, COCO's reference. There is no default format: COCO's is "xywh",
     torchvision's and `DetectionMAP`'s is "xyxy", and boxes of one read as the other give plausible numbers.
 
     Args:
-        boxes: in the format.
-        others: the same.
+        boxes: boxes in the format.
+        others: boxes in the format.
         box_format: "xyxy", "xywh" or "cxcywh", see `to_xywh`.
-        is_crowd: others that are regions with many objects: the intersection is divided by the area of the box alone.
+        is_crowd: whether each of the others is a region with many objects: then the intersection is divided by the
+            area of the box alone.
         whole_pixels: count both edges of a box, as in Pascal VOC.
 
     Raises:
@@ -200,9 +214,11 @@ def pairwise_iou(
             the wrong order.
     """
     boxes, others, is_crowd = _arrays.as_tensors(boxes, others, is_crowd)
-    converted = checked_boxes("boxes", boxes, box_format), checked_boxes("others", others, box_format)
-    sides, other_sides = map(Sides.of_corners if whole_pixels else Sides.of, converted)
-    return overlap(Sides(*(column[:, None] for column in vars(sides).values())), other_sides, is_crowd)
+    find_sides = Sides.of_corners if whole_pixels else Sides.of
+    boxes = checked_boxes("boxes", boxes, box_format)
+    others = checked_boxes("others", others, box_format)
+    columns = [column[:, None] for column in vars(find_sides(boxes)).values()]
+    return overlap(Sides(*columns), find_sides(others), is_crowd)
 
 
 def checked_boxes(argument: str, boxes: Tensor, box_format: str) -> Boxes:

@@ -1,4 +1,4 @@
-"""COCO's grid: the thresholds, recalls, area ranges and limits of precision and recall."""
+"""COCO's grid for precision and recall: thresholds, recalls, area ranges and limits of detections."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ COCO_RECALL_THRESHOLDS: tuple[float, ...] = tuple(np.linspace(0.0, 1.0, 101).tol
 
 
 def _in_float32(first: float, last: float, number: int) -> tuple[float, ...]:
+    """Return equally spaced numbers that are rounded to float32."""
     return tuple(torch.linspace(first, last, number, dtype=torch.float32, device="cpu").tolist())
 
 
@@ -37,10 +38,10 @@ THRESHOLDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "coco": (COCO_IOU_THRESHOLDS, COCO_RECALL_THRESHOLDS),
     "torchmetrics": (_in_float32(0.5, 0.95, 10), _in_float32(0.0, 1.0, 101)),
 }
-"""default thresholds, and recalls, by name: pycocotools' in float64, and TorchMetrics' that are rounded to float32"""
+"""default thresholds and recalls by name: of pycocotools in float64, and of TorchMetrics rounded to float32"""
 _OFFICIAL_LIMIT = 100  # pycocotools' AP is at 100 detections
 _MOST_RANGES = 62  # each has a bit of an int64
-_CLOSE = 1e-6  # thresholds that differ less are one: 0.9 is 0.8999999999999999 in COCO, and may come in float32
+_CLOSE = 1e-6  # closer thresholds are equal: 0.9 is 0.8999999999999999 in COCO, and may be a float32
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ class CocoGrid:
     area_ranges: Mapping[str, AreaRange] = field(default_factory=lambda: dict(COCO_AREA_RANGES))
     """the first is the range of `map` and `mar_100`, the numbers without the name of a range"""
     class_groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """labels of groups of classes by name, such as LVIS' rare ones; each has a mean of its own, `map_{name}`"""
+    """labels of groups of classes by name, such as LVIS' rare classes; each group has its own mean, `map_{name}`"""
     limited: _names.LimitOf = "image and class"
-    """what the limits of detections are of: an "image and class", an "image", or a "class" of the whole data set"""
+    """the scope of the limits of detections: an "image and class", an "image", or a "class" of the whole data set"""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -75,66 +76,75 @@ class CocoGrid:
         _checks.fractions("rec_thresholds", self.rec_thresholds)
         if not all(map(operator.le, self.rec_thresholds, self.rec_thresholds[1:])):
             raise ValueError(f"`rec_thresholds` must ascend; got {self.rec_thresholds!r}.")
-        if not isinstance(self.class_groups, Mapping):
-            came = type(self.class_groups).__name__
-            raise TypeError(f"`class_groups` must be a mapping of names to labels; got {came}.")
-        for name, labels in self.class_groups.items():
-            if not isinstance(name, str) or name in self.area_ranges or name.isdigit():
-                raise ValueError(f"`class_groups` must have names that area ranges and thresholds lack; got {name!r}.")
-            _checks.integers("class_groups", labels)
-        # The caller may go on to change them.
+        self._check_class_groups()
+        # Copies, because the caller may change the mappings later.
         groups = {name: tuple(map(operator.index, labels)) for name, labels in self.class_groups.items()}
         object.__setattr__(self, "area_ranges", dict(self.area_ranges))
         object.__setattr__(self, "class_groups", groups)
 
+    def _check_class_groups(self) -> None:
+        """Raise unless groups of classes have labels, and names that no other number has."""
+        if not isinstance(self.class_groups, Mapping):
+            got = type(self.class_groups).__name__
+            raise TypeError(f"`class_groups` must be a mapping of names to labels; got {got}.")
+        for name, labels in self.class_groups.items():
+            if not isinstance(name, str) or name in self.area_ranges or name.isdigit():
+                raise ValueError(f"`class_groups` must have names that area ranges and thresholds lack; got {name!r}.")
+            _checks.integers("class_groups", labels)
+
     @property
     def value_names(self) -> list[str]:
         """Names of COCO's numbers, in the order of `ClassAverages.summary`."""
-        names = [*self.area_ranges][1:]
-        of_recall = [f"mar_{name}" for name in (*dict.fromkeys(self.max_detection_thresholds), *names)]
-        return ["map", "map_50", "map_75", *(f"map_{name}" for name in (*names, *self.class_groups)), *of_recall]
+        ranges = list(self.area_ranges)[1:]
+        limits = dict.fromkeys(self.max_detection_thresholds)
+        names = ["map", "map_50", "map_75"]
+        names += [f"map_{name}" for name in (*ranges, *self.class_groups)]
+        names += [f"mar_{name}" for name in (*limits, *ranges)]
+        return names
 
     @cached_property
     def official_limit(self) -> int:
         """Index of the limit of `map`: 100 detections as in pycocotools, or else the largest."""
         limits = list(self.max_detection_thresholds)
-        return limits.index(_OFFICIAL_LIMIT) if _OFFICIAL_LIMIT in limits else len(limits) - 1
+        if _OFFICIAL_LIMIT in limits:
+            return limits.index(_OFFICIAL_LIMIT)
+        return len(limits) - 1
 
     @property
     def shown_threshold(self) -> float:
-        """The IoU threshold in pictures and reports: the nearest to 0.5, the usual one."""
+        """IoU threshold for pictures and reports: the nearest to 0.5, the usual one."""
         return min(self.iou_thresholds, key=lambda threshold: abs(threshold - 0.5))
 
     def threshold_index(self, iou_threshold: float) -> int:
-        """Index of a number in `iou_thresholds`, up to rounding.
+        """Return the index of a number in `iou_thresholds`, up to rounding.
 
         Raises:
             TypeError: it is no number.
-            ValueError: it is none of them.
+            ValueError: it is not one of the thresholds.
         """
         return nearest_threshold(self.iou_thresholds, iou_threshold)
 
 
 def nearest_threshold(thresholds: Sequence[float], iou_threshold: float) -> int:
-    """The index of a threshold, but for rounding.
+    """Return the index of a threshold, up to rounding.
 
     Raises:
         TypeError: it is no number.
         ValueError: it is not one of the thresholds.
     """
     _checks.number("iou_threshold", iou_threshold)
-    nearest = min(thresholds, key=lambda each: abs(each - iou_threshold), default=math.nan)
-    if not abs(nearest - iou_threshold) < _CLOSE:  # NaN is close to none
-        listed = ", ".join(f"{each:g}" for each in thresholds)
-        raise ValueError(f"`iou_threshold` must be one of {listed}; got {iou_threshold}.")
+    nearest = min(thresholds, key=lambda threshold: abs(threshold - iou_threshold), default=math.nan)
+    if not abs(nearest - iou_threshold) < _CLOSE:  # also for NaN
+        names = ", ".join(f"{threshold:g}" for threshold in thresholds)
+        raise ValueError(f"`iou_threshold` must be one of {names}; got {iou_threshold}.")
     return list(thresholds).index(nearest)
 
 
 def check_area_ranges(area_ranges: object) -> None:
     """Raise unless the ranges are a mapping of at most 62 names to a least and a largest area."""
     if not isinstance(area_ranges, Mapping):
-        came = type(area_ranges).__name__
-        raise TypeError(f"`area_ranges` must be a mapping of names to (least, largest) area; got {came}.")
+        got = type(area_ranges).__name__
+        raise TypeError(f"`area_ranges` must be a mapping of names to (least, largest) area; got {got}.")
     if not 0 < len(area_ranges) <= _MOST_RANGES:
         raise ValueError(f"`area_ranges` must have 1 to {_MOST_RANGES} ranges; got {len(area_ranges)}.")
     for name, ends in area_ranges.items():
@@ -147,4 +157,5 @@ def check_area_ranges(area_ranges: object) -> None:
 
 
 def _is_number(value: object) -> bool:
+    """Return whether a value is an int or a float."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -22,16 +22,20 @@ _WHOLE_FLOATS = 2.0**53  # below it floats are as far apart as ints
 
 
 def plain_id(value: Any) -> Any:
-    """An `image_id` as an int or a str: whole floats below 2^53 and paths; anything else as it came."""
+    """Convert an `image_id` to an int or a str if it is a whole float below 2^53 or a path; else return it."""
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE_FLOATS:
         return int(value)
-    return str(value) if isinstance(value, PurePath) else value
+    if isinstance(value, PurePath):
+        return str(value)
+    return value
 
 
 def name_images(image: Int[Tensor, " images"], names: Sequence[str] | None) -> list[int | str]:
-    """The names of images by their numbers; the numbers or ids themselves without names."""
+    """Return the names of images by their numbers; the numbers or ids themselves without names."""
     numbers = image.tolist()
-    return numbers if names is None else [names[number] for number in numbers]
+    if names is not None:
+        numbers = [names[number] for number in numbers]
+    return numbers
 
 
 class ImageRows:
@@ -41,45 +45,48 @@ class ImageRows:
     image_names: tuple[str, ...] | None
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self.image)
 
     @property
     def image_ids(self) -> list[int | str]:
-        """`image`, as names if images have names."""
+        """The id of the image of each row, or its name if images have names."""
         return name_images(self.image, self.image_names)
 
 
 def pack_names(names: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """The bytes of all names, uint8, and the number of bytes of each, int64.
+    """Return the bytes of all names, uint8, and the number of bytes of each, int64.
 
     Lone surrogates, as in names of files that are no text, are packed, too.
     """
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     packed = torch.from_numpy(np.frombuffer(b"".join(encoded), dtype=np.uint8).copy())
-    return packed, torch.tensor([len(each) for each in encoded], dtype=torch.int64, device="cpu")
+    lengths = torch.tensor(list(map(len, encoded)), dtype=torch.int64, device="cpu")
+    return packed, lengths
 
 
 def unpack_names(packed: Tensor, lengths: Tensor) -> list[str]:
-    """The inverse of `pack_names`; more bytes may follow."""
-    data, edges = packed.cpu().numpy().tobytes(), segments.edges(lengths).tolist()
+    """Return the names that `pack_names` packed; more bytes may follow."""
+    data = packed.cpu().numpy().tobytes()
+    edges = segments.edges(lengths).tolist()
     return [data[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(edges)]
 
 
 def number_names(names: Sequence[str]) -> tuple[tuple[str, ...], Tensor]:
-    """The distinct names, ascending, and the place among them of each name, int64."""
-    distinct = sorted({*names})
-    places = {name: place for place, name in enumerate(distinct)}
-    return tuple(distinct), torch.tensor([places[name] for name in names], dtype=torch.int64, device="cpu")
+    """Return the distinct names, ascending, and the position of each name among them, int64."""
+    distinct = sorted(set(names))
+    positions = {name: position for position, name in enumerate(distinct)}
+    numbers = torch.tensor([positions[name] for name in names], dtype=torch.int64, device="cpu")
+    return tuple(distinct), numbers
 
 
 def num_words(num_bytes: int) -> int:
-    """Number of int64 for a number of bytes."""
+    """Return the number of int64 that hold a number of bytes."""
     return -(-num_bytes // _WORD)
 
 
 def as_words(packed: Tensor) -> Tensor:
-    """Bytes as int64, padded with zeros."""
+    """Return bytes as int64, padded with zeros."""
     words = torch.zeros(num_words(len(packed)), dtype=torch.int64, device=packed.device)
     words.view(torch.uint8)[: len(packed)] = packed
     return words

@@ -25,7 +25,7 @@ class PackedObjects:
 
     @classmethod
     def unchecked(cls: type[Objects], **columns: Any) -> Objects:  # noqa: PYI019 - Python 3.10 has no `Self`
-        """From valid columns, by the names of the fields; skips the checks."""
+        """Construct objects from valid columns, by the names of the fields, without the checks."""
         objects = object.__new__(cls)
         for name, column in columns.items():
             object.__setattr__(objects, name, column)
@@ -34,22 +34,28 @@ class PackedObjects:
     @property
     def shapes(self) -> Shapes:
         """The shapes to overlap."""
-        return self.boxes if isinstance(self.boxes, Shapes) else BoxShapes(self.boxes)
+        if isinstance(self.boxes, Shapes):
+            return self.boxes
+        return BoxShapes(self.boxes)
 
     def at(self: Objects, rows: Int[Tensor, " rows"], *, has_shapes: bool = True) -> Objects:  # noqa: PYI019
-        """Some of the objects, with their shapes or without."""
-        columns = {name: column for name, column in vars(self).items() if has_shapes or name != "boxes"}
-        for name, column in columns.items():
-            if column is not None:  # `[rows]` of a tensor would copy narrow numbers of rows
-                columns[name] = column.index_select(0, rows) if isinstance(column, Tensor) else column[rows]
+        """Return the objects of some rows, with their shapes or without."""
+        columns: dict[str, Any] = {}
+        for name, column in vars(self).items():
+            if name == "boxes" and not has_shapes:
+                continue
+            if isinstance(column, Tensor):
+                columns[name] = column.index_select(0, rows)  # `column[rows]` would copy narrow numbers of rows
+            else:
+                columns[name] = None if column is None else column[rows]
         return self.unchecked(**columns)
 
     def with_columns(self: Objects, **columns: Any) -> Objects:  # noqa: PYI019
-        """The same with other columns, by the names of the fields."""
+        """Replace columns, by the names of the fields."""
         return self.unchecked(**(vars(self) | columns))
 
     def of_one_class(self: Objects) -> Objects:  # noqa: PYI019
-        """The same with label 0 for all."""
+        """Return the objects with label 0 for all."""
         return self.with_columns(labels=torch.zeros_like(self.labels))
 
 
@@ -70,8 +76,8 @@ class Detections(PackedObjects):
     """
 
     boxes: Float[Tensor, "detections 4"] | Shapes
-    """x, y of the corner with the least coordinates, width, height, in pixels; `Shapes`, of other objects than boxes,
-    are internal"""
+    """x and y of the corner with the least coordinates, width and height, in pixels; `Shapes`, for other objects than
+    boxes, are internal"""
     scores: Float[Tensor, " detections"]
     labels: Integer[Tensor, " detections"]
     images: Integer[Tensor, " detections"]
@@ -83,7 +89,8 @@ class Detections(PackedObjects):
         _arrays.fields_as_tensors(self, "boxes", "scores", "labels", "images")
         if not isinstance(self.boxes, Shapes):
             _checks.floating_matrix("boxes", self.boxes, 4)
-        length, device = len(self.boxes), self.boxes.device
+        length = len(self.boxes)
+        device = self.boxes.device
         check_scores("scores", self.scores, length, device)
         _checks.integer_labels("labels", self.labels, length, device)
         check_image_numbers("images", self.images, length, device)
@@ -101,13 +108,13 @@ class GroundTruths(PackedObjects):
     """
 
     boxes: Float[Tensor, "ground_truths 4"] | Shapes
-    """as of `Detections`"""
+    """as in `Detections`"""
     labels: Integer[Tensor, " ground_truths"]
     images: Integer[Tensor, " ground_truths"]
     is_crowd: Bool[Tensor, " ground_truths"] | None = None
     """regions with many objects: any number of detections may lie in one, and are ignored"""
     areas: Float[Tensor, " ground_truths"] | None = None
-    """in pixels, such as the area of COCO's masks; None for areas of the shapes, of boxes width times height"""
+    """areas in pixels, such as those of COCO's masks; None for areas of the shapes, for boxes width times height"""
 
     @torch.no_grad()
     def __post_init__(self) -> None:
@@ -115,7 +122,8 @@ class GroundTruths(PackedObjects):
         _arrays.fields_as_tensors(self, "boxes", "labels", "images", "is_crowd", "areas")
         if not isinstance(self.boxes, Shapes):
             check_boxes("boxes", self.boxes)
-        length, device = len(self.boxes), self.boxes.device
+        length = len(self.boxes)
+        device = self.boxes.device
         _checks.integer_labels("labels", self.labels, length, device)
         check_image_numbers("images", self.images, length, device)
         if self.is_crowd is not None:

@@ -1,8 +1,8 @@
 """Masks of one image: areas, bounding boxes and intersection over union, in whole pixels.
 
-Time depends on the form of the masks. On the CPU masks are bits, 64 pixels a word, and only words inside both boxes are
-compared; run lengths are counted as they are, or as bits if they are many; on other devices intersections are a product
-of matrices of 0 and 1. All forms count exactly, and give the same result to the last bit.
+Masks on the CPU are bits, 64 pixels per word, and only words inside both boxes are compared. Run lengths are counted
+themselves, or as bits if there are many. On other devices intersections are a product of matrices of 0 and 1. All forms
+count exactly, and give the same result to the last bit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PixelMasks(CountedMasks):
 
     @property
     def size(self) -> tuple[int, int]:  # type: ignore[override]
-        """Height and width."""
+        """Height and width of the image."""
         return self.pixels.shape[1], self.pixels.shape[2]
 
     @property
@@ -52,20 +52,23 @@ class PixelMasks(CountedMasks):
     @property
     def corners(self) -> Int[Tensor, "masks 4"]:
         """See `CountedMasks`."""
-        return torch.stack([_ends(self.pixels.any(axis)) for axis in (1, 2)], 2).flatten(1)
+        columns = _ends(self.pixels.any(1))
+        rows = _ends(self.pixels.any(2))
+        return torch.stack([columns, rows], 2).flatten(1)
 
     def intersections(self, others: PixelMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`."""
-        pixels, other_pixels = self.pixels.flatten(1), others.pixels.flatten(1)
+        pixels = self.pixels.flatten(1)
+        other_pixels = others.pixels.flatten(1)
         common = torch.zeros((len(pixels), len(other_pixels)), dtype=torch.float64, device=pixels.device)
-        size = max(1, _MOST_CELLS // max(len(pixels) + len(other_pixels), 1))
-        for block in segments.ranges(pixels.shape[1], size):
+        num_pixels = max(1, _MOST_CELLS // max(len(pixels) + len(other_pixels), 1))
+        for block in segments.ranges(pixels.shape[1], num_pixels):
             common += pixels[:, block].float() @ other_pixels[:, block].float().T
         return common
 
 
 def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | None = None) -> Tensor:
-    """See `mask_iou`; all of one image."""
+    """Compute `mask_iou` for masks of one image in any form."""
     masks, others = _in_one_form(masks, others)
     common = masks.intersections(others)
     return iou_of_areas(common, masks.areas[:, None], others.areas, is_crowd)
@@ -74,28 +77,32 @@ def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | No
 def mask_iou(
     masks: Masks, others: Masks, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
 ) -> Float[Tensor, "masks others"]:
-    """Intersection over union of every mask of an image with every other, float64.
+    """Compute the intersection over union of every mask of an image with every other, float64.
 
-    Pixels are counted, so the values are those of pycocotools to the last bit. 0 if a mask is empty.
+    Pixels are counted, so the values are those of pycocotools to the last bit. The value is 0 if a mask is empty.
 
     Args:
         masks: bool or integers [masks, height, width] with 0 outside, or `RunLengths`.
-        others: the same.
-        is_crowd: others that are regions with many objects: the intersection is divided by the area of the mask alone.
+        others: masks in one of the same forms.
+        is_crowd: whether each of the others is a region with many objects: then the intersection is divided by the
+            area of the mask alone.
 
     Raises:
         TypeError: masks of the wrong dtype.
         ValueError: masks that are not [N, H, W], of images of different sizes, or on different devices.
     """
     masks, others, is_crowd = _arrays.as_tensors(masks, others, is_crowd)
-    counted, other = checked_masks("masks", masks), checked_masks("others", others)
+    counted = checked_masks("masks", masks)
+    other_counted = checked_masks("others", others)
     if isinstance(masks, Tensor) and isinstance(others, Tensor):
         _checks.same_device("masks", masks, "others", others)
-    if counted.size != other.size:
-        raise ValueError(f"`others` must be of an image of {_by(counted.size)}; got {_by(other.size)}.")
+    if counted.size != other_counted.size:
+        raise ValueError(
+            f"`others` must be of an image of {_size_text(counted.size)}; got {_size_text(other_counted.size)}."
+        )
     if is_crowd is not None:
         _checks.mask("is_crowd", is_crowd, len(others), is_crowd.device)
-    return counted_iou(counted, other, is_crowd)
+    return counted_iou(counted, other_counted, is_crowd)
 
 
 def checked_masks(argument: str, masks: Any) -> CountedMasks:
@@ -106,48 +113,58 @@ def checked_masks(argument: str, masks: Any) -> CountedMasks:
         ValueError: a tensor that is not [N, H, W].
     """
     if isinstance(masks, RunLengths):
-        return RunMasks.of(masks)
+        return RunMasks.from_run_lengths(masks)
     if not isinstance(masks, Tensor):
         raise TypeError(f"`{argument}` must be a tensor or RunLengths; got {type(masks).__name__}.")
     # torchvision's Mask R-CNN gives probabilities [N, 1, H, W].
     has_channel = masks.ndim == 4 and masks.shape[1] == 1
     pixels = "masks[:, 0]" if has_channel else "masks"
     if masks.dtype not in (torch.bool, *_checks.INTEGER_DTYPES):
-        remedy = (
-            f" of shape {list(masks.shape)}: give `{pixels} > 0.5` of probabilities"
-            if masks.is_floating_point()
-            else ""
-        )
+        remedy = ""
+        if masks.is_floating_point():
+            remedy = f" of shape {list(masks.shape)}: give `{pixels} > 0.5` of probabilities"
         raise TypeError(f"`{argument}` must have dtype bool or an integer dtype; got {masks.dtype}{remedy}.")
     if masks.ndim != 3:
         remedy = f": give `{pixels}`" if has_channel else ""
         raise ValueError(f"`{argument}` must have shape [N, H, W]; got {list(masks.shape)}{remedy}.")
-    return BitMasks.of(masks) if masks.device.type == "cpu" else PixelMasks(masks != 0)
+    if masks.device.type == "cpu":
+        return BitMasks.from_pixels(masks)
+    return PixelMasks(masks != 0)
 
 
 def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMasks, CountedMasks]:
-    """Run lengths beside masks of pixels become pixels or bits like them, on their device."""
+    """Convert run lengths to bits or pixels, the form of the other masks, on their device; two run lengths stay."""
     if isinstance(masks, RunMasks) and isinstance(others, RunMasks):
         return masks, others
-    devices = [each.pixels.device for each in (masks, others) if isinstance(each, PixelMasks)]
+    device: torch.device | None = None
+    if isinstance(masks, PixelMasks):
+        device = masks.pixels.device
+    elif isinstance(others, PixelMasks):
+        device = others.pixels.device
+    return _as_pixels(masks, device), _as_pixels(others, device)
 
-    def converted(form: CountedMasks) -> CountedMasks:
-        form = BitMasks.of(form.lengths.to_masks()) if isinstance(form, RunMasks) else form
-        return PixelMasks(form.pixels.to(devices[0])) if devices and isinstance(form, BitMasks) else form
 
-    return converted(masks), converted(others)
+def _as_pixels(masks: CountedMasks, device: torch.device | None) -> CountedMasks:
+    """Convert masks to bits or, with a device, to pixels on it."""
+    if isinstance(masks, RunMasks):
+        masks = BitMasks.from_pixels(masks.lengths.to_masks())
+    if device is not None and isinstance(masks, BitMasks):
+        masks = PixelMasks(masks.pixels.to(device))
+    return masks
 
 
-def _by(size: tuple[int, int]) -> str:
+def _size_text(size: tuple[int, int]) -> str:
+    """Return a size for a message, such as "480 x 640"."""
     return " x ".join(map(str, size))
 
 
 def _ends(flags: Bool[Tensor, "masks places"]) -> Int[Tensor, "masks 2"]:
-    """The first place of each row with a flag, and the place behind the last; 0 and 0 without any."""
+    """Return the first place of each row with a flag, and the place after the last; 0 and 0 without flags."""
     if not flags.numel():
         return flags.new_zeros((len(flags), 2), dtype=torch.int64)
-    first, behind = flags.byte().argmax(1), flags.shape[1] - flags.flip(1).byte().argmax(1)
-    return torch.stack([first, behind * flags.any(1)], 1)
+    first = flags.byte().argmax(1)
+    end = flags.shape[1] - flags.flip(1).byte().argmax(1)
+    return torch.stack([first, end * flags.any(1)], 1)
 
 
 @final
@@ -162,7 +179,7 @@ class MaskType(ShapeType):
         """See `ShapeType`."""
         if isinstance(value, (list, tuple)):
             value = _run_lengths(name, value)
-        elif isinstance(value, Tensor) and not value.numel():  # of any dtype, and any shape without entries
+        elif isinstance(value, Tensor) and not value.numel():  # of any dtype and shape
             value = value.bool() if value.ndim == 3 else value.new_zeros((0, 0, 0), dtype=torch.bool)
         return checked_masks(name, value)
 
@@ -181,22 +198,23 @@ class MaskType(ShapeType):
     def rows(self, shapes: Any) -> list[dict[str, Any]]:
         """See `ShapeType`: run lengths, as texts."""
         lengths = shapes.lengths if isinstance(shapes, RunMasks) else RunLengths.from_masks(shapes.pixels)
-        return [{"segmentation": each} for each in lengths.to_coco(compressed=True)]
+        return [{"segmentation": mask} for mask in lengths.to_coco(compressed=True)]
 
     def check_pair(self, name: str, detections: CountedMasks, ground_truths: CountedMasks) -> None:
         """See `ShapeType`."""
         if detections.size != ground_truths.size:
-            wanted, came = _by(detections.size), _by(ground_truths.size)
-            raise ValueError(f"`{name}` must be of an image of {wanted}, as those of `preds`; got {came}.")
+            size = _size_text(detections.size)
+            true_size = _size_text(ground_truths.size)
+            raise ValueError(f"`{name}` must be of an image of {size}, as those of `preds`; got {true_size}.")
 
 
 def _run_lengths(name: str, value: Sequence[Any]) -> RunLengths:
+    """Return run lengths from a list of COCO's dicts."""
     for mask in value:
-        if not isinstance(mask, Mapping) or not {"size", "counts"} <= mask.keys():
-            came = f"a dict of {', '.join(map(repr, mask))}" if isinstance(mask, Mapping) else type(mask).__name__
-            raise TypeError(
-                f"`{name}` must be a tensor or a list of dicts of 'size' and 'counts'; got {came} in the list."
-            )
+        if isinstance(mask, Mapping) and {"size", "counts"} <= mask.keys():
+            continue
+        got = f"a dict of {', '.join(map(repr, mask))}" if isinstance(mask, Mapping) else type(mask).__name__
+        raise TypeError(f"`{name}` must be a tensor or a list of dicts of 'size' and 'counts'; got {got} in the list.")
     try:
         return RunLengths.from_coco(value)
     except ValueError as error:

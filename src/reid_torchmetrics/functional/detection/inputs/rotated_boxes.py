@@ -1,10 +1,10 @@
-"""Rotated boxes, by their numbers or by four corners: areas, and exact intersection over union, in float64."""
+"""Rotated boxes, as five numbers or four corners: areas, and exact intersection over union, in float64."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
@@ -22,10 +22,11 @@ _Boxes = Float[Tensor, "boxes _"]
 _AnyBoxes = _Boxes | Float[Tensor, "boxes 4 2"] | _checks.Array
 _Others = Float[Tensor, "others _"] | Float[Tensor, "others 4 2"] | _checks.Array
 _Corners = Float[Tensor, "boxes 4 2"]
-_NUMBERS, _OF_CORNERS = 5, 8
-_CORNER_SHAPE = (4, 2)  # of a box with x and y in rows
-_COLUMNS = f"{_NUMBERS} or {_OF_CORNERS}] or [N, 4, 2"
-_CORNER_ROUNDING = 2.0**-20  # of corners that were computed in float32, relative to their largest coordinate
+_NUM_PARAMETERS = 5  # center x, center y, width, height, angle
+_NUM_COORDINATES = 8  # x and y of four corners
+_CORNER_SHAPE = (4, 2)
+_COLUMNS = f"{_NUM_PARAMETERS} or {_NUM_COORDINATES}] or [N, 4, 2"
+_CORNER_ROUNDING = 2.0**-20  # rounding of corners from float32, relative to their largest coordinate
 CORNER_ORDER = (
     "corners in turn around the box, such as left top, right top, right bottom, left bottom, whose edges do not cross"
 )
@@ -37,7 +38,7 @@ _MOST_PAIRS = 1 << 18
 def rotated_iou(
     boxes: _AnyBoxes, others: _Others, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
 ) -> Float[Tensor, "boxes others"]:
-    """Intersection over union of every rotated box with every other, float64.
+    """Compute the intersection over union of every rotated box with every other, float64.
 
     It is exact up to rounding. The YOLO family's probIoU compares normal distributions instead: it is 1 for a square
     and the same square turned by 45 degrees, with an overlap of 0.707, and 0.119 for two squares side by side.
@@ -49,8 +50,9 @@ def rotated_iou(
     Args:
         boxes: center x, center y, width, height, and the angle of rotation from the x axis to the y axis, in radians;
             or x and y of four corners in turn, [N, 8] or [N, 4, 2].
-        others: either of both, too.
-        is_crowd: others that are regions with many objects: the intersection is divided by the area of the box alone.
+        others: rotated boxes in one of the same forms.
+        is_crowd: whether each of the others is a region with many objects: then the intersection is divided by the
+            area of the box alone.
 
     Raises:
         TypeError: boxes of the wrong dtype.
@@ -58,62 +60,102 @@ def rotated_iou(
             that cross.
     """
     kind = RotatedType()
-    first, second = kind.read("boxes", boxes, is_true=False), kind.read("others", others, is_true=True)
-    _checks.same_device("boxes", first, "others", second)
-    kind.check_images(["boxes", "others"], [first, second])
+    boxes = kind.read("boxes", boxes, is_true=False)
+    others = kind.read("others", others, is_true=True)
+    _checks.same_device("boxes", boxes, "others", others)
+    kind.check_images(["boxes", "others"], [boxes, others])
     if is_crowd is not None:
-        is_crowd = _checks.mask("is_crowd", is_crowd, len(second), second.device)
-    return pairwise_rotated_iou(first, second, is_crowd)
+        is_crowd = _checks.mask("is_crowd", is_crowd, len(others), others.device)
+    return pairwise_rotated_iou(boxes, others, is_crowd)
 
 
 def pairwise_rotated_iou(boxes: Tensor, others: Tensor, is_crowd: Tensor | None = None) -> Tensor:
-    """See `rotated_iou`; float64."""
-    common = boxes.new_zeros((len(boxes), len(others)))
-    # Where bounding boxes are apart, nothing is in common.
-    (low, high), (other_low, other_high) = (rotated_corners(each).aminmax(dim=1) for each in (boxes, others))
+    """Compute `rotated_iou` for float64 tensors in the form of `RotatedType.read`."""
+    # Pairs with intersecting bounding boxes; the others have nothing in common.
+    low, high = rotated_corners(boxes).aminmax(dim=1)
+    other_low, other_high = rotated_corners(others).aminmax(dim=1)
     pairs = ((low[:, None] <= other_high) & (other_low <= high[:, None])).all(2).nonzero()
-    (centers, corners), (other_centers, other_corners) = _around_centers(boxes), _around_centers(others)
+
+    common = boxes.new_zeros((len(boxes), len(others)))
+    centers, corners = _around_centers(boxes)
+    other_centers, other_corners = _around_centers(others)
     for block in segments.ranges(len(pairs), _PAIRS_AT_A_TIME.get(boxes.device.type, _MOST_PAIRS)):
         row, other = pairs[block].unbind(1)
         # Centers first, or corners far from the origin lose digits.
         offsets = other_centers.index_select(0, other) - centers.index_select(0, row)
         moved = other_corners.index_select(0, other) + offsets[:, None]
         common[row, other] = _common_areas(corners.index_select(0, row), moved)
-    areas, other_areas = _turning_areas(boxes)[:, None], _turning_areas(others)
+
+    areas = _turning_areas(boxes)[:, None]
+    other_areas = _turning_areas(others)
     common *= areas.sign() * other_areas.sign()
     # By rounding, and where edges cross, the union can be less than the intersection.
     return iou_of_areas(common, areas.abs(), other_areas.abs(), is_crowd).clamp(0, 1)
 
 
-def _common_areas(polygons: _Corners, others: _Corners) -> Float[Tensor, " boxes"]:
-    """Areas of the intersections of pairs, negative if they turn in different directions.
+class _Edges(NamedTuple):
+    """The edges of polygons; each field is [boxes, 4], or has more axes for pairs of edges."""
 
-    A polygon is all that is below its edges to the right, less all that is below those to the left, or the other way
-    round. So the sum over pairs of edges of what is below both is what both polygons have in common.
+    x: Tensor
+    """x of the first point"""
+    y: Tensor
+    """y of the first point"""
+    slope: Tensor
+    low: Tensor
+    """least x"""
+    high: Tensor
+    """largest x"""
+    sign: Tensor
+    """1 for an edge to the right, -1 for an edge to the left, 0 for an upright edge"""
+
+    def height_at(self, x: Tensor) -> Tensor:
+        """Return y of the edges at some x."""
+        return self.y + self.slope * (x - self.x)
+
+
+def _common_areas(polygons: _Corners, others: _Corners) -> Float[Tensor, " boxes"]:
+    """Compute the areas of the intersections of pairs, negative if they turn in different directions.
+
+    A polygon is the region below its edges to the right, less the region below its edges to the left, or the other way
+    round. So the intersection of two polygons is a sum over pairs of edges: the region below both edges, with the
+    product of their signs.
     """
-    near = polygons[:, :1]  # or polygons far from the origin lose digits
-    columns = zip(_edges(polygons - near), _edges(others - near), strict=True)
-    x, y, slope, low, high, sign = ((each[:, :, None], other[:, None]) for each, other in columns)
-    left, right = torch.maximum(*low), torch.minimum(*high)
-    # Heights of both edges at both ends of what is below both, and there of the other above the first.
-    first, second = ([b + s * (at - a) for a, b, s in zip(x, y, slope, strict=True)] for at in (left, right))
-    above = first[1] - first[0], second[1] - second[0]
-    least, most = torch.minimum(*above).clamp(max=0), torch.maximum(*above)
+    # Relative to a corner, or polygons far from the origin lose digits.
+    near = polygons[:, :1]
+    edges = _Edges(*(column[:, :, None] for column in _edges(polygons - near)))
+    other_edges = _Edges(*(column[:, None] for column in _edges(others - near)))
+    left = torch.maximum(edges.low, other_edges.low)
+    right = torch.minimum(edges.high, other_edges.high)
+
+    # Between left and right, the lower edge is the first edge plus `above`, where that is negative.
+    height_left = edges.height_at(left)
+    height_right = edges.height_at(right)
+    above_left = other_edges.height_at(left) - height_left
+    above_right = other_edges.height_at(right) - height_right
+    least = torch.minimum(above_left, above_right).clamp(max=0)
+    most = torch.maximum(above_left, above_right)
     below = torch.where(most > 0, least * (least / (least - most)), least + most)
-    areas = sign[0] * sign[1] * (right - left).clamp(min=0) * (first[0] + second[0] + below) / 2
+    areas = edges.sign * other_edges.sign * (right - left).clamp(min=0) * (height_left + height_right + below) / 2
     return areas.nan_to_num(0, 0, 0).sum((1, 2))  # of edges apart that are almost upright
 
 
-def _edges(polygons: _Corners) -> tuple[Float[Tensor, "boxes 4"], ...]:
-    """Where edges start, their slopes, their least and largest x, and the sign of their direction along it."""
-    (x, y), (end, end_y) = polygons.unbind(2), polygons.roll(-1, 1).unbind(2)
-    slope = ((end_y - y) / (end - x)).nan_to_num(0, 0, 0)  # below an upright edge is nothing
-    return x, y, slope, x.minimum(end), x.maximum(end), (end - x).sign()
+def _edges(polygons: _Corners) -> _Edges:
+    """Return the edges of polygons, from each corner to the next."""
+    x, y = polygons.unbind(2)
+    end_x, end_y = polygons.roll(-1, 1).unbind(2)
+    return _Edges(
+        x=x,
+        y=y,
+        slope=((end_y - y) / (end_x - x)).nan_to_num(0, 0, 0),  # nothing is below an upright edge
+        low=x.minimum(end_x),
+        high=x.maximum(end_x),
+        sign=(end_x - x).sign(),
+    )
 
 
 def _turning_areas(boxes: _Boxes) -> Float[Tensor, " boxes"]:
-    """Areas, negative of corners that turn from the y axis to the x axis, and 0 of boxes of negative size."""
-    if boxes.shape[1] == _NUMBERS:
+    """Compute areas, negative for corners that turn from the y axis to the x axis, and 0 for negative sizes."""
+    if boxes.shape[1] == _NUM_PARAMETERS:
         return boxes[:, 2:4].clamp(min=0).prod(1)
     # From the first corner, or polygons far from the origin lose digits.
     x, y = (rotated_corners(boxes) - boxes[:, None, :2]).unbind(2)
@@ -121,43 +163,47 @@ def _turning_areas(boxes: _Boxes) -> Float[Tensor, " boxes"]:
 
 
 def rotated_corners(boxes: _Boxes) -> _Corners:
-    """The four corners, in order of rotation from the x axis to the y axis, or as they were given."""
+    """Return the four corners in order of rotation from the x axis to the y axis; corners keep their order."""
     centers, corners = _around_centers(boxes)
     return centers[:, None] + corners
 
 
 def _around_centers(boxes: _Boxes) -> tuple[Float[Tensor, "boxes 2"], _Corners]:
-    """Centers, and corners as seen from there; the origin for boxes that were given as corners."""
-    if boxes.shape[1] == _OF_CORNERS:
+    """Return centers, and corners relative to them; the center of boxes that are corners is the origin."""
+    if boxes.shape[1] == _NUM_COORDINATES:
         return torch.zeros_like(boxes[:, :2]), boxes.view(-1, 4, 2)
     signs = torch.tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]], dtype=boxes.dtype, device=boxes.device)
-    along, across = (signs * boxes[:, None, 2:4].clamp(min=0)).unbind(2)  # a negative size is none
-    cosine, sine = boxes[:, 4].cos()[:, None], boxes[:, 4].sin()[:, None]
-    return boxes[:, :2], torch.stack([along * cosine - across * sine, along * sine + across * cosine], 2)
+    sizes = boxes[:, None, 2:4].clamp(min=0)  # a negative size counts as 0
+    along, across = (signs * sizes).unbind(2)
+    cosine = boxes[:, 4].cos()[:, None]
+    sine = boxes[:, 4].sin()[:, None]
+    x = along * cosine - across * sine
+    y = along * sine + across * cosine
+    return boxes[:, :2], torch.stack([x, y], 2)
 
 
 def crossing_edges(boxes: _Boxes) -> Bool[Tensor, " boxes"]:
-    """Whether two opposite edges of each box have a point inside of both in common; False for boxes [boxes, 5].
+    """Return whether two opposite edges of each box cross, inside of both; False for boxes [boxes, 5].
 
     Such corners are not in turn: left top, right top, left bottom, right bottom. One of the two parts turns in the
-    other direction and counts as negative, so the area means nothing. A corner that lies on an edge or on another
-    corner crosses nothing: it leaves a triangle or a line, with the right area. So does a crossing that is not larger
-    than the rounding of the corners, of which the area is almost 0 in either order.
+    other direction and counts as negative, so the area has no meaning. A corner that lies on an edge or on another
+    corner is no crossing: the shape is a triangle or a line, with the right area. Nor is a crossing within the rounding
+    of the corners, where the area is almost 0 in either order.
     """
-    if boxes.shape[1] != _OF_CORNERS:
+    if boxes.shape[1] != _NUM_COORDINATES:
         return torch.zeros(len(boxes), dtype=torch.bool, device=boxes.device)
     corners = boxes.double().view(-1, 4, 2)
     starts = corners - corners[:, :1]
     edges = starts.roll(-1, 1) - starts
-    # Of each edge, the side of the two corners behind it: on which side they lie, times a length.
+    # The signed distance of the next two corners from each edge, times the length of the edge.
     to_next = starts.roll(-2, 1) - starts
     to_last = starts.roll(-3, 1) - starts
     next_side = edges[:, :, 0] * to_next[:, :, 1] - edges[:, :, 1] * to_next[:, :, 0]
     last_side = edges[:, :, 0] * to_last[:, :, 1] - edges[:, :, 1] * to_last[:, :, 0]
     rounding = _CORNER_ROUNDING * corners.abs().amax((1, 2)) * starts.abs().amax((1, 2))
-    is_next_beside = next_side.abs() > rounding[:, None]
-    is_last_beside = last_side.abs() > rounding[:, None]
-    is_separating = is_next_beside & is_last_beside & (next_side.sign() != last_side.sign())
+    is_next_apart = next_side.abs() > rounding[:, None]
+    is_last_apart = last_side.abs() > rounding[:, None]
+    is_separating = is_next_apart & is_last_apart & (next_side.sign() != last_side.sign())
     # Two edges cross if each has the ends of the other on both of its sides.
     return (is_separating[:, :2] & is_separating[:, 2:]).any(1)
 
@@ -165,7 +211,7 @@ def crossing_edges(boxes: _Boxes) -> Bool[Tensor, " boxes"]:
 @final
 @dataclass(frozen=True)
 class RotatedType(ShapeType):
-    """Rotated boxes: tensors [boxes, 5] of center, width, height and angle in radians, or corners.
+    """Rotated boxes: tensors [boxes, 5] with center, width, height and angle in radians, or corners.
 
     Corners are x and y of four corners in turn, [boxes, 8] or [boxes, 4, 2].
     """
@@ -175,26 +221,26 @@ class RotatedType(ShapeType):
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:
         """See `ShapeType`."""
         if isinstance(value, Tensor) and not value.numel():  # of any shape
-            return torch.empty((0, _NUMBERS), dtype=torch.float64, device=value.device)
+            return torch.empty((0, _NUM_PARAMETERS), dtype=torch.float64, device=value.device)
         if isinstance(value, (Tensor, np.ndarray)) and value.shape[1:] == _CORNER_SHAPE:
-            value = value.reshape(len(value), _OF_CORNERS)
+            value = value.reshape(len(value), _NUM_COORDINATES)
         boxes = _checks.floating_matrix(name, value, _COLUMNS)
-        if boxes.shape[1] not in (_NUMBERS, _OF_CORNERS):
+        if boxes.shape[1] not in (_NUM_PARAMETERS, _NUM_COORDINATES):
             raise ValueError(f"`{name}` must have shape [N, {_COLUMNS}]; got {list(boxes.shape)}.")
         if not any_values:
             check_finite(name, boxes)
-            if boxes.shape[1] == _NUMBERS:
+            if boxes.shape[1] == _NUM_PARAMETERS:
                 check_sizes(name, boxes[:, 2:4])
         return boxes.double()
 
     def are_sound(self, value: Tensor) -> Tensor:
         """See `ShapeType`: whether all numbers are finite, sizes are at least 0, and edges do not cross."""
         if value.shape[1:] == _CORNER_SHAPE:
-            value = value.reshape(len(value), _OF_CORNERS)
+            value = value.reshape(len(value), _NUM_COORDINATES)
         if value.ndim != 2:
             return super().are_sound(value)
         is_finite = value.isfinite().all(1)
-        if value.shape[1] == _OF_CORNERS:
+        if value.shape[1] == _NUM_COORDINATES:
             return is_finite & ~crossing_edges(value)
         return is_finite & (value[:, 2:4] >= 0).all(1)
 
@@ -202,9 +248,10 @@ class RotatedType(ShapeType):
         """See `ShapeType`: raise if edges cross."""
         corners_by_device: dict[torch.device, list[Tensor]] = {}
         for boxes in images:
-            if boxes.shape[1] == _OF_CORNERS:
+            if boxes.shape[1] == _NUM_COORDINATES:
                 corners_by_device.setdefault(boxes.device, []).append(boxes)
-        if not any(bool(crossing_edges(torch.cat(corners)).any()) for corners in corners_by_device.values()):
+        are_crossing = [crossing_edges(torch.cat(corners)).any() for corners in corners_by_device.values()]
+        if not any(map(bool, are_crossing)):
             return
         for name, boxes in zip(names, images, strict=True):
             rows = crossing_edges(boxes).nonzero()[:, 0].tolist()
@@ -223,11 +270,13 @@ class RotatedType(ShapeType):
 
     def areas(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`."""
-        return box_areas(shapes) if shapes.shape[1] == _NUMBERS else _turning_areas(shapes).abs()
+        if shapes.shape[1] == _NUM_PARAMETERS:
+            return box_areas(shapes)
+        return _turning_areas(shapes).abs()
 
     def rows(self, shapes: Tensor) -> list[dict[str, Any]]:
-        """See `ShapeType`: the five or eight numbers, a key that is no one else's."""
-        return [{"rotated_box": each} for each in shapes.tolist()]
+        """See `ShapeType`: the five or eight numbers, by a key of this package."""
+        return [{"rotated_box": numbers} for numbers in shapes.tolist()]
 
     def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`."""

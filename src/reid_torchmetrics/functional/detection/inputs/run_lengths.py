@@ -26,7 +26,7 @@ Words = NDArray[np.uint64]
 
 
 def polygon_flips(polygon: Sequence[Any], size: tuple[int, int]) -> Ints:
-    """The flips of a polygon: pixels where it begins and ends, counted down the columns, ascending.
+    """Return the flips of a polygon: pixels where it begins and ends, counted down the columns, ascending.
 
     Its corners are rounded to fifths of a pixel, its edges to the points of that grid, and the pixels of a column below
     an odd number of edges are covered. These are the roundings of pycocotools, whose masks are the reference of COCO.
@@ -42,38 +42,51 @@ def polygon_flips(polygon: Sequence[Any], size: tuple[int, int]) -> Ints:
         raise ValueError(f"`polygon` must have x and y of at least three corners; got {len(polygon)} numbers.")
     # Truncated toward 0, negative numbers too.
     corners = (_FINENESS * np.asarray(polygon, dtype=np.float64) + 0.5).astype(np.int64).reshape(-1, 2)
-    x, y = _points(corners)
-    # A boundary passes the middle of a column where x changes there.
+    x, y = _edge_points(corners)
+
+    # The boundary passes the middle of a column where x changes there.
     height, width = size
     step = np.flatnonzero(x[1:] != x[:-1]) + 1
-    column = (np.where(x[step] < x[step - 1], x[step], x[step] - 1) + 0.5) / _FINENESS - 0.5
+    left = np.where(x[step] < x[step - 1], x[step], x[step] - 1)
+    column = (left + 0.5) / _FINENESS - 0.5
     is_middle = (np.floor(column) == column) & (column >= 0) & (column <= width - 1)
-    step, column = step[is_middle], column[is_middle].astype(np.int64)
-    row = (np.minimum(y[step], y[step - 1]) + 0.5) / _FINENESS - 0.5
+    step = step[is_middle]
+    column = column[is_middle].astype(np.int64)
+
+    top = np.minimum(y[step], y[step - 1])
+    row = (top + 0.5) / _FINENESS - 0.5
     row = np.ceil(row.clip(0, height)).astype(np.int64)
     flips: Ints = np.sort(column * height + row)
     return flips
 
 
-def _points(corners: Ints) -> tuple[Ints, Ints]:
-    """The grid points along all edges; corners are listed twice."""
+def _edge_points(corners: Ints) -> tuple[Ints, Ints]:
+    """Return x and y of the grid points along all edges; corners are repeated, as ends of two edges."""
     ends = np.roll(corners, -1, 0)
-    is_flat = np.abs(ends - corners)[:, 0] >= np.abs(ends - corners)[:, 1]
-    main = np.where(is_flat, 0, 1)
+    distance = np.abs(ends - corners)
+    is_flat = distance[:, 0] >= distance[:, 1]
     edge = np.arange(len(corners))
-    # Along its longer axis, in ascending order; the order of descending edges is reversed afterwards.
-    is_turned = corners[edge, main] > ends[edge, main]
-    low, high = (np.where(is_turned[:, None], *pair) for pair in ((ends, corners), (corners, ends)))
-    length = high[edge, main] - low[edge, main]
-    rise = high[edge, 1 - main] - low[edge, 1 - main]
+    axis = np.where(is_flat, 0, 1)  # the longer one
+    other_axis = 1 - axis
+
+    # Edges in ascending order along the longer axis; the order of descending edges is reversed afterwards.
+    is_turned = corners[edge, axis] > ends[edge, axis]
+    low = np.where(is_turned[:, None], ends, corners)
+    high = np.where(is_turned[:, None], corners, ends)
+    length = high[edge, axis] - low[edge, axis]
+    rise = high[edge, other_axis] - low[edge, other_axis]
     slope = np.divide(rise, length, out=np.zeros(len(edge)), where=length > 0)
-    of_point = np.repeat(edge, length + 1)
-    offset = np.arange(len(of_point)) - np.repeat((length + 1).cumsum() - length - 1, length + 1)
-    offset = np.where(is_turned[of_point], length[of_point] - offset, offset)
-    along = offset + low[edge, main][of_point]
-    across = (low[edge, 1 - main][of_point] + slope[of_point] * offset + 0.5).astype(np.int64)
-    flat = is_flat[of_point]
-    return np.where(flat, along, across), np.where(flat, across, along)
+
+    # The points of all edges, by their offset from the low end.
+    num_points = length + 1
+    edge_of_point = np.repeat(edge, num_points)
+    offset = np.arange(len(edge_of_point)) - np.repeat(num_points.cumsum() - num_points, num_points)
+    offset = np.where(is_turned[edge_of_point], length[edge_of_point] - offset, offset)
+    along = offset + low[edge, axis][edge_of_point]
+    across = low[edge, other_axis][edge_of_point] + slope[edge_of_point] * offset
+    across = (across + 0.5).astype(np.int64)
+    is_flat_point = is_flat[edge_of_point]
+    return np.where(is_flat_point, along, across), np.where(is_flat_point, across, along)
 
 
 @final
@@ -81,7 +94,7 @@ def _points(corners: Ints) -> tuple[Ints, Ints]:
 class RunLengths:
     """Masks of one image by their flips, counted down the columns from left to right.
 
-    Made by `from_coco` and `from_polygons`.
+    Constructed by `from_coco`, `from_polygons` and `from_masks`.
     """
 
     size: tuple[int, int]
@@ -92,17 +105,21 @@ class RunLengths:
 
     @classmethod
     def from_coco(cls, masks: Sequence[Mapping[str, Any]], size: tuple[int, int] | None = None) -> RunLengths:
-        """Of dicts with `size`, height and width, and `counts`, the lengths as a list or compressed to a text.
+        """Return the masks of dicts with `size`, height and width, and `counts`, lengths as a list or compressed text.
 
-        `size` is needed if there may be no mask.
+        Pass `size` if there may be no mask.
 
         Raises:
             ValueError: sizes that differ, or lengths that do not cover the image.
         """
-        sizes = {(int(mask["size"][0]), int(mask["size"][1])) for mask in masks} | ({size} if size else set())
+        sizes = {(int(mask["size"][0]), int(mask["size"][1])) for mask in masks}
+        if size:
+            sizes.add(size)
         if len(sizes) > 1:
             raise ValueError(f"`masks` must have one size in an image; got {' and '.join(map(str, sorted(sizes)))}.")
         height, width = sizes.pop() if sizes else (0, 0)
+
+        # `sums` are the places of all flips, counted through all masks.
         lengths, num_lengths = _lengths([mask["counts"] for mask in masks])
         ends = num_lengths.cumsum()
         sums = np.concatenate([[0], lengths.cumsum()])
@@ -122,9 +139,9 @@ class RunLengths:
 
     @classmethod
     def from_polygons(cls, objects: Sequence[Sequence[Any]], size: tuple[int, int]) -> RunLengths:
-        """Of objects, each a list of polygons [x, y, x, y, ...]; an object is the union of its polygons.
+        """Return the masks of objects, each the union of a list of polygons [x, y, x, y, ...].
 
-        A polygon covers the pixels that pycocotools' `frPyObjects` gives it.
+        A polygon covers the same pixels as in pycocotools' `frPyObjects`.
 
         Raises:
             ValueError: a polygon of less than three points.
@@ -134,11 +151,12 @@ class RunLengths:
             parts = [polygon_flips(polygon, size) for polygon in polygons]
             masks.append(parts[0] if len(parts) == 1 else _union(parts))
         flips = np.concatenate(masks) if masks else np.empty(0, dtype=np.int64)
-        return cls(size, torch.from_numpy(flips), torch.tensor([*map(len, masks)], dtype=torch.int64, device="cpu"))
+        num_flips = torch.tensor(list(map(len, masks)), dtype=torch.int64, device="cpu")
+        return cls(size, torch.from_numpy(flips), num_flips)
 
     @classmethod
     def from_masks(cls, masks: Bool[Tensor, "masks height width"]) -> RunLengths:
-        """Of pixels."""
+        """Return the masks of pixels."""
         num_masks, height, width = masks.shape
         # NumPy transposes and searches bytes in a third of torch's time.
         columns = np.ascontiguousarray(masks.cpu().numpy().transpose(0, 2, 1)).reshape(num_masks, height * width)
@@ -148,50 +166,62 @@ class RunLengths:
         return cls((height, width), torch.from_numpy(flips), torch.from_numpy(num_flips))
 
     def __len__(self) -> int:
-        """Number of masks."""
+        """Return the number of masks."""
         return len(self.num_flips)
 
     def to_words(self) -> Words:
-        """One bit for a pixel, the least bit of a word first; [masks, width, words], a column from the top down.
+        """Return a bit for each pixel, the least bit of a word first: [masks, width, words], a column from the top.
 
-        A word is the xor of its flips, each as all bits from there on, inverted if the mask covers the bit before it.
+        A word is the xor of its flips, where a flip is all bits from its row on; the word is inverted if the mask
+        covers the last bit of the word before. Example with words of 4 bits, and flips at the rows 1 and 6:
+
+            rows              0 1 2 3   4 5 6 7
+            flip at 1         0 1 1 1
+            flip at 6                   0 0 1 1
+            inverted                    1 1 0 0    as the mask covers row 3
         """
         height, width = self.size
+        num_masks = len(self.num_flips)
         num_words = -(-height // WORD)
-        flips, num_flips = self.flips.numpy(), self.num_flips.numpy()
-        mask = np.repeat(np.arange(len(num_flips)), num_flips)
-        kept = flips < height * width  # the end of the image is no flip
-        column, row = np.divmod(flips[kept], max(height, 1))
-        place = (mask[kept] * width + column) * num_words + row // WORD
-        first = np.flatnonzero(np.diff(place, prepend=-1))
-        words = np.zeros(len(num_flips) * width * num_words, dtype=np.uint64)
+        flips = self.flips.numpy()
+        mask = np.repeat(np.arange(num_masks), self.num_flips.numpy())
+
+        # The word of each flip; words with flips begin at `first`.
+        is_inside = flips < height * width  # the end of the image is no flip
+        column, row = np.divmod(flips[is_inside], max(height, 1))
+        word = (mask[is_inside] * width + column) * num_words + row // WORD
+        first = np.flatnonzero(np.diff(word, prepend=-1))
+        words = np.zeros(num_masks * width * num_words, dtype=np.uint64)
         is_odd = np.zeros(words.shape, dtype=np.uint8)
         if len(first):
-            behind = np.left_shift(np.uint64(_ALL), (row % WORD).astype(np.uint64))
-            words[place[first]] = np.bitwise_xor.reduceat(behind, first)
-            is_odd[place[first]] = np.diff(first, append=len(place)) % 2
-        of_masks = is_odd.reshape(len(num_flips), width * num_words)
-        before = (of_masks.cumsum(1, dtype=np.uint8) - of_masks) & 1
-        words ^= before.reshape(-1) * np.uint64(_ALL)
-        columns: Words = words.reshape(len(num_flips), width, num_words)
+            bits = np.left_shift(np.uint64(_ALL), (row % WORD).astype(np.uint64))
+            words[word[first]] = np.bitwise_xor.reduceat(bits, first)
+            is_odd[word[first]] = np.diff(first, append=len(word)) % 2
+
+        # Invert the words after an odd number of flips in earlier words of the mask.
+        is_odd_of_mask = is_odd.reshape(num_masks, width * num_words)
+        is_inverted = (is_odd_of_mask.cumsum(1, dtype=np.uint8) - is_odd_of_mask) & 1
+        words ^= is_inverted.reshape(-1) * np.uint64(_ALL)
+        columns: Words = words.reshape(num_masks, width, num_words)
         if height % WORD:
             columns[:, :, -1] &= np.uint64((1 << height % WORD) - 1)  # no bits below the last row
         return columns
 
     def to_coco(self, *, compressed: bool = False) -> list[dict[str, Any]]:
-        """Dicts as `from_coco` takes them, with lists of lengths, or with the texts of COCO's API."""
-        flips, end = self.flips.split(self.num_flips.tolist()), self.size[0] * self.size[1]
-        lengths = [np.diff([0, *each.tolist(), end]) for each in flips]
-        counts = _compressed(lengths) if compressed else [each.tolist() for each in lengths]
-        return [{"size": [*self.size], "counts": each} for each in counts]
+        """Return dicts for `from_coco`, with lists of lengths, or with the texts of COCO's API."""
+        height, width = self.size
+        end = height * width
+        lengths = [np.diff([0, *flips.tolist(), end]) for flips in self.flips.split(self.num_flips.tolist())]
+        counts = _compressed(lengths) if compressed else [mask_lengths.tolist() for mask_lengths in lengths]
+        return [{"size": [height, width], "counts": mask_counts} for mask_counts in counts]
 
     def to_masks(self) -> Bool[Tensor, "masks height width"]:
-        """The pixels."""
+        """Return the pixels."""
         return torch.from_numpy(unpacked(self.to_words(), self.size[0]).transpose(0, 2, 1)).bool()
 
 
 def first_invalid_counts(masks: Sequence[Mapping[str, Any]]) -> int | None:
-    """Position of the first mask with `counts` that do not cover its `size`; None if there is none.
+    """Return the position of the first mask with `counts` that do not cover its `size`; None if there is none.
 
     Args:
         masks: dicts with `size`, height and width, and `counts`, lengths compressed to a text.
@@ -208,55 +238,61 @@ def first_invalid_counts(masks: Sequence[Mapping[str, Any]]) -> int | None:
     sums = np.bincount(mask_of_length, weights=lengths, minlength=len(masks))
     is_invalid = sums != pixels
     is_invalid[mask_of_length[lengths < 0]] = True
-    return int(is_invalid.argmax()) if is_invalid.any() else None
+    if not is_invalid.any():
+        return None
+    return int(is_invalid.argmax())
 
 
 def unpacked(words: Words, length: int) -> NDArray[np.uint8]:
-    """The first `length` bits of each row of words, 0 or 1."""
+    """Return the first `length` bits of each row of words, 0 or 1."""
     data = words.view(np.uint8).reshape(*words.shape[:-1], words.shape[-1] * (WORD // 8))
     return np.unpackbits(data, axis=-1, bitorder="little")[..., :length]
 
 
 def _lengths(counts: Sequence[Any]) -> tuple[Ints, Ints]:
-    """The lengths of all masks, and the number of each."""
-    if all(isinstance(each, (str, bytes)) for each in counts):
+    """Return the lengths of all masks, and the number of lengths of each mask."""
+    if all(isinstance(mask_counts, (str, bytes)) for mask_counts in counts):
         return _decompressed(counts)
-    lengths = [
-        _decompressed([each])[0] if isinstance(each, (str, bytes)) else np.asarray(each, dtype=np.int64)
-        for each in counts
-    ]
-    return np.concatenate(lengths), np.array([*map(len, lengths)], dtype=np.int64)
+    lengths = []
+    for mask_counts in counts:
+        if isinstance(mask_counts, (str, bytes)):
+            lengths.append(_decompressed([mask_counts])[0])
+        else:
+            lengths.append(np.asarray(mask_counts, dtype=np.int64))
+    return np.concatenate(lengths), np.array(list(map(len, lengths)), dtype=np.int64)
 
 
 def _decompressed(texts: Sequence[str | bytes]) -> tuple[Ints, Ints]:
-    """The lengths of COCO's texts: five bits in each character, lowest first, and a flag for more.
+    """Return the lengths in COCO's texts, and the number of lengths in each text.
 
-    The highest bit is the sign. From the fourth number of a text on, each is the difference to the number two places
-    before.
+    A character has five bits of a number, lowest first, and a flag for more. The highest bit is the sign. From the
+    fourth number of a text on, each number is the difference to the number two places before.
     """
-    parts = [text.encode("ascii") if isinstance(text, str) else text for text in texts]
-    sizes = np.array([*map(len, parts)], dtype=np.int64)
-    data = np.frombuffer(b"".join(parts), dtype=np.uint8) - np.uint8(48)
+    encoded = [text.encode("ascii") if isinstance(text, str) else text for text in texts]
+    sizes = np.array(list(map(len, encoded)), dtype=np.int64)
+    data = np.frombuffer(b"".join(encoded), dtype=np.uint8) - np.uint8(48)
     if not len(data):
         return data.astype(np.int64), sizes
     is_last = (data & 0x20) == 0
     ends = sizes.cumsum()
     if not is_last[ends[sizes > 0] - 1].all():
         raise ValueError("`counts` must be a text that COCO's API has compressed; got one that breaks off.")
+
+    # The last character of a number has its highest bits; earlier characters are appended below them.
     last = np.flatnonzero(is_last)
     num_before = np.diff(last, prepend=-1) - 1
     numbers = (data[last] & 0x1F).astype(np.int64)
     numbers -= (numbers & 0x10) << 1
     longer = np.flatnonzero(num_before)
-    for place in range(1, int(num_before.max(initial=0)) + 1):  # the higher bits are those that came later
-        numbers[longer] = (numbers[longer] << 5) | (data[last[longer] - place] & 0x1F)
-        longer = longer[num_before[longer] > place]
+    for distance in range(1, int(num_before.max(initial=0)) + 1):
+        numbers[longer] = (numbers[longer] << 5) | (data[last[longer] - distance] & 0x1F)
+        longer = longer[num_before[longer] > distance]
     counts = np.diff(np.searchsorted(last, ends), prepend=0)
     return _summed(numbers, counts), counts
 
 
 def _summed(numbers: Ints, counts: Ints) -> Ints:
-    """Undo the differences of `_decompressed`; `counts` are the sizes of its texts."""
+    """Undo the differences of `_decompressed`; `counts` are the numbers of values in its texts."""
     # In two columns, each text from a new row on, so that numbers two places apart share a column.
     num_rows = (counts + 1) // 2
     first = num_rows.cumsum() - num_rows
@@ -274,15 +310,23 @@ def _summed(numbers: Ints, counts: Ints) -> Ints:
 
 
 def _compressed(lengths: Sequence[Ints]) -> list[str]:
-    """The inverse of `_decompressed`."""
-    differences = [np.concatenate([each[:3], each[3:] - each[1:-2]]) for each in lengths]
+    """Compress lengths to COCO's texts, the inverse of `_decompressed`."""
+    differences = [np.concatenate([numbers[:3], numbers[3:] - numbers[1:-2]]) for numbers in lengths]
     rest = np.concatenate([*differences, np.empty(0, dtype=np.int64)])
-    columns, goes_on = [], np.ones(len(rest), dtype=bool)
-    while goes_on.any():  # five bits of all numbers at a time; the last ones end with the sign
-        bits, rest, begun = rest & 0x1F, rest >> 5, goes_on
-        goes_on = begun & (rest != np.where(bits & 0x10, -1, 0))
-        columns.append(np.where(begun, bits + 0x20 * goes_on + 48, 0))
+
+    # Five bits of all numbers at a time, until only the sign is left of each.
+    columns = []
+    goes_on = np.ones(len(rest), dtype=bool)
+    while goes_on.any():
+        bits = rest & 0x1F
+        rest = rest >> 5
+        has_character = goes_on
+        sign = np.where(bits & 0x10, -1, 0)
+        goes_on = has_character & (rest != sign)
+        columns.append(np.where(has_character, bits + 0x20 * goes_on + 48, 0))
     table = np.stack([*columns, np.zeros(len(rest), dtype=np.int64)], 1).astype(np.uint8)
+
+    # The characters of each text: those of its numbers, one after the other.
     ends = np.concatenate([[0], np.count_nonzero(table, axis=1).cumsum()])
     edges = ends[np.cumsum([0, *map(len, lengths)])].tolist()
     text = table[table > 0].tobytes().decode("ascii")
@@ -290,11 +334,11 @@ def _compressed(lengths: Sequence[Ints]) -> list[str]:
 
 
 def _union(parts: Sequence[Ints]) -> Ints:
-    """The flips of the union of masks, given the flips of each."""
+    """Return the flips of the union of masks, given the flips of each mask."""
     if not parts:
         return np.empty(0, dtype=np.int64)
     places = np.concatenate(parts)
-    # Number of masks behind each place: +1 where a mask begins, -1 where it ends.
+    # The number of masks after each place: +1 where a mask begins, -1 where it ends.
     steps = np.concatenate([1 - 2 * (np.arange(len(part)) % 2) for part in parts])
     places, inverse = np.unique(places, return_inverse=True)
     depth = np.bincount(inverse, weights=steps, minlength=len(places)).cumsum().astype(np.int64) > 0

@@ -1,7 +1,7 @@
-"""Shapes of objects, as matching sees them: their areas, and overlaps of detections with ground truths.
+"""Shapes of objects for matching: their areas, and overlaps of detections with ground truths.
 
-`Shapes` are the shapes of all images, packed: boxes as they are, other shapes as tables of overlaps. `ShapeType` is how
-`update` makes such tables of one kind of shape, image by image, so that masks need not be kept.
+`Shapes` are the shapes of all images, packed: boxes themselves, or tables of overlaps for other shapes. A `ShapeType`
+computes such tables for one kind of shape in `update`, image by image, so that masks need not be kept.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Same = TypeVar("Same", bound="Shapes")
 Rows: TypeAlias = Int[Tensor, " pairs"]
 Crowds: TypeAlias = Bool[Tensor, " pairs"]
 
-LEAST_REACH = 2.0**-9  # for smaller overlaps there is no search: nothing is far away
+LEAST_REACH = 2.0**-9  # for smaller overlaps there is no search, as most boxes are within reach
 SLACK = 2.0**-10  # relative tolerance of overlaps, for rounding
 _SOUND_SIDE = 2.0**20  # times the rounding of coordinates: longer sides are precise enough
-_LEAST_SIDE = 2.0**-500  # shorter ones may have subnormal areas
+_LEAST_SIDE = 2.0**-500  # shorter sides may have subnormal areas
 
 
 class Reach(NamedTuple):
@@ -48,7 +48,7 @@ class Shapes(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Number of shapes."""
+        """Return the number of shapes."""
 
     @property
     @abstractmethod
@@ -57,38 +57,38 @@ class Shapes(ABC):
 
     @abstractmethod
     def __getitem__(self: Same, rows: Tensor) -> Same:
-        """Some of the shapes, by row, in the given order."""
+        """Return the shapes of some rows, in the order of the rows."""
 
     @abstractmethod
     def areas(self) -> Float[Tensor, " shapes"]:
-        """Areas, float64, for the area ranges."""
+        """Return the areas for the area ranges, float64."""
 
     @abstractmethod
     def overlaps(
         self: Same, row: Rows, ground_truths: Same, true_row: Rows, is_crowd: Crowds | None = None
     ) -> Float[Tensor, " pairs"]:
-        """Overlaps of pairs of these detections and of ground truths, from 0 to 1, float64.
+        """Return the overlaps of pairs of these detections with ground truths, from 0 to 1, float64.
 
         Args:
-            row: row of each pair's detection.
+            row: the row of each pair's detection.
             ground_truths: shapes of the same class.
-            true_row: row of each pair's ground truth.
-            is_crowd: whether the ground truth is a crowd: its overlap is the share of the detection inside. None for
-                no crowds.
+            true_row: the row of each pair's ground truth.
+            is_crowd: whether the ground truth is a crowd, whose overlap is the share of the detection inside. None
+                without crowds.
         """
 
     def reach(  # noqa: PYI019 - as `overlaps`
         self: Same, detections: Same, *, at_least: float, is_crowd: Bool[Tensor, " ground_truths"] | None = None
     ) -> Reach | None:
-        """The range of detections that may overlap each of these ground truths by `at_least`; None for all.
+        """Return the range of detections that may overlap each of these ground truths by `at_least`; None for all.
 
-        It spares `overlaps` most pairs of a crowded image. A range may be too wide, but must contain all detections
-        with that overlap.
+        With it, `overlaps` is computed for few pairs of a crowded image. A range may be too wide, but must contain all
+        detections with that overlap.
         """
         return None
 
     def repeats(self) -> Bool[Tensor, " shapes"] | None:
-        """Whether each shape equals the one before, to the last bit of all overlaps; None if none does, or unknown.
+        """Return whether each shape equals the previous one, to the last bit of all overlaps; None if none does.
 
         Runs of equal ground truths are overlapped and matched as one.
         """
@@ -102,11 +102,11 @@ class BoxShapes(Shapes):
 
     boxes: Float[Tensor, "boxes 4"]
     sides_of: Callable[[Tensor], Sides] = Sides.of
-    """edges and areas of boxes: `Sides.of` as in COCO, `Sides.of_corners` as in Pascal VOC"""
+    """function for the edges and areas of boxes: `Sides.of` as in COCO, `Sides.of_corners` as in Pascal VOC"""
     areas_given: Float[Tensor, " boxes"] | None = None
     """areas for the area ranges, if not width times height"""
     box_format: str = "xywh"
-    """of `boxes`; it is another one for very many boxes, since all of them converted would be a large copy"""
+    """format of `boxes`; very many boxes stay in their own format, because a converted copy would be large"""
 
     def __len__(self) -> int:
         """See `Shapes`."""
@@ -120,21 +120,25 @@ class BoxShapes(Shapes):
     @property
     def xywh(self) -> Float[Tensor, "boxes 4"]:
         """The boxes as x, y, width and height."""
-        return self.boxes if self.box_format == "xywh" else to_xywh(self.boxes, self.box_format)
+        if self.box_format == "xywh":
+            return self.boxes
+        return to_xywh(self.boxes, self.box_format)
 
     @cached_property
     def _sides(self) -> Sides:
         return self.sides_of(self.xywh)
 
     def __getitem__(self, rows: Tensor) -> BoxShapes:
-        """See `Shapes`; these boxes are converted."""
-        as_given = BoxShapes(self.boxes.index_select(0, rows), box_format=self.box_format)
+        """See `Shapes`; the selected boxes are converted to x, y, width and height."""
+        selected = BoxShapes(self.boxes.index_select(0, rows), box_format=self.box_format)
         areas = None if self.areas_given is None else self.areas_given.index_select(0, rows)
-        return BoxShapes(as_given.xywh, self.sides_of, areas)
+        return BoxShapes(selected.xywh, self.sides_of, areas)
 
     def areas(self) -> Float[Tensor, " boxes"]:
-        """See `Shapes`: as given, or width times height."""
-        return box_areas(self.xywh) if self.areas_given is None else self.areas_given
+        """See `Shapes`: `areas_given`, or width times height."""
+        if self.areas_given is not None:
+            return self.areas_given
+        return box_areas(self.xywh)
 
     def overlaps(
         self, row: Rows, ground_truths: BoxShapes, true_row: Rows, is_crowd: Crowds | None = None
@@ -148,8 +152,8 @@ class BoxShapes(Shapes):
         """See `Shapes`: positions are left or top edges, on the axis that separates boxes better.
 
         If boxes of widths w and v overlap by t or more, their common width is at least t w and t v. So v <= w / t, and
-        the other box begins between (1 - t) v to the left and (1 - t) w to the right. Of a crowd the common width is at
-        least t v alone.
+        the other box begins between (1 - t) v to the left and (1 - t) w to the right. For a crowd the common width is
+        at least t v alone.
         """
         if not len(detections) or at_least < LEAST_REACH:
             return None
@@ -158,58 +162,90 @@ class BoxShapes(Shapes):
         lengths = torch.stack([sides.right - sides.left, sides.bottom - sides.top])
         is_valid = ((lengths >= 0) & (lengths < torch.inf)).all(0)
         sides = Sides(*(column.where(is_valid, 0.0) for column in vars(sides).values()))
-        if not _are_sound(self._sides, sides):
+        true_sides = self._sides
+        if not _are_sound(true_sides, sides):
             return None
-        across, down = crowding(sides.left, sides.right), crowding(sides.top, sides.bottom)
-        axis = ("top", "bottom") if down < across else ("left", "right")
-        begin, end = (getattr(self._sides, name) for name in axis)
+
+        if crowding(sides.top, sides.bottom) < crowding(sides.left, sides.right):
+            position = sides.top
+            begin = true_sides.top
+            end = true_sides.bottom
+        else:
+            position = sides.left
+            begin = true_sides.left
+            end = true_sides.right
         least = at_least * (1 - SLACK)
+        low = begin - (1 - least) / least * (end - begin)
         high = begin + (1 - least) * (end - begin)
         if is_crowd is not None:
             high = torch.where(is_crowd, end, high)
-        return Reach(getattr(sides, axis[0]), begin - (1 - least) / least * (end - begin), high)
+        return Reach(position, low, high)
 
     def repeats(self) -> Bool[Tensor, " boxes"] | None:
         """See `Shapes`."""
         is_repeated = (self.boxes[1:] == self.boxes[:-1]).all(1)
-        return functional.pad(is_repeated, (1, 0)) if bool(is_repeated.any()) else None
+        if not bool(is_repeated.any()):
+            return None
+        return functional.pad(is_repeated, (1, 0))
 
 
-def _are_sound(*sides: Sides) -> bool:
-    """Whether all widths and heights are 0, without any overlap, or far longer than the rounding of edges."""
-    edges = torch.cat([edge for each in sides for edge in (each.left, each.top, each.right, each.bottom)])
-    least = max(float(edges.abs().max()) * 2.0**-52 * _SOUND_SIDE, _LEAST_SIDE)
-    lengths = torch.cat([length for each in sides for length in (each.right - each.left, each.bottom - each.top)])
-    return bool(((lengths == 0) | (lengths >= least)).all())  # NaN and infinity are not
+def _are_sound(true_sides: Sides, sides: Sides) -> bool:
+    """Return whether all widths and heights are 0, without any overlap, or far longer than the rounding of edges."""
+    edges = []
+    lengths = []
+    for boxes in (true_sides, sides):
+        edges += [boxes.left, boxes.top, boxes.right, boxes.bottom]
+        lengths += [boxes.right - boxes.left, boxes.bottom - boxes.top]
+    rounding = float(torch.cat(edges).abs().max()) * 2.0**-52
+    least = max(rounding * _SOUND_SIDE, _LEAST_SIDE)
+    length = torch.cat(lengths)
+    return bool(((length == 0) | (length >= least)).all())  # False for NaN
 
 
 def crowding(begin: Float[Tensor, " boxes"], end: Float[Tensor, " boxes"]) -> float:
-    """Mean length of boxes along an axis, relative to the range of their positions."""
-    return float((end - begin).mean() / (begin.amax() - begin.amin()))
+    """Return the mean length of boxes along an axis, relative to the range of their positions."""
+    mean_length = (end - begin).mean()
+    extent = begin.amax() - begin.amin()
+    return float(mean_length / extent)
 
 
 @final
 @dataclass(frozen=True)
 class TableShapes(Shapes):
-    """Detections or ground truths with overlaps computed before, such as masks; see `of_images`."""
+    """Detections or ground truths with precomputed overlaps, such as masks; see `of_images`."""
 
     table: Float[Tensor, " entries"]
     """overlaps by image, detection and ground truth, with crowds taken into account"""
     places: Int[Tensor, " shapes"]
-    """of a detection, where its row begins in the table; of a ground truth, its place in the rows of its image"""
+    """for a detection, the begin of its row in the table; for a ground truth, its column in the rows of its image"""
     areas_given: Float[Tensor, " shapes"]
 
     @classmethod
     def of_images(
         cls, table: Tensor, areas: Tensor, true_areas: Tensor, counts: Tensor, true_counts: Tensor
     ) -> tuple[TableShapes, TableShapes]:
-        """The detections and the ground truths of images, in the order of the images; counts are per image."""
-        # A pair is at the sum of a place for its detection, the row in its image's table, and one for the column.
+        """Return the detections and the ground truths of all images, in the order of the images.
+
+        The table of an image has a row for each detection. Example of two images, with 2 detections and 3 ground truths
+        in the first, 1 and 2 in the second:
+
+            begin of a detection's row       0 3 | 6
+            column of a ground truth         0 1 2 | 0 1
+
+        Args:
+            table: overlaps by image, detection and ground truth.
+            areas: areas of the detections.
+            true_areas: areas of the ground truths.
+            counts: number of detections of each image.
+            true_counts: number of ground truths of each image.
+        """
         image = segments.numbers(counts, len(areas))
-        before = segments.starts(counts * true_counts) - segments.starts(counts) * true_counts
-        rows = torch.arange(len(areas), device=table.device) * true_counts.index_select(0, image)
-        detections = cls(table, rows + before.index_select(0, image), areas)
-        return detections, cls(table, segments.runs(0, true_counts, len(true_areas))[1], true_areas)
+        # An image's table begins after the pairs of earlier images; rows have the length of the image's ground truths.
+        offsets = segments.starts(counts * true_counts) - segments.starts(counts) * true_counts
+        number = torch.arange(len(areas), device=table.device)
+        row_begins = number * true_counts.index_select(0, image) + offsets.index_select(0, image)
+        columns = segments.runs(0, true_counts, len(true_areas))[1]
+        return cls(table, row_begins, areas), cls(table, columns, true_areas)
 
     def __len__(self) -> int:
         """See `Shapes`."""
@@ -233,7 +269,8 @@ class TableShapes(Shapes):
     ) -> Float[Tensor, " pairs"]:
         """See `Shapes`; the table accounts for crowds."""
         column = ground_truths.places.index_select(0, true_row)
-        return self.table.index_select(0, self.places.index_select(0, row).add_(column)).double()
+        entry = self.places.index_select(0, row).add_(column)
+        return self.table.index_select(0, entry).double()
 
 
 class ObjectColumns(NamedTuple):
@@ -242,19 +279,19 @@ class ObjectColumns(NamedTuple):
     boxes: Tensor
     """x, y, width, height"""
     areas: Tensor
-    """as given, or of the shapes if not positive"""
+    """areas in the input, or of the shapes where these are not positive"""
     is_crowd: Tensor
 
 
 class ShapeType(ABC):
-    """A kind of shape: `update` computes overlaps and areas, and drops the shapes.
+    """A type of shape: `update` computes overlaps and areas, and drops the shapes.
 
     The shapes of an image, its detections or its ground truths, may have any form with a length.
     """
 
     key: ClassVar[str]
     keeps_boxes: ClassVar[bool] = False
-    """whether boxes given for ground truths are used, and give areas where none is given"""
+    """whether `boxes` of ground truths are used, also for areas that are not in the input"""
     has_coordinates: ClassVar[bool] = True
     """whether the tensors of `key` are coordinates, so that a dtype may round them"""
     count_key: ClassVar[str] = ""
@@ -270,40 +307,40 @@ class ShapeType(ABC):
         """
 
     def are_sound(self, value: Tensor) -> Tensor:
-        """Whether each shape of an image, as given, can be evaluated; True for all if `read` refuses the tensor."""
+        """Return whether each shape of a tensor can be evaluated; True for all if `read` refuses the tensor."""
         return torch.ones(len(value), dtype=torch.bool, device=value.device)
 
     def check_images(self, names: Sequence[str], images: Sequence[Any]) -> None:  # noqa: B027 - most shapes need no more
-        """Raise for a shape that `read` takes and that cannot be measured; all images are checked together.
+        """Raise for a shape that `read` accepts and that cannot be measured; all images are checked together.
 
         Args:
-            names: what a message calls the shapes of each image.
+            names: the name of the shapes of each image in a message.
             images: the shapes of each image, in the form of `read`.
         """
 
     def measurable(self, shapes: Any) -> Any:
-        """Return the shapes, with shapes without area in the place of the ones that `check_images` refuses."""
+        """Replace the shapes that `check_images` refuses by shapes without area."""
         return shapes
 
     @abstractmethod
     def boxes(self, shapes: Any) -> Tensor:
-        """Bounding boxes [x, y, width, height], float64."""
+        """Return bounding boxes [x, y, width, height], float64."""
 
     @abstractmethod
     def areas(self, shapes: Any) -> Tensor:
-        """Areas, float64."""
+        """Return areas, float64."""
 
     @abstractmethod
     def overlaps(self, detections: Any, ground_truths: Any, columns: ObjectColumns) -> Tensor:
-        """Overlap of every detection with every ground truth of the image, float64; NaN means 0."""
+        """Return the overlap of every detection with every ground truth of the image, float64; NaN means 0."""
 
     def areas_in_ranges(self, ground_truths: Any, areas: Tensor, counts: Tensor | None) -> Tensor:
-        """Areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""
+        """Return areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""
         return areas
 
     @abstractmethod
     def rows(self, shapes: Any) -> list[dict[str, Any]]:
-        """The shapes as the rows of COCO's files have them, by the keys there."""
+        """Return the columns of the shapes in the rows of COCO's files."""
 
     def check_pair(self, name: str, detections: Any, ground_truths: Any) -> None:  # noqa: B027 - most shapes fit any other
-        """Raise unless both are of the same image."""
+        """Raise unless detections and ground truths are of images of the same size."""

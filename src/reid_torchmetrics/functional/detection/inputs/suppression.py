@@ -1,17 +1,16 @@
 """Non-maximum suppression, one box for each object, for all classes and images at once.
 
 Boxes of one image and class are a group. A group is processed by descending score, a front of a few boxes at a time:
-boxes of the front suppress each other, then the kept ones suppress the rest. One group, fronts of two boxes, overlaps
-in brackets:
+boxes of the front suppress each other, then the kept boxes of the front suppress the rest. Example of one group with
+fronts of two boxes, where a overlaps b and c, and b overlaps e:
 
-    boxes by score       a    b [a]    c    d [c]    e [b]
-    front a, b           a    -                            b overlaps a
-    the rest against a             c    d        e         none overlaps a; e overlaps b, but b is gone
-    front c, d                     c    -
-    the rest against c                           e
-    kept                 a         c             e
+    boxes by score       a  b  c  d  e
+    front a, b           a  -             b overlaps a
+    the rest against a         -  d  e    c overlaps a; e overlaps b, which is suppressed
+    front d, e                    d  e
+    kept                 a        d  e
 
-A kept box can only suppress boxes nearby of about its size. In a large group these are searched for by their edges,
+A kept box can only suppress nearby boxes of about its size. In a large group these are searched for by their edges,
 sorted along the axis that separates boxes better.
 """
 
@@ -30,10 +29,10 @@ from .boxes import Sides, check_image_numbers, check_scores, checked_boxes, comm
 from .ordering import distinct_labels, order_by_class_and_score, place_of_labels
 from .shapes import LEAST_REACH, SLACK, crowding
 
-_FRONTS = (4, 16, 64)  # boxes of a group processed together, by the size of the group
-_MANY_PAIRS = 1 << 17  # of a front and the rest of its group: from here on boxes nearby are searched for
+_FRONTS = (4, 16, 64)  # boxes of a group that are processed together, by the size of the group
+_MANY_PAIRS = 1 << 17  # pairs of a front and the rest of its group from which on nearby boxes are searched for
 _SOUND = 2.0**60  # areas of longer sides, or of sides below its inverse, may not fit float32
-_PAIRS_AT_A_TIME = 1 << 15  # pairs compared together, about 50 bytes each: they fit a cache
+_PAIRS_AT_A_TIME = 1 << 15  # pairs compared together, about 50 bytes each, which fit a cache
 
 
 @torch.no_grad()
@@ -46,22 +45,22 @@ def non_maximum_suppression(
     images: Integer[Tensor, " boxes"] | _checks.Integers | None = None,
     box_format: _names.BoxFormat = "xyxy",
 ) -> Int[Tensor, " kept"]:
-    """Rows of the kept boxes: within an image and class, no kept box of a higher score overlaps them.
+    """Return the rows of the kept boxes: no kept box with a higher score in the same image and class overlaps them.
 
-    Overlap is intersection over union above, not at, the threshold. It is computed in the dtype of the boxes, float32
-    at least, so the rows are those of torchvision's `nms` on a CPU. torchvision's `batched_nms` offsets the boxes of
-    each class, and float32 may round differently there; here boxes are not moved. Of equal scores the first row goes
-    first. A box without area suppresses nothing and is kept.
+    Boxes overlap if their intersection over union is above, not at, the threshold. It is computed in the dtype of the
+    boxes, float32 at least, so the rows are those of torchvision's `nms` on a CPU. torchvision's `batched_nms` offsets
+    the boxes of each class, and float32 may round differently there; here boxes are not moved. Among equal scores the
+    first row comes first. A box without area suppresses nothing and is kept.
 
     Source: Dalal and Triggs, "Histograms of oriented gradients for human detection", CVPR 2005, for the purpose; the
     greedy rule is that of Felzenszwalb et al., "Object detection with discriminatively trained part-based models",
     PAMI 2010.
 
     Args:
-        boxes: in the format.
-        scores: of the boxes.
-        labels: classes; boxes of different ones do not suppress each other. None for one class.
-        iou_threshold: in [0, 1].
+        boxes: boxes in the format.
+        scores: scores of the boxes.
+        labels: classes of the boxes; boxes of different classes do not suppress each other. None for one class.
+        iou_threshold: a number in [0, 1].
         images: number of the image of each box, 0 or more; None for one image.
         box_format: "xyxy", "xywh" or "cxcywh".
 
@@ -85,99 +84,112 @@ def non_maximum_suppression(
     def keep() -> Int[Tensor, " kept"]:
         # Number the pairs of image and class; there are fewer than boxes, so that they can be sorted with scores.
         groups = torch.zeros(len(boxes), dtype=torch.int64, device=boxes.device)
-        for part in (images, labels):
-            if part is not None:
-                distinct = distinct_labels(part)
-                groups = groups * len(distinct) + place_of_labels(part, distinct)
+        for numbers in (images, labels):
+            if numbers is not None:
+                distinct = distinct_labels(numbers)
+                groups = groups * len(distinct) + place_of_labels(numbers, distinct)
         groups = groups.unique(return_inverse=True)[1]
         rows, groups = order_by_class_and_score(groups, scores)
         corners = to_xyxy(boxes.to(torch.promote_types(boxes.dtype, torch.float32)), box_format).index_select(0, rows)
+        is_kept = _Suppression(corners, groups, iou_threshold).find_kept()
         # By descending score across groups, equal scores by row.
-        kept: Tensor = rows[_Suppression(corners, groups, iou_threshold).kept()].sort().values
-        order = scores[kept].sort(descending=True, stable=True).indices
-        return kept.index_select(0, order)
+        kept_rows: Tensor = rows[is_kept].sort().values
+        order = scores[kept_rows].sort(descending=True, stable=True).indices
+        return kept_rows.index_select(0, order)
 
     return workers.run(keep, boxes.device)
 
 
 class _Suppression:
-    """Boxes by group and descending score, with the boxes kept so far."""
+    """Boxes by group and descending score, with the boxes that are kept up to now."""
 
     def __init__(self, corners: Float[Tensor, "boxes 4"], groups: Int[Tensor, " boxes"], iou_threshold: float) -> None:
         left, top, right, bottom = corners.unbind(1)
-        self._columns = [each.contiguous() for each in (left, top, right, bottom, (right - left) * (bottom - top))]
+        area = (right - left) * (bottom - top)
+        self._columns = [column.contiguous() for column in (left, top, right, bottom, area)]
         self._groups = groups
         self._widths = groups.new_tensor(_FRONTS[:-1])
-        # In the boxes' dtype: the largest number that is not above the threshold.
+        # The threshold in the boxes' dtype: the largest number that is not above it.
         nearest = torch.tensor(iou_threshold, dtype=corners.dtype, device="cpu")
-        lower = nearest.nextafter(torch.full_like(nearest, -torch.inf))
-        self._threshold = float(lower if float(nearest) > iou_threshold else nearest)
-        self._kept = torch.zeros(len(corners), dtype=torch.bool, device=corners.device)
+        if float(nearest) > iou_threshold:
+            nearest = nearest.nextafter(torch.full_like(nearest, -torch.inf))
+        self._threshold = float(nearest)
+        self._is_kept = torch.zeros(len(corners), dtype=torch.bool, device=corners.device)
         self._nearby: dict[int, _Nearby] = {}
         self._has_reach = self._threshold >= LEAST_REACH and corners.device.type == "cpu" and _are_sound(corners)
 
-    def kept(self) -> Bool[Tensor, " boxes"]:
-        """Process a front of every group, then the next, until no box is left."""
-        left = torch.arange(len(self._kept), device=self._kept.device)
-        while len(left):
-            sizes = self._groups.index_select(0, left).unique_consecutive(return_counts=True)[1]
-            starts, rest = segments.starts(sizes), [left[:0]]
-            # Small groups have small fronts; the widest are for all that are larger.
-            kind = torch.bucketize(sizes, self._widths)
-            fronts = [
-                (groups, width)
-                for number, width in enumerate(_FRONTS)
-                for groups in (kind == number).nonzero()[:, 0].split(max(1, _PAIRS_AT_A_TIME // width**2))
-            ]
-            for groups, width in fronts:
-                rest += self._suppress(left, starts[groups], sizes[groups], width)
-            left = torch.cat(rest)
+    def find_kept(self) -> Bool[Tensor, " boxes"]:
+        """Process a front of every group, then the next, until no box remains; return whether each box is kept."""
+        remaining = torch.arange(len(self._is_kept), device=self._is_kept.device)
+        while len(remaining):
+            sizes = self._groups.index_select(0, remaining).unique_consecutive(return_counts=True)[1]
+            starts = segments.starts(sizes)
+            # Small groups have small fronts; the widest fronts are for all larger groups.
+            front_number = torch.bucketize(sizes, self._widths)
+            rest = [remaining[:0]]
+            for number, width in enumerate(_FRONTS):
+                groups = (front_number == number).nonzero()[:, 0]
+                for block in groups.split(max(1, _PAIRS_AT_A_TIME // width**2)):
+                    rest += self._suppress(remaining, starts[block], sizes[block], width)
+            remaining = torch.cat(rest)
             if len(sizes) > 1:
-                left = left.sort().values
-        return self._kept
+                remaining = remaining.sort().values
+        return self._is_kept
 
     def _suppress(
-        self, left: Int[Tensor, " left"], starts: Int[Tensor, " groups"], sizes: Int[Tensor, " groups"], width: int
+        self,
+        remaining: Int[Tensor, " remaining"],
+        starts: Int[Tensor, " groups"],
+        sizes: Int[Tensor, " groups"],
+        width: int,
     ) -> list[Int[Tensor, " _"]]:
-        """Keep boxes of the front of each group; the boxes of the rest that these do not suppress."""
-        # The fronts, [groups, width], and the boxes of a front that an earlier kept one does not overlap.
-        place = torch.arange(width, device=left.device)
-        kept = place < sizes[:, None]
-        front = left[(starts[:, None] + place).clamp_(max=len(left) - 1)]
+        """Keep boxes of the front of each group, and return the boxes of the rest that these do not suppress."""
+        # The fronts, [groups, width]. A box of a front is kept if no earlier kept box overlaps it.
+        place = torch.arange(width, device=remaining.device)
+        is_kept = place < sizes[:, None]
+        front = remaining[(starts[:, None] + place).clamp_(max=len(remaining) - 1)]
         overlaps = self._overlap(front[:, :, None], front[:, None]).triu(1)
         for earlier in overlaps.any(2).any(0).nonzero()[:, 0].tolist():
-            kept &= ~(overlaps[:, earlier] & kept[:, earlier, None])
-        self._kept[front[kept]] = True
+            is_kept &= ~(overlaps[:, earlier] & is_kept[:, earlier, None])
+        self._is_kept[front[is_kept]] = True
+
         # The rest of the groups that are larger than their front.
-        large, rest = (sizes > width).nonzero()[:, 0], []
+        rest = []
+        large = (sizes > width).nonzero()[:, 0]
         for group, first, size in zip(large.tolist(), starts[large].tolist(), sizes[large].tolist(), strict=True):
-            keepers, others = front[group][kept[group]], left[first + width : first + size]
-            if self._has_reach and len(keepers) * len(others) > _MANY_PAIRS:
-                rest.append(self._suppress_nearby(keepers, others))
+            keepers = front[group][is_kept[group]]
+            candidates = remaining[first + width : first + size]
+            if self._has_reach and len(keepers) * len(candidates) > _MANY_PAIRS:
+                rest.append(self._suppress_nearby(keepers, candidates))
                 continue
-            for boxes in others.split(max(1, _PAIRS_AT_A_TIME // len(keepers))):
-                is_left = ~self._overlap(boxes[:, None], keepers).any(1)
-                rest.append(boxes[is_left])
+            for block in candidates.split(max(1, _PAIRS_AT_A_TIME // len(keepers))):
+                is_suppressed = self._overlap(block[:, None], keepers).any(1)
+                rest.append(block[~is_suppressed])
         return rest
 
-    def _suppress_nearby(self, keepers: Int[Tensor, " keepers"], others: Int[Tensor, " others"]) -> Int[Tensor, " _"]:
-        """The boxes left of a group that no keeper suppresses, by a search for boxes nearby."""
-        number = int(self._groups[keepers[0]])
-        nearby = self._nearby.get(number)
-        if nearby is None or len(nearby.boxes) > 2 * len(others):
-            nearby = self._nearby[number] = _Nearby.of(self._columns, others, self._threshold * (1 - SLACK))
-        is_left = torch.zeros(len(self._kept), dtype=torch.bool, device="cpu")
-        is_left[others] = True
-        for some in keepers.split(max(1, _PAIRS_AT_A_TIME // 8)):
-            boxes, keeper = nearby.pairs(self._columns, some)
-            is_left[boxes[self._overlap(boxes, keeper)]] = False
-        return others[is_left.index_select(0, others)]
+    def _suppress_nearby(
+        self, keepers: Int[Tensor, " keepers"], candidates: Int[Tensor, " candidates"]
+    ) -> Int[Tensor, " _"]:
+        """Return the candidates of a group that no keeper suppresses, by a search for nearby boxes."""
+        group = int(self._groups[keepers[0]])
+        nearby = self._nearby.get(group)
+        if nearby is None or len(nearby.boxes) > 2 * len(candidates):
+            nearby = _Nearby.sort(self._columns, candidates, self._threshold * (1 - SLACK))
+            self._nearby[group] = nearby
+        remains = torch.zeros(len(self._is_kept), dtype=torch.bool, device="cpu")
+        remains[candidates] = True
+        for block in keepers.split(max(1, _PAIRS_AT_A_TIME // 8)):
+            boxes, keeper = nearby.pairs(self._columns, block)
+            remains[boxes[self._overlap(boxes, keeper)]] = False
+        return candidates[remains.index_select(0, candidates)]
 
     def _overlap(self, boxes: Int[Tensor, "*some"], others: Int[Tensor, "*others"]) -> Bool[Tensor, "*pairs"]:
-        """Whether boxes and others, broadcast, overlap by more than the threshold."""
-        first, second = (Sides(*(column[rows] for column in self._columns)) for rows in (boxes, others))
-        common = common_areas(first, second)
-        return common.div_((first.area + second.area).sub_(common)) > self._threshold  # NaN, of no area at all, is not
+        """Return whether boxes and others, broadcast, overlap by more than the threshold."""
+        sides = Sides(*(column[boxes] for column in self._columns))
+        other_sides = Sides(*(column[others] for column in self._columns))
+        common = common_areas(sides, other_sides)
+        union = (sides.area + other_sides.area).sub_(common)
+        return common.div_(union) > self._threshold  # False for NaN, where both boxes have no area
 
 
 class _Nearby(NamedTuple):
@@ -190,7 +202,7 @@ class _Nearby(NamedTuple):
     boxes: Int[Tensor, " boxes"]
     begin: Float[Tensor, " boxes"]
     """first edge on the axis, float64, ascending"""
-    beside: Float[Tensor, " boxes"]
+    other_begin: Float[Tensor, " boxes"]
     """first edge on the other axis"""
     axis: int
     """0 from the left, 1 from the top"""
@@ -198,31 +210,35 @@ class _Nearby(NamedTuple):
     """t"""
 
     @classmethod
-    def of(cls, columns: list[Tensor], boxes: Int[Tensor, " boxes"], least: float) -> _Nearby:
+    def sort(cls, columns: list[Tensor], boxes: Int[Tensor, " boxes"], least: float) -> _Nearby:
         """Sort boxes along the axis where they are shorter, relative to the range of all."""
-        ends = [column.index_select(0, boxes).double() for column in columns[:4]]
-        axis = min((0, 1), key=lambda axis: crowding(ends[axis], ends[axis + 2]))
-        begin, order = ends[axis].sort()
-        return cls(boxes[order], begin, ends[1 - axis][order], axis, least)
+        left, top, right, bottom = (column.index_select(0, boxes).double() for column in columns[:4])
+        if crowding(top, bottom) < crowding(left, right):
+            begin, order = top.sort()
+            return cls(boxes[order], begin, left[order], axis=1, least=least)
+        begin, order = left.sort()
+        return cls(boxes[order], begin, top[order], axis=0, least=least)
 
     def pairs(self, columns: list[Tensor], keepers: Int[Tensor, " keepers"]) -> tuple[Tensor, Tensor]:
-        """Pairs of a box and a keeper that may overlap enough."""
+        """Return the pairs of a box and a keeper that may overlap enough."""
         low, high = self._reach(columns, keepers, self.axis)
         first = torch.searchsorted(self.begin, low)
         sizes = torch.searchsorted(self.begin, high, right=True) - first
         keeper, place = segments.runs(first, sizes)
         low, high = self._reach(columns, keepers, 1 - self.axis)
-        beside = self.beside.index_select(0, place)
-        near = (beside >= low.index_select(0, keeper)).logical_and_(beside <= high.index_select(0, keeper))
-        return self.boxes[place[near]], keepers[keeper[near]]
+        begin = self.other_begin.index_select(0, place)
+        is_near = (begin >= low.index_select(0, keeper)).logical_and_(begin <= high.index_select(0, keeper))
+        return self.boxes[place[is_near]], keepers[keeper[is_near]]
 
     def _reach(self, columns: list[Tensor], keepers: Int[Tensor, " keepers"], axis: int) -> tuple[Tensor, Tensor]:
-        begin, end = (columns[number].index_select(0, keepers).double() for number in (axis, axis + 2))
-        away = (1 - self.least) * (end - begin)
-        return begin - away / self.least, begin + away
+        """Return the range of first edges on an axis, for boxes that may overlap each keeper."""
+        begin = columns[axis].index_select(0, keepers).double()
+        end = columns[axis + 2].index_select(0, keepers).double()
+        distance = (1 - self.least) * (end - begin)
+        return begin - distance / self.least, begin + distance
 
 
 def _are_sound(corners: Float[Tensor, "boxes 4"]) -> bool:
-    """Whether all sides are 0, or of lengths with products that round neither to 0 nor to infinity."""
-    sides = (corners[:, 2:] - corners[:, :2]).double()
-    return bool(((sides == 0) | ((sides >= 1 / _SOUND) & (sides <= _SOUND))).all())
+    """Return whether all lengths are 0, or have products that round neither to 0 nor to infinity."""
+    lengths = (corners[:, 2:] - corners[:, :2]).double()
+    return bool(((lengths == 0) | ((lengths >= 1 / _SOUND) & (lengths <= _SOUND))).all())

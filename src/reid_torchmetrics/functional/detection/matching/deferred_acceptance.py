@@ -5,16 +5,16 @@ all ground truths prefer detections in the same order, by score. Then only one s
 any order lead to it (Gale and Shapley, "College admissions and the stability of marriage", 1962): all detections
 propose at once, under all thresholds, and a ground truth keeps its best detection and rejects the others.
 
-With the detections 0, 1, 2 by descending score, where 0 overlaps A, 1 overlaps A more than B, and 2 overlaps B:
+With detections 0, 1, 2 by descending score, where 0 overlaps A, 1 overlaps A more than B, and 2 overlaps B:
 
     round 1: 0 and 1 propose to A, 2 to B; A keeps 0, the better one, and rejects 1, B keeps 2;
     round 2: 1 proposes to B, which keeps it and rejects 2, whose score is lower;
     round 3: 2 has no candidate left, and the pairs that were kept are the matches: 0 and A, 1 and B.
 
-By COCO's definition 0 matches A, 1 finds A matched and gets B, and 2 matches nothing: the same.
+By COCO's definition 0 matches A, 1 finds that A is matched and gets B, and 2 matches nothing: the same.
 
-A detection goes down its preference list, under each threshold by itself. A ground truth keeps the best detection that
-has proposed, or as many as its capacity, and rejects the others; a rejected detection goes on to its next candidate.
+Each detection goes down its preference list, separately under each threshold. A ground truth keeps the best detections
+that have proposed, up to its capacity, and rejects the others. A rejected detection goes on to its next candidate.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .pairs import select
 
 Ignored: TypeAlias = Bool[Tensor, "areas pairs"]
 
-_FEW = 128  # proposals that a Python loop makes faster than tensors do
-_FREE = 2**62  # in the place of a detection, more than the number of any
+_FEW = 128  # number of proposals up to which a Python loop is faster than tensors
+_FREE = 2**62  # takes the place of a detection, and is larger than every detection
 
 
 class CandidatePairs(NamedTuple):
@@ -48,17 +48,17 @@ class CandidatePairs(NamedTuple):
     """number of thresholds that the overlap reaches"""
     iou: Float[Tensor, " pairs"]
     is_beaten: Bool[Tensor, " pairs"] | None
-    """whether the detection prefers a crowd where the ground truth is ignored; None if none does"""
+    """whether the detection prefers a crowd where the ground truth is ignored; None if never"""
 
 
 class _ListedPairs(NamedTuple):
     """Pairs in the order of preference lists."""
 
     ground_truth: Int[Tensor, " pairs"]
-    """its number among the ground truths of all pairs"""
+    """index among the ground truths of all pairs"""
     detection: Int[Tensor, " pairs"]
     passed: Int[Tensor, " pairs"]
-    """number of runs of thresholds"""
+    """number of runs of thresholds that the overlap reaches"""
     group: Int[Tensor, " pairs"]
 
 
@@ -69,75 +69,89 @@ class _PreferenceLists(NamedTuple):
     """
 
     detection: Int[Tensor, " pairs"]
-    """numbers from 0 on without gaps; the better score has the smaller one"""
+    """numbers from 0 on without gaps; a better score has a smaller number"""
     ground_truth: Int[Tensor, " pairs"]
     """numbers from 0 on, with few gaps"""
     passed: Int[Tensor, " pairs"]
-    """number of thresholds"""
+    """number of runs of thresholds that the overlap reaches"""
     is_ignored: Bool[Tensor, " pairs"]
     capacity: Int[Tensor, " pairs"] | None
-    """how many detections the ground truth can match; None if all match one"""
+    """number of detections that the ground truth can match; None if every capacity is 1"""
 
 
 def stable_matching(
     candidates: CandidatePairs, distinct: DistinctGroundTruths, num_thresholds: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Match the contested ground truths of some groups (an image and class each) for all thresholds and area ranges.
+    """Match the contested ground truths in some groups, each an image and class, for all thresholds and area ranges.
 
-    An area range changes the outcome only through preference lists: those go first through the ground truths that
-    count, and leave out an ignored one that is beaten by a crowd. Where no list of a group changes, the outcome with
-    nothing ignored holds for the range. The other groups are matched again, as further detections and ground truths.
+    An area range changes the outcome only through the preference lists: the ground truths that count come first, and an
+    ignored one that is beaten by a crowd is left out. Where a range changes no list of a group, the outcome with
+    nothing ignored (problem 0) holds for the range. The other groups are matched again in further problems. All
+    problems are solved together, with different numbers for their detections and ground truths.
 
     Returns:
-        Area range, detection and ground truth of each match, the first of its thresholds and the one behind the last.
+        Area range, detection and ground truth of each match, its first threshold, and the threshold after its last.
     """
     group = distinct.ordered.groups.index_select(0, candidates.ground_truth)
     group = group.unique_consecutive(return_inverse=True)[1]
     passed, run_starts = _merge_thresholds(candidates.passed, group, num_thresholds)
-    # Lists for problem 0, and what each area range ignores or leaves out of them: [areas, pairs].
+
+    # The lists of problem 0, and the pairs that each area range ignores or leaves out: [areas, pairs].
     order = _preference_order(candidates)
-    ground_truths, number = candidates.ground_truth.unique_consecutive(return_inverse=True)
-    listed = select(_ListedPairs(number, candidates.detection, passed, group), order)
+    ground_truths, index = candidates.ground_truth.unique_consecutive(return_inverse=True)
+    listed = select(_ListedPairs(index, candidates.detection, passed, group), order)
     ignored = distinct.ignored.index_select(1, candidates.ground_truth.index_select(0, order))
-    left_out = None if candidates.is_beaten is None else ignored & candidates.is_beaten.index_select(0, order)
-    # Lists for the groups that must be matched again; all problems are matched together.
-    problem_of = _problem_of_groups(listed, ignored, left_out, len(run_starts))
-    listed, problem, is_ignored = _list_problems(listed, ignored, left_out, problem_of)
-    # Detections and ground truths of different problems get different numbers.
-    capacity = None if distinct.capacity is None else distinct.capacity.index_select(0, ground_truths)
+    left_out = None
+    if candidates.is_beaten is not None:
+        left_out = ignored & candidates.is_beaten.index_select(0, order)
+
+    # The lists of all problems.
+    problem_of_groups = _problem_of_groups(listed, ignored, left_out, len(run_starts))
+    listed, problem, is_ignored = _list_problems(listed, ignored, left_out, problem_of_groups)
+    capacity = None
+    if distinct.capacity is not None:
+        capacity = distinct.capacity.index_select(0, ground_truths)
+        capacity = capacity.index_select(0, listed.ground_truth) if bool((capacity > 1).any()) else None
+    detection = problem * (listed.detection.max() + 1) + listed.detection
     lists = _PreferenceLists(
-        (problem * (listed.detection.max() + 1) + listed.detection).unique_consecutive(return_inverse=True)[1],
-        problem * len(ground_truths) + listed.ground_truth,
-        listed.passed,
-        is_ignored,
-        None if capacity is None or not bool((capacity > 1).any()) else capacity.index_select(0, listed.ground_truth),
+        detection=detection.unique_consecutive(return_inverse=True)[1],
+        ground_truth=problem * len(ground_truths) + listed.ground_truth,
+        passed=listed.passed,
+        is_ignored=is_ignored,
+        capacity=capacity,
     )
     run, place = _accept(lists, int(listed.passed.max()))
 
-    # A match holds in the area ranges that look at its group in this problem, under the thresholds of its run.
+    # A match holds in the area ranges that have its problem for its group, under the thresholds of its run.
     matched = select(listed, place)
-    holds = problem_of.index_select(1, matched.group) == problem.index_select(0, place)
+    holds = problem_of_groups.index_select(1, matched.group) == problem.index_select(0, place)
     area, match = holds.nonzero().unbind(1)
-    first, last = (run_starts[matched.group, run + each].index_select(0, match) for each in range(2))
+    first = run_starts[matched.group, run].index_select(0, match)
+    end = run_starts[matched.group, run + 1].index_select(0, match)
     ground_truth = ground_truths.index_select(0, matched.ground_truth.index_select(0, match))
-    return area, matched.detection.index_select(0, match), ground_truth, first, last
+    return area, matched.detection.index_select(0, match), ground_truth, first, end
 
 
 def _merge_thresholds(
     passed: Int[Tensor, " pairs"], group: Int[Tensor, " pairs"], num_thresholds: int
 ) -> tuple[Int[Tensor, " pairs"], Int[Tensor, "groups runs"]]:
-    """The number of runs that a pair passes, and the first threshold of each run in a group, an image and class.
+    """Return the number of runs that each pair passes, and the first threshold of each run in each group.
 
-    A pair passes all thresholds of a run or none: they give the same matching, so one of each run is matched. With
-    overlaps of 0.57, 0.72 and 0.74 the thresholds 0.5 and 0.55 are run 0, which all pairs pass, those from 0.6 to 0.7
-    are run 1, which two pass, and all others run 2. `passed` is the number of thresholds of each pair; the group
-    numbers ascend. Behind the last run of a group is the number of all thresholds.
+    A pair passes all thresholds of a run or none, so these give the same matching, and one of them is matched. With
+    overlaps of 0.57, 0.72 and 0.74 in a group the runs are:
+
+        run 0: the thresholds 0.5 and 0.55, passed by all pairs
+        run 1: the thresholds from 0.6 to 0.7, passed by two pairs
+        run 2: all larger thresholds, passed by none
+
+    `passed` is the number of thresholds that each pair passes; `group` ascends. After the last run of a group the first
+    threshold is the number of all thresholds.
     """
     num_groups = int(group[-1]) + 1
     key = group * (num_thresholds + 1) + passed
     begins = torch.zeros((num_groups, num_thresholds + 1), dtype=torch.bool, device=key.device)
     begins.view(-1)[key] = True
-    run = begins.cumsum(1)  # a new run begins behind the last threshold that some pair passes
+    run = begins.cumsum(1)  # a run begins after the last threshold that some pair passes
     starts = run.new_full((num_groups, num_thresholds + 2), num_thresholds)
     thresholds = torch.arange(num_thresholds + 1, device=key.device).expand_as(run)
     starts.scatter_reduce_(1, run, thresholds, "amin")
@@ -145,9 +159,9 @@ def _merge_thresholds(
 
 
 def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
-    """By detection, from the largest overlap down, and of equal overlaps the last ground truth first."""
+    """Return the order by detection, descending overlap and, for equal overlaps, descending ground truth."""
     backwards = torch.arange(len(candidates.iou) - 1, -1, -1, device=candidates.iou.device)
-    # The bits of floats from 0 up ascend as the floats do, and integers are sorted faster.
+    # The bits of floats from 0 up ascend with the floats, and integers are sorted faster.
     overlap_bits = candidates.iou.index_select(0, backwards).view(torch.int64)
     order = backwards.index_select(0, overlap_bits.bitwise_not().sort(stable=True).indices)
     return order.index_select(0, candidates.detection.index_select(0, order).sort(stable=True).indices)
@@ -156,11 +170,11 @@ def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
 def _problem_of_groups(
     listed: _ListedPairs, ignored: Ignored, left_out: Ignored | None, num_groups: int
 ) -> Int[Tensor, "areas groups"]:
-    """The problem of each group in each area range: 0 if no list changes, else a + 1 for range a.
+    """Return the problem of each group in each area range: 0 if no list changes, else a + 1 for range a.
 
-    A range changes a list if it leaves a ground truth out, or ignores one that comes before one that counts. If there
-    are any two such ground truths, two neighbors are such: only neighbors are compared. Ranges that ignore all ground
-    truths of a group have the same lists, so the first of them will do.
+    A range changes a list if it leaves a ground truth out, or ignores a ground truth before one that counts. If there
+    are two such ground truths, there are also two neighbors, so only neighbors are compared. Ranges that ignore all
+    ground truths of a group have the same lists, and share the problem of the first of them.
     """
     is_changed = torch.zeros_like(ignored)
     torch.gt(ignored[:, :-1], ignored[:, 1:], out=is_changed[:, :-1])
@@ -168,40 +182,44 @@ def _problem_of_groups(
     if left_out is not None:
         is_changed |= left_out
     # Groups with a changed list, and groups with a ground truth that counts.
-    changed, counts = torch.zeros((2, len(ignored), num_groups), dtype=torch.bool, device=ignored.device)
-    for marked, values in ((changed, is_changed), (counts, ~ignored)):
-        area, place = values.nonzero().unbind(1)
-        marked[area, listed.group.index_select(0, place)] = True
+    has_change, has_positive = torch.zeros((2, len(ignored), num_groups), dtype=torch.bool, device=ignored.device)
+    for group_flags, pair_flags in ((has_change, is_changed), (has_positive, ~ignored)):
+        area, place = pair_flags.nonzero().unbind(1)
+        group_flags[area, listed.group.index_select(0, place)] = True
     areas = torch.arange(len(ignored), dtype=torch.int8, device=ignored.device)[:, None]
-    first = counts.to(torch.int8).argmin(0).to(torch.int8)
-    return torch.where(counts, areas, first).add_(1).masked_fill_(~changed, 0)
+    first_without = has_positive.to(torch.int8).argmin(0).to(torch.int8)
+    return torch.where(has_positive, areas, first_without).add_(1).masked_fill_(~has_change, 0)
 
 
 def _list_problems(
-    listed: _ListedPairs, ignored: Ignored, left_out: Ignored | None, problem_of: Int[Tensor, "areas groups"]
+    listed: _ListedPairs,
+    ignored: Ignored,
+    left_out: Ignored | None,
+    problem_of_groups: Int[Tensor, "areas groups"],
 ) -> tuple[_ListedPairs, Int[Tensor, " all_pairs"], Bool[Tensor, " all_pairs"]]:
-    """Pairs by matching problem and preference list, the problem of each, and whether phase 2 looks at it.
+    """Return the pairs by problem and preference list, the problem of each pair, and whether it belongs to phase 2.
 
-    Problem 0 holds all pairs, with no ground truth ignored; problem a + 1 holds the groups that area range a changes.
+    Problem 0 has all pairs, with no ground truth ignored; problem a + 1 has the groups that area range a changes.
     """
-    # Each area range repeats the pairs of its own problem, without what it leaves out.
-    problem = torch.arange(1, len(ignored) + 1, dtype=problem_of.dtype, device=problem_of.device)
-    is_again = problem_of.index_select(1, listed.group) == problem[:, None]
+    # Each area range repeats the pairs of its own problem, except for the pairs that it leaves out.
+    problem = torch.arange(1, len(ignored) + 1, dtype=problem_of_groups.dtype, device=problem_of_groups.device)
+    is_repeated = problem_of_groups.index_select(1, listed.group) == problem[:, None]
     if left_out is not None:
-        is_again &= ~left_out
-    area, place = is_again.nonzero().unbind(1)
-    first = torch.zeros_like(listed.detection)
+        is_repeated &= ~left_out
+    area, place = is_repeated.nonzero().unbind(1)
+    problem_0 = torch.zeros_like(listed.detection)
     if not len(place):
-        return listed, first, first.bool()
-    # In a list the ground truths that are ignored come last.
-    is_last = ignored[area, place]
+        return listed, problem_0, problem_0.bool()
+
+    # In a list the ignored ground truths come last.
+    is_ignored = ignored[area, place]
     list_number = area * (listed.detection[-1] + 1) + listed.detection.index_select(0, place)
-    order = (list_number * 2 + is_last).sort(stable=True).indices
-    again = select(listed, place.index_select(0, order))
+    order = (list_number * 2 + is_ignored).sort(stable=True).indices
+    repeated = select(listed, place.index_select(0, order))
     return (
-        _ListedPairs(*map(torch.cat, zip(listed, again, strict=True))),
-        torch.cat([first, area + 1]),  # the new order keeps the areas ascending
-        torch.cat([first.bool(), is_last.index_select(0, order)]),
+        _ListedPairs(*map(torch.cat, zip(listed, repeated, strict=True))),
+        torch.cat([problem_0, area + 1]),  # the areas ascend, and the new order does not change that
+        torch.cat([problem_0.bool(), is_ignored.index_select(0, order)]),
     )
 
 
@@ -210,48 +228,52 @@ class _NextChoice(NamedTuple):
 
     passed: Int[Tensor, " places"]
     following: Int[Tensor, " places"]
-    """next place of the same part of the list"""
+    """next place in the same part of the list"""
     first_ignored: Int[Tensor, " places"]
-    """first place of the ignored part of the list, for places of the other part"""
+    """first place in the ignored part of the list, for places in the other part"""
 
     @classmethod
     def of(cls, lists: _PreferenceLists) -> _NextChoice:
-        """Follow preference lists."""
-        num_pairs, detection = len(lists.detection), lists.detection
+        """Find the next candidates in preference lists."""
+        detection = lists.detection
+        num_pairs = len(detection)
         following = torch.arange(1, num_pairs + 2, device=detection.device)
         passed = functional.pad(lists.passed, (0, 1))
         goes_on = (detection[1:] == detection[:-1]) & (lists.is_ignored[1:] == lists.is_ignored[:-1])
         following[: num_pairs - 1].masked_fill_(~goes_on, num_pairs)
         following[-1] = num_pairs
+
         # Phase 2 begins at the first ignored place of a list.
-        begins = lists.is_ignored.clone()
-        begins[1:] &= ~goes_on
-        place = begins.nonzero()[:, 0]
-        of_detection = torch.full_like(following, num_pairs)  # there are no more detections than pairs
-        of_detection[detection.index_select(0, place)] = place
-        first_ignored = of_detection.index_select(0, detection).masked_fill_(lists.is_ignored, num_pairs)
+        begins_phase_2 = lists.is_ignored.clone()
+        begins_phase_2[1:] &= ~goes_on
+        place = begins_phase_2.nonzero()[:, 0]
+        place_of_detection = torch.full_like(following, num_pairs)  # there are no more detections than pairs
+        place_of_detection[detection.index_select(0, place)] = place
+        first_ignored = place_of_detection.index_select(0, detection).masked_fill_(lists.is_ignored, num_pairs)
         return cls(passed, following, functional.pad(first_ignored, (0, 1), value=num_pairs))
 
     def after(self, place: Int[Tensor, " some"], threshold: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
-        """The next candidate that passes the threshold, for detections that were rejected at a place.
+        """Return the next candidates that pass the threshold, for detections that were rejected at `place`.
 
-        Overlaps descend in a part of a list: if its next place fails, all later ones fail, and only the ignored part is
-        left.
+        Overlaps descend in each part of a list: if the next place fails, all later places of the part fail, and only
+        the ignored part is left.
         """
-        place, otherwise = self.following.index_select(0, place), self.first_ignored.index_select(0, place)
-        for candidate in (otherwise, len(self.passed) - 1):
-            place = torch.where(self.passed.index_select(0, place) > threshold, place, candidate)
-        return place
+        following = self.following.index_select(0, place)
+        first_ignored = self.first_ignored.index_select(0, place)
+        no_place = len(self.passed) - 1
+        following = torch.where(self.passed.index_select(0, following) > threshold, following, first_ignored)
+        return torch.where(self.passed.index_select(0, following) > threshold, following, no_place)
 
 
 def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor]:
-    """Let all detections propose until each is matched or has no candidate left: thresholds and places of the matches.
+    """Let all detections propose until each is matched or out of candidates; return thresholds and places of matches.
 
     In each round every unmatched detection proposes to its next candidate. The matches of a ground truth only get
-    better, so a detection need not return to one that rejected it. Each round but the last strikes a place off the list
-    of every rejected detection, and lists are finite, so the rounds end.
+    better, so a detection need not propose again after it was rejected. Each round but the last removes a place from
+    the list of every rejected detection, and lists are finite, so the rounds end.
     """
-    num_pairs, num_ground_truths = len(lists.detection), int(lists.ground_truth.max()) + 1
+    num_pairs = len(lists.detection)
+    num_ground_truths = int(lists.ground_truth.max()) + 1
     next_choice = _NextChoice.of(lists)
     # The place of the match of each detection so far, and the best detection that has proposed to each ground truth.
     match_at = lists.ground_truth.new_full((num_thresholds, int(lists.detection[-1]) + 1), num_pairs)
@@ -265,14 +287,17 @@ def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tenso
         match_at.view(-1).index_copy_(0, threshold * match_at.shape[1] + detection, place)
         if lists.capacity is None:
             threshold, detection = _reject(threshold, detection, lists.ground_truth.index_select(0, place), best)
-        else:  # it takes a sort in each round
+        else:  # each round needs a sort
             threshold, detection = _reject_beyond(lists.capacity, match_at, lists.ground_truth, num_ground_truths)
-        # A rejected detection goes on behind the place where it was, new or matched before.
-        item = threshold * match_at.shape[1] + detection
-        place = next_choice.after(match_at.view(-1).index_select(0, item), threshold)
-        match_at.view(-1).index_fill_(0, item, num_pairs)
+
+        # A rejected detection goes on after the place of its proposal, new or from an earlier round.
+        cell = threshold * match_at.shape[1] + detection
+        place = next_choice.after(match_at.view(-1).index_select(0, cell), threshold)
+        match_at.view(-1).index_fill_(0, cell, num_pairs)
         has_next = (place < num_pairs).nonzero()[:, 0]
-        threshold, detection, place = (values.index_select(0, has_next) for values in (threshold, detection, place))
+        threshold = threshold.index_select(0, has_next)
+        detection = detection.index_select(0, has_next)
+        place = place.index_select(0, has_next)
     threshold, detection = (match_at < num_pairs).nonzero(as_tuple=True)
     return threshold, match_at[threshold, detection]
 
@@ -286,47 +311,61 @@ def _propose_in_turn(
 ) -> None:
     """Make few proposals one after the other, each with the chain of detections that it displaces.
 
-    A chain of n detections, each displaced by the one before, takes n rounds, and a step of Python is shorter than a
-    round.
+    A chain of n detections, where each displaces the next, takes n rounds of tensors, and a step of Python takes less
+    time than a round.
     """
-    num_pairs, num_detections, num_ground_truths = len(ground_truths), match_at.shape[1], best.shape[1]
-    # The tensors are read and written in place, one value at a time.
-    views = (tensor.view(-1).numpy().data for tensor in (match_at, best, ground_truths, *next_choice))
-    match, best_of, ground_truth, passed, following, first_ignored = views
+    num_pairs = len(ground_truths)
+    num_detections = match_at.shape[1]
+    num_ground_truths = best.shape[1]
+    # Memory of the tensors, for reading and writing one value at a time.
+    match = _memory(match_at)
+    best_of = _memory(best)
+    ground_truth = _memory(ground_truths)
+    passed, following, first_ignored = map(_memory, next_choice)
 
     def propose(threshold: int, detection: int, place: int) -> None:
-        first_match, first_best = threshold * num_detections, threshold * num_ground_truths
+        first_match = threshold * num_detections
+        first_best = threshold * num_ground_truths
         while place < num_pairs:
-            # The better detection is kept, the other one is rejected.
+            # The ground truth keeps the better detection and rejects the other one.
             match[first_match + detection] = place
             item = first_best + ground_truth[place]
-            before = best_of[item]
-            if detection < before:
-                best_of[item], detection = detection, before
+            rejected = best_of[item]
+            if detection < rejected:
+                best_of[item] = detection
+                detection = rejected
             if detection == _FREE:
                 break
-            # It goes on behind the place where it was, in phase 1, then in phase 2.
-            left = match[first_match + detection]
+            # The rejected detection goes on after the place of its proposal, in phase 1, then in phase 2.
+            last_place = match[first_match + detection]
             match[first_match + detection] = num_pairs
-            place = following[left]
+            place = following[last_place]
             if passed[place] <= threshold:
-                place = first_ignored[left]
+                place = first_ignored[last_place]
             if passed[place] <= threshold:
                 break
 
-    for proposal in proposals:
-        propose(*proposal)
+    for threshold, detection, place in proposals:
+        propose(threshold, detection, place)
+
+
+def _memory(tensor: Tensor) -> memoryview:
+    return tensor.view(-1).numpy().data
 
 
 def _reject(
     threshold: Tensor, detection: Tensor, ground_truth: Tensor, best: Int[Tensor, "thresholds ground_truths"]
 ) -> tuple[Tensor, Tensor]:
-    """Thresholds and detections of matches that end, and of proposals in vain; a ground truth keeps the best one."""
-    item, best = threshold * best.shape[1] + ground_truth, best.view(-1)
-    before = best.index_select(0, item)
-    best.scatter_reduce_(0, item, detection, "amin")
-    # A kept detection displaces the one of earlier rounds; all others of this round are rejected.
-    loser = torch.where(best.index_select(0, item) == detection, before, detection)
+    """Return thresholds and detections that are rejected after a round of proposals; each ground truth keeps one.
+
+    The best detection of each ground truth is updated in `best`.
+    """
+    cell = threshold * best.shape[1] + ground_truth
+    best = best.view(-1)
+    earlier_best = best.index_select(0, cell)
+    best.scatter_reduce_(0, cell, detection, "amin")
+    # A new best detection displaces the earlier one; all other detections of this round are rejected themselves.
+    loser = torch.where(best.index_select(0, cell) == detection, earlier_best, detection)
     rejected = (loser != _FREE).nonzero()[:, 0]
     return threshold.index_select(0, rejected), loser.index_select(0, rejected)
 
@@ -334,8 +373,8 @@ def _reject(
 def _reject_beyond(
     capacity: Tensor, match_at: Tensor, ground_truths: Int[Tensor, " pairs"], num_ground_truths: int
 ) -> tuple[Tensor, Tensor]:
-    """The same where ground truths keep several: of matches that are ranked at or beyond the capacity."""
-    # Matches of a threshold and ground truth keep the order of their detections, by descending score.
+    """Return thresholds and detections that are rejected because their ground truth keeps `capacity` better ones."""
+    # Matches with the same threshold and ground truth are in the order of their detections, by descending score.
     threshold, detection = (match_at < len(ground_truths)).nonzero(as_tuple=True)
     place = match_at[threshold, detection]
     key = threshold * num_ground_truths + ground_truths.index_select(0, place)
@@ -344,10 +383,10 @@ def _reject_beyond(
 
 
 def _first_proposals(detection: Int[Tensor, " pairs"], next_choice: _NextChoice) -> tuple[Tensor, Tensor, Tensor]:
-    """Thresholds, detections and places of the first proposals, one for each threshold that some overlap passes.
+    """Return threshold, detection and place of the first proposals, one per threshold that some overlap passes.
 
-    The first of a list is asked under the thresholds that it passes, the first ignored one under those that only it
-    passes: the first of each part passes the most.
+    The first place in each part of a list passes the most thresholds. So a detection proposes to the head of its list
+    under the thresholds that the head passes, and to the first ignored ground truth under further thresholds.
     """
     heads = segments.starts(detection.unique_consecutive(return_counts=True)[1])
     first_ignored = next_choice.first_ignored.index_select(0, heads)

@@ -1,8 +1,8 @@
-"""Duplicate ground truths: identical neighbors of one image and class, matched as one with a capacity.
+"""Merging of duplicate ground truths, identical neighbors in one image and class, into one with a capacity.
 
-All detections overlap duplicates equally and match the last one that is free, so the best detection gets the last:
+A detection overlaps all duplicates equally and matches the last one that is free, so the best detection gets the last:
 
-    duplicates in rows 4, 5, 6 and detections 0 to 3 by descending score: 0 matches row 6, 1 row 5, 2 row 4, 3 none.
+    duplicates in rows 4, 5, 6, detections 0 to 3 by descending score: 0 matches row 6, 1 row 5, 2 row 4, and 3 none.
 
 Without this, n equal boxes that are detected n times give n * n pairs, and n rounds of proposals.
 """
@@ -27,25 +27,25 @@ class DistinctGroundTruths(NamedTuple):
     """in this order"""
     ignored: Bool[Tensor, "areas ground_truths"]
     capacity: Int[Tensor, " ground_truths"] | None = None
-    """how many detections can match it; None if one each. A crowd has 1, as it does not compete"""
+    """number of detections that can match it; None if every capacity is 1. A crowd has 1, as it is never contested"""
     all_rows: Int[Tensor, " all_ground_truths"] | None = None
     """rows in order before merging; None without duplicates"""
     last: Int[Tensor, " ground_truths"] | None = None
-    """the place there of the last of the duplicates"""
+    """the place in `all_rows` of the last of the duplicates; None without duplicates"""
 
     def rows_of(
         self, ground_truth: Int[Tensor, " matches"], problem: Int[Tensor, " matches"]
     ) -> Int[Tensor, " matches"]:
-        """The rows of the ground truths of matches that are listed by descending score, in each problem.
+        """Return the row of the ground truth of each match; matches are by descending score in each problem.
 
-        A problem is an area range and a threshold: there detections that match duplicates get different rows.
+        A problem is an area range and a threshold, where detections that match duplicates get different rows.
         """
         if self.capacity is None or self.all_rows is None or self.last is None:
             return self.ordered.rows.index_select(0, ground_truth)
-        # The detections of a ground truth keep their order: rank 0 is the best one.
+        # The detections of a ground truth keep their order: rank 0 is the best one, and gets the last duplicate.
         rank = segments.ranks(problem * len(self.last) + ground_truth)
-        last_rank = self.capacity.index_select(0, ground_truth) - 1  # all detections in a crowd match the same row
-        place = self.last.index_select(0, ground_truth) - torch.minimum(rank, last_rank)
+        largest_rank = self.capacity.index_select(0, ground_truth) - 1  # all detections in a crowd match the same row
+        place = self.last.index_select(0, ground_truth) - torch.minimum(rank, largest_rank)
         return self.all_rows.index_select(0, place)
 
 
@@ -54,7 +54,7 @@ def merge_duplicates(
 ) -> DistinctGroundTruths:
     """Merge neighbors with equal shapes that are both crowds or not, and that the same area ranges ignore.
 
-    `shapes` are given by row. Only neighbors are merged, as between others a tie may go to one that lies between them.
+    `shapes` are by row. Only neighbors are merged, because a tie may go to a ground truth between two duplicates.
     """
     shapes = shapes[ground_truths.rows]
     is_duplicate = shapes.repeats()
@@ -64,9 +64,17 @@ def merge_duplicates(
         is_duplicate[1:] &= values[1:] == values[:-1]
     first = (~is_duplicate).nonzero()[:, 0]
     last = torch.cat([first[1:], first.new_full((1,), len(is_duplicate))]) - 1
-    columns = ("rows", "class_index", "is_crowd", "groups")
-    distinct = ground_truths._replace(**{name: getattr(ground_truths, name).index_select(0, last) for name in columns})
-    capacity = (last - first + 1).masked_fill_(distinct.is_crowd, 1)
+    distinct = ground_truths._replace(
+        rows=ground_truths.rows.index_select(0, last),
+        class_index=ground_truths.class_index.index_select(0, last),
+        is_crowd=ground_truths.is_crowd.index_select(0, last),
+        groups=ground_truths.groups.index_select(0, last),
+    )
     return DistinctGroundTruths(
-        distinct, shapes[last], ignored.index_select(1, last), capacity, ground_truths.rows, last
+        ordered=distinct,
+        shapes=shapes[last],
+        ignored=ignored.index_select(1, last),
+        capacity=(last - first + 1).masked_fill_(distinct.is_crowd, 1),
+        all_rows=ground_truths.rows,
+        last=last,
     )

@@ -1,19 +1,27 @@
 """COCO's greedy matching of detections to ground truths: all images, classes, thresholds and area ranges at once.
 
-By its definition each detection of an image and class, by descending score, goes through two phases:
+By its definition the detections of an image and class, by descending score, go through two phases:
 
-    phase 1: of the free ground truths that count and that it overlaps enough, it matches the one with the largest
+    phase 1: among the free ground truths that count and overlap it enough, a detection matches the one with the largest
     overlap, of equal overlaps the last;
-    phase 2: if there are none, the same among the ignored ones: crowds, which match any number of detections, and
-    ground truths outside the area range.
+    phase 2: if there are none, it matches one of the ignored ground truths in the same way: crowds, which match any
+    number of detections, and ground truths outside the area range.
 
-That is done for each threshold and area range. Source: `COCOeval.evaluateImg` of pycocotools; the results are equal bit
-for bit.
+This is repeated for each threshold and area range. For instance, with the threshold 0.5, the ground truths A and B, a
+crowd C, and detections 0 to 3 by descending score:
+
+    0 overlaps A by 0.6 and B by 0.8     phase 1: A and B are free; 0 matches B, the larger overlap: a true positive
+    1 overlaps B by 0.9 and C by 0.7     phase 1: B is not free; phase 2: 1 matches the crowd C: ignored
+    2 overlaps C by 0.6                  phase 1: none; phase 2: 2 matches C, too, as crowds are never full: ignored
+    3 overlaps B by 0.7                  phase 1: B is not free; phase 2: none; no match: a false positive
+    A is matched by no detection: a false negative
+
+Source: `COCOeval.evaluateImg` of pycocotools; the results are equal bit for bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,11 +40,13 @@ from .pairs import DEFAULT_MAX_BYTES, overlapping_pairs
 
 Boxes: TypeAlias = tuple[inputs.Detections, inputs.GroundTruths]
 Candidates: TypeAlias = tuple[Tensor | None, Tensor | None]
+"""masks, or rows, of the detections and of the ground truths to match; None for all"""
 
 _LARGEST_THRESHOLD = 1 - 1e-10  # as in pycocotools: an overlap of 1 passes a threshold of 1 despite rounding
 _BITS_OF_UINT8 = 8
 _AREA_BLOCK = 1 << 16  # boxes whose areas stay in the cache of a CPU
-_MANY_DETECTIONS, _AT_A_TIME = 1 << 20, 1 << 19  # so many are matched by classes, about so many at a time
+_MANY_DETECTIONS = 1 << 20  # from this number on they are matched a few classes at a time
+_DETECTIONS_AT_A_TIME = 1 << 19
 
 
 @torch.no_grad()
@@ -53,13 +63,13 @@ def match_on_grid(
     """Match the detections of all images to ground truths as COCO does.
 
     Args:
-        detections: of all images.
-        ground_truths: of all images.
+        detections: detections in all images.
+        ground_truths: ground truths in all images.
         grid: thresholds, limits and area ranges; matching uses the largest limit, counting the others.
-        classes: labels to match, boxes with others are left out; None for all that occur.
+        classes: labels to match, boxes with other labels are left out; None for all labels.
         candidates: without `classes`, masks of the detections and ground truths to match; None for all.
-        keep_ground_truths: give the ground truth of each matched detection, too.
-        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition; None for 256 MiB.
+        keep_ground_truths: also return the ground truth of each matched detection.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough; None for 256 MiB.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -69,80 +79,112 @@ def match_on_grid(
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     if classes is not None:
         classes = _checks.integer_labels("classes", classes, device=detections.labels.device)
-    options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes or DEFAULT_MAX_BYTES}
-    work = partial(_match, (detections, ground_truths), candidates, classes, grid, options)
+    match_rows = partial(
+        _match_rows,
+        (detections, ground_truths),
+        grid=grid,
+        keep_ground_truths=keep_ground_truths,
+        max_bytes=max_bytes or DEFAULT_MAX_BYTES,
+    )
+    labels = (detections.labels, ground_truths.labels)
+    work = partial(_match, match_rows, labels, candidates, classes)
     return workers.run(work, detections.labels.device)
 
 
 def _match(
-    boxes: Boxes,
+    match_rows: Callable[[Candidates, Tensor], Matches],
+    labels: tuple[Tensor, Tensor],
     masks: Candidates,
     classes: Int[Tensor, " classes"] | None,
-    grid: inputs.CocoGrid,
-    options: Mapping[str, Any],
 ) -> Matches:
-    """Match the boxes of some classes, or without these all boxes of the masks.
+    """Match the boxes of some classes, or all boxes in the masks if `classes` is None.
 
-    `options` are those of `assign`.
+    `labels` are those of the detections and of the ground truths, and `match_rows` matches some of their rows.
     """
-    columns = boxes[0].labels, boxes[1].labels
+    detection_labels, true_labels = labels
     if classes is not None:
         classes = classes.long().unique()
-        masks = (torch.isin(columns[0], classes), torch.isin(columns[1], classes))
-    is_many = len(columns[0]) >= _MANY_DETECTIONS and columns[0].device.type == "cpu"
-    labels = [each if mask is None else each[mask] for each, mask in zip(columns, masks, strict=True)]
-    classes = inputs.distinct_labels(*labels) if classes is None else classes
-
-    def match(some: Tensor) -> Matches:
-        rows, true_rows = (_rows_within(*side, some if is_many else None) for side in zip(columns, masks, strict=True))
-        return _match_rows(boxes, (rows, true_rows), some, grid, options)
-
-    if not is_many:
-        return match(classes)
-    # A few classes at a time, so that memory is that of their boxes. Classes have nothing to do with each other.
-    sizes = inputs.place_of_labels(labels[0], classes).bincount(minlength=len(classes))
-    del labels
-    portions = (classes[some] for some in segments.ranges_within(sizes, _AT_A_TIME))
-    return join_matches(map(match, portions), classes)
-
-
-def _rows_within(labels: Tensor, mask: Tensor | None, classes: Tensor | None) -> Tensor | None:
-    """The rows of a mask with labels in a range of classes; None for all."""
+        masks = (torch.isin(detection_labels, classes), torch.isin(true_labels, classes))
+    mask, true_mask = masks
+    candidate_labels = detection_labels if mask is None else detection_labels[mask]
     if classes is None:
-        return None if mask is None else mask.nonzero()[:, 0]
-    is_within = (labels >= classes[0]).logical_and_(labels <= classes[-1])
-    return (is_within if mask is None else is_within.logical_and_(mask)).nonzero()[:, 0].int()
+        classes = inputs.distinct_labels(candidate_labels, true_labels if true_mask is None else true_labels[true_mask])
+    if len(detection_labels) < _MANY_DETECTIONS or detection_labels.device.type != "cpu":
+        return match_rows((_rows_of_mask(mask), _rows_of_mask(true_mask)), classes)
+
+    # A few classes at a time, so that only their boxes take memory. The classes are independent of each other.
+    num_by_class = inputs.place_of_labels(candidate_labels, classes).bincount(minlength=len(classes))
+    del candidate_labels
+
+    def match_classes(some: slice) -> Matches:
+        first, last = classes[some][0], classes[some][-1]
+        rows = _rows_within(detection_labels, mask, first, last)
+        true_rows = _rows_within(true_labels, true_mask, first, last)
+        return match_rows((rows, true_rows), classes[some])
+
+    return join_matches(map(match_classes, segments.ranges_within(num_by_class, _DETECTIONS_AT_A_TIME)), classes)
+
+
+def _rows_of_mask(mask: Tensor | None) -> Tensor | None:
+    return None if mask is None else mask.nonzero()[:, 0]
+
+
+def _rows_within(labels: Tensor, mask: Tensor | None, first: Tensor, last: Tensor) -> Tensor:
+    """Return the rows of a mask with labels from `first` to `last`."""
+    is_within = (labels >= first).logical_and_(labels <= last)
+    if mask is not None:
+        is_within = is_within.logical_and_(mask)
+    return is_within.nonzero()[:, 0].int()
 
 
 def _match_rows(
-    boxes: Boxes, rows: Candidates, classes: Int[Tensor, " classes"], grid: inputs.CocoGrid, options: Mapping[str, Any]
+    boxes: Boxes,
+    rows: Candidates,
+    classes: Int[Tensor, " classes"],
+    *,
+    grid: inputs.CocoGrid,
+    keep_ground_truths: bool,
+    max_bytes: int,
 ) -> Matches:
     """Match some rows of detections and of ground truths, None for all, given their classes."""
-    (detections, ground_truths), most, shapes = boxes, max(grid.max_detection_thresholds), boxes[0].shapes
+    detections, ground_truths = boxes
+    largest_limit = max(grid.max_detection_thresholds)
     ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
+    # Two threads of a CPU order the boxes and look up the area ranges.
     works: Sequence[Callable[[], Any]] = (
-        lambda: _order_rows(boxes, rows, classes, most),
-        lambda: ranges.bits(shapes, rows[0]),  # meanwhile
+        partial(_order_rows, boxes, rows, classes, largest_limit),
+        partial(ranges.bits, detections.shapes, rows[0]),
     )
     (ordered, true_ordered, places), area_bits = workers.share(lambda work: work(), works)
     area_bits = area_bits.index_select(0, places)
     del places  # as large as all the pairs
 
-    # Ground truths that each area range ignores: crowds, and those outside the range.
+    # Each area range ignores crowds, and ground truths outside the range.
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
     ignored = true_ordered.is_crowd | ranges.exclude(areas.index_select(0, true_ordered.rows))
     num_positives = classes.new_zeros((len(ignored), len(classes)))
     num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
-    # Thresholds ascend in matching: the number of thresholds that a pair passes names them.
+    # Matching needs ascending thresholds: a pair that passes n thresholds passes the first n.
     order = sorted(range(len(grid.iou_thresholds)), key=grid.iou_thresholds.__getitem__)
-    thresholds = [min(grid.iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in order]
+    thresholds = [min(grid.iou_thresholds[index], _LARGEST_THRESHOLD) for index in order]
     distinct = merge_duplicates(true_ordered, ground_truths.shapes, ignored)
-    sides = (ordered, distinct.ordered, shapes, distinct.shapes)
-    pairs = overlapping_pairs(*sides, at_least=thresholds[0], max_bytes=options["max_bytes"])
-    assignments = assign(pairs, distinct, thresholds, num_detections=len(ordered.rows), **options)
-
-    # The matches, and what else counting needs of the detections.
+    pairs = overlapping_pairs(
+        ordered,
+        distinct.ordered,
+        detections.shapes,
+        distinct.shapes,
+        at_least=thresholds[0],
+        max_bytes=max_bytes,
+    )
+    assignments = assign(
+        pairs,
+        distinct,
+        thresholds,
+        num_detections=len(ordered.rows),
+        keep_ground_truths=keep_ground_truths,
+        max_bytes=max_bytes,
+    )
     matches = Matches(
         classes=classes,
         num_positives=num_positives,
@@ -154,10 +196,10 @@ def _match_rows(
         area_bits=area_bits,
         **assignments._asdict(),
     )
-    if order != sorted(order):
-        places = sorted(order, key=order.__getitem__)
-        matches = matches.map_columns(lambda values: values[:, places])
-    if most < len(ordered.rows):  # detections beyond the largest limit were no candidates
+    if order != sorted(order):  # back to the order of the grid
+        index_in_order = sorted(order, key=order.__getitem__)
+        matches = matches.map_columns(lambda values: values[:, index_in_order])
+    if largest_limit < len(ordered.rows):  # detections beyond the largest limit were no candidates
         matches = matches.within(len(grid.max_detection_thresholds) - 1)
     return matches
 
@@ -165,21 +207,25 @@ def _match_rows(
 def _order_rows(
     boxes: Boxes, rows: Candidates, classes: Int[Tensor, " classes"], most: int
 ) -> tuple[inputs.OrderedDetections, inputs.OrderedGroundTruths, Int[Tensor, " detections"]]:
-    """Some rows in order, and the places of the detections among these rows."""
-    # Without their shapes, which are read some at a time.
-    sides = zip(boxes, rows, strict=True)
-    parts: Any = [each if some is None else each.at(some, has_shapes=False) for each, some in sides]
-    ordered, true_ordered = inputs.order_boxes(parts[0], parts[1], classes, most)
+    """Order some rows, and return them with the places of the detections among these rows."""
+    detections, ground_truths = boxes
+    detection_rows, true_rows = rows
+    # The shapes stay behind, because they are read a few at a time.
+    if detection_rows is not None:
+        detections = detections.at(detection_rows, has_shapes=False)
+    if true_rows is not None:
+        ground_truths = ground_truths.at(true_rows, has_shapes=False)
+    ordered, true_ordered = inputs.order_boxes(detections, ground_truths, classes, most)
     places = ordered.rows
-    if rows[0] is not None:
-        ordered = ordered._replace(rows=rows[0].index_select(0, places))
-    if rows[1] is not None:
-        true_ordered = true_ordered._replace(rows=rows[1].index_select(0, true_ordered.rows))
+    if detection_rows is not None:
+        ordered = ordered._replace(rows=detection_rows.index_select(0, places))
+    if true_rows is not None:
+        true_ordered = true_ordered._replace(rows=true_rows.index_select(0, true_ordered.rows))
     return ordered, true_ordered, places
 
 
 class _AreaRanges(NamedTuple):
-    """The ends of area ranges."""
+    """Ends of the area ranges."""
 
     least: Float[Tensor, "areas 1"]
     most: Float[Tensor, "areas 1"]
@@ -189,35 +235,42 @@ class _AreaRanges(NamedTuple):
     @staticmethod
     @lru_cache(maxsize=8)
     def of(ranges: tuple[inputs.AreaRange, ...], device: torch.device) -> _AreaRanges:
-        """Tensors of the ends; they are read only, as the same ranges give the same tensors."""
+        """Make the tensors; equal ranges share them, so they must not be written to."""
         ends = torch.tensor(ranges, dtype=torch.float64, device=device)
         dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
         weights = (1 << torch.arange(len(ranges), device=device)).to(dtype)
         return _AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
 
     def exclude(self, areas: Float[Tensor, " boxes"]) -> Bool[Tensor, "areas boxes"]:
-        """Whether boxes are outside each range; an area that is NaN is outside none, as in pycocotools."""
+        """Return whether boxes are outside each range; an area that is NaN is outside none, as in pycocotools."""
         return (areas < self.least) | (areas > self.most)
 
     def bits(self, shapes: inputs.Shapes, rows: Int[Tensor, " rows"] | None) -> Integer[Tensor, " rows"]:
-        """The ranges that the shape of each row, None for all, lies in, one bit each."""
-        values = shapes.areas() if rows is None else rows
+        """Return the ranges around the area of each row, one bit per range; None for all rows."""
 
-        def bits(some: Tensor) -> Tensor:
-            areas = some if rows is None else shapes[some].areas()
+        def bits_of_areas(areas: Tensor) -> Tensor:
             outside = torch.sum(self.exclude(areas) * self.weights, 0, dtype=self.weights.dtype)
             return outside.bitwise_xor_((1 << len(self.weights)) - 1)
 
+        def bits_of_rows(some_rows: Tensor) -> Tensor:
+            return bits_of_areas(shapes[some_rows].areas())
+
+        if rows is None:
+            values, compute_bits = shapes.areas(), bits_of_areas
+        else:
+            values, compute_bits = rows, bits_of_rows
         if values.device.type != "cpu" or len(values) <= _AREA_BLOCK:
-            return bits(values)
-        return torch.cat(workers.share(bits, values.split(_AREA_BLOCK)))
+            return compute_bits(values)
+        return torch.cat(workers.share(compute_bits, values.split(_AREA_BLOCK)))
 
 
 def _limits(detections: inputs.OrderedDetections, limits: Sequence[int]) -> Int[Tensor, " detections"]:
-    """The number of limits that leave a detection out, as its rank in its group is at or beyond them."""
+    """Return the number of limits that exclude each detection, because its rank in its group reaches them."""
     dtype = torch.int8 if len(limits) <= torch.iinfo(torch.int8).max else torch.int64
-    exceeded = torch.zeros_like(detections.groups, dtype=dtype)
-    # The rank is at least r if the detection r places before is of the same group.
-    for limit in (each for each in limits if each < len(exceeded)):
-        exceeded[limit:].add_((detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8))
-    return torch.empty_like(exceeded).scatter_(0, detections.grouped, exceeded)
+    num_reached = torch.zeros_like(detections.groups, dtype=dtype)
+    for limit in limits:
+        if limit < len(num_reached):
+            # The rank is at least r if the detection r places before belongs to the same group.
+            is_reached = detections.groups[limit:] == detections.groups[:-limit]
+            num_reached[limit:].add_(is_reached.view(torch.int8))
+    return torch.empty_like(num_reached).scatter_(0, detections.grouped, num_reached)

@@ -1,6 +1,6 @@
-"""Pairs of a detection and a ground truth of its image and class that overlap enough, found block by block.
+"""Pairs of a detection and a ground truth in the same image and class that overlap enough, found block by block.
 
-Every detection of an image and class is a candidate for each ground truth there. In a crowded image most of these pairs
+Every detection in an image and class is a candidate for each ground truth there. In a crowded image most of these pairs
 are far apart: there the detections are sorted along one axis, and only those near a ground truth are its candidates.
 """
 
@@ -25,18 +25,19 @@ DEFAULT_MAX_BYTES = 1 << 28
 _FIRST_GROWN = 1 << 16  # pairs
 _BLOCKS_AT_A_TIME = 8  # blocks of candidates that several threads of a CPU share
 _CACHED_PAIRS = 1 << 15  # pairs whose columns stay in the cache of a CPU
-_FEW_PAIRS = 1 << 16  # candidates of all groups that make one block
-_BYTES_PER_PAIR = 200  # about what a pair needs while its overlap is computed
-_BYTES_PER_SORTED = 200  # and a detection while those near a ground truth are searched for
-_LEAST_DETECTIONS, _LEAST_GROUND_TRUTHS = 32, 8  # of a crowded group
+_FEW_PAIRS = 1 << 16  # up to this number the candidates of all groups are one block
+_BYTES_PER_PAIR = 200  # approximate memory of a pair while its overlap is computed
+_BYTES_PER_SORTED = 200  # approximate memory of a detection while those near a ground truth are searched for
+_LEAST_DETECTIONS = 32  # in a crowded group
+_LEAST_GROUND_TRUTHS = 8  # in a crowded group
 _LEAST_CROWDED_PAIRS = 1 << 15  # in all crowded groups, for a search to pay
-_MOST_NEARBY = 0.5  # share of the pairs of crowded groups from which on it does not
+_MOST_NEARBY = 0.5  # largest share of nearby pairs among all pairs of crowded groups, for a search to pay
 _CELL_BITS = 20
 _NOTHING = 2.0**-500  # less than the distance of any two different positions
 
 
 Block: TypeAlias = "Callable[[], OverlappingPairs]"
-"""gives the pairs of a block of candidates that overlap enough"""
+"""a function that returns the pairs in a block of candidates that overlap enough"""
 
 
 class OverlappingPairs(NamedTuple):
@@ -48,19 +49,32 @@ class OverlappingPairs(NamedTuple):
 
 
 def select(table: Table, rows: Int[Tensor, " some"] | slice) -> Table:
-    """Some rows of a named tuple of columns, without a copy if they are a slice; a column may be None."""
-    make: Callable[..., Table] = type(table)
-    if isinstance(rows, slice):
-        return make(*(None if column is None else column[rows] for column in table))
-    return make(*(None if column is None else column.index_select(0, rows) for column in table))
+    """Return some rows of a named tuple of columns, without a copy if they are a slice; a column may be None."""
+    columns = []
+    for column in table:
+        if column is None:
+            columns.append(None)
+        elif isinstance(rows, slice):
+            columns.append(column[rows])
+        else:
+            columns.append(column.index_select(0, rows))
+    return type(table)(*columns)
 
 
 def best_pairs(pairs: OverlappingPairs, num_detections: int, *, takes_last: bool) -> OverlappingPairs:
-    """The pair of each detection with the largest overlap, of equal ones the last or first; overlap -1 without any."""
+    """Return the pair with the largest overlap for each detection; a detection without pairs has the overlap -1.
+
+    Among equal overlaps it is the last or the first ground truth.
+    """
     iou = pairs.iou.new_full((num_detections,), -1).scatter_reduce_(0, pairs.detection, pairs.iou, "amax")
     largest = select(pairs, (pairs.iou == iou.index_select(0, pairs.detection)).nonzero()[:, 0])
-    ground_truth, how = largest.ground_truth.new_zeros(num_detections), "amax" if takes_last else "amin"
-    ground_truth.scatter_reduce_(0, largest.detection, largest.ground_truth, how, include_self=False)
+    ground_truth = largest.ground_truth.new_zeros(num_detections).scatter_reduce_(
+        0,
+        largest.detection,
+        largest.ground_truth,
+        "amax" if takes_last else "amin",
+        include_self=False,
+    )
     return OverlappingPairs(ground_truth, torch.arange(num_detections, device=iou.device), iou)
 
 
@@ -73,17 +87,17 @@ def find_pairs(
     most: int | None = None,
     max_bytes: int | None = None,
 ) -> OverlappingPairs:
-    """All pairs of one image and class with an intersection over union of at least a threshold, by rows.
+    """Find all pairs in the same image and class with an intersection over union of at least a threshold.
 
     Args:
         detections: boxes with scores.
         ground_truths: boxes; the intersection with a crowd is divided by the area of the detection.
         at_least: the threshold.
-        most: only this number of detections of one image and class, those with the highest scores, are candidates.
-        max_bytes: bound on the memory for candidates; the pairs that are returned come in addition; None for 256 MiB.
+        most: the number of candidates per image and class: the detections with the highest scores; None for all.
+        max_bytes: bound on the memory for candidates, except for the pairs that are returned; None for 256 MiB.
 
     Returns:
-        Rows of ground truths and detections, ground truths by image, label and row.
+        Rows of ground truths and detections, ordered by image, label and row of the ground truth.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -95,13 +109,18 @@ def find_pairs(
         _checks.positive_int("most", most, fits_int64=False)
     classes = inputs.distinct_labels(detections.labels, ground_truths.labels)
     ordered, true_ordered = inputs.order_boxes(detections, ground_truths, classes, most)
-    true_shapes = ground_truths.shapes[true_ordered.rows]
-    memory = max_bytes or DEFAULT_MAX_BYTES
     pairs = overlapping_pairs(
-        ordered, true_ordered, detections.shapes, true_shapes, at_least=at_least, max_bytes=memory
+        ordered,
+        true_ordered,
+        detections.shapes,
+        ground_truths.shapes[true_ordered.rows],
+        at_least=at_least,
+        max_bytes=max_bytes or DEFAULT_MAX_BYTES,
     )
     return OverlappingPairs(
-        true_ordered.rows.index_select(0, pairs.ground_truth), ordered.rows.index_select(0, pairs.detection), pairs.iou
+        ground_truth=true_ordered.rows.index_select(0, pairs.ground_truth),
+        detection=ordered.rows.index_select(0, pairs.detection),
+        iou=pairs.iou,
     )
 
 
@@ -114,26 +133,37 @@ def overlapping_pairs(
     at_least: float,
     max_bytes: int,
 ) -> OverlappingPairs:
-    """The pairs as places in the orders of detections and ground truths.
+    """Find the pairs of `find_pairs` as places in the orders of detections and ground truths.
 
-    `shapes` of detections are given by row, those of ground truths in their order.
+    `shapes` of detections are by row, `true_shapes` of ground truths in their order.
     """
     at_a_time = _BLOCKS_AT_A_TIME if shapes.device.type == "cpu" else 1
-    is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
-    max_bytes = max(1, max_bytes // at_a_time)
-    search = _CandidateSearch(detections, ground_truths, shapes, true_shapes, is_crowd, at_least, max_bytes)
+    search = _CandidateSearch(
+        detections=detections,
+        ground_truths=ground_truths,
+        shapes=shapes,
+        true_shapes=true_shapes,
+        is_crowd=ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None,
+        at_least=at_least,
+        max_bytes=max(1, max_bytes // at_a_time),
+    )
 
-    # Blocks are overlapped in parallel, a few at a time, so that memory is bounded.
-    left = ground_truths.sizes.clone()
-    blocks, grown = _candidate_blocks(search, left), list[OverlappingPairs]()
+    # The overlaps of a few blocks are computed in parallel, and memory is bounded by their number.
+    num_left = ground_truths.sizes.clone()
+    blocks = _candidate_blocks(search, num_left)
+    grown: OverlappingPairs | None = None
     num_pairs = 0
-    portions = iter(lambda: [*islice(blocks, at_a_time)], [])  # until none is left
-    for some in _progress.steps(portions, "Overlaps"):
-        for pairs in workers.share(lambda block: block(), some):
-            grown = grown or [pairs]  # a single block is not copied
-            num_pairs = _append(grown[0], num_pairs, pairs)
-    pairs = grown[0] if len(grown[0].iou) == num_pairs else select(grown[0], slice(num_pairs))
-    if not torch.equal(left, ground_truths.sizes):  # crowded groups came first, and their detections by position
+    portions = iter(lambda: list(islice(blocks, at_a_time)), [])
+    for portion in _progress.steps(portions, "Overlaps"):
+        for pairs in workers.share(lambda block: block(), portion):
+            if grown is None:  # the first block is not copied
+                grown = pairs
+            num_pairs = _append(grown, num_pairs, pairs)
+    assert grown is not None  # noqa: S101 - there is at least one block
+    pairs = grown if len(grown.iou) == num_pairs else select(grown, slice(num_pairs))
+
+    # Crowded groups came first, with their detections by position.
+    if not torch.equal(num_left, ground_truths.sizes):
         key = (pairs.ground_truth * len(detections.rows)).add_(pairs.detection)
         pairs = select(pairs, key.sort().indices)
     # From places by group to places by class and score.
@@ -141,9 +171,9 @@ def overlapping_pairs(
 
 
 def _append(grown: OverlappingPairs, num_pairs: int, more: OverlappingPairs) -> int:
-    """Write pairs behind the first ones of columns that grow by doubling; the number of all.
+    """Write `more` after the first `num_pairs` pairs of `grown`, and return the number of all pairs.
 
-    Of small tensors kept from every block, each would pin what was freed around it.
+    The columns of `grown` double when they are full. A list of small tensors, one per block, would fragment the memory.
     """
     end = num_pairs + len(more.iou)
     for column, values in zip(grown, more, strict=True):
@@ -155,84 +185,93 @@ def _append(grown: OverlappingPairs, num_pairs: int, more: OverlappingPairs) -> 
 
 
 class _CandidateSearch(NamedTuple):
-    """The boxes of all images, and how much a pair must overlap."""
+    """The boxes in all images, and the least overlap of a pair."""
 
     detections: inputs.OrderedDetections
     ground_truths: inputs.OrderedGroundTruths
     shapes: inputs.Shapes
-    """of detections by row"""
+    """shapes of detections by row"""
     true_shapes: inputs.Shapes
-    """of ground truths in their order"""
+    """shapes of ground truths in their order"""
     is_crowd: Bool[Tensor, " ground_truths"] | None
     """None without crowds"""
     at_least: float
     max_bytes: int
 
     def crowds(self, ground_truths: Int[Tensor, " some"]) -> Bool[Tensor, " some"] | None:
-        """Whether some ground truths are crowds."""
+        """Return whether some ground truths are crowds; None without crowds."""
         return None if self.is_crowd is None else self.is_crowd.index_select(0, ground_truths)
 
     def shapes_at(self, places: Int[Tensor, " some"] | None = None) -> inputs.Shapes:
-        """The shapes of detections at some places in `grouped`; None for all."""
+        """Return the shapes of the detections at some places in `grouped`; None for all."""
         grouped = self.detections.grouped
-        grouped = grouped if places is None else grouped.index_select(0, places)
+        if places is not None:
+            grouped = grouped.index_select(0, places)
         return self.shapes[self.detections.rows.index_select(0, grouped)]
 
     def overlap(
         self, places: Int[Tensor, " detections"] | None, shapes: inputs.Shapes, ground_truth: Tensor, detection: Tensor
     ) -> OverlappingPairs:
-        """The pairs that overlap enough, of detections with some shapes, at places in `grouped`; None for all."""
+        """Return the candidate pairs that overlap enough.
+
+        `detection` is an index into `shapes`, the shapes of detections at `places` in `grouped`; None for all.
+        """
         iou = shapes.overlaps(detection, self.true_shapes, ground_truth, self.crowds(ground_truth))
-        enough = (iou >= self.at_least).nonzero()[:, 0]
-        pairs = select(OverlappingPairs(ground_truth, detection, iou), enough)
+        overlapping = (iou >= self.at_least).nonzero()[:, 0]
+        pairs = select(OverlappingPairs(ground_truth, detection, iou), overlapping)
         return pairs if places is None else pairs._replace(detection=places.index_select(0, pairs.detection))
 
     def blocks(self, lengths: Int[Tensor, " _"], bytes_each: int = _BYTES_PER_PAIR) -> Iterator[slice]:
-        """Ranges of segments that fit into the memory together."""
+        """Return ranges of segments that fit into the memory together."""
         return segments.ranges_within(lengths, num_at_a_time(self.max_bytes, bytes_each, lengths.device, _CACHED_PAIRS))
 
 
-def _candidate_blocks(search: _CandidateSearch, left: Int[Tensor, " groups"]) -> Iterator[Block]:
-    """All pairs that may overlap enough, crowded groups first, where detections near a ground truth are searched for.
+def _candidate_blocks(search: _CandidateSearch, num_left: Int[Tensor, " groups"]) -> Iterator[Block]:
+    """Yield blocks of all pairs that may overlap enough; crowded groups come first, with nearby detections only.
 
-    `left` are the numbers of detections by group, and become 0 where the detections were searched.
+    `num_left`, the number of detections by group, becomes 0 for these crowded groups.
     """
-    # The numbers of boxes alone show that a search cannot pay: a training loop evaluates a few images at a time.
-    most = len(search.detections.rows) * len(search.ground_truths.rows)
-    if most <= min(_FEW_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
-        yield partial(_all_at_once, search)
+    # With few boxes a search cannot pay: a training loop evaluates a few images at a time.
+    most_pairs = len(search.detections.rows) * len(search.ground_truths.rows)
+    if most_pairs <= min(_FEW_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
+        yield partial(_overlap_all, search)
         return
     crowded = _crowded_groups(search.ground_truths)
-    for block in search.blocks(left.index_select(0, crowded), _BYTES_PER_SORTED):
-        if (nearby := _find_nearby(search, crowded[block])) is not None:
-            left[crowded[block]] = 0
+    for block in search.blocks(num_left.index_select(0, crowded), _BYTES_PER_SORTED):
+        nearby = _find_nearby(search, crowded[block])
+        if nearby is not None:
+            num_left[crowded[block]] = 0
             yield from nearby
-    for block in search.blocks(left.index_select(0, search.ground_truths.groups)):
-        yield partial(_all_of_block, search, left, block)
+    for block in search.blocks(num_left.index_select(0, search.ground_truths.groups)):
+        yield partial(_overlap_block, search, num_left, block)
 
 
-def _all_at_once(search: _CandidateSearch) -> OverlappingPairs:
-    """Every detection for every ground truth of its group, as one block."""
-    starts, sizes = (values.index_select(0, search.ground_truths.groups) for values in search.ground_truths[-2:])
-    return search.overlap(None, search.shapes_at(), *segments.runs(starts, sizes))
+def _overlap_all(search: _CandidateSearch) -> OverlappingPairs:
+    """Overlap every ground truth with all detections in its group, as one block."""
+    ordered = search.ground_truths
+    starts = ordered.starts.index_select(0, ordered.groups)
+    sizes = ordered.sizes.index_select(0, ordered.groups)
+    ground_truth, detection = segments.runs(starts, sizes)
+    return search.overlap(None, search.shapes_at(), ground_truth, detection)
 
 
-def _all_of_block(search: _CandidateSearch, sizes: Int[Tensor, " groups"], block: slice) -> OverlappingPairs:
-    """Every detection for every ground truth of a block; `sizes` are the numbers of detections by group.
+def _overlap_block(search: _CandidateSearch, sizes: Int[Tensor, " groups"], block: slice) -> OverlappingPairs:
+    """Overlap every ground truth in a block with all detections in its group; `sizes` are the numbers of detections.
 
-    A block may begin and end inside a group; the detections of that group are in all its blocks.
+    A block may begin and end inside a group; all blocks of a group have all its detections.
     """
     groups = search.ground_truths.groups[block]
-    occupied = slice(int(groups[0]), int(groups[-1]) + 1)
-    group = groups - occupied.start
-    places = segments.runs(search.ground_truths.starts[occupied], sizes[occupied])[1]
-    first = segments.starts(sizes[occupied]).index_select(0, group)
-    ground_truth, detection = segments.runs(first, sizes[occupied].index_select(0, group))
+    groups_of_block = slice(int(groups[0]), int(groups[-1]) + 1)
+    group = groups - groups_of_block.start
+    sizes = sizes[groups_of_block]
+    places = segments.runs(search.ground_truths.starts[groups_of_block], sizes)[1]
+    first = segments.starts(sizes).index_select(0, group)
+    ground_truth, detection = segments.runs(first, sizes.index_select(0, group))
     return search.overlap(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
 
 
 def _crowded_groups(ground_truths: inputs.OrderedGroundTruths) -> Int[Tensor, " crowded"]:
-    """The groups with enough pairs for a search along an axis; none if their sum is small."""
+    """Return the groups with enough pairs for a search along an axis; none if they have few pairs in all."""
     sizes = ground_truths.sizes
     num_ground_truths = ground_truths.groups.bincount(minlength=len(sizes))
     is_crowded = (sizes >= _LEAST_DETECTIONS) & (num_ground_truths >= _LEAST_GROUND_TRUTHS)
@@ -241,14 +280,22 @@ def _crowded_groups(ground_truths: inputs.OrderedGroundTruths) -> Int[Tensor, " 
 
 
 def _find_nearby(search: _CandidateSearch, groups: Int[Tensor, " some"]) -> Iterator[Block] | None:
-    """Candidate pairs of nearby boxes; None if the shape has no `reach` or the search would not pay."""
-    # The ground truths and detections of these groups, with the number of their group among them.
+    """Return blocks of nearby pairs in some groups; None if the shape has no `reach` or the search would not pay.
+
+    For example with ground truths A and B and four detections, sorted by position along one axis:
+
+        positions of the detections     2    9   21   30
+        reach of A                      from 0 to 10: detections 0 and 1
+        reach of B                      from 20 to 25: detection 2
+        pairs                           3 instead of 8
+    """
+    # The ground truths and detections in these groups, with the index of their group in `groups`.
     ordered = search.ground_truths
-    number = groups.new_full((len(ordered.sizes),), -1)
-    number[groups] = torch.arange(len(groups), device=groups.device)
-    number = number.index_select(0, ordered.groups)
-    ground_truths = (number >= 0).nonzero()[:, 0]
-    number = number.index_select(0, ground_truths)
+    index = groups.new_full((len(ordered.sizes),), -1)
+    index[groups] = torch.arange(len(groups), device=groups.device)
+    true_group = index.index_select(0, ordered.groups)
+    ground_truths = (true_group >= 0).nonzero()[:, 0]
+    true_group = true_group.index_select(0, ground_truths)
     group, places = segments.runs(ordered.starts.index_select(0, groups), ordered.sizes.index_select(0, groups))
     shapes = search.shapes_at(places)
     reach = search.true_shapes[ground_truths].reach(
@@ -259,29 +306,30 @@ def _find_nearby(search: _CandidateSearch, groups: Int[Tensor, " some"]) -> Iter
 
     # Positions are rounded down to a million cells, which keeps their order: integers are sorted faster.
     low, high = reach.position.aminmax()
-    per_cell = ((1 << _CELL_BITS) - 1) / (high - low).clamp(min=_NOTHING)
+    cells_per_unit = ((1 << _CELL_BITS) - 1) / (high - low).clamp(min=_NOTHING)
 
-    def key(group: Tensor, position: Float[Tensor, " _"]) -> Tensor:
-        return (group << _CELL_BITS).add_(((position.clamp(low, high) - low) * per_cell).long())
+    def sort_key(group: Tensor, position: Float[Tensor, " _"]) -> Tensor:
+        return (group << _CELL_BITS).add_(((position.clamp(low, high) - low) * cells_per_unit).long())
 
     # The candidates of a ground truth are a run of the sorted detections.
-    keys, order = key(group, reach.position).sort()
-    first = torch.searchsorted(keys, key(number, reach.low))
-    lengths = torch.searchsorted(keys, key(number, reach.high), right=True) - first
-    num_pairs = ordered.sizes.index_select(0, groups.index_select(0, number)).sum()
+    keys, order = sort_key(group, reach.position).sort()
+    first = torch.searchsorted(keys, sort_key(true_group, reach.low))
+    lengths = torch.searchsorted(keys, sort_key(true_group, reach.high), right=True) - first
+    num_pairs = ordered.sizes.index_select(0, groups.index_select(0, true_group)).sum()
     if lengths.sum() > _MOST_NEARBY * num_pairs:
         return None
-    detections = places.index_select(0, order), shapes[order]
+    places = places.index_select(0, order)
+    shapes = shapes[order]
 
     def overlap(block: slice) -> OverlappingPairs:
-        ground_truth, detection = segments.runs(first[block], lengths[block])
-        ground_truth = ground_truths[block].index_select(0, ground_truth)
-        return search.overlap(*detections, ground_truth, detection)
+        true_index, detection = segments.runs(first[block], lengths[block])
+        ground_truth = ground_truths[block].index_select(0, true_index)
+        return search.overlap(places, shapes, ground_truth, detection)
 
     return (partial(overlap, block) for block in search.blocks(lengths))
 
 
 def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:
-    """How many pairs fit into the memory at a time; on a CPU no more than its cache holds."""
+    """Return the number of pairs that fit into the memory at a time; on a CPU no more than its cache holds."""
     most = max(1, max_bytes // bytes_each)
     return min(most, cached) if device.type == "cpu" else most

@@ -13,6 +13,7 @@ from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protoc
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by, seeded
 from .rank_lists import RankLists
-from .ranking import NO_SAMPLE, CameraPairs, Ranking, find_camera_pairs, list_samples, pair_samples, rank_samples
+from .ranking import CameraPairs, Ranking
 from .ranking_options import RankingOptions, Setup, describe
 from .results import RetrievalResults, summarize
+from .sample_rankings import NO_SAMPLE, find_camera_pairs, list_samples, pair_samples, rank_samples

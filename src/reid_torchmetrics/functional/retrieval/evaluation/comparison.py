@@ -76,7 +76,7 @@ class Comparison(Tabled, SavedResults):
     differences: Mapping[str, Difference]
     """a difference for every number that both report"""
     conventions: Mapping[str, str]
-    """how each number was computed, in words"""
+    """convention of each number, in words"""
     num_queries: int
     """for detections the number of images"""
     num_valid: int
@@ -204,7 +204,7 @@ def compare(
 
         compare({"baseline": a, "ours": b})
 
-    Every mean that both report has the mean difference b - a over queries with two statements about chance:
+    For every mean that both report, the comparison has the mean difference b - a over queries, with:
 
     - Its percentile bootstrap interval, as in `bootstrap_interval`: queries are resampled `repeats` times, the same
       ones for both models. So it is much narrower than the intervals of the two means suggest.
@@ -212,25 +212,25 @@ def compare(
       difference might as well have the other sign. It is (1 + permutations at least as extreme) / (1 + permutations)
       over random signs, so never below 1 / (1 + `permutations`).
 
-    Both are about other queries, not about another gallery or another training run, and each number is tested for
+    Both generalize to other queries, not to another gallery or another training run, and each number is tested by
     itself. Queries of one identity are not independent of each other: with `per_identity`, whole identities are drawn
-    and flipped. A query without a positive has no difference; under `empty_target_action` "neg" and "pos" it counts the
-    same in both means, so 0. Differences by no more than rounding, 1e-12 of the values, are 0. Where no query of one
-    model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN; so are
-    they where a mean is infinite, as of ranks that lists lack. Infinite values are equal to each other. A single query
-    has an interval without width and a p-value of 1.
+    and flipped. A query without a positive has no difference; under `empty_target_action` "neg" and "pos" it has the
+    same value in both means, so the difference 0. Differences up to rounding, 1e-12 of the values, are 0. If no query
+    of one model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN, also if
+    a mean is infinite, as of ranks that lists lack. Infinite values are equal to each other. A single query has an
+    interval without width and a p-value of 1.
 
-    Queries are matched by `query_index`, so they may come in another order in `b`; where evaluations were not given
-    `index`, these are positions, and the order must be the same. Protocols may differ in their name, source and what
-    they report. Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
+    Queries are matched by `query_index`, so `b` may have another order. If the evaluations were not given `index`,
+    these are positions, and the order must be the same. Protocols may differ in name, source and reported numbers.
+    Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
 
-    Of detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
+    For detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
     the matches; an image that is drawn twice counts twice, and a number without ground truths in a draw is left out of
     its interval. For the p-value, the two models' detections of random images are swapped. Images are matched by
-    `image_id`, or by position where none was given.
+    `image_id`, or by position without it.
 
-    Of more than two models each is compared with the first, with the same draws. Holm's correction of the p-values
-    is for the number of these comparisons; the numbers are still tested each for itself.
+    Each of more than two models is compared with the first, with the same draws. Holm's correction of the p-values
+    is for the number of these comparisons; each number is still tested by itself.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 and 15; Fisher, "The Design of
     Experiments", 1935, section 21; Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for
@@ -239,11 +239,11 @@ def compare(
 
     Args:
         a: results of one model, from `evaluate`, `evaluate_images` and the like, or from `results` of a metric; or
-            results by the names of two or more models, the first of which the others are compared with.
+            the results of two or more models by their names, where the others are compared with the first.
         b: results of the other model; None if `a` has them.
         generator: source of all randomness, on the CPU; None for one with the seed 0.
         level: share of the resampled differences that lie inside of an interval.
-        repeats: how often queries or images are resampled; None for 10,000, of images 1,000.
+        repeats: how often queries or images are resampled; None for 10,000, for images 1,000.
         permutations: how often signs are drawn, or images swapped; None as for `repeats`.
         per_identity: draw and flip identities with all their queries.
 
@@ -339,12 +339,9 @@ def _compare_images(
     for column, (name, heading) in enumerate(a.model_table().headings.items()):
         chance = all_chances[column]
         differences[name] = Difference(
-            mean_a=means_a[column],
-            mean_b=means_b[column],
-            difference=chance.difference,
-            low=chance.low,
-            high=chance.high,
-            p_value=chance.p_value,
+            means_a[column],
+            means_b[column],
+            *chance,
             num_better=num_better[column],
             num_worse=num_worse[column],
             num_equal=num_equal[column],
@@ -426,14 +423,9 @@ def _without_rounding(
 def _difference(heading: Heading, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
     num_higher = int((differences > 0).sum())
     num_lower = int((differences < 0).sum())
-    mean_a, mean_b = means
     return Difference(
-        mean_a=mean_a,
-        mean_b=mean_b,
-        difference=chance.difference,
-        low=chance.low,
-        high=chance.high,
-        p_value=chance.p_value,
+        *means,
+        *chance,
         num_better=num_lower if heading.lower_is_better else num_higher,
         num_worse=num_higher if heading.lower_is_better else num_lower,
         num_equal=int((differences == 0).sum()),

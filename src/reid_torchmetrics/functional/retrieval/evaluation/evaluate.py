@@ -80,46 +80,46 @@ def evaluate(
 ) -> RetrievalResults:
     """Evaluate embeddings under a protocol.
 
-    Embeddings are tensors or NumPy arrays, labels these or lists, which go to the device of the embeddings. Labels are
-    integers, whole numbers as floats, or names on both sides. Tensors of the results hold the numbers that
-    `data.number_identities` gives to names, where "-1" stays -1; tables and pictures show the names, which are in
-    `results.label_names`. Rules that list labels, such as `junk_identities`, list names then.
+    Embeddings are tensors or NumPy arrays. Labels are tensors, arrays or lists; they are moved to the device of the
+    embeddings. Labels are integers, whole numbers as floats, or names on both sides. For names, tensors of the results
+    hold the numbers of `data.number_identities`, where "-1" stays -1; tables and pictures show the names, which are in
+    `results.label_names`. Rules that list labels, such as `junk_identities`, then list names.
 
     Args:
-        query: embeddings of the queries, or files of `data.read_samples`, with the labels that they hold; by the roles
-            that they hold without a `gallery`, or with the same files as gallery.
-        gallery: embeddings of the gallery, or files; None for leave-one-out, where every query is searched among the
-            others and labels of the gallery are left out: `evaluate(embeddings, query_identities=labels)`, or in short
-            `evaluate(embeddings, labels)`.
-        query_identities: identities of the queries; or where samples have several labels, on both sides a matrix [N,
-            labels] of bools or of 0 and 1, and a positive shares at least one of them.
-        gallery_identities: identities of the gallery; None where there is no `gallery`.
+        query: embeddings of the queries, or files of `data.read_samples` with their labels. Without a `gallery`, or
+            with the same files as gallery, the roles in the files select the queries and the gallery items.
+        gallery: embeddings of the gallery, or files. None means leave-one-out: every query is searched among the
+            others, and there are no labels of the gallery, as in `evaluate(embeddings, query_identities=labels)`, or in
+            short `evaluate(embeddings, labels)`.
+        query_identities: identities of the queries. If samples have several labels, pass on both sides a matrix [N,
+            labels] of bools or of 0 and 1; a positive shares at least one label with its query.
+        gallery_identities: identities of the gallery; None if there is no `gallery`.
         query_cameras: cameras of the queries; None together with `gallery_cameras` for no camera rule.
         gallery_cameras: cameras of the gallery.
         protocol: a name in `PROTOCOLS` or a `Protocol`.
         ground_truth: instead of labels, for every query the gallery positions of its positives, or its lists by name
-            ("easy", "hard", "junk"; "good", "ok", "junk"), of which the protocol says which are positives and which
-            junk; or a bool matrix [queries, gallery].
+            ("easy", "hard", "junk"; "good", "ok", "junk"), where the protocol defines which of them are positives and
+            which are junk; or a bool matrix [queries, gallery].
         junk_pairs: a bool mask [queries, gallery] of pairs to drop, or a function of positions of queries and of
             gallery items that returns such a mask.
-        self_index: for every query its own position in the gallery, or -1: it is left out there. Without, a warning
-            says once if most queries seem to be in the gallery.
-        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks; None for that of
-            the protocol, "cosine" unless it names another. Codes are of 0 and 1, or of 1 and -1, of any dtype.
+        self_index: for every query its own position in the gallery, or -1; a query is not compared with itself. Without
+            it, a warning is issued once if most queries seem to be in the gallery.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks. None for the
+            similarity of the protocol, or "cosine" if it has none. Codes are of 0 and 1, or of 1 and -1, of any dtype.
         packed: whether codes are bits packed into uint8, as by `numpy.packbits`; with "hamming".
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`.
         multi_query: replace the queries of one identity and camera by the mean of their embeddings, each divided by its
-            norm (Market-1501's multi-query setting); results are per such group. A warning says once if no two queries
-            share both.
-        ties: who goes first among equal scores; see `rank_positives`. None for that of the protocol, "pessimistic"
-            unless it names another.
+            norm (Market-1501's multi-query setting); results have one query for each such group. A warning is issued
+            once if no two queries share both.
+        ties: order of equal scores; see `rank_positives`. None for the policy of the protocol, or "pessimistic" if it
+            has none.
         max_rank: length of the CMC curve.
         max_bytes: bound on the scores that are held at a time; see `rank_positives`.
         options: further labels of both sides, see `find_relevance`: `query_sequences`, `query_clothes`,
-            `query_positions` and those of the gallery; `gallery_groups`, int, the group of each gallery item, which
-            are ranked in the place of the items (tracks, places, captions of a video): the score of a group is that of
-            its best member, and members must agree in all other labels; and fields of the protocol to change, such as
+            `query_positions` and those of the gallery. `gallery_groups`, int: the group of each gallery item (a track,
+            a place, the captions of a video). Groups are ranked in the place of items: the score of a group is that of
+            its best member, and members must agree in all other labels. Fields of the protocol to change, such as
             `rule="trapezoid"` or `same_camera="keep"`.
 
     Raises:
@@ -141,11 +141,8 @@ def evaluate(
         gallery = None
     if are_files(query):
         query, gallery, self_index = rows_by_role(query, gallery, self_index)
-        query, labels_of_files = read_files("query", query, arguments)
-        arguments.update(labels_of_files)
-    if are_files(gallery):
-        gallery, labels_of_files = read_files("gallery", gallery, arguments)
-        arguments.update(labels_of_files)
+    query = _read_if_files("query", query, arguments)
+    gallery = _read_if_files("gallery", gallery, arguments)
 
     # Read the protocol, the queries and the labels.
     has_lists = ground_truth is not None
@@ -191,9 +188,7 @@ def evaluate(
         has_copied_queries=partial(_has_copied_queries, query, gallery, problem, protocol),
     )
     problem = problem.grouped(protocol)
-    setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
-    counts_ties = protocol.leaves_ties_open(ties)
-    return _evaluate(problem, protocol, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
+    return _evaluate(problem, protocol, evidence, ties=ties, max_rank=max_rank, multi_query=multi_query)
 
 
 @with_typed_options(EvaluateOptions)
@@ -252,12 +247,9 @@ def evaluate_scores(
     problem = RetrievalProblem(source, labels).grouped(protocol)
     # A matrix does not tell which scores compare a query with itself.
     check_own_places(protocol, labels.self_index, len(matrix))
-    setup = problem.setup(ties=protocol.ties_or(ties))
-    evidence = RetrievalEvidence(
-        missing_cameras=missing_cameras, find_worst=partial(_find_worst, matrix, are_distances=are_distances)
-    )
-    counts_ties = protocol.leaves_ties_open(ties)
-    return _evaluate(problem, protocol, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
+    find_worst = partial(_find_worst, matrix, are_distances=are_distances)
+    evidence = RetrievalEvidence(missing_cameras=missing_cameras, find_worst=find_worst)
+    return _evaluate(problem, protocol, evidence, ties=ties, max_rank=max_rank)
 
 
 @torch.no_grad()
@@ -338,6 +330,15 @@ def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:
             )
 
 
+def _read_if_files(argument: str, value: Any, arguments: dict[str, Any]) -> Any:
+    """Return the embeddings of files, and add their labels to `arguments`; other values are returned unchanged."""
+    if not are_files(value):
+        return value
+    embeddings, labels = read_files(argument, value, arguments)
+    arguments.update(labels)
+    return embeddings
+
+
 def _find_worst(matrix: Tensor, *, are_distances: bool) -> float:
     """Return the least score of a matrix, or minus the largest distance."""
     if not matrix.numel():
@@ -405,16 +406,17 @@ def _leave_one_out(labels: Labels, query: Tensor) -> Labels:
 def _evaluate(
     problem: RetrievalProblem,
     protocol: Protocol,
-    setup: Setup,
     evidence: RetrievalEvidence,
     *,
+    ties: _names.TieName | None,
     max_rank: int,
-    counts_ties: bool,
+    multi_query: bool = False,
 ) -> RetrievalResults:
-    """Rank, summarize, and give advice; `evidence` is what the caller knows for it."""
+    """Rank, summarize, and give advice by the evidence of the entry point and of the ranking."""
+    setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
     _checks.positive_int("max_rank", max_rank)
     options = problem.ranking_options(protocol, for_cmc=True, ties=setup.ties, longest=max_rank)
-    options = replace(options, counts_ties=counts_ties)
+    options = replace(options, counts_ties=protocol.leaves_ties_open(ties))
     ranking_for_cmc = rank_problem(problem, options)
     ranking = ranking_for_cmc
     if protocol.for_cmc is not protocol:

@@ -157,7 +157,7 @@ class ListedTruth:
     digest: str
     """a digest of all lists, the same on all processes"""
     lists: Mapping[int, Mapping[str, Tensor]] = field(compare=False, repr=False)
-    """by the number of the query"""
+    """lists by the number of the query"""
 
     @classmethod
     def of(cls, ground_truth: object, protocol: Protocol) -> ListedTruth | None:
@@ -180,7 +180,7 @@ class ListedTruth:
             lists[number] = _read_lists(number, _as_named_lists(values, protocol), _ANY_NUMBER)
         number_at = list(lists).__getitem__
         check_list_names(list(lists.values()), protocol, name=number_at)
-        items_by_query = [torch.cat(list(named.values())) for named in lists.values()]
+        items_by_query = [torch.cat(list(lists_of_query.values())) for lists_of_query in lists.values()]
         no_items = [items[:0] for items in items_by_query]
         check_listed_once("ground_truth", items_by_query, no_items, name=number_at)
 
@@ -191,9 +191,14 @@ class ListedTruth:
         return cls(digest.hexdigest()[:16], lists)
 
     def at(self, queries: Int[Tensor, " queries"], gallery: Int[Tensor, " gallery"], world: World) -> GroundTruth:
-        """Return the lists of some queries, with the positions of the items of this process, given the numbers of both.
+        """Return the lists of some queries, as positions of the gallery items of this process.
 
-        One warning says that listed items are on no process, as in an evaluation of a part of the gallery.
+        A warning is issued once if listed items are on no process, as in an evaluation of a part of the gallery.
+
+        Args:
+            queries: numbers of the queries in the data set.
+            gallery: numbers of the gallery items of this process.
+            world: all processes.
 
         Raises:
             ValueError: a query without lists.

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, LabelValues, Relevance, find_near, packed
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, LabelValues, Relevance, find_near, pack_columns
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
 
 
@@ -72,7 +72,7 @@ class Grouping:
     def differing(self, values: Tensor) -> Int[Tensor, " differing"]:
         """Return the columns of `members` with another value than the first item of their group."""
         labels = {"": values}
-        is_different = packed(labels, self.members) != packed(labels, self._first_of_member)
+        is_different = pack_columns(labels, self.members) != pack_columns(labels, self._first_of_member)
         return is_different.any(1).nonzero()[:, 0]
 
     def find_near(

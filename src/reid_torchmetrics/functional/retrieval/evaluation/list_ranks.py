@@ -68,7 +68,7 @@ def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: Item
     return pairs
 
 
-def rank_positives_of_lists(
+def rank_lists(
     items: Entries, pairs: Entries, truth: Truth, num_positives: Tensor, *, all_are_judged: bool = False
 ) -> tuple[PositiveRanks, Bool[Tensor, "queries longest"]]:
     """Return the ranks of positives, and a mask of their entries in the lists.

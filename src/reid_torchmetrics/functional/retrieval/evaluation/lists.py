@@ -31,8 +31,8 @@ from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import listed_where_true
 from .labeled_lists import Entries, LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists
-from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
-from .list_ranks import count_positives, find_pairs_without_junk, rank_positives_of_lists
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, find_queries, read_retrieved, read_truth
+from .list_ranks import count_positives, find_pairs_without_junk, rank_lists
 from .problem import Labels
 from .protocol import Protocol, ProtocolOptions
 from .protocols import camera_rules_of, find_protocol, take_protocol
@@ -121,8 +121,7 @@ def evaluate_lists(
     _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
     _checks.one_of("unknown_queries", unknown_queries, _names.UnknownQueries)
     _checks.positive_int("max_rank", max_rank)
-    arguments = [name for name in inspect.signature(evaluate_lists).parameters if name != "options"]
-    _checks.known_arguments("evaluate_lists", options, arguments)
+    _checks.known_arguments("evaluate_lists", options, list(inspect.signature(evaluate_lists).parameters))
     has_truth = positives is not None
     changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth, lists_argument="positives")
     if changed_protocol.draw is not None:
@@ -142,20 +141,17 @@ def evaluate_lists(
     if has_truth and options.get("leave_one_out"):
         raise ValueError("`leave_one_out` must come with labels and `self_index`; got `positives`.")
 
-    reader = ItemReader()
     retrieved = _arrays.to_compute_device(retrieved)
     if positives is not None:
-        # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
-        positives = listed_where_true("positives", positives)
-        queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
-        truth, num_queries = read_truth(positives, gains, changed_protocol, reader, queries)
-        if isinstance(retrieved, Mapping):
-            retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
-        items = read_retrieved(retrieved, reader, num_queries)
-        truth = truth.to(items.device)
-        num_positives_by_query = count_positives(truth, queries, len(items), num_positives)
         return _evaluate_by_truth(
-            items, truth, queries, num_positives_by_query, changed_protocol, reader, max_rank=max_rank
+            retrieved,
+            positives,
+            gains=gains,
+            num_positives=num_positives,
+            protocol=changed_protocol,
+            missing_queries=missing_queries,
+            unknown_queries=unknown_queries,
+            max_rank=max_rank,
         )
 
     # An option without its label has no effect.
@@ -167,6 +163,7 @@ def evaluate_lists(
     if changed_protocol.needs_groups:
         name = changed_protocol.name
         raise ValueError(f"`positives` must be given under protocol {name!r}, which ranks groups; got none.")
+    reader = ItemReader()
     lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)
     results, evidence = _evaluate_by_labels(lists, self_index, changed_protocol, reader, max_rank=max_rank)
     advise_on_retrieval(replace(evidence, missing_cameras=missing_cameras), ALONE)
@@ -191,19 +188,30 @@ def _check_arguments_fit(
 
 
 def _evaluate_by_truth(
-    items: Entries,
-    truth: Truth,
-    queries: ListQueries,
-    num_positives: Int[Tensor, " queries"],
-    protocol: Protocol,
-    reader: ItemReader,
+    retrieved: Lists,
+    positives: Lists,
     *,
+    gains: Lists | None,
+    num_positives: Any,
+    protocol: Protocol,
+    missing_queries: str,
+    unknown_queries: str,
     max_rank: int,
 ) -> RetrievalResults:
-    """Evaluate lists by the pairs of their truth."""
+    """Evaluate lists by the lists of their positives; the arguments are those of `evaluate_lists`."""
+    # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
+    positives = listed_where_true("positives", positives)
+    queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
+    reader = ItemReader()
+    truth, num_queries = read_truth(positives, gains, protocol, reader, queries)
+    if isinstance(retrieved, Mapping):
+        retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
+    items = read_retrieved(retrieved, reader, num_queries)
+    truth = truth.to(items.device)
+
     num_repeated = count_repeated(items)
     items, pairs = find_pairs_without_junk(items, truth, queries, reader)
-    ranks, hits = rank_positives_of_lists(items, pairs, truth, num_positives)
+    ranks, hits = rank_lists(items, pairs, truth, count_positives(truth, queries, num_queries, num_positives))
     results = summarize_lists(
         ranks,
         items,
@@ -236,8 +244,7 @@ def _evaluate_by_labels(
     check_own_places(protocol, labels.self_index, len(lists.items))
     num_repeated = count_repeated(lists.items)
 
-    ranked = _rank_by_labels(lists, labels, protocol, reader)
-    ranking, items, hits, num_candidates = ranked
+    ranking, items, hits, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
     ranking_for_cmc = ranking
     if protocol.for_cmc is not protocol:
         ranking_for_cmc = _rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking
@@ -254,7 +261,7 @@ def _evaluate_by_labels(
         items,
         hits,
         protocol,
-        Setup.of("stable", _NO_SIMILARITY, None, ranking.labels, cut=True),
+        replace(Setup.of("stable", _NO_SIMILARITY, None, ranking.labels), cut=True),
         max_rank=max_rank,
         scores=_minus_rank(items),
         identities=_labels_at(gallery_labels.get("identities"), items),
@@ -276,7 +283,7 @@ def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, rea
     items, truth, num_candidates = judge(lists.items, relevance)
     items, pairs = find_pairs_without_junk(items, truth, lists.queries, reader)
     num_positives = truth.query[truth.is_right].bincount(minlength=len(items))
-    ranks, hits = rank_positives_of_lists(items, pairs, truth, num_positives, all_are_judged=True)
+    ranks, hits = rank_lists(items, pairs, truth, num_positives, all_are_judged=True)
     query_labels = one_number_each(labels.query)
     ranking = Ranking(
         ranks,

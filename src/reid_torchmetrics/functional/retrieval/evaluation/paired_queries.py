@@ -92,26 +92,26 @@ def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[s
     Lists of an index, judged by labels, may be compared with an exact search: a list has an order of its own, and may
     be cut.
     """
-    for name in _PROTOCOL_CONVENTIONS:
-        _check_convention(name, a, b, getattr(a.protocol, name), getattr(b.protocol, name), models)
     is_index_with_search = a.setup.cut != b.setup.cut
-    for name in _SETUP_CONVENTIONS:
-        if not (is_index_with_search and name in ("ties", "cut")):
-            _check_convention(name, a, b, getattr(a.setup, name), getattr(b.setup, name), models)
+    conventions_b = _conventions(b)
+    for name, value_a in _conventions(a).items():
+        value_b = conventions_b[name]
+        if value_a == value_b or (is_index_with_search and name in ("ties", "cut")):
+            continue
+        # A name with changes, "market1501 with ...", is compared by its fields.
+        protocol_a = a.protocol.name.partition(" with ")[0]
+        protocol_b = b.protocol.name.partition(" with ")[0]
+        got = f"{name}={value_b!r} and not {value_a!r}"
+        if protocol_a != protocol_b:
+            got = f"protocol {protocol_b!r} and not {protocol_a!r}, such as {got}"
+        raise ValueError(f"`{models[1]}` must be evaluated as `{models[0]}` was; got {got}.")
 
 
-def _check_convention(
-    name: str, a: RetrievalResults, b: RetrievalResults, value_a: object, value_b: object, models: tuple[str, str]
-) -> None:
-    if value_a == value_b:
-        return
-    # A name with changes, "market1501 with ...", is compared by its fields.
-    protocol_a = a.protocol.name.partition(" with ")[0]
-    protocol_b = b.protocol.name.partition(" with ")[0]
-    got = f"{name}={value_b!r} and not {value_a!r}"
-    if protocol_a != protocol_b:
-        got = f"protocol {protocol_b!r} and not {protocol_a!r}, such as {got}"
-    raise ValueError(f"`{models[1]}` must be evaluated as `{models[0]}` was; got {got}.")
+def _conventions(results: RetrievalResults) -> dict[str, object]:
+    """Return the fields of the protocol and of the setup that must be equal in both results."""
+    conventions = {name: getattr(results.protocol, name) for name in _PROTOCOL_CONVENTIONS}
+    conventions.update({name: getattr(results.setup, name) for name in _SETUP_CONVENTIONS})
+    return conventions
 
 
 def _order(

@@ -122,10 +122,7 @@ def person_search(
     query_identities = check_labels("query_identities", identities["query_identities"], len(query))
     true_identities = check_labels("true_identities", identities["true_identities"], len(true_boxes))
 
-    # Only the first box of a person in an image counts.
-    appearances = torch.stack([true_identities, true_images], dim=1)
-    _, appearance = appearances.unique(dim=0, return_inverse=True)
-    first = Grouping.of(appearance).first
+    first = _first_boxes(true_identities, true_images)
     true_boxes = true_boxes[first]
     true_images = true_images[first]
     person, box = _overlapping(boxes, images, true_boxes, true_images)
@@ -147,6 +144,12 @@ def person_search(
     results = _evaluate(scene, changed_protocol, setup, max_rank)
     advise_on_retrieval(RetrievalEvidence(boxes={"boxes": boxes, "true_boxes": true_boxes}), ALONE)
     return results
+
+
+def _first_boxes(true_identities: Tensor, true_images: Tensor) -> Int[Tensor, " first"]:
+    """Return the position of the first true box of each person in each image; no other box counts."""
+    _, appearance = torch.stack([true_identities, true_images], dim=1).unique(dim=0, return_inverse=True)
+    return Grouping.of(appearance).first
 
 
 def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Tensor, Tensor]:
@@ -281,7 +284,7 @@ def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) ->
     return replace(results, rank_lists=results.nearest(max_rank))
 
 
-def _stack_lists(rows: list[Tensor], max_rank: int, padding: float, device: torch.device) -> Tensor:
+def _stack_lists(rows: list[Tensor], max_rank: int, padding: Any, device: torch.device) -> Tensor:
     """Return lists as a matrix of `max_rank` + 1 columns."""
     longest = torch.full((max_rank + 1,), padding, device=device)  # a last row, which sets the width
     return torch.nn.utils.rnn.pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]

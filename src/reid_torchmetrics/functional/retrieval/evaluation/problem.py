@@ -24,13 +24,13 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelValues,
     Relevance,
     as_arguments,
-    at,
     find_listed_relevance,
     find_relevance,
     junk_pairs_of,
     number_names,
     one_number_each,
     rules_by_number,
+    select_samples,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
 from reid_torchmetrics.functional.world import ALONE, World
@@ -306,7 +306,7 @@ class RetrievalProblem:
             if len(groups.differing(positions)):
                 member_positions = positions
         groups.check(argument, groups_of_items, shared_labels)
-        labels_of_groups = replace(self.labels, gallery=at(labels, groups.first))
+        labels_of_groups = replace(self.labels, gallery=select_samples(labels, groups.first))
         return replace(self, labels=labels_of_groups, groups=groups, member_positions=member_positions)
 
     def _check_no_option_of_items(self, argument: str, protocol: Protocol) -> None:
@@ -370,11 +370,8 @@ class RetrievalProblem:
 
     def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
         """Return the settings that decide the numbers besides the protocol."""
-        return Setup.of(
-            ties,
-            self.source.similarity,
-            self.source.rerank,
-            self.provided_labels,
+        return replace(
+            Setup.of(ties, self.source.similarity, self.source.rerank, self.provided_labels),
             multi_query=multi_query,
             lists=self.labels.ground_truth is not None,
             junk_pairs=self.labels.junk_pairs is not None,

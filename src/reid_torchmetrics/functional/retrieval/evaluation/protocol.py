@@ -113,7 +113,7 @@ class Protocol:
     precision_divisor: _names.PrecisionDivisor = "k"
     """divisor of precision at k, see `precision_at`"""
     mode: _names.CmcMode = "first_match"
-    """how the CMC counts a query as matched, see `cmc_at`"""
+    """rule by which the CMC counts a query as matched, see `cmc_at`"""
     gain: _names.Gain = "linear"
     """the gain of a grade in nDCG, see `normalized_dcg`; a positive without a grade has gain 1"""
     similarity: _names.SimilarityName | None = None
@@ -123,7 +123,7 @@ class Protocol:
     ties: _names.TieName | None = None
     """the order of equal scores, unless the caller passes one; None for "pessimistic" """
     draw: GalleryDraw | None = None
-    """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
+    """draw of the gallery; the numbers are expectations over all draws, exact but for rounding"""
     draws_precision: bool = True
     """whether average precision and INP are those of drawn galleries, and not of the whole gallery"""
     queries_in_draw: bool = False
@@ -137,7 +137,7 @@ class Protocol:
         # Users may write lists and mappings; values that are hashed and compared are tuples.
         for field in fields(Protocol):
             object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
-        # Each field by itself first, then what must fit together.
+        # Check each field by itself, then combinations of fields.
         self._check_fields()
         _checks.nonempty("reports", self.reports)
         measures.check_area(self.rule, self.k, self.normalizer)
@@ -173,14 +173,14 @@ class Protocol:
             relevance.check_agreement(rules | {"same_camera": same_camera})
 
     def _check_expectations(self) -> None:
-        """Raise if galleries are drawn and a number has no expectation: only some measures have, and AP by one rule."""
-        if self.draw is None:
-            return
+        """Raise if a reported number is unknown, or has no expectation over the drawn galleries."""
         for name in self.reports:
             measure, k = measures.parse_report(name)
             if self.draws(measure) and not measure.has_expectation(k):
                 supported = measures.with_expectation()
                 raise ValueError(f"`draw` has expectations of {supported} only; got {name!r} to report.")
+        if self.draw is None:
+            return
         if self.draws_precision and (self.rule != "rectangle" or self.k is not None):
             got = f"rule {self.rule!r}" if self.k is None else f"rule {self.rule!r} and k {self.k}"
             raise ValueError(f"`draw` needs rule 'rectangle' without a cutoff `k`; got {got}.")

@@ -19,7 +19,7 @@ class QueryNumbers(NamedTuple):
     """Values of every query, and the mean CMC curve."""
 
     values: Mapping[str, Float[Tensor, " queries"]]
-    """by number: those that the protocol reports, "map" and "minp" """
+    """values of the numbers that the protocol reports, and of "map" and "minp" """
     cmc: Float[Tensor, " max_rank"]
     weight: Float[Tensor, " queries"] | None
     """weight of each query in means; None for 1"""

@@ -149,7 +149,7 @@ class RankLists:
         return wrong[self.margins()[wrong].argsort(descending=True, stable=True)[:n]]
 
     def knn_accuracy(self, **options: Any) -> Float[Tensor, " queries"]:
-        """Return 1 for each query whose identity wins the vote of the listed candidates, else 0; see `knn_accuracy`.
+        """Return 1 where the vote of the listed candidates names the query's identity, else 0; see `knn_accuracy`.
 
         Raises:
             ValueError: relevance came as lists, so that no identity is known, or as `knn_accuracy`.
@@ -176,11 +176,11 @@ def find_rank_lists(
     """
     scores, relevance = problem.prepare(protocol, ties, world)
     places = problem.kept_places(relevance)
-    listed = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
+    neighbors = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
     numbers = problem.query_numbers
     query = torch.arange(len(numbers), device=numbers.device) if queries is None else queries.long()
     if isinstance(scores, GroupScores):
-        listed = _with_best_members(listed, scores, relevance, problem, query, world)
+        neighbors = _with_best_members(neighbors, scores, relevance, problem, query, world)
 
     # Look up the labels of the candidates.
     gallery_labels = one_number_each(problem.labels.gallery)
@@ -188,7 +188,7 @@ def find_rank_lists(
     def look_up_label(name: str) -> tuple[Tensor | None, Tensor | None]:
         if name not in gallery_labels:  # on all processes or on none
             return None, None
-        return _look_up(listed, lambda _, position: gallery_labels[name].long()[position], world)
+        return _look_up(neighbors, lambda _, position: gallery_labels[name].long()[position], world)
 
     query_labels = one_number_each(problem.labels.query)
     cameras, first_cameras = look_up_label("cameras")
@@ -198,14 +198,14 @@ def find_rank_lists(
         query_index=numbers[query],
         query_identities=_select(query_labels.get("identities"), query),
         query_cameras=_select(query_labels.get("cameras"), query),
-        index=listed.places.masked_fill(listed.scores.isnan(), -1),
+        index=neighbors.places.masked_fill(neighbors.scores.isnan(), -1),
         identities=identities,
         cameras=cameras,
-        scores=listed.scores,
-        is_positive=listed.positive,
-        first_positive_rank=listed.first_rank,
-        first_positive_index=listed.first_place.masked_fill(listed.first_rank == 0, -1),
-        first_positive_score=listed.first_score,
+        scores=neighbors.scores,
+        is_positive=neighbors.positive,
+        first_positive_rank=neighbors.first_rank,
+        first_positive_index=neighbors.first_place.masked_fill(neighbors.first_rank == 0, -1),
+        first_positive_score=neighbors.first_score,
         first_positive_camera=first_cameras,
         label_names=problem.labels.names or None,
     )
@@ -216,7 +216,7 @@ def _select(labels: Tensor | None, query: Int[Tensor, " queries"]) -> Int[Tensor
 
 
 def _with_best_members(
-    listed: Nearest,
+    neighbors: Nearest,
     scores: GroupScores,
     relevance: Relevance,
     problem: RetrievalProblem,
@@ -232,22 +232,24 @@ def _with_best_members(
         best = workers.run(lambda: scores.best_members(rows, groups), scores.device, inside=scores.keeps_thread)
         return best if problem.places is None else problem.places[best]
 
-    places, first_place = _look_up(listed, find_best_members, world)
-    return replace(listed, places=places, first_place=first_place)
+    places, first_place = _look_up(neighbors, find_best_members, world)
+    return replace(neighbors, places=places, first_place=first_place)
 
 
-def _look_up(listed: Nearest, look_up_here: Callable[[Tensor, Tensor], Tensor], world: World) -> tuple[Tensor, Tensor]:
+def _look_up(
+    neighbors: Nearest, look_up_here: Callable[[Tensor, Tensor], Tensor], world: World
+) -> tuple[Tensor, Tensor]:
     """Return a number of each listed candidate, and of the first positives; -1 at padding.
 
     Args:
-        listed: the lists.
+        neighbors: the lists.
         look_up_here: returns the numbers of items of this process, by their rows in the lists and their positions. No
             other process knows them.
         world: the processes that take part.
     """
     # The first positive is looked up with the list, as its last column; a position is negative on other processes.
-    position = torch.cat([listed.positions, listed.first_position[:, None]], dim=1)
-    exists = torch.cat([~listed.scores.isnan(), listed.first_rank[:, None] > 0], dim=1)
+    position = torch.cat([neighbors.positions, neighbors.first_position[:, None]], dim=1)
+    exists = torch.cat([~neighbors.scores.isnan(), neighbors.first_rank[:, None] > 0], dim=1)
 
     def numbers_here() -> Tensor:
         numbers = torch.zeros_like(position)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from reid_torchmetrics.functional.named_numbers import ByName
@@ -69,32 +69,15 @@ class Setup:
     """whether samples had several labels, and a positive shares at least one of them"""
 
     @classmethod
-    def of(
-        cls,
-        ties: str,
-        similarity: Any,
-        rerank: Any,
-        label_names: Collection[str],
-        *,
-        lists: bool = False,
-        junk_pairs: bool = False,
-        multi_query: bool = False,
-        cut: bool = False,
-        exchanged: bool = False,
-    ) -> Setup:
-        """Return the setup for a similarity, a re-ranking and the names of the labels that were given."""
+    def of(cls, ties: str, similarity: Any, rerank: Any, label_names: Collection[str]) -> Setup:
+        """Return the setup for a similarity, a re-ranking and the names of the labels that the evaluation was given."""
         return cls(
             ties=ties,
             similarity=similarity_name(similarity),
             rerank=None if rerank is None else repr(rerank),
             cameras="cameras" in label_names,
-            lists=lists,
             sequences="sequences" in label_names,
-            junk_pairs=junk_pairs,
-            multi_query=multi_query,
-            cut=cut,
             groups="groups" in label_names,
-            exchanged=exchanged,
             several_labels=_SEVERAL_LABELS in label_names,
         )
 
@@ -121,8 +104,8 @@ def similarity_name(similarity: Any) -> str:
     if isinstance(similarity, str):
         return similarity
     has_name = hasattr(similarity, "__qualname__")
-    named = similarity if has_name else type(similarity)
-    return f"{named.__module__}.{named.__qualname__}"
+    function_or_class = similarity if has_name else type(similarity)
+    return f"{function_or_class.__module__}.{function_or_class.__qualname__}"
 
 
 @dataclass(frozen=True)
@@ -184,14 +167,8 @@ class RankingOptions:
 
     def setup(self, label_names: Collection[str]) -> Setup:
         """Return the setup for results, given the names of the labels."""
-        return Setup.of(
-            self.ties,
-            self.similarity,
-            self.rerank,
-            label_names,
-            lists=self.lists is not None,
-            exchanged=self.exchanged,
-        )
+        setup = Setup.of(self.ties, self.similarity, self.rerank, label_names)
+        return replace(setup, lists=self.lists is not None, exchanged=self.exchanged)
 
     def describe(self) -> dict[str, str]:
         """Return texts of all settings, the same on every process."""

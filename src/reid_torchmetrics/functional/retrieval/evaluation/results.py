@@ -89,7 +89,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     query_index: Int[Tensor, " queries"]
     """numbers of the queries in the data set, where the evaluation was given `index`, else their positions"""
     counts: QueryCounts
-    """how many queries are valid, and why the others are not"""
+    """numbers of valid queries, and of the other queries by reason"""
     ranks: PositiveRanks
     """the ranks of the positives in the whole gallery; the numbers follow from them, so do not write to them"""
     protocol: Protocol
@@ -123,7 +123,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @property
     def means(self) -> dict[str, float]:
-        """The reported numbers: means over queries, or medians by name."""
+        """Reported numbers: means over queries, or medians by name."""
         return Reported(self._means)
 
     @cached_property

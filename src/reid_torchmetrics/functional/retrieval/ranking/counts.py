@@ -1,4 +1,4 @@
-"""What blocks of a gallery add up to, wherever they were read: numbers, and the keys of the blocks."""
+"""Sums over blocks of a gallery, on one machine or several: numbers, and the keys of the blocks."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from torch import Tensor
 
 Sum = TypeVar("Sum", bound="_Sum")
 Nothing: TypeAlias = Literal[0]
-"""the `sum` of no blocks, where every other one begins"""
+"""the `sum` of no blocks"""
 
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """Numbers of some blocks, on the CPU and small to send."""
+    """Numbers for some blocks, on the CPU, small to send."""
 
     numbers: Shaped[np.ndarray, " numbers"]
     digest: str
-    """a hash of all else that the numbers depend on"""
+    """a hash of everything besides the blocks that the numbers depend on"""
     keys: frozenset[int | str]
     """the keys of the blocks"""
 
     def __add__(self: Sum, other: Sum) -> Sum:  # noqa: PYI019 - which the checks of tests cannot follow
-        """The numbers of the blocks of both.
+        """Return the numbers for the blocks of both.
 
         Raises:
-            ValueError: a key that both have, or numbers of counters that differ.
+            ValueError: a key that both have, or numbers by counters that differ.
         """
         if type(other) is not type(self):
             return NotImplemented
         _check_digest("other", other.digest, self.digest)
-        if twice := self.keys & other.keys:
-            raise ValueError(
-                f"`other` must have no key in common, as every block counts once; got {min(twice, key=str)!r} twice."
-            )
+        common_keys = self.keys & other.keys
+        if common_keys:
+            key = min(common_keys, key=str)
+            raise ValueError(f"`other` must have no key in common, as every block counts once; got {key!r} twice.")
         return replace(self, numbers=self.numbers + other.numbers, keys=self.keys | other.keys)
 
     def __radd__(self: Sum, zero: int) -> Sum:  # noqa: PYI019
-        """The same, added to the 0 of an empty `sum`."""
+        """Return the sum itself if it is added to 0, the start of `sum`."""
         return self if zero == 0 else NotImplemented
 
     @classmethod
     def added(cls, start: Real[Tensor, " numbers"], argument: str, value: object, digest: str) -> Tensor:
-        """Numbers to start with, plus the numbers of a `value` of the same `digest`; 0 has none."""
+        """Add the numbers of `value`, which must have the same `digest`, to `start`; the value 0 adds nothing."""
         if isinstance(value, int) and value == 0:
             return start
         if not isinstance(value, cls):
@@ -59,15 +59,17 @@ class _Sum:
 
 @final
 class Counts(_Sum):
-    """What `RankCounter.count` gives: how blocks of a gallery move ranks; `+` and `sum` add up other blocks.
+    """Numbers by `RankCounter.count` that move the ranks; `+` and `sum` add up blocks.
 
-    `numbers` are int64: for each positive the negatives before it, under tie policies with groups also those above it,
-    then for each query its candidates. A pickle has them in the smallest dtype. `keys` tell the blocks.
+    `numbers` are int64: for each positive the negatives before it, under tie policies with groups also the negatives
+    above it, then for each query its candidates. A pickle stores them in the smallest dtype. `keys` are the keys of the
+    blocks.
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        """All fields, the numbers in the smallest dtype."""
-        return vars(self) | {"numbers": self.numbers.astype(np.min_scalar_type(self.numbers.max(initial=0)))}
+        """Return all fields, the numbers in the smallest dtype."""
+        dtype = np.min_scalar_type(self.numbers.max(initial=0))
+        return vars(self) | {"numbers": self.numbers.astype(dtype)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take all fields."""
@@ -76,21 +78,23 @@ class Counts(_Sum):
 
 @final
 class Survey(_Sum):
-    """What `RankCounter.survey` gives: facts of blocks that all scores depend on; `+` and `sum` add up other blocks.
+    """Facts by `RankCounter.survey` that all scores depend on; `+` and `sum` add up blocks.
 
-    `numbers` are float64: sums of the gallery that the similarity needs, and the blocks that need scores in float64.
+    `numbers` are float64: sums over the gallery for the similarity, and the number of blocks with scores in float64.
     """
 
 
 def keys_of(key: int | str) -> frozenset[int | str]:
-    """The keys of a block; raise unless it has one."""
-    if not isinstance(key, (int, np.integer, str)):
-        raise TypeError(f"`key` must be an int or a string; got {type(key).__name__}.")
-    return frozenset([str(key) if isinstance(key, str) else int(key)])
+    """Return the keys of a block, one; raise unless it is an int or a string."""
+    if isinstance(key, str):
+        return frozenset([str(key)])
+    if isinstance(key, (int, np.integer)):
+        return frozenset([int(key)])
+    raise TypeError(f"`key` must be an int or a string; got {type(key).__name__}.")
 
 
 def digest_of(*values: object) -> str:
-    """A hash that is the same in all processes: of the bits of tensors, and of the text of all else."""
+    """Return a hash that is the same in all processes: of the bits of tensors, and of the `repr` of other values."""
     digest = hashlib.sha256()
     for value in values:
         if isinstance(value, Tensor):
@@ -101,8 +105,8 @@ def digest_of(*values: object) -> str:
     return digest.hexdigest()[:32]
 
 
-def _check_digest(argument: str, came: str, digest: str) -> None:
-    if came != digest:
+def _check_digest(argument: str, digest: str, expected: str) -> None:
+    if digest != expected:
         raise ValueError(
             f"`{argument}` must be of a counter with the same queries, positives, options and survey; got that of"
             " another one."

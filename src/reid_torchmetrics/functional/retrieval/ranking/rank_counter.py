@@ -1,7 +1,7 @@
-"""Ranks in a gallery that comes in blocks, here or on other machines: each is counted where it is, and dropped.
+"""Ranks in a gallery that comes in blocks, here or on other machines: a block is counted where it is, and dropped.
 
-The rank of a positive needs its own score, and the number of negatives before it. So all positives come first. Then a
-block adds to one number for each positive, in any order, and the numbers of all blocks add up.
+The rank of a positive needs its score, and the number of negatives before it. So all positives come first. Then each
+block, in any order, gives one number for each positive, and the numbers of all blocks add up.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
 _LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
 _FURTHER_LABELS = tuple(name for name in _LABELS if name not in ("identities", "cameras"))
-"""the labels without a place of their own in signatures: the keys of `StreamLabels`"""
+"""the labels that are no parameter in signatures: the keys of `StreamLabels`"""
 _OPTIONS = (
     *(f"{side}_{name}" for name in _FURTHER_LABELS for side in ("query", "positive")),
     *LABEL_OPTIONS,
@@ -101,11 +101,11 @@ class StreamOptions(TypedDict, total=False):
     self_index: Integers | None
 
 
-_MOST_POSITIONS = 4096  # that are kept of each side
+_MOST_POSITIONS = 4096  # positions of queries, and of positives, that are kept
 
 
 class _Block(NamedTuple):
-    """Gallery items, their labels, and who is relevant among the kept ones."""
+    """Gallery items, their labels, and their relevance to the queries."""
 
     embeddings: Float[Tensor, "items dim"]
     labels: dict[str, Tensor]
@@ -129,35 +129,34 @@ def _in_pool(method: Method) -> Method:
 
 
 class RankCounter:
-    """Rank positives in a gallery that is never held: count its blocks, on any machine and in any order.
+    """Rank positives in a gallery that is never in memory: count its blocks, on any machine and in any order.
 
-    `positives` are the gallery items of all identities of queries, and any others. A counter ranks them among
-    themselves when it is made, keeps their scores, and never changes. It can be pickled. `count` tells what a block of
-    other items adds, `sum` puts blocks together, and `ranks` are those of `rank_positives` for the whole gallery, on
-    the CPU to the bit.
+    `positives` are all gallery items with the identity of a query, and possibly other items. A counter ranks them among
+    themselves when it is made, keeps their scores, and never changes. It can be pickled. `count` counts a block of
+    other items, `sum` adds up the counts of blocks, and `ranks` returns the ranks of `rank_positives` for the whole
+    gallery, on the CPU to the bit.
 
-    Every block has a `key`, such as the name of its file: one that comes twice, as from a task that ran again, is an
-    error.
+    Every block has a `key`, such as the name of its file. Adding two blocks with the same key is an error; a task that
+    ran again may cause it.
 
     Under "euclidean" the last digits of scores depend on the mean of the gallery, and embeddings that float32 cannot
-    square change the dtype of all scores. Where that matters, `survey` every block, and make the counter with the sum.
+    square change the dtype of all scores. If that matters, `survey` every block, and make the counter with the sum.
 
     Args:
         query: embeddings of the queries [queries, D].
-        positives: embeddings of gallery items [positives, D]: all that have the identity of a query or, with a
-            `radius`, lie within it.
+        positives: embeddings of gallery items [positives, D]: all items with the identity of a query or, with a
+            `radius`, within it.
         query_identities: identities of the queries.
         positive_identities: identities of `positives`.
         query_cameras: cameras of the queries; None together with `positive_cameras` means that no camera rule applies.
         positive_cameras: cameras of `positives`.
         similarity: as in `rank_positives`.
         ties: as in `rank_positives`, but not "stable", as a stream has no order.
-        survey: the sum of what `survey` told of every block, by a counter of the same queries and options; its
-            positives may be none.
-        max_bytes: bound on the scores, and on the prepared rows of a block, that are held at a time; as in
-            `rank_positives`.
-        options: `query_sequences` and `positive_sequences`, clothes, positions and labels likewise, and the options of
-            `find_relevance` without `junk_pairs`; a protocol has them as its `relevance_options`. `self_index` holds
+        survey: the sum of the surveys of all blocks, by a counter with the same queries and options; that counter needs
+            no positives.
+        max_bytes: bound on the memory for scores and for prepared rows of a block; as in `rank_positives`.
+        options: `query_sequences` and `positive_sequences`, the same for clothes, positions and labels, and the options
+            of `find_relevance` without `junk_pairs`; a protocol has them in its `relevance_options`. `self_index` holds
             positions in `positives`.
 
     Raises:
@@ -198,22 +197,35 @@ class RankCounter:
         _checks.one_of("ties", ties, _STREAMED)
         _checks.cutoff("max_bytes", max_bytes)
         _checks.known_arguments("RankCounter", options, _OPTIONS)
-        rules: dict[str, Any] = {"query_identities": query_identities, "positive_identities": positive_identities}
-        rules |= {"query_cameras": query_cameras, "positive_cameras": positive_cameras, **options}
-        names = [f"{side}_{name}" for side in ("query", "positive") for name in _LABELS]
-        labels = {name: rules.pop(name, None) for name in names}
+
+        # Separate the labels from the rules.
+        rules: dict[str, Any] = dict(options)
+        rules["query_identities"] = query_identities
+        rules["positive_identities"] = positive_identities
+        rules["query_cameras"] = query_cameras
+        rules["positive_cameras"] = positive_cameras
+        labels = {}
+        for side in ("query", "positive"):
+            for name in _LABELS:
+                labels[f"{side}_{name}"] = rules.pop(f"{side}_{name}", None)
         check_agreement({"same_camera": "same_identity"} | rules)
         reasons = why_needed(with_default_rules(rules))
         check_needed(reasons, labels, "query_", "positive_")
         self_index = rules.pop("self_index", None)
-        self.similarity, self.ties, self.rules = similarity, ties, rules
-        query, labels_of_queries, self._all_names = self._checked("query", query, "query_", labels)
+        self.similarity = similarity
+        self.ties = ties
+        self.rules = rules
+
+        # Copy the queries: a view would be pickled with its whole tensor, and the caller may change its tensors.
+        query, query_labels, self._all_names = self._checked("query", query, "query_", labels)
         self.label_names = without_extra(self._all_names)
-        # Copies: a part of a larger tensor would be pickled with all of it, and what others hold may change.
-        self._query, self.query_labels = query.clone(), {name: each.clone() for name, each in labels_of_queries.items()}
+        self._query = query.clone()
+        self.query_labels = {name: values.clone() for name, values in query_labels.items()}
         self._max_bytes = bytes_within(max_bytes, query.device)
+
         block = self._read_block("positives", positives, "positive_", labels, self_index=self_index)
-        self.rules, self.self_index = in_one_spelling(rules), block.relevance.self_index
+        self.rules = in_one_spelling(rules)
+        self.self_index = block.relevance.self_index
         self.may_be_unknown = block.relevance.may_be_unknown
         self.positions = self._sample_positions(block, rules["radius"]) if "radius" in rules else None
         self._rank(block, survey)
@@ -221,21 +233,32 @@ class RankCounter:
     @_in_pool
     def _rank(self, block: _Block, survey: Survey | Nothing) -> None:
         """Rank the positives among themselves, and keep their scores."""
-        named = "function" if callable(self.similarity) else self.similarity
-        self._survey_digest = digest_of(self._query, *chain(*self.query_labels.items()), self.rules, named)
+        # Facts that all scores depend on.
+        similarity_name = "function" if callable(self.similarity) else self.similarity
+        self._survey_digest = digest_of(self._query, *chain(*self.query_labels.items()), self.rules, similarity_name)
         facts = self._facts_of(Rows([self._query]), block.rows)
-        *_, num_wide = self._facts = Survey.added(facts, "survey", survey, self._survey_digest)
-        self._dtype = torch.float64 if num_wide else torch.float32
+        self._facts = Survey.added(facts, "survey", survey, self._survey_digest)
+        needs_float64 = bool(self._facts[-1])
+        self._dtype = torch.float64 if needs_float64 else torch.float32
+
         part = self._part(block)
-        self._thresholds, self._longest_run = _read_positives(part), part.relevance.longest_run
-        self._own = own = count_ranks(part.scores, part.relevance, ties=self.ties)
-        self.query_counts = part.relevance.counts(own.num_positives)
-        # Functions are told apart by what they score.
-        scored = self._thresholds.scores, own.rank, own.num_positives, own.num_candidates
-        self._digest = digest_of(self._survey_digest, self.ties, *scored)
+        self._thresholds = _read_positives(part)
+        self._longest_run = part.relevance.longest_run
+        ranks = count_ranks(part.scores, part.relevance, ties=self.ties)
+        self._positive_ranks = ranks
+        self.query_counts = part.relevance.counts(ranks.num_positives)
+        # Functions cannot be hashed, so their scores tell them apart.
+        self._digest = digest_of(
+            self._survey_digest,
+            self.ties,
+            self._thresholds.scores,
+            ranks.rank,
+            ranks.num_positives,
+            ranks.num_candidates,
+        )
 
     def _facts_of(self, *rows: Rows) -> Float[Tensor, " numbers"]:
-        """What scores depend on besides their query and item: sums over the last rows, and 1 for float64."""
+        """Return the gallery statistics of the last rows, then 1 if scores of the rows need float64, else 0."""
         dtype = score_dtype(self.similarity, *rows)
         sums = gallery_statistics(self.similarity, rows[-1], dtype)
         return torch.cat([sums, sums.new_tensor([dtype == torch.float64])])
@@ -250,7 +273,7 @@ class RankCounter:
         key: int | str,
         **labels: Unpack[StreamLabels],
     ) -> Survey:
-        """What a block tells of the dtype of scores and of the gallery's mean; arguments and errors as of `count`."""
+        """Return the facts of a block that all scores depend on; arguments and errors are as for `count`."""
         block = self._block(embeddings, identities, cameras, labels)
         return Survey(self._facts_of(block.rows).cpu().numpy(), self._survey_digest, keys_of(key))
 
@@ -267,27 +290,30 @@ class RankCounter:
         """Count a block of gallery items that are not among `positives`.
 
         Args:
-            embeddings: of the block [items, D].
+            embeddings: embeddings of the block [items, D].
             identities: identities, none of them a query's; items of junk identities are dropped.
-            cameras: given if those of the queries are; likewise `labels`: `sequences`, `clothes`, `positions`, and
-                `labels`, a mapping such as {"side": [...]} of what `must_agree` and `must_differ` name.
-            key: what tells the block from all others.
+            cameras: cameras, needed if the queries have cameras.
+            key: a key that no other block has.
+            labels: `sequences`, `clothes`, `positions`, and `labels`, a mapping such as {"side": [...]} with the names
+                in `must_agree` and `must_differ`; needed if the queries have them.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
             ValueError: shapes, devices or labels that do not fit, embeddings that are not finite or need another dtype
                 than scores have, scores that are NaN, or an item that belongs in `positives`.
         """
-        keys, block = keys_of(key), self._block(embeddings, identities, cameras, labels)
-        needed = promoted([self._dtype, score_dtype(self.similarity, block.rows)])
-        if needed != self._dtype:
+        keys = keys_of(key)
+        block = self._block(embeddings, identities, cameras, labels)
+        needed_dtype = promoted([self._dtype, score_dtype(self.similarity, block.rows)])
+        if needed_dtype != self._dtype:
             raise ValueError(
                 f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and blocks that were surveyed"
-                f" do; got some that need {needed}, so `survey` every block first."
+                f" do; got some that need {needed_dtype}, so `survey` every block first."
             )
-        part, thresholds = self._part(block), self._thresholds
-        shape = part.ties.num_counts, len(thresholds.scores)
-        before = torch.zeros(shape, dtype=torch.int64, device=self._query.device)
+        part = self._part(block)
+        thresholds = self._thresholds
+        shape = (part.ties.num_counts, len(thresholds.scores))
+        num_before = torch.zeros(shape, dtype=torch.int64, device=self._query.device)
         num_candidates = torch.zeros_like(thresholds.num_positives)
         tiles = Tiles(part, longest_run=self._longest_run)
         for rows in _progress.steps(tiles.rows, "Ranking"):
@@ -295,26 +321,35 @@ class RankCounter:
             num_candidates[rows] = tile.num_candidates
             positives, cells, inside = thresholds.select(rows)
             if len(cells):
-                before[:, inside] = tiles.count(rows, tile, positives).flatten(1)[:, cells]
-        return Counts(torch.cat([before.flatten(), num_candidates]).cpu().numpy(), self._digest, keys)
+                num_before[:, inside] = tiles.count(rows, tile, positives).flatten(1)[:, cells]
+        numbers = torch.cat([num_before.flatten(), num_candidates])
+        return Counts(numbers.cpu().numpy(), self._digest, keys)
 
     def ranks(self, counts: Counts | Nothing) -> PositiveRanks:
-        """The ranks among `positives` and all items of the blocks that were counted; 0 is for no block.
+        """Return the ranks among `positives` and the items of all counted blocks; pass 0 for no block.
 
         Raises:
-            TypeError: something else than `Counts`, or 0.
+            TypeError: neither `Counts` nor 0.
             ValueError: counts of another counter.
         """
-        own, num_counts = self._own, TIE_POLICIES[self.ties].num_counts
-        sizes = num_counts * len(own.rank), own.num_queries
-        none = torch.zeros(sum(sizes), dtype=torch.int64, device=own.rank.device)
-        before, num_candidates = Counts.added(none, "counts", counts, self._digest).split(sizes)
-        before, tied = before.view(num_counts, -1), own.tied
+        ranks = self._positive_ranks
+        num_counts = TIE_POLICIES[self.ties].num_counts
+        sizes = (num_counts * len(ranks.rank), ranks.num_queries)
+        zeros = torch.zeros(sum(sizes), dtype=torch.int64, device=ranks.rank.device)
+        num_before, num_candidates = Counts.added(zeros, "counts", counts, self._digest).split(sizes)
+        num_before = num_before.view(num_counts, -1)
+        tied = ranks.tied
         if tied is not None:
             first = segments.starts(tied.num_positives)
-            tied = replace(tied, num_negatives=tied.num_negatives + (before[0] - before[1])[first])
-        num_candidates += own.num_candidates
-        return unchecked_ranks(own.rank + before[0], own.num_positives.clone(), num_candidates, tied, own.judged)
+            num_tied = (num_before[0] - num_before[1])[first]
+            tied = replace(tied, num_negatives=tied.num_negatives + num_tied)
+        return unchecked_ranks(
+            ranks.rank + num_before[0],
+            ranks.num_positives.clone(),
+            num_candidates + ranks.num_candidates,
+            tied=tied,
+            judged=ranks.judged,
+        )
 
     def _part(self, block: _Block) -> GalleryPart:
         scores = EmbeddingScores(
@@ -328,93 +363,112 @@ class RankCounter:
         return GalleryPart(scores, block.relevance, TIE_POLICIES[self.ties])
 
     def _block(self, embeddings: object, identities: object, cameras: object, labels: Mapping[str, Any]) -> _Block:
-        """A block of the stream; raise if an item of it belongs in `positives`."""
+        """Return a block of the stream; raise if one of its items belongs in `positives`."""
         _checks.known_arguments("count", labels, _FURTHER_LABELS)
-        given = {"identities": identities, "cameras": cameras, **labels}
-        block = self._read_block("embeddings", embeddings, "", given)
+        all_labels = {"identities": identities, "cameras": cameras, **labels}
+        block = self._read_block("embeddings", embeddings, "", all_labels)
         relevance = block.relevance
-        if bool((listed := relevance.run_length > 0).any()):
-            query = int(listed.nonzero()[0, 0])
-            column = relevance.tile(slice(query, query + 1)).columns[0, 0]
-            row = int(column if relevance.kept is None else relevance.kept[column])
-            if self.rules["radius"] is not None:
-                came = "within the `radius`"
-            elif relevance.shared is not None:
-                came = "with a label"
-            else:
-                number = int(block.labels["identities"][row])
-                came = f"with identity {self.label_names.get('identities', {}).get(number, number)}"
-            raise ValueError(
-                "`embeddings` must be of items that are relevant to no query: those belong in `positives`; got row"
-                f" {row} {came} of query {query}."
-            )
-        return block
+        has_relevant_items = relevance.run_length > 0
+        if not bool(has_relevant_items.any()):
+            return block
+
+        # Name the first item that is relevant to a query.
+        query = int(has_relevant_items.nonzero()[0, 0])
+        column = relevance.tile(slice(query, query + 1)).columns[0, 0]
+        row = int(column if relevance.kept is None else relevance.kept[column])
+        if self.rules["radius"] is not None:
+            reason = "within the `radius`"
+        elif relevance.shared is not None:
+            reason = "with a label"
+        else:
+            number = int(block.labels["identities"][row])
+            identity_names = self.label_names.get("identities", {})
+            reason = f"with identity {identity_names.get(number, number)}"
+        raise ValueError(
+            "`embeddings` must be of items that are relevant to no query: those belong in `positives`; got row"
+            f" {row} {reason} of query {query}."
+        )
 
     def _read_block(
-        self, argument: str, value: object, prefix: str, given: Mapping[str, Any], *, self_index: Any = None
+        self, argument: str, value: object, prefix: str, values: Mapping[str, Any], *, self_index: Any = None
     ) -> _Block:
-        """Gallery items, checked, and what they are to the queries."""
-        embeddings, labels, names = self._checked(argument, value, prefix, given)
+        """Check gallery items, and find their relevance to the queries."""
+        embeddings, labels, names = self._checked(argument, value, prefix, values)
         self._check_kinds(prefix, labels, names)
         _checks.same_device("query", self._query, argument, embeddings)
         _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
-        for name in sorted(labels.keys() ^ self.query_labels.keys()):
-            has, lacks = (f"{prefix}{name}", f"query_{name}")[:: 1 if name in labels else -1]
-            raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
-        both = as_arguments(self.query_labels, "query_", self.rules) | as_arguments(labels, "gallery_", self.rules)
+        unmatched = labels.keys() ^ self.query_labels.keys()
+        if unmatched:
+            name = min(unmatched)
+            present, missing = f"{prefix}{name}", f"query_{name}"
+            if name not in labels:
+                present, missing = missing, present
+            raise ValueError(
+                f"`{prefix}{name}` must be given if `query_{name}` is; got `{present}` without `{missing}`."
+            )
+        label_arguments = as_arguments(self.query_labels, "query_", self.rules)
+        label_arguments |= as_arguments(labels, "gallery_", self.rules)
         rules = rules_by_number(self.rules, self.label_names)
-        return _Block(embeddings, labels, find_relevance(**both, **rules, self_index=self_index))
+        return _Block(embeddings, labels, find_relevance(**label_arguments, **rules, self_index=self_index))
 
     def _sample_positions(self, block: _Block, radius: float | None) -> tuple[Tensor, Tensor, float] | None:
-        """Some positions of both sides, as float64 [N, axes], and their largest distance in a match; for advice."""
-        query, positives = self.query_labels.get("positions"), block.labels.get("positions")
+        """Return some positions of queries and of positives, float64 [N, axes], and the radius; for advice."""
+        query = self.query_labels.get("positions")
+        positives = block.labels.get("positions")
         if radius is None or query is None or positives is None:
             return None
-        samples = [side[:_MOST_POSITIONS].clone() for side in (query, positives)]
-        checked = [LABELS["positions"].check("positions", sample) for sample in samples]
-        return checked[0], checked[1], radius
+        check = LABELS["positions"].check
+        query_sample = check("positions", query[:_MOST_POSITIONS].clone())
+        positive_sample = check("positions", positives[:_MOST_POSITIONS].clone())
+        return query_sample, positive_sample, radius
 
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
-        """Raise if a label is names in a block and integers among the queries, or the reverse."""
+        """Raise if a label has names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
-            # Labels that are missing for all samples, or of no samples, are neither names nor integers.
+            # Labels that are missing for all samples, and labels of no samples, are neither names nor integers.
             if are_missing(values) or are_missing(self.query_labels[name]):
                 continue
-            arguments = [(name, f"{prefix}{name}", f"query_{name}")]
-            if LABELS[name].is_extra:
-                arguments = [
-                    (label, argument_of(f"{prefix}{name}", label), argument_of(f"query_{name}", label))
-                    for label in names_in_rules(self.rules)
-                ]
-            for label, argument, query_argument in arguments:
-                are_names = label in names, label in self._all_names
-                if are_names[0] != are_names[1]:
-                    kinds = ["names" if is_name else "integers" for is_name in are_names]
-                    rule = f"`{argument}` must be names if `{query_argument}` are, else integers"
-                    raise TypeError(f"{rule}; got {kinds[0]} and {kinds[1]}.")
+            argument = f"{prefix}{name}"
+            query_argument = f"query_{name}"
+            if not LABELS[name].is_extra:
+                self._check_kind(name, argument, query_argument, names)
+                continue
+            for extra_name in names_in_rules(self.rules):
+                extra_argument = argument_of(argument, extra_name)
+                self._check_kind(extra_name, extra_argument, argument_of(query_argument, extra_name), names)
+
+    def _check_kind(self, name: str, argument: str, query_argument: str, names: LabelTables) -> None:
+        kind = "names" if name in names else "integers"
+        query_kind = "names" if name in self._all_names else "integers"
+        if kind != query_kind:
+            rule = f"`{argument}` must be names if `{query_argument}` are, else integers"
+            raise TypeError(f"{rule}; got {kind} and {query_kind}.")
 
     def _checked(
-        self, argument: str, value: object, prefix: str, given: Mapping[str, Any]
+        self, argument: str, value: object, prefix: str, label_values: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor], LabelTables]:
-        """Finite embeddings, the labels that are given, in the dtypes of the table, and their names."""
+        """Return finite embeddings, the labels that are not None, in their dtypes, and the names of labels."""
         embeddings = read_embeddings(argument, value, self.similarity).detach()
         _checks.finite(argument, Rows([embeddings]).non_finite())
-        values, names = hash_names(given, self.rules, prefix)
-        labels = {name: values[f"{prefix}{name}"] for name in _LABELS if values.get(f"{prefix}{name}") is not None}
-        fits = len(embeddings), embeddings.device
-        checked = {name: LABELS[name].check(f"{prefix}{name}", value, *fits) for name, value in labels.items()}
-        return embeddings, checked, names
+        numbered, names = hash_names(label_values, self.rules, prefix)
+        labels = {}
+        for name in _LABELS:
+            label = numbered.get(f"{prefix}{name}")
+            if label is not None:
+                labels[name] = LABELS[name].check(f"{prefix}{name}", label, len(embeddings), embeddings.device)
+        return embeddings, labels, names
 
 
 def _read_positives(part: GalleryPart) -> Thresholds:
-    """The scores of the positives in a part of the gallery."""
-    tiles, num_positives = Tiles(part), torch.zeros_like(part.relevance.run_length)
-    scores = [torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)]
+    """Read the scores of the positives in a part of the gallery."""
+    tiles = Tiles(part)
+    num_positives = torch.zeros_like(part.relevance.run_length)
+    thresholds = [torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)]
     for rows in _progress.steps(tiles.rows, "Ranking"):
         tile = part.relevance.tile(rows)
         num_positives[rows] = tile.num_positives
         if bool(tile.num_positives.any()):
-            read = tiles.read(rows, tile, ahead=True)
-            best = best_first(read, tile.columns, tile.positive, ties=part.ties).scores
-            scores.append(best.view(-1)[cells_of_positives(tile.num_positives, best.shape[1])])
-    return Thresholds(torch.cat(scores), num_positives)
+            scores = tiles.read(rows, tile, ahead=True)
+            best = best_first(scores, tile.columns, tile.positive, ties=part.ties).scores
+            thresholds.append(best.view(-1)[cells_of_positives(tile.num_positives, best.shape[1])])
+    return Thresholds(torch.cat(thresholds), num_positives)

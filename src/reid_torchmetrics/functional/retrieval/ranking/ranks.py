@@ -1,26 +1,26 @@
 """Rank the positives of every query, by counting.
 
-The rank of a positive is one plus the candidates before it, and a candidate is before it if it scores higher: no
-gallery is sorted with its indices. The positives are known from the labels: a tile of scores is filled, the scores of
-the positives are read, positives and junk are taken out, and the negatives above each positive are counted.
+The rank of a positive is one plus the number of candidates before it, and a candidate is before it if it scores higher.
+So no gallery is sorted with its indices. The positives are known from the labels. A tile of scores is filled, the
+scores of the positives are read, positives and junk are removed, and the negatives above each positive are counted.
 
-Where the gallery is sharded over processes, some tiles of queries are ranked at a time. Every process reads the scores
-of the positives in its own part of the gallery. All get the scores of all positives, by a sum into a buffer with slots
-for each process. Every process counts the negatives of its part before each positive, and the counts are summed. One
-query on two processes, the scores of its own identity in brackets:
+If the gallery is sharded over processes, some tiles of queries are ranked at a time. Every process reads the scores of
+the positives in its part of the gallery. All processes get the scores of all positives, by a sum of buffers in which
+each process fills its slots. Every process counts the negatives of its part before each positive, and the counts are
+summed. For example, a query on two processes, with the scores of its positives in brackets:
 
     process                 0                  1
     scores            [.9]  .8  .3       .85  [.5]  .6
-    buffer             .9   0             0    .5        each fills its own slots
-    summed             .9   .5            .9   .5        the positives of all, best first
-    negatives before    0    1             0    2        each in its own part: .8; .85 and .6
+    buffer             .9   0             0    .5        each process fills its slots
+    summed             .9   .5            .9   .5        the positives of all processes, best first
+    negatives before    0    1             0    2        in the process's part: .8; .85 and .6
     summed              0    3             0    3
     ranks               1    5             1    5        negatives before, and the place among the positives
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -47,15 +47,16 @@ from reid_torchmetrics.functional.retrieval.scores import (
 from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives
-from .positive_ranks import Judgments, PositiveRanks, TiedGroups, unchecked_ranks
-from .sorted_rows import SortedPositives, are_of_codes, sort_rows_of_codes
+from .positive_ranks import PositiveRanks
+from .rank_table import RankTable
+from .sorted_rows import are_of_codes, sort_rows_of_codes
 from .symmetric import count_symmetric
-from .tie_policies import TIE_POLICIES, TiePolicy, best_first
+from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
-_MANY_QUERIES = 256  # a tile of so many is exchanged by itself
+_MANY_QUERIES = 256  # a tile of as many queries is exchanged by itself
 _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
 
 
@@ -90,16 +91,16 @@ def rank_positives(
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
         junk_identities: gallery items of these identities are dropped for every query.
-        ties: what goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
-            item that comes first in the gallery; "grouped" gives all of them the last of their ranks (scikit-learn's
+        ties: the item that goes first among equal scores: "pessimistic" the negative, "optimistic" the positive,
+            "stable" the first in the gallery; "grouped" gives all of them the last of their ranks (scikit-learn's
             average precision), and under "expected" measures are means over all orders of equal scores. Evaluators
             that sort leave this to their sorting routine.
         self_index: for every query its own position in the gallery, or -1: leave-one-out drops it by position.
-        max_bytes: bound on the scores, and on the prepared gallery rows, that are held at a time; None for 256 MiB, or
-            more on a GPU: an eighth of its free memory. Ranks do not depend on it.
+        max_bytes: bound on the memory for scores and for prepared gallery rows; None for 256 MiB, or for an eighth of
+            the free memory of a GPU. Ranks do not depend on it.
 
     Returns:
-        Ranks among the query's candidates. A query without positives has none; an empty gallery gives no ranks.
+        Ranks among the query's candidates. A query without positives has no rank; with an empty gallery no query has.
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
@@ -107,9 +108,12 @@ def rank_positives(
     """
     query = read_embeddings("query", query, similarity)  # before the labels, which are compared with its length
     gallery = read_embeddings("gallery", gallery, similarity)
-    labels = query_identities, gallery_identities, query_cameras, gallery_cameras
-    options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
-    relevance = _find_relevance((len(query), len(gallery)), labels, options, query.device)
+    relevance = _find_relevance(
+        (len(query), len(gallery)),
+        labels=(query_identities, gallery_identities, query_cameras, gallery_cameras),
+        options={"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index},
+        device=query.device,
+    )
     scores = score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
     return count_ranks(scores, relevance, ties=ties)
 
@@ -128,25 +132,32 @@ def rank_positives_from_scores(
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int | None = None,
 ) -> PositiveRanks:
-    """Rank every query's positives by given scores, higher is closer; a distance matrix enters as `-distances`.
+    """Rank every query's positives by a matrix of scores, higher is closer; pass a distance matrix as `-distances`.
 
     Minus infinity and infinity are ordinary scores. `scores` is not written to. The other arguments, the result
     and the errors are as in `rank_positives`.
     """
     scores = _checks.floating_matrix("scores", scores, "G")
-    labels = query_identities, gallery_identities, query_cameras, gallery_cameras
-    options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
-    relevance = _find_relevance(scores.shape, labels, options, scores.device)
+    relevance = _find_relevance(
+        scores.shape,
+        labels=(query_identities, gallery_identities, query_cameras, gallery_cameras),
+        options={"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index},
+        device=scores.device,
+    )
     return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
 
 
-def _find_relevance(sizes: Sequence[int], labels: Sequence[Any], options: Any, device: torch.device) -> Relevance:
-    named, tables = number_names(dict(zip(_LABELS, labels, strict=True)), options)
-    options = rules_by_number(options, tables)
-    given: dict[str, Any] = dict(zip(_LABELS, _arrays.as_tensors(*named.values(), device=device), strict=True))
+def _find_relevance(
+    sizes: Sequence[int], labels: Sequence[Any], options: Mapping[str, Any], device: torch.device
+) -> Relevance:
+    """Check labels in the order of `_LABELS`, with options of `find_relevance`, and find the relevance."""
+    numbered, tables = number_names(dict(zip(_LABELS, labels, strict=True)), options)
+    rules = rules_by_number(options, tables)
+    tensors = _arrays.as_tensors(*numbered.values(), device=device)
+    checked: dict[str, Any] = dict(zip(_LABELS, tensors, strict=True))
     for name, size in zip(_LABELS[:2], sizes, strict=True):  # cameras may be left out
-        given[name] = LABELS["identities"].check(name, given[name], size)
-    return workers.run(lambda: find_relevance(**given, **options), given["query_identities"].device)
+        checked[name] = LABELS["identities"].check(name, checked[name], size)
+    return workers.run(lambda: find_relevance(**checked, **rules), checked["query_identities"].device)
 
 
 @torch.no_grad()
@@ -154,7 +165,7 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
     """Rank the positives of all queries, tile by tile; at most `scores.max_bytes` of scores are held.
 
     Raises:
-        ValueError: an unknown tie policy, scores that were made for another relevance, or that are NaN.
+        ValueError: an unknown tie policy, scores for another relevance, or scores that are NaN.
     """
     _checks.one_of("ties", ties, TIE_POLICIES)
     scores.check_fit(relevance)
@@ -164,18 +175,17 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     relevance = part.relevance
+    has_grades = relevance.shared is not None
     tiles = count_symmetric(part) or Tiles(part)
-    table = RankTable(
-        part.ties, relevance.run_length, graded=relevance.shared is not None, num_positives=relevance.num_listed
-    )
+    table = RankTable(part.ties, relevance.run_length, graded=has_grades, num_positives=relevance.num_listed)
     for rows in _progress.steps(tiles.rows, "Ranking"):
-        if isinstance(tiles, Tiles) and relevance.shared is not None and _rank_by_sorting(part, tiles, rows, table):
+        if has_grades and isinstance(tiles, Tiles) and _rank_by_sorting(part, tiles, rows, table):
             continue
-        tile = part.relevance.tile(rows)
-        table.num_positives[rows], table.num_candidates[rows] = tile.num_positives, tile.num_candidates
-        # A tile in which no query has a positive needs no score.
+        tile = relevance.tile(rows)
+        table.num_positives[rows] = tile.num_positives
+        table.num_candidates[rows] = tile.num_candidates
         num_positives = int(tile.num_positives.sum())
-        if num_positives:
+        if num_positives:  # a tile without positives needs no score
             scores = tiles.read(rows, tile)
             positives = best_first(scores, tile.columns, tile.positive, ties=part.ties, grades=tile.grades)
             counts = tiles.count(rows, tile, positives)
@@ -185,7 +195,7 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
 
 
 def _rank_by_sorting(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTable) -> bool:
-    """Rank the positives of samples with several labels, often very many; False unless scores are small integers."""
+    """Rank the often very many positives of samples with several labels; False unless scores are small integers."""
     scores = tiles.whole_rows(rows)
     if scores is None or not are_of_codes(scores):
         return False
@@ -194,74 +204,10 @@ def _rank_by_sorting(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTa
     if ranked is None:
         return False
     num_junk = 0 if junk is None else junk.sum(1)
-    table.num_positives[rows], table.num_candidates[rows] = ranked.num_positives, scores.shape[1] - num_junk
+    table.num_positives[rows] = ranked.num_positives
+    table.num_candidates[rows] = scores.shape[1] - num_junk
     table.append(rows, ranked)
     return True
-
-
-class RankTable:
-    """The ranks of all positives, filled tile by tile in the order of the queries."""
-
-    def __init__(
-        self,
-        ties: TiePolicy,
-        num_listed: Int[Tensor, " queries"],
-        *,
-        graded: bool = False,
-        num_positives: int | None = None,
-    ) -> None:
-        """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty.
-
-        Positives are `graded` where samples have several labels. `num_positives` is the sum of `num_listed`, unless it
-        has to be read.
-        """
-        most_positives = int(num_listed.sum()) if num_positives is None else num_positives
-        # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-        self._rank = torch.empty(most_positives, dtype=torch.int64, device=num_listed.device)
-        num_grades = len(self._rank) if graded else 0
-        self._grades = torch.empty(num_grades, dtype=torch.float32, device=num_listed.device)
-        self._filled, self._ties, self._graded = 0, ties, graded
-        self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)
-        self._num_groups = torch.zeros_like(num_listed)
-        none = torch.empty((2, 0), dtype=torch.int64, device=num_listed.device)
-        self._groups = [none]
-
-    def add(self, rows: slice, positives: Positives, counts: Int[Tensor, "counts positives"], cells: Tensor) -> None:
-        """Append the positives of a tile, in these `cells_of_positives`, from the counts of negatives before them."""
-        first, self._filled = self._filled, self._filled + len(cells)
-        # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
-        row = segments.numbers(self.num_positives[rows], len(cells))
-        place = cells.sub(row, alpha=positives.scores.shape[1])
-        torch.add(place, counts[0], out=self._rank[first : self._filled]).add_(1)
-        if positives.grades is not None:
-            self._grades[first : self._filled] = positives.grades.view(-1)[cells]
-        if self._ties.groups:
-            # A group begins at the first positive of a row, and where the score is another one than before.
-            begins = place == 0
-            scores = positives.scores.view(-1)[cells]
-            begins[1:] |= scores[1:] != scores[:-1]
-            starts = begins.nonzero()[:, 0]
-            ends = torch.cat([starts[1:], starts.new_tensor([len(cells)])]) if len(starts) else starts
-            self._num_groups[rows] = row[starts].bincount(minlength=rows.stop - rows.start)
-            self._groups.append(torch.stack([ends - starts, counts[0][starts] - counts[1][starts]]))
-
-    def append(self, rows: slice, ranked: SortedPositives) -> None:
-        """Append the positives of a tile that were ranked by sorting."""
-        first, self._filled = self._filled, self._filled + len(ranked.rank)
-        self._rank[first : self._filled] = ranked.rank
-        self._grades[first : self._filled] = ranked.grade
-        if ranked.groups is not None:
-            self._num_groups[rows] = ranked.groups.num_groups
-            self._groups.append(torch.stack([ranked.groups.num_positives, ranked.groups.num_negatives]))
-
-    def ranks(self) -> PositiveRanks:
-        """The ranks of all tiles."""
-        rank = self._rank[: self._filled]
-        tied = None
-        if self._ties.groups:
-            tied = TiedGroups(self._ties.name, self._num_groups, *torch.cat(self._groups, dim=1))
-        judged = Judgments(self._grades[: self._filled]) if self._graded else None
-        return unchecked_ranks(rank, self.num_positives, self.num_candidates, tied, judged)
 
 
 def count_sharded_ranks(
@@ -271,11 +217,11 @@ def count_sharded_ranks(
 
     Args:
         world: the processes; each has all queries and a part of the gallery.
-        scores: of all queries against this process's part.
-        relevance: of this part.
+        scores: scores of all queries against this process's part.
+        relevance: relevance of this part.
         ties: the order of equal scores; see `rank_positives`.
-        places: of the kept items of this part in the order of the whole gallery, ascending; used by tie policies
-            `by_place` alone.
+        places: places of this part's kept items in the order of the whole gallery, ascending; only tie policies with
+            `by_place` need them.
 
     Raises:
         DistributedMetricError: an error on some process.
@@ -285,87 +231,113 @@ def count_sharded_ranks(
         ranks = count_ranks(scores, relevance, ties=ties)
         return ranks, relevance.counts(ranks.num_positives)
     policy = TIE_POLICIES[ties]
-    counting = _Counting(world, GalleryPart(scores, relevance, policy, places if policy.by_place else None))
+    part = GalleryPart(scores, relevance, policy, places if policy.by_place else None)
+    counting = _Counting(world, part)
     for group, sizes in counting.groups:
         counting.rank(group, sizes)
     return counting.results()
 
 
 class _Counting:
-    """The state of counting: slots, buffers for a group of tiles, and the ranks so far.
+    """The slots, the buffers for a group of tiles, and the ranks so far.
 
     A query has one slot for each gallery item with its identity on any process, junk or positive, in the order of the
     processes.
     """
 
     def __init__(self, world: World, part: GalleryPart) -> None:
-        """Agree on the slots, and on tiles of the same queries on all processes."""
-        self._world, self._part, self._device = world, part, part.scores.device
-        self._graded = part.relevance.shared is not None  # on all processes or on none
+        """Agree with all processes on the slots and on the tiles."""
+        self._world = world
+        self._part = part
+        self._device = part.scores.device
+        self._graded = part.relevance.shared is not None  # the same on all processes
         self._counted: list[tuple[slice, Positives, Tensor, Tensor]] = []
+
+        # For each query, the number of slots of lower processes, and of all processes.
         run_length = part.relevance.run_length
-        self._before, self._total = torch.zeros_like(run_length), torch.zeros_like(run_length)  # of lower ones, of all
-        for some in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
-            lengths = all_gather_values(world, run_length[some].int).to(run_length.device)
-            self._before[some], self._total[some] = lengths[: world.process].sum(0), lengths.sum(0)
-        longest = int(self._total.max()) if len(self._total) else 0
-        # A tile has as many queries as fit on the process with the least memory to spend.
-        facts = part.relevance.num_kept, part.scores.at is not None
-        _, table = world.guarded_all_gather(lambda: (None, [size_of_tiles(part, longest)[0], *facts]))
-        each_rows, each_kept, is_ahead = zip(*table, strict=True)
-        # With tiles of many queries there are few of them, and reading the positives ahead would cost more than
-        # messages.
-        at_once = _SLOTS if all(is_ahead) and min(each_rows) < _MANY_QUERIES else 0
-        world.guarded(lambda: self._reserve(min(each_rows), longest, sum(each_kept), at_once))
+        self._num_before = torch.zeros_like(run_length)
+        self._num_slots = torch.zeros_like(run_length)
+        for rows in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
+            lengths = all_gather_values(world, run_length[rows].int).to(run_length.device)
+            self._num_before[rows] = lengths[: world.process].sum(0)
+            self._num_slots[rows] = lengths.sum(0)
+        longest = int(self._num_slots.max()) if len(self._num_slots) else 0
+
+        # A tile has as many queries as fit on the process with the least memory.
+        has_small_products = part.scores.at is not None
+        _, table = world.guarded_all_gather(
+            lambda: (None, [size_of_tiles(part, longest)[0], part.relevance.num_kept, has_small_products])
+        )
+        num_rows, num_kept, can_read_ahead = zip(*table, strict=True)
+        # A few tiles of many queries are exchanged one by one, as reading ahead would cost more than messages.
+        at_once = _SLOTS if all(can_read_ahead) and min(num_rows) < _MANY_QUERIES else 0
+        world.guarded(lambda: self._reserve(min(num_rows), longest, sum(num_kept), at_once))
 
     def _reserve(self, num_rows: int, longest: int, num_gallery: int, at_once: int) -> None:
-        """Reserve all buffers, so that memory runs out here if it does; a group has one tile, or `at_once` slots."""
-        part, device = self._part, self._world.device
+        """Reserve all buffers, so that a lack of memory shows here.
+
+        A group has about `at_once` slots; 0 for groups of one tile.
+        """
+        part = self._part
+        device = self._world.device
+        num_counts = part.ties.num_counts
         self._tiles = Tiles(part, longest_run=longest, num_rows=num_rows)
-        num_slots = [int(self._total[rows].sum()) for rows in self._tiles.rows]
-        weights, self._sent = torch.tensor(num_slots, dtype=torch.int64, device="cpu") + 1, part.scores.sent
-        if self._sent is not None:  # no group has much more than a quarter of a block
-            weights.clamp_(min=4 * at_once * min(num_rows, len(self._total)) // self._sent.num_fitting)
-        cuts = segments.ranges_within(weights, at_once) if at_once else segments.ranges(len(num_slots), 1)
+        self._table = RankTable(part.ties, self._num_slots, graded=self._graded)
+
+        # Cut the tiles into groups.
+        num_slots = [int(self._num_slots[rows].sum()) for rows in self._tiles.rows]
+        cuts = segments.ranges(len(num_slots), 1)
+        self._sent = part.scores.sent
+        if at_once:
+            weights = torch.tensor(num_slots, dtype=torch.int64, device="cpu") + 1
+            if self._sent is not None:  # no group has much more than a quarter of a block
+                weights.clamp_(min=4 * at_once * min(num_rows, len(self._num_slots)) // self._sent.num_fitting)
+            cuts = list(segments.ranges_within(weights, at_once))
         self.groups = [(self._tiles.rows[cut], num_slots[cut]) for cut in cuts]
-        # A bar may fail to be written, so its steps are taken inside of collectives.
+        # Writing a progress bar may fail, so its steps are inside of collectives, which report errors to all processes.
         self._progress = _progress.steps(self.groups, "Ranking")
+
         # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
         most = 1 + max((sum(sizes) for _, sizes in self.groups), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=device)
         self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=device)
         self._grades = torch.empty(most if self._graded else 1, dtype=torch.int64, device=device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
-        self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=device)
-        self._table = RankTable(part.ties, self._total, graded=self._graded)
-        self._totals = torch.empty(1 + 2 * len(self._total), dtype=torch.int64, device=device)
+        self._counts = torch.empty(1 + num_counts * (most - 1), dtype=count_dtype, device=device)
+        self._totals = torch.empty(1 + 2 * len(self._num_slots), dtype=torch.int64, device=device)
 
     def rank(self, group: Sequence[slice], sizes: Sequence[int]) -> None:
         """Rank the positives of the queries of some tiles, with their numbers of slots."""
-        world, num_counts = self._world, self._part.ties.num_counts
+        world = self._world
+        num_slots = sum(sizes)
+        no_slots = [0] * len(sizes)
         if self._sent is not None:
             self._sent.fetch(slice(group[0].start, group[-1].stop), ahead=True)
-        # The scores of all positives: every process fills its own slots, the others add zeros.
-        scores = world.all_reduce_sum(self._scores[: sum(sizes) + 1], lambda out: self._read(group, out.split(sizes)))
-        places = self._places[:0]
+
+        # The scores of all positives: every process fills its slots, and the other processes add zeros.
+        scores = world.all_reduce_sum(self._scores[: num_slots + 1], lambda out: self._read(group, out.split(sizes)))
+        places = self._places[:0].split(no_slots)
         if self._part.ties.by_place:
-            slots = self._places[: sum(sizes) + 1]
-            places = world.all_reduce_sum(slots, lambda out: self._read_places(group, out.split(sizes)))
-        grades = self._grades[:0]
+            places = world.all_reduce_sum(
+                self._places[: num_slots + 1], lambda out: self._read_places(group, out.split(sizes))
+            ).split(sizes)
+        grades = self._grades[:0].split(no_slots)
         if self._graded:
-            slots = self._grades[: sum(sizes) + 1]
-            grades = world.all_reduce_sum(slots, lambda out: self._read_grades(group, out.split(sizes)))
+            grades = world.all_reduce_sum(
+                self._grades[: num_slots + 1], lambda out: self._read_grades(group, out.split(sizes))
+            ).split(sizes)
+
         # The negatives before them: every process counts the negatives of its part.
-        nothing = [0] * len(sizes)
-        places_of_tiles = places.split(sizes if len(places) else nothing)
-        grades_of_tiles = grades.split(sizes if len(grades) else nothing)
-        tiles = list(zip(group, scores.split(sizes), places_of_tiles, grades_of_tiles, strict=True))
-        if sum(sizes):
-            world.all_reduce_sum(self._counts[: num_counts * sum(sizes) + 1], lambda out: self._count(tiles, out))
+        if num_slots:
+            tiles = list(zip(group, scores.split(sizes), places, grades, strict=True))
+            counts = self._counts[: self._part.ties.num_counts * num_slots + 1]
+            world.all_reduce_sum(counts, lambda out: self._count(tiles, out))
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
-        """The ranks, once all tiles are done."""
-        num_queries, relevance, table = len(self._total), self._part.relevance, self._table
+        """Return the ranks, once all tiles are done."""
+        num_queries = len(self._num_slots)
+        relevance = self._part.relevance
+        table = self._table
 
         def fill(out: Tensor) -> None:
             self._store()
@@ -378,67 +350,87 @@ class _Counting:
         return table.ranks(), relevance.counts(table.num_positives, totals[num_queries:])
 
     def _read(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
-        """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
+        """Write the scores of local positives, and NaN for local junk, to the slots of this process."""
         self._store()
         next(self._progress, None)
-        self._of_tiles = [self._part.relevance.tile(rows) for rows in group]
-        for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
+        self._relevance_of_group = [self._part.relevance.tile(rows) for rows in group]
+        for rows, tile, slots in zip(group, self._relevance_of_group, out, strict=True):
             self._table.num_candidates[rows] = tile.num_candidates
             scores = self._tiles.read(rows, tile, ahead=len(group) > 1)
-            self._put(rows, tile.listed, scores.masked_fill(~tile.positive, torch.nan), part)
+            self._write(rows, tile.listed, scores.masked_fill(~tile.positive, torch.nan), slots)
 
     def _read_places(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
         assert self._part.places is not None  # noqa: S101 - for the type checker
-        for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
-            self._put(rows, tile.listed, self._part.places[tile.columns], part)
+        for rows, tile, slots in zip(group, self._relevance_of_group, out, strict=True):
+            self._write(rows, tile.listed, self._part.places[tile.columns], slots)
 
     def _read_grades(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
-        for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
+        for rows, tile, slots in zip(group, self._relevance_of_group, out, strict=True):
             assert tile.grades is not None  # noqa: S101 - for the type checker
-            self._put(rows, tile.listed, tile.grades, part)
+            self._write(rows, tile.listed, tile.grades, slots)
 
-    def _put(self, rows: slice, listed: Tensor, values: Tensor, out: Tensor) -> None:
-        first = segments.starts(self._total[rows]) + self._before[rows]
+    def _write(self, rows: slice, listed: Tensor, values: Tensor, out: Tensor) -> None:
+        """Write the values of listed items to the slots of this process, and zeros to all other slots."""
+        first = segments.starts(self._num_slots[rows]) + self._num_before[rows]
         slots = first[:, None] + torch.arange(values.shape[1], device=values.device)
         out.zero_()
         out[slots[listed].to(out.device)] = values[listed].to(out.device)
 
     def _count(self, group: Sequence[tuple[slice, Tensor, Tensor, Tensor]], out: Tensor) -> None:
-        """Count this part's negatives before the positives of all parts; a tile has as many counts as slots, or fewer.
+        """Count this part's negatives before the positives of all parts; a tile has at most as many counts as slots.
 
-        Once they are added up they are stored, before the next message: an error then needs no message of its own.
+        The counts are stored once they are summed, before the next message, so that an error needs no further message.
         """
-        num_counts, steps = self._part.ties.num_counts, _progress.steps(group, "Ranking")
-        parts = out.zero_().split([num_counts * len(scores) for _, scores, *_ in group])
-        for (rows, scores, places, graded), tile, part in zip(steps, self._of_tiles, parts, strict=True):
-            # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
-            is_slot = torch.arange(int(self._total[rows].max()), device=self._device) < self._total[rows, None]
-            padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
-            padded[is_slot] = scores.to(self._device)
+        num_counts = self._part.ties.num_counts
+        counts_of_tiles = out.zero_().split([num_counts * len(scores) for _, scores, *_ in group])
+        steps = _progress.steps(group, "Ranking")
+        for (rows, scores, places, grades), tile, tile_counts in zip(
+            steps, self._relevance_of_group, counts_of_tiles, strict=True
+        ):
+            is_slot, padded = self._pad_slots(rows, scores)
             positive = ~padded.isnan()
-            self._table.num_positives[rows] = num_positives = positive.sum(1)
+            num_positives = positive.sum(1)
+            self._table.num_positives[rows] = num_positives
             cells = cells_of_positives(num_positives, padded.shape[1])
             if not len(cells):
                 continue
-            # In a part of the gallery a positive of another part stands between two columns, or at an end.
-            columns = torch.zeros_like(padded, dtype=torch.int64)
-            grades, whole_places = None, None
-            if self._part.places is not None:
-                columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
-            if self._graded:
-                grades, whole_places = torch.zeros_like(columns), columns.clone()
-                grades[is_slot] = graded.to(self._device)
-                if self._part.places is not None:
-                    whole_places[is_slot] = places.to(self._device)
+            columns, whole_places, padded_grades = self._pad_companions(is_slot, places, grades)
             positives = best_first(
-                padded, columns, positive, ties=self._part.ties, grades=grades, whole_places=whole_places
+                padded, columns, positive, ties=self._part.ties, grades=padded_grades, whole_places=whole_places
             )
-            counts = part[: num_counts * len(cells)].view(num_counts, -1)
+            counts = tile_counts[: num_counts * len(cells)].view(num_counts, -1)
             counts.copy_(self._tiles.count(rows, tile, positives).flatten(1)[:, cells])
             self._counted.append((rows, positives, counts, cells))
 
+    def _pad_slots(self, rows: slice, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a mask of the slots in padded rows, and the scores there; junk and padding are NaN."""
+        num_slots = self._num_slots[rows]
+        is_slot = torch.arange(int(num_slots.max()), device=self._device) < num_slots[:, None]
+        padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
+        padded[is_slot] = scores.to(self._device)
+        return is_slot, padded
+
+    def _pad_companions(
+        self, is_slot: Tensor, places: Tensor, grades: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return columns in this part, places in the whole gallery, and grades in padded rows, if ranks need them."""
+        # A positive of another part stands between two columns of this part, or at an end.
+        part_places = self._part.places
+        columns = torch.zeros_like(is_slot, dtype=torch.int64)
+        if part_places is not None:
+            columns[is_slot] = torch.searchsorted(part_places, places.to(self._device))
+        if not self._graded:
+            return columns, None, None
+        padded_grades = torch.zeros_like(columns)
+        padded_grades[is_slot] = grades.to(self._device)
+        if part_places is None:
+            return columns, None, padded_grades
+        whole_places = columns.clone()
+        whole_places[is_slot] = places.to(self._device)
+        return columns, whole_places, padded_grades
+
     def _store(self) -> None:
-        """Add what was counted and added up to the table of ranks."""
+        """Add the summed counts to the table of ranks."""
         for rows, positives, counts, cells in self._counted:
             self._table.add(rows, positives, counts.to(self._device, torch.int64), cells)
         self._counted.clear()

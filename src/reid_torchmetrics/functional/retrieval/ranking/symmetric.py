@@ -23,14 +23,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _progress
@@ -39,11 +36,9 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRele
 from reid_torchmetrics.functional.retrieval.scores import BLOCK, FEWEST_DIMENSIONS, LANES, Spares, SymmetricScores
 
 from .counting import Positives, negatives_above, sort_falling, sort_rows
+from .query_blocks import Array, QueryBlock, count_rows
 from .tie_policies import TiePolicy
 from .tiles import GalleryPart, cells_of_positives
-from .top_k import keys_of_scores
-
-Array: TypeAlias = NDArray[Any]
 
 _MOST_ITEMS = BLOCK
 """largest number of items in a block: it fills the kernels of a product, and its short rows take little time to sort"""
@@ -61,12 +56,6 @@ _QUERIES_AT_A_TIME = 144  # queries with listed items that are read by one small
 _BYTES_PER_LISTED = 64  # for a listed item while it is read: its column, its marks and its score
 _BYTES_PER_POSITIVE = 24  # for a positive while blocks are counted: its score and its key
 _BYTES_PER_COUNT = 28  # for a count of a positive, in a block and in the order of the queries
-
-# Nanoseconds per score for each way of counting.
-_COST_OF_A_COMPARISON = 0.22
-_COST_OF_SORTING = 5.5
-_COST_OF_A_PICK = 60.0
-_COST_OF_A_SEARCH = 30.0
 
 
 @final
@@ -125,7 +114,7 @@ def count_symmetric(part: GalleryPart) -> SymmetricTiles | None:
     assert relevance.own_column is not None  # noqa: S101 - for the type checker
 
     # Read the scores of all positives.
-    num_rows = scores.max_bytes // 4 // (_BYTES_PER_LISTED * max(1, relevance.longest_run))
+    num_rows = scores.bytes_for_blocks // 2 // (_BYTES_PER_LISTED * max(1, relevance.longest_run))
     rows = segments.ranges(relevance.num_queries, max(1, num_rows))
     or_tied = _are_tied_counted(part.ties)
     positives = _read_positives(part, scores, rows, or_tied)
@@ -176,7 +165,7 @@ def _fits(relevance: Relevance, scores: SymmetricScores, num_counts: int) -> boo
     if num_cells > most_positives * len(falling):
         return False
     num_bytes = num_cells * (_BYTES_PER_POSITIVE + num_counts * _BYTES_PER_COUNT)
-    return num_bytes + _bytes_of_block(scores) <= scores.max_bytes // 2  # prepared items may take the other half
+    return num_bytes + _bytes_of_block(scores) <= scores.bytes_for_blocks
 
 
 def _bytes_of_block(scores: SymmetricScores) -> int:
@@ -254,68 +243,9 @@ def _scores_of_listed(
     return out
 
 
-@dataclass
-class _QueryBlock:
-    """A block of items as queries, by falling number of positives; items without positives have no row."""
-
-    items: Int[Tensor, " items"]
-    """columns of the items in the gallery"""
-    num_positives: Int[Tensor, " rows"]
-    """number of positives of the first items, falling, at least 1"""
-    first: Int[Tensor, " rows"]
-    """position of the first positive of each row among all positives"""
-    thresholds: Float[Tensor, "rows padded"]
-    """scores of the positives, the best first, then infinity"""
-    counts: Int[Tensor, "counts rows padded"]
-    """int32; number of items at or above each positive, in the pairs of blocks counted so far"""
-
-    @cached_property
-    def num_rows(self) -> list[int]:
-        """Number of rows with more than 0, 1, ... positives."""
-        places = torch.arange(self.thresholds.shape[1], device="cpu")
-        return torch.searchsorted(-self.num_positives, -places).tolist()
-
-    @cached_property
-    def lowest(self) -> Float[Tensor, "rows 1"]:
-        """Score of the last positive of each row."""
-        return self.thresholds.gather(1, self.num_positives[:, None] - 1)
-
-    @cached_property
-    def is_threshold(self) -> Tensor:
-        """Marks of the thresholds that are no padding."""
-        return torch.arange(self.thresholds.shape[1], device="cpu") < self.num_positives[:, None]
-
-    @cached_property
-    def keys(self) -> Array:
-        """Keys of all positives: integers that rise by the row, and within a row as scores fall."""
-        row = segments.numbers(self.num_positives).numpy()
-        keys: Array = _keys_of(row, self.thresholds[self.is_threshold].numpy())
-        return keys
-
-    @cached_property
-    def starts(self) -> Array:
-        """Position of the first key of each row."""
-        starts: Array = segments.starts(self.num_positives).numpy()
-        return starts
-
-    @property
-    def cells(self) -> Int[Tensor, " positives"]:
-        """Positions of the block's positives among all positives, row by row."""
-        return segments.runs(self.first, self.num_positives)[1]
-
-    @property
-    def has_positives(self) -> bool:
-        """True if an item of the block has a positive."""
-        return len(self.first) > 0
-
-    def counts_of_cells(self) -> Int[Tensor, "counts positives"]:
-        """Return the counts in the order of `cells`."""
-        return self.counts[:, self.is_threshold].long()
-
-
 def _cut_blocks(
     scores: SymmetricScores, positives: SortedThresholds, own_column: Tensor, num_counts: int
-) -> list[_QueryBlock]:
+) -> list[QueryBlock]:
     """Cut the items into blocks."""
     # The positives of each item, from those of its query.
     num_positives = torch.zeros(scores.num_items, dtype=torch.int64, device="cpu")
@@ -337,7 +267,7 @@ def _cut_blocks(
         thresholds[is_threshold] = positives.scores[(row_starts[:, None] + offsets)[is_threshold]]
         counts = torch.zeros((num_counts, *thresholds.shape), dtype=torch.int32, device="cpu")
         blocks.append(
-            _QueryBlock(
+            QueryBlock(
                 items=items,
                 num_positives=row_lengths,
                 first=row_starts,
@@ -360,7 +290,7 @@ class _Buffers(NamedTuple):
 class _BlockCounting:
     """Multiplies all pairs of blocks, and adds up the scores at or above each positive."""
 
-    def __init__(self, scores: SymmetricScores, blocks: Sequence[_QueryBlock], or_tied: Sequence[bool]) -> None:
+    def __init__(self, scores: SymmetricScores, blocks: Sequence[QueryBlock], or_tied: Sequence[bool]) -> None:
         """Take the blocks, and whether equal scores count, for each number of a positive."""
         self._scores = scores
         self._blocks = blocks
@@ -378,17 +308,17 @@ class _BlockCounting:
         )
 
     def run(self) -> bool:
-        """Count the products of all pairs of blocks; return False, with wrong counts, if one depends on the items' order."""
+        """Count all pairs of blocks; return False, with wrong counts, if a product depends on the items' order."""
         # Blocks with positives are first: items are in falling order of their number of positives.
         num_with_positives = sum(block.has_positives for block in self._blocks)
-        pairs = []
+        pairs: list[tuple[int, int]] = []
         for first in range(num_with_positives):
             pairs.extend((first, second) for second in range(first, len(self._blocks)))
 
         def count(pair: tuple[int, int]) -> bool:
             return self._count_pair(*pair)
 
-        most = max(1, self._scores.max_bytes // 4 // _bytes_of_block(self._scores))
+        most = max(1, self._scores.bytes_for_blocks // 2 // _bytes_of_block(self._scores))
         for part in _progress.steps(segments.ranges(len(pairs), _PAIRS_AT_A_TIME), "Ranking"):
             if not all(workers.share(count, pairs[part], most=most)):
                 return False
@@ -415,7 +345,7 @@ class _BlockCounting:
             self._count_block(rows, columns.items, products, buffers.marks)
         return True
 
-    def _count_transposed(self, block: _QueryBlock, gallery: Tensor, products: Tensor, buffers: _Buffers) -> None:
+    def _count_transposed(self, block: QueryBlock, gallery: Tensor, products: Tensor, buffers: _Buffers) -> None:
         """Count as `_count_block` does, in copies of a few rows at a time."""
         num_items = products.shape[1]
         for rows in segments.ranges(len(block.first), len(buffers.marks)):
@@ -423,110 +353,16 @@ class _BlockCounting:
             copied = buffers.some_rows[: num_rows * num_items].view(num_rows, num_items).copy_(products[rows])
             self._count_rows(block, rows, gallery, copied, buffers.marks)
 
-    def _count_block(self, block: _QueryBlock, gallery: Tensor, products: Tensor, marks: Array) -> None:
+    def _count_block(self, block: QueryBlock, gallery: Tensor, products: Tensor, marks: Array) -> None:
         """Count the scores of a block's items against gallery items; the products are changed in place."""
         for rows in segments.ranges(len(block.first), len(marks)):
             self._count_rows(block, rows, gallery, products[rows], marks)
 
-    def _count_rows(self, block: _QueryBlock, rows: slice, gallery: Tensor, products: Tensor, marks: Array) -> None:
+    def _count_rows(self, block: QueryBlock, rows: slice, gallery: Tensor, products: Tensor, marks: Array) -> None:
         self._scores.finish(products, gallery)
         num_rows, num_items = products.shape
         marks = marks[:num_rows, : num_items + -num_items % 8]
         marks[:, num_items:] = False
-        counts = _count_rows(block, rows, products, marks, self._or_tied)
+        counts = count_rows(block, rows, products, marks, self._or_tied)
         with self._lock:
             block.counts[:, rows] += counts
-
-
-def _count_rows(
-    block: _QueryBlock, rows: slice, scores: Float[Tensor, "rows items"], marks: Array, or_tied: Sequence[bool]
-) -> Int[Tensor, "counts rows padded"]:
-    """Count the scores at or above each positive of some rows, by the fastest way.
-
-    The scores may be sorted in place.
-    """
-    values = scores.numpy()
-    num_items = scores.shape[1]
-    are_above = marks[:, :num_items]
-    np.greater_equal(values, block.lowest[rows].numpy(), out=are_above)
-
-    # Estimate nanoseconds per score.
-    share_above = np.count_nonzero(are_above) / are_above.size
-    num_thresholds = len(or_tied) * float(block.num_positives[rows].double().mean())
-    cost_of_comparing = num_thresholds * _COST_OF_A_COMPARISON
-    cost_of_sorting = _COST_OF_SORTING + num_thresholds * _COST_OF_A_SEARCH / num_items
-    cost_of_picking = len(or_tied) * share_above * _COST_OF_A_PICK
-
-    if scores.dtype == torch.float32 and cost_of_picking < min(cost_of_comparing, cost_of_sorting):
-        return torch.from_numpy(_count_picks(block, rows, values, are_above, or_tied))
-    if cost_of_comparing < cost_of_sorting:
-        return torch.from_numpy(_count_by_comparisons(block, rows, values, marks, or_tied))
-    values.sort(axis=1)
-    num_removed = torch.zeros(len(scores), dtype=torch.int64, device="cpu")
-    thresholds = block.thresholds[rows]
-    counts = [negatives_above(scores, num_removed, thresholds, or_tied=tied) for tied in or_tied]
-    return torch.stack(counts)
-
-
-def _count_by_comparisons(
-    block: _QueryBlock, rows: slice, values: Array, marks: Array, or_tied: Sequence[bool]
-) -> Array:
-    """Compare all scores of each row with the first positive of the row, then with the second, and so on.
-
-    `marks` has the scores at or above the last positive of each row on entry, and is overwritten.
-    """
-    thresholds = block.thresholds[rows].numpy()
-    counts = np.zeros((len(or_tied), *thresholds.shape), dtype=np.int32)
-    num_items = values.shape[1]
-    for out, tied in zip(counts, or_tied, strict=True):
-        compare = np.greater
-        num_rows_of_place = block.num_rows
-        if tied:
-            compare = np.greater_equal
-            # The marks on entry are the comparison with the last positive, so one place fewer remains.
-            num_rows_of_place = block.num_rows[1:]
-            last = block.num_positives[rows].numpy() - 1
-            out[np.arange(len(last)), last] = _num_marks(marks)
-        for place, num_rows in enumerate(num_rows_of_place):
-            # Rows with fewer positives are the last.
-            stop = min(num_rows - rows.start, len(values))
-            if stop <= 0:
-                break
-            compare(values[:stop], thresholds[:stop, place, None], out=marks[:stop, :num_items])
-            out[:stop, place] = _num_marks(marks[:stop])
-    return counts
-
-
-def _num_marks(marks: Array) -> Array:
-    """Return the number of marks in each row of less than 2,040 columns.
-
-    Eight marks are read as one integer of 64 bits. At most 255 such integers are added up, so that no byte overflows.
-    """
-    sums = np.add.reduce(marks.view(np.uint64), axis=1)
-    num_marks: Array = sums.view(np.uint8).reshape(-1, 8).sum(axis=1)
-    return num_marks
-
-
-def _count_picks(block: _QueryBlock, rows: slice, values: Array, are_above: Array, or_tied: Sequence[bool]) -> Array:
-    """Look up, among the positives of a row, the scores that are at or above its lowest positive."""
-    width = block.thresholds.shape[1]
-    num_rows, num_items = values.shape
-    # To find cells takes a fraction of the time of finding rows and columns.
-    picks = np.flatnonzero(are_above)
-    row = picks // num_items
-    pick_keys = _keys_of(row + rows.start, values.reshape(-1)[picks])
-    # A pick lies between two positives of its row, in one bin more than there are positives.
-    first_bin = row * (width + 1) - block.starts[row + rows.start]
-    num_bins = num_rows * (width + 1)
-    counts = np.empty((len(or_tied), num_rows, width), dtype=np.int32)
-    for out, tied in zip(counts, or_tied, strict=True):
-        place = block.keys.searchsorted(pick_keys, "left" if tied else "right")
-        sizes = np.bincount(first_bin + place, minlength=num_bins).reshape(num_rows, width + 1)
-        np.cumsum(sizes[:, :width], axis=1, out=out)
-    return counts
-
-
-def _keys_of(row: Array, scores: Array) -> Array:
-    """Return integers that rise by the row, and within a row as scores of float32 fall."""
-    keys: Array = (row << 32) + (keys_of_scores(scores) >> 32)
-    return keys

@@ -1,4 +1,4 @@
-"""Tie policies: the order of equal scores. One row of `TIE_POLICIES` holds all that a policy decides."""
+"""Tie policies: the order of equal scores. A row of `TIE_POLICIES` describes a policy completely."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from torch import Tensor
 from .counting import Negatives, Positives, count_negatives, negatives_before, sort_falling
 from .top_k import keys_of_scores, scores_of_keys
 
+_PADDING = np.iinfo(np.int64).max
+
 PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"]]
-"""numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
+"""returns numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
 
 
 @final
@@ -31,24 +33,24 @@ class TiePolicy:
     sentence: str
     """the rule, for the docs"""
     count: Callable[[Negatives, Positives], Int[Tensor, "counts queries padded"]]
-    """`num_counts` numbers for each positive: the negatives before it; with `groups` also the negatives above it"""
+    """returns `num_counts` numbers for each positive: the negatives before it; with `groups` also those above it"""
     by_place: PlaceOrder | None = None
-    """order of items with equal scores; None where their places in the gallery do not matter"""
+    """order of items with equal scores; None if their places in the gallery do not matter"""
     positives_first: bool = False
-    """whether a positive goes before the negatives with its score; unused where places decide"""
+    """True if a positive goes before the negatives with its score; unused with `by_place`"""
     groups: bool = False
-    """whether measures need the groups of tied candidates; ranks are the pessimistic ones then"""
+    """True if measures need the groups of tied candidates; ranks are pessimistic then"""
     averages: bool = False
-    """whether a measure is the mean over all orders of each group; else a group counts as one, at its last rank"""
+    """True if a measure is the mean over all orders of a group; else all items of a group have its last rank"""
 
     @property
     def lists_by_place(self) -> bool:
-        """Whether candidates with equal scores are listed in gallery order, positives and negatives alike."""
+        """True if candidates with equal scores are listed in gallery order, positives and negatives alike."""
         return self.by_place is not None or self.averages
 
     @property
     def num_counts(self) -> int:
-        """Numbers counted for every positive."""
+        """Number of counts for every positive."""
         return 2 if self.groups else 1
 
 
@@ -58,7 +60,7 @@ _grouped = functools.partial(count_negatives, or_tied=(True, False))
 
 
 def in_order(places: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
-    """Items with equal scores in the order of the gallery."""
+    """Order items with equal scores as in the gallery."""
     return places
 
 
@@ -88,52 +90,60 @@ def best_first(
     grades: Tensor | None = None,
     whole_places: Tensor | None = None,
 ) -> Positives:
-    """Sort the scores of each query's positives; all others go behind them, as padding.
+    """Sort the scores of each query's positives; all other items go behind them, as padding.
 
-    Of equal scores the lower grade goes first, or the higher where positives go first, unless places decide.
-    `whole_places` are the places in the whole gallery, where `places` are those in a part of it: positives of other
-    parts may share one there.
+    Of equal scores the lower grade goes first, or the higher if positives go first, unless the policy is `by_place`.
+
+    Args:
+        scores: scores of the items that are listed for each query.
+        places: their places in the gallery, or in a part of it.
+        positive: marks of the positives.
+        ties: the tie policy.
+        grades: grades of the items, if samples have several labels.
+        whole_places: places in the whole gallery, if `places` are in a part, where positives of other parts may share
+            a place; needed with grades only.
     """
     # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)
-    if grades is not None and ties.by_place is None and scores.dtype == torch.float32 and scores.device.type == "cpu":
+    if grades is None:
+        if ties.by_place is None:
+            return Positives(sort_falling(scores.where(positive, -torch.inf)), places, lowest)
+        return Positives(*sort_with_places(scores, places, positive, ties.by_place), lowest)
+    if ties.by_place is None and scores.dtype == torch.float32 and scores.device.type == "cpu":
         scores, grades = _sorted_with_grades(scores, grades, positive, lower_first=not ties.positives_first)
         return Positives(scores, places, lowest, grades)
-    if grades is not None:
-        by_grade = -grades if ties.positives_first else grades
-        by_place = places if whole_places is None else whole_places
-        order = by_grade if ties.by_place is None else ties.by_place(by_place)
-        scores, places, grades = _sorted_in_order(order, positive, scores, places, grades)
-        return Positives(scores, places, lowest, grades)
-    if ties.by_place is None:
-        return Positives(sort_falling(scores.where(positive, -torch.inf)), places, lowest)
-    return Positives(*sort_with_places(scores, places, positive, ties.by_place), lowest)
+    if ties.by_place is not None:
+        order = ties.by_place(places if whole_places is None else whole_places)
+    else:
+        order = -grades if ties.positives_first else grades
+    scores, places, grades = _sorted_in_order(order, positive, scores, places, grades)
+    return Positives(scores, places, lowest, grades)
 
 
 def _sorted_with_grades(
     scores: Tensor, grades: Tensor, positive: Tensor, *, lower_first: bool
 ) -> tuple[Tensor, Tensor]:
-    """Scores of positives and their grades, the best first; padding scores minus infinity and has the grade 0.
+    """Return scores of positives and their grades, best first; padding scores minus infinity and has the grade 0.
 
-    One sort of integers with both in their bits takes a third of the time of two sorts with places.
+    One sort of integers that hold the score and the grade takes a third of the time of two sorts with places.
     """
-    numbers = grades.numpy()
-    most = int(numbers.max(initial=0))
+    grade_numbers = grades.numpy()
+    most = int(grade_numbers.max(initial=0))
     keys = keys_of_scores(scores.where(positive, -torch.inf).numpy())
-    keys |= numbers if lower_first else most - numbers
-    keys[~positive.numpy()] = np.iinfo(np.int64).max
+    keys |= grade_numbers if lower_first else most - grade_numbers
+    keys[~positive.numpy()] = _PADDING
     keys.sort(axis=1)
-    is_padding = keys == np.iinfo(np.int64).max
+    is_padding = keys == _PADDING
     best = scores_of_keys(keys)
     best[is_padding] = -np.inf
     digits = keys & 0xFFFFFFFF
-    digits = digits if lower_first else most - digits
-    digits[is_padding] = 0
-    return torch.from_numpy(best), torch.from_numpy(digits)
+    sorted_grades = digits if lower_first else most - digits
+    sorted_grades[is_padding] = 0
+    return torch.from_numpy(best), torch.from_numpy(sorted_grades)
 
 
 def sort_with_places(scores: Tensor, places: Tensor, positive: Tensor, by_place: PlaceOrder) -> tuple[Tensor, Tensor]:
-    """Scores of positives and their places, the best first; padding scores minus infinity and has the place -1."""
+    """Return scores of positives and their places, best first; padding scores minus infinity and has the place -1."""
     scores, places = _sorted_in_order(by_place(places), positive, scores, places)
     return scores, places
 
@@ -141,7 +151,7 @@ def sort_with_places(scores: Tensor, places: Tensor, positive: Tensor, by_place:
 def _sorted_in_order(
     order: Int[Tensor, "queries padded"], positive: Tensor, scores: Tensor, *companions: Tensor
 ) -> list[Tensor]:
-    """Sort scores of positives, the best first, and companions in step with them; equal scores as `order` rises.
+    """Sort scores of positives, best first, and their companions in the same order; equal scores as `order` rises.
 
     Padding scores minus infinity and has -1 in companions.
     """

@@ -2,7 +2,7 @@
 # mypy: implicit-reexport
 
 from .extra_labels import AGREEMENT_RULES, EXTRA, argument_of, as_arguments, check_agreement, names_in_rules
-from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
+from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_relevance, in_one_spelling
 from .label_names import (
     MISSING,
     NAMED_LABELS,
@@ -35,18 +35,19 @@ from .labels import (
     LabelValues,
     SideLabels,
     StreamLabels,
-    at,
     check_needed,
-    deciding,
     needed_by_options,
     num_labels_of,
     one_number_each,
-    packed,
-    unpacked,
+    pack_columns,
+    relevance_labels,
+    select_samples,
+    unpack_columns,
     why_needed,
     width_of,
     with_default_rules,
 )
+from .near_positions import find_near
 from .relevance import (
     GivenJunkPairs,
     JunkPairs,

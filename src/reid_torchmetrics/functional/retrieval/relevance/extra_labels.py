@@ -3,8 +3,8 @@
     must_agree=("side",)      a gallery item of another side is junk for a query
     must_differ=("batch",)    a gallery item of the query's batch is junk for a query
 
-The labels come as a mapping of names to values. They are kept as one matrix [samples, labels] of integers. Its columns
-are in the order of the sorted names of the rules. The rules are the same on all processes, and so is the order.
+The labels are given as a mapping of names to values, and stored as one matrix [samples, labels] of integers. Its
+columns are in the order of the sorted names in the rules, which is the same on all processes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 
 AGREEMENT_RULES = ("must_agree", "must_differ")
-"""the options for labels with equal, or with different, values for a query and its candidates"""
+"""options that list labels with equal, or with different, values for a query and its candidates"""
 EXTRA = "labels"
 """the row of `LABELS` that holds the matrix of all labels that users name"""
 _MAX_LABELS = 15  # processes compare the numbers of columns in four bits
 COMPARED_LABELS = {"must_agree": ("cameras", "clothes"), "must_differ": ("cameras", "clothes", "sequences")}
-"""the labels with rules of their own that may be named, too"""
+"""labels with an argument of their own that the rules may name, too"""
 _REASONS = {
     "identities": "they decide which items are positives",
     "positions": "they are compared by a `radius`",
@@ -34,54 +34,53 @@ _REASONS = {
     "sequences": "items of the query's sequence are dropped",
     EXTRA: "it is the argument that holds labels by name",
 }
-"""why other labels cannot be named"""
+"""reasons why the rules cannot name these labels"""
 _CONTRADICTIONS = {
     ("must_agree", "cameras"): ("same_camera", ("keep", "only")),
     ("must_differ", "cameras"): ("same_camera", ("keep", "same_identity", "all")),
     ("must_agree", "clothes"): ("clothes", ("keep", "drop_other")),
     ("must_differ", "clothes"): ("clothes", ("keep", "drop_same")),
 }
-"""for a label in a rule an option, and its values without a contradiction"""
+"""for a label in a rule: an option, and the values of it that do not contradict the rule"""
 
 
 def names_in_rules(rules: Mapping[str, Any]) -> tuple[str, ...]:
-    """The extra labels in `must_agree` and `must_differ`, in the order of the columns."""
+    """Return the extra labels in `must_agree` and `must_differ`, in the order of the columns."""
     names: set[str] = set()
     for rule in AGREEMENT_RULES:
         names.update(rules.get(rule) or ())
-    known = {*_REASONS, *COMPARED_LABELS["must_agree"]}
-    return tuple(sorted(names - known))
+    names.difference_update(_REASONS, COMPARED_LABELS["must_agree"])
+    return tuple(sorted(names))
 
 
 def check_agreement(rules: Mapping[str, Any]) -> None:
     """Raise unless `must_agree` and `must_differ` name labels that can be compared, and positives may remain.
 
     Args:
-        rules: both rules, and perhaps `same_camera` and `clothes`.
+        rules: both rules, and optionally `same_camera` and `clothes`.
 
     Raises:
-        TypeError: a rule is no collection of names.
-        ValueError: a label that cannot be compared, one in both rules, too many of them, or another rule that leaves no
-            positive.
+        TypeError: a rule is not a collection of names.
+        ValueError: a label cannot be compared or is in both rules, there are too many labels, or another option leaves
+            no positive.
     """
     for rule in AGREEMENT_RULES:
         names = rules.get(rule, ())
         _checks.collection_of_names(rule, names)
         for name in names:
             _check_name(rule, name)
-    must_agree, must_differ = (rules.get(rule, ()) for rule in AGREEMENT_RULES)
-    in_both = [name for name in must_agree if name in must_differ]
-    if in_both:
-        raise ValueError(f"`must_agree` and `must_differ` must name different labels; got {in_both[0]!r} in both.")
+    for name in rules.get("must_agree", ()):
+        if name in rules.get("must_differ", ()):
+            raise ValueError(f"`must_agree` and `must_differ` must name different labels; got {name!r} in both.")
     num_labels = len(names_in_rules(rules))
     if num_labels > _MAX_LABELS:
         raise ValueError(
             f"`must_agree` and `must_differ` must name at most {_MAX_LABELS} labels of your own; got {num_labels}."
         )
-    for (rule, name), (option, fitting) in _CONTRADICTIONS.items():
+    for (rule, name), (option, allowed) in _CONTRADICTIONS.items():
         value = rules.get(option)
-        if name in rules.get(rule, ()) and value is not None and value not in fitting:
-            listed = " or ".join(map(repr, fitting))
+        if name in rules.get(rule, ()) and value is not None and value not in allowed:
+            listed = " or ".join(map(repr, allowed))
             raise ValueError(
                 f"`{option}` must be {listed} where `{rule}` names {name!r}, as no positive would remain; got"
                 f" {value!r}."
@@ -98,7 +97,7 @@ def _check_name(rule: str, name: str) -> None:
 
 
 def reasons_of_rules(options: Any) -> dict[str, str]:
-    """The rows of `LABELS` that `must_agree` and `must_differ` need, with the reason."""
+    """Return the reason for each row of `LABELS` that `must_agree` and `must_differ` need."""
     reasons: dict[str, str] = {}
     for rule in AGREEMENT_RULES:
         names = tuple(getattr(options, rule, ()))
@@ -109,11 +108,11 @@ def reasons_of_rules(options: Any) -> dict[str, str]:
 
 
 def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The labels of a mapping by name, in the order of the columns; raise unless the rules name exactly these.
+    """Return the labels of a mapping in the order of the columns; raise unless the rules name exactly these.
 
     Raises:
-        TypeError: no mapping.
-        ValueError: a label of the rules is missing, or one that no rule names.
+        TypeError: the value is not a mapping.
+        ValueError: a label that a rule names is missing, or no rule names a label.
     """
     if not isinstance(value, Mapping):
         # Other libraries call identities labels.
@@ -124,10 +123,10 @@ def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dic
         )
     names = names_in_rules(rules)
     for rule in AGREEMENT_RULES:
-        missing = [name for name in rules.get(rule) or () if name in names and value.get(name) is None]
-        if missing:
-            came = ", ".join(map(repr, value)) or "no label"
-            raise ValueError(f"`{argument}` must hold {missing[0]!r}, which `{rule}` names; got {came}.")
+        for name in rules.get(rule) or ():
+            if name in names and value.get(name) is None:
+                got = ", ".join(map(repr, value)) or "no label"
+                raise ValueError(f"`{argument}` must hold {name!r}, which `{rule}` names; got {got}.")
     for name in value:
         if name in names:
             continue
@@ -142,15 +141,15 @@ def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dic
 
 
 def argument_of(argument: str, name: str) -> str:
-    """The argument and the name of a label, as messages show it."""
+    """Return the text for a label of an argument in messages, such as "query_labels['side']"."""
     return f"{argument}[{name!r}]"
 
 
 def join_columns(argument: str, columns: Mapping[str, Any]) -> Tensor | _arrays.Array:
-    """Numbers of labels side by side, [samples, labels]; a tensor where some are tensors, else an array.
+    """Stack labels as the columns of a matrix [samples, labels]: a tensor if a label is a tensor, else an array.
 
     Raises:
-        TypeError: a label without integers.
+        TypeError: a label does not hold integers.
         ValueError: labels of different lengths or devices, or numbers that are not whole.
     """
     device = next((value.device for value in columns.values() if isinstance(value, Tensor)), None)
@@ -166,7 +165,7 @@ def join_columns(argument: str, columns: Mapping[str, Any]) -> Tensor | _arrays.
 
 
 def check_matrix(argument: str, value: Any, length: int | None, device: Any) -> Int[Tensor, "samples labels"]:
-    """The matrix of `join_columns` as a tensor; raise unless it is one, of `length` samples and on `device`."""
+    """Return a matrix of `join_columns` as a tensor; raise unless it has `length` samples and is on `device`."""
     (matrix,) = _arrays.as_tensors(value, device=device)
     if not isinstance(matrix, Tensor) or matrix.ndim != 2 or matrix.dtype != torch.int64:
         check_mapping(argument, value, {})
@@ -178,15 +177,15 @@ def check_matrix(argument: str, value: Any, length: int | None, device: Any) -> 
 
 
 def as_mapping(matrix: Int[Tensor, "samples labels"], rules: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The columns of a matrix by the names that the rules name."""
+    """Return the columns of a matrix by the names in the rules."""
     names = names_in_rules(rules)
-    if not len(matrix):  # nobody told how many labels no sample has
+    if not len(matrix):  # without samples the matrix may have another number of columns
         return dict.fromkeys(names, matrix.new_empty(0))
     return dict(zip(names, matrix.unbind(1), strict=True))
 
 
 def as_arguments(labels: Mapping[str, Tensor], prefix: str, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Labels by the names of arguments, such as `query_cameras`, as `find_relevance` takes them."""
+    """Return labels by the names of arguments of `find_relevance`, such as `query_cameras`."""
     arguments: dict[str, Any] = {f"{prefix}{name}": values for name, values in labels.items()}
     if EXTRA in labels:
         arguments[f"{prefix}{EXTRA}"] = as_mapping(labels[EXTRA], rules)
@@ -194,7 +193,7 @@ def as_arguments(labels: Mapping[str, Tensor], prefix: str, rules: Mapping[str, 
 
 
 def number_rows(query: Sequence[Tensor], gallery: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """One number for each combination of several labels, the same on both sides."""
+    """Return one number for each combination of several labels, the same for queries and gallery items."""
     if len(query) == 1:
         return query[0], gallery[0]
     num_queries = len(query[0])

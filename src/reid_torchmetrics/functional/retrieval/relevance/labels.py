@@ -1,7 +1,7 @@
-"""The labels of samples, as one table: states, checks, joins, gathering, caches and arguments read it.
+"""The table of all labels of samples; states, checks, joins, exchanges, caches and arguments read it.
 
-A label is a row of `LABELS`, its names in `BatchLabels` and `SideLabels`, and the rule of `find_relevance` that reads
-it. Identities and cameras, which have places of their own in signatures, are rows like the others.
+A new label is a row of `LABELS`, a field of `BatchLabels`, two fields of `SideLabels`, and a rule of `find_relevance`
+that reads it. Identities and cameras are rows as well, but explicit parameters in signatures.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ IntegersOrNames: TypeAlias = Tensor | _arrays.IntegersOrNames
 Numbers: TypeAlias = Tensor | _arrays.Numbers
 SIDES: tuple[_names.Role, ...] = get_args(_names.Role)
 ExtraLabels: TypeAlias = Mapping[str, IntegersOrNames]
-"""labels by the names that `must_agree` and `must_differ` name"""
+"""labels by the names that users give them in `must_agree` and `must_differ`"""
 LabelValues: TypeAlias = Mapping[str, Tensor]
-"""the labels of some samples that are given, by their names in `LABELS`"""
+"""the labels of some samples by their names in `LABELS`; labels that are not given are left out"""
 
 
 class StreamLabels(TypedDict, total=False):
@@ -66,78 +66,90 @@ CLOTHES_RULES = {
 
 @dataclass(frozen=True, eq=False)
 class Label:
-    """What samples may be given besides embeddings."""
+    """A kind of label that samples may have."""
 
     name: str
     singular: str
-    """the name of one sample's label, in messages"""
+    """the name of a single value, for messages"""
     dtype: torch.dtype = torch.int64
-    """of what is kept; positions are columns of float64, `labels` columns of int64, other labels one number"""
+    """dtype of the tensor; positions are columns of float64, `labels` columns of int64, other labels one number"""
     needed: Callable[[Any], str | None] = lambda _: None
-    """why options, with the field `radius`, cannot do without it; None where they can"""
+    """returns the reason why options need the label; None if they do not"""
     rules: Mapping[str, str] = field(default_factory=dict)
-    """where an option of its name drops gallery items of the query's identity: its values, in words; "keep" is first"""
+    """values of the option with this name, and their meaning; "keep" is first, others drop items of the identity"""
     decides: bool = True
     """whether relevance depends on it, so that samples with one `index` must agree in it"""
     sides: tuple[str, ...] = SIDES
-    """the sides that have it: batches of others may lack it"""
+    """the roles of samples that have it; batches of another role may lack it"""
     may_be_several: bool = False
-    """whether a sample may have several: the label is a matrix [samples, labels] of bools then"""
+    """whether a sample may have several values; the label is then a matrix [samples, labels] of bools"""
     is_extra: bool = False
-    """whether it holds all labels that users name, a column for each"""
+    """whether it holds all labels that users name, one column for each"""
 
     @property
     def has_columns(self) -> bool:
-        """Whether it is always a matrix, with a row for each sample."""
+        """Return whether the label is always a matrix, with a row for each sample."""
         return self.is_extra or self.dtype.is_floating_point
 
     def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
-        """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
+        """Return `value` as a tensor; raise unless it is such a label, of `length` samples and on `device` if given."""
+        if self.is_extra:
+            return extra_labels.check_matrix(argument, value, length, device)
+        if self.may_be_several and several_labels.is_matrix(value):
+            return several_labels.check_matrix(argument, value, length, device)
         if self.dtype.is_floating_point:
             checked = _checks.positions(argument, value, length, device)
-        elif self.is_extra:
-            return extra_labels.check_matrix(argument, value, length, device)
-        elif self.may_be_several and several_labels.is_matrix(value):
-            return several_labels.check_matrix(argument, value, length, device)
         else:
             checked = _checks.integer_labels(argument, value, length, device, or_whole=True)
-        return checked if checked.dtype == self.dtype else checked.to(self.dtype)  # a call of `to` takes a microsecond
+        if checked.dtype == self.dtype:  # `update` is called often, and a call of `to` takes a microsecond
+            return checked
+        return checked.to(self.dtype)
 
     def why_needed(self, options: Any) -> str | None:
-        """Why options cannot do without it, as `needed`, also by the option of its name; None where they can."""
-        rule = getattr(options, self.name) if self.rules else "keep"
-        return self.needed(options) if rule == "keep" else f"for `{self.name}` {rule!r}"
+        """Return the reason why options need the label, by `needed` or by the option of its name; None if not."""
+        if self.rules:
+            rule = getattr(options, self.name)
+            if rule != "keep":
+                return f"for `{self.name}` {rule!r}"
+        return self.needed(options)
 
     def empty(self, width: int = 1, *, length: int = 0, device: torch.device, num_labels: int = 0) -> Tensor:
-        """Of samples that lack it: none, or some without a group; a matrix of `num_labels` if there are any."""
+        """Return fill values for `length` samples without this label; a matrix if `num_labels` is not 0."""
         if num_labels:
             return torch.zeros((length, num_labels), dtype=torch.bool, device=device)
         shape = (length, width) if self.has_columns else (length,)
         return torch.full(shape, NO_GROUP, dtype=self.dtype, device=device)
 
 
-def _for_groups(by: Any) -> str | None:
-    return "under a protocol that ranks groups" if getattr(by, "needs_groups", False) else None
+def _needs_identities(options: Any) -> str | None:
+    return "unless relevance is by `radius` or by lists" if options.radius is None else None
 
 
-_UNLESS = "unless relevance is by `radius` or by lists"
+def _needs_positions(options: Any) -> str | None:
+    return None if options.radius is None else f"for `radius` {options.radius}"
+
+
+def _needs_groups(options: Any) -> str | None:
+    return "under a protocol that ranks groups" if getattr(options, "needs_groups", False) else None
+
+
 _ROWS = (
-    Label("identities", "identity", needed=lambda by: _UNLESS if by.radius is None else None, may_be_several=True),
+    Label("identities", "identity", needed=_needs_identities, may_be_several=True),
     Label("cameras", "camera"),
     Label("sequences", "sequence"),
     Label("clothes", "clothes", rules=CLOTHES_RULES),
-    Label(
-        "positions", "position", torch.float64, lambda by: None if by.radius is None else f"for `radius` {by.radius}"
-    ),
+    Label("positions", "position", torch.float64, needed=_needs_positions),
     Label(extra_labels.EXTRA, "label", is_extra=True),
-    Label("groups", "group", needed=_for_groups, sides=("gallery",)),
+    Label("groups", "group", needed=_needs_groups, sides=("gallery",)),
     Label("index", "index", decides=False),
 )
 LABELS = {label.name: label for label in _ROWS}
-"""the labels by name; `index`, the sample's number in its data set, is one of samples only"""
+"""the labels by name; `index`, the sample's number in its data set, is a label of metrics only"""
 DECIDING = tuple(label.name for label in _ROWS if label.decides)
+"""names of the labels that decide relevance"""
 LABEL_RULES = {label.name: label.rules for label in _ROWS if label.rules}
-_OF_OPTIONS = {
+"""rules by the name of the option and of its label"""
+_LABEL_OF_OPTION = {
     "same_camera": "cameras",
     "cmc_same_camera": "cameras",
     "camera_map": "cameras",
@@ -149,28 +161,32 @@ _OF_OPTIONS = {
 }
 """the label that an option acts on"""
 NO_GROUP = torch.iinfo(torch.int64).min
-"""the group of samples that were given none"""
+"""the group of samples without a group"""
 
 
 def with_default_rules(options: Mapping[str, Any]) -> SimpleNamespace:
-    """Options as `why_needed` reads them: without a radius, and with the first value of each rule, if not given."""
-    defaults: dict[str, Any] = {"radius": None}
+    """Return options as `why_needed` reads them: `radius` is None and each rule "keep" unless given."""
+    namespace = SimpleNamespace(radius=None)
     for name, rules in LABEL_RULES.items():
-        defaults[name], *_ = rules
-    return SimpleNamespace(**defaults | dict(options))
+        setattr(namespace, name, next(iter(rules)))
+    vars(namespace).update(options)
+    return namespace
 
 
 def why_needed(options: Any) -> dict[str, str]:
-    """The labels that some options need, by name, with the reason."""
-    reasons = {label.name: label.why_needed(options) for label in LABELS.values()}
-    needed = {name: reason for name, reason in reasons.items() if reason}
-    return extra_labels.reasons_of_rules(options) | needed
+    """Return the reason for each label that some options need."""
+    reasons = extra_labels.reasons_of_rules(options)
+    for name, label in LABELS.items():
+        reason = label.why_needed(options)
+        if reason:
+            reasons[name] = reason
+    return reasons
 
 
 def needed_by_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """The labels that options need to have an effect, by name, with the reason."""
+    """Return the reason for each label without which some options have no effect."""
     reasons = {}
-    for option, label in _OF_OPTIONS.items():
+    for option, label in _LABEL_OF_OPTION.items():
         value = options.get(option)
         has_effect = value is not None and value != "keep" and not (isinstance(value, Collection) and not value)
         if has_effect:
@@ -181,24 +197,36 @@ def needed_by_options(options: Mapping[str, Any]) -> dict[str, str]:
 def check_needed(
     reasons: Mapping[str, str], given: Mapping[str, object], *prefixes: str, sides: Sequence[str] = SIDES
 ) -> None:
-    """Raise unless all labels of `why_needed` are given; names of `given` begin with `prefixes`.
+    """Raise unless all labels that `why_needed` returned are given.
 
-    Labels of other `sides` are not needed.
+    Args:
+        reasons: the result of `why_needed`.
+        given: values by the names of arguments.
+        prefixes: what the names of arguments begin with, such as "query_"; nothing by default.
+        sides: the roles of the samples; labels that none of these has are not needed.
 
     Raises:
-        ValueError: one is missing.
+        ValueError: a label is missing.
     """
     for label, reason in reasons.items():
-        names = [f"{prefix}{label}" for prefix in prefixes or ("",)]
-        if set(LABELS[label].sides) & set(sides) and any(given.get(name) is None for name in names):
-            listed = [f"`{name}`" for name in names if given.get(name) is not None]
-            came = f"only {listed[0]}" if listed else "none"
-            raise ValueError(f"{' and '.join(f'`{name}`' for name in names)} must be given {reason}; got {came}.")
+        if set(LABELS[label].sides).isdisjoint(sides):
+            continue
+        arguments = [f"{prefix}{label}" for prefix in prefixes or ("",)]
+        present = [argument for argument in arguments if given.get(argument) is not None]
+        if len(present) < len(arguments):
+            got = f"only `{present[0]}`" if present else "none"
+            quoted = [f"`{argument}`" for argument in arguments]
+            raise ValueError(f"{' and '.join(quoted)} must be given {reason}; got {got}.")
 
 
-def packed(labels: LabelValues, positions: Tensor | slice) -> Int[Tensor, "chosen columns"]:
-    """The labels at some positions side by side; positions, and several labels of a sample, as their bits."""
-    return torch.cat([_as_integers(values[positions]) for values in labels.values()], dim=1)
+def pack_columns(labels: LabelValues, positions: Tensor | slice) -> Int[Tensor, "samples columns"]:
+    """Join the labels at some positions to a matrix of integers, to send or to compare them at once.
+
+    Each label is one column, or several: coordinates become the integers with the same bits, and several labels of a
+    sample become words of bits.
+    """
+    columns = [_as_integers(values[positions]) for values in labels.values()]
+    return torch.cat(columns, dim=1)
 
 
 def _as_integers(values: Tensor) -> Int[Tensor, "samples columns"]:
@@ -207,11 +235,11 @@ def _as_integers(values: Tensor) -> Int[Tensor, "samples columns"]:
     return values.contiguous().view(torch.int64).view(len(values), width_of(values))
 
 
-def unpacked(columns: Int[Tensor, "samples columns"], like: LabelValues) -> dict[str, Tensor]:
-    """The labels that `packed` has put side by side; `like` has labels of the same names and widths."""
+def unpack_columns(columns: Int[Tensor, "samples columns"], like: LabelValues) -> dict[str, Tensor]:
+    """Split a matrix of `pack_columns` into its labels; `like` has labels with the same names and widths."""
     widths = [width_of(values) for values in like.values()]
-    parts = zip(like.items(), columns.split(widths, dim=1), strict=True)
-    return {name: _from_integers(part, values) for (name, values), part in parts}
+    parts = columns.split(widths, dim=1)
+    return {name: _from_integers(part, like[name]) for name, part in zip(like, parts, strict=True)}
 
 
 def _from_integers(columns: Int[Tensor, "samples columns"], like: Tensor) -> Tensor:
@@ -221,34 +249,40 @@ def _from_integers(columns: Int[Tensor, "samples columns"], like: Tensor) -> Ten
 
 
 def width_of(values: Tensor) -> int:
-    """The number of columns of a label, side by side with others."""
+    """Return the number of columns of a label in `pack_columns`."""
     if values.dtype == torch.bool:
         return several_labels.num_words(values.shape[1])
     return values.shape[1] if values.ndim > 1 else 1
 
 
-def at(labels: LabelValues, positions: Tensor | slice) -> dict[str, Tensor]:
-    """The labels of some samples."""
+def select_samples(labels: LabelValues, positions: Tensor | slice) -> dict[str, Tensor]:
+    """Return the labels of some samples."""
     return {name: values[positions] for name, values in labels.items()}
 
 
-def deciding(labels: LabelValues, *sides: str) -> dict[str, Tensor]:
-    """The labels that decide relevance, of some sides."""
-    return {name: labels[name] for name in DECIDING if name in labels and {*sides} <= {*LABELS[name].sides}}
+def relevance_labels(labels: LabelValues, *sides: str) -> dict[str, Tensor]:
+    """Return the labels that decide relevance, and that samples of all these sides have."""
+    selected = {}
+    for name in DECIDING:
+        if name in labels and set(sides).issubset(LABELS[name].sides):
+            selected[name] = labels[name]
+    return selected
 
 
 def num_labels_of(labels: LabelValues) -> int:
-    """The number of labels that a sample may have; 0 where each has one identity, or none."""
+    """Return the number of labels that a sample may have; 0 where each has one identity, or none."""
     identities = labels.get("identities")
-    return 0 if identities is None or identities.ndim == 1 else identities.shape[1]
+    if identities is None or identities.ndim == 1:
+        return 0
+    return identities.shape[1]
 
 
 def one_number_each(labels: LabelValues) -> dict[str, Tensor]:
-    """The labels that are one number for each sample."""
+    """Return the labels that are one number for each sample."""
     return {name: values for name, values in labels.items() if values.ndim == 1}
 
 
 def length_of(labels: LabelValues) -> int:
-    """The number of samples that have these labels."""
-    values, *_ = labels.values()
+    """Return the number of samples with these labels."""
+    values = next(iter(labels.values()))
     return len(values)

@@ -1,7 +1,7 @@
-"""Several labels for each sample, as a matrix [samples, labels] of bools: checks, bits to send, and labels in common.
+"""Several labels for each sample, as a matrix [samples, labels] of bools: checks, packed bits, and shared labels.
 
-Two samples with the labels 0 1 1 0 and 0 1 0 1 have one in common, and are relevant for each other. The numbers of
-labels in common of a block of pairs are a product of matrices of 0 and 1, exact in float32.
+Two samples with the labels 0 1 1 0 and 0 1 0 1 share one, so they are relevant for each other. The numbers of shared
+labels for a block of pairs are a product of matrices of 0 and 1, exact in float32.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
-_BITS = 63  # of a word: the sign stays free
-_PAIRS_AT_A_TIME = 1 << 21  # of a query and a gallery item, whose labels in common are counted
-_LEAST_QUERIES = 32  # that share one pass over a large gallery
-_OWN = 0.5  # above 0, and as an integer 0
+_BITS = 63  # bits of a word that are used: the sign stays free
+_PAIRS_AT_A_TIME = 1 << 21  # pairs of a query and a gallery item in a block
+_LEAST_QUERIES = 32  # queries that share one pass over a large gallery
+_OWN = 0.5  # marks the query's own item if it shares no label: above 0, but 0 as an integer
 _SHAPES = "one number for each sample, [N], or bools or 0 and 1 for each sample and label, [N, labels]"
 _RAGGED = "lists of unequal lengths; write True for label l of sample n into the cell [n, l] of a matrix of False"
 
 
 def is_matrix(value: object) -> bool:
-    """Whether a value has two dimensions, or is a list of lists."""
+    """Return whether a value has two dimensions, or is a list of lists."""
     if isinstance(value, Tensor):  # at once: `update` is called often
         return value.ndim == 2
     if not isinstance(value, (list, tuple)):
@@ -38,16 +38,18 @@ def is_matrix(value: object) -> bool:
 def check_matrix(
     argument: str, value: object, length: int | None = None, device: Any = None
 ) -> Bool[Tensor, "N labels"]:
-    """Raise unless `value` is a matrix of bools, or of 0 and 1, of `length` samples and on `device`; return bools.
+    """Return a matrix of bools, or of 0 and 1, as bools; raise unless it has `length` samples and is on `device`.
 
-    One column of numbers is refused: it may as well be one identity for each sample.
+    One column of numbers is refused, because it may as well be one identity for each sample.
 
     Raises:
-        TypeError: another dtype, or no matrix of numbers.
-        ValueError: another shape or device, or other numbers.
+        TypeError: a wrong dtype, or not a matrix of numbers.
+        ValueError: a wrong shape or device, or numbers other than 0 and 1.
     """
-    if isinstance(value, (list, tuple)) and len({getattr(row, "shape", None) for row in value}) == 1:
-        value = torch.stack(list(value)) if isinstance(value[0], Tensor) else value
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
+        shapes = {getattr(row, "shape", None) for row in value}
+        if len(shapes) == 1:
+            value = torch.stack(list(value))
     (matrix,) = _arrays.as_tensors(value, device=device)
     if not isinstance(matrix, Tensor) or matrix.ndim != 2:
         raise ValueError(f"`{argument}` must have {_SHAPES}; got {_RAGGED}.")
@@ -66,34 +68,36 @@ def check_matrix(
             f"`{argument}` must have shape [{size}] for one identity of each sample, or bools for a single label; got"
             f" {matrix.dtype} of shape {shape}, so write `[:, 0]` or `== 1` behind it."
         )
-    is_known = (matrix == 0) | (matrix == 1)
-    if not bool(is_known.all()):
-        raise ValueError(f"`{argument}` must have {_SHAPES}; got {matrix[~is_known][0].item()} in a matrix {shape}.")
+    is_valid = (matrix == 0) | (matrix == 1)
+    if not bool(is_valid.all()):
+        raise ValueError(f"`{argument}` must have {_SHAPES}; got {matrix[~is_valid][0].item()} in a matrix {shape}.")
     return matrix == 1
 
 
-def check_alike(argument: str, values: Tensor, others: str, before: Tensor) -> None:
-    """Raise unless both are one number for each sample, or both have as many labels.
+def check_alike(argument: str, values: Tensor, other_argument: str, other_values: Tensor) -> None:
+    """Raise unless both are one number for each sample, or both are matrices with as many labels.
 
     Raises:
         ValueError: they differ.
     """
-    if values.shape[1:] != before.shape[1:]:
-        came, earlier = (_in_words(labels) for labels in (values, before))
-        raise ValueError(f"`{argument}` must have the labels of {others}; got {came} for {earlier}.")
+    if values.shape[1:] != other_values.shape[1:]:
+        raise ValueError(
+            f"`{argument}` must have the labels of {other_argument}; got {_describe(values)} for"
+            f" {_describe(other_values)}."
+        )
 
 
-def _in_words(values: Tensor) -> str:
+def _describe(values: Tensor) -> str:
     return "one number for each sample" if values.ndim == 1 else f"a matrix of {values.shape[1]} labels"
 
 
 def num_words(num_labels: int) -> int:
-    """Number of words of 64 bits for the labels of a sample."""
+    """Return the number of words of 64 bits for the labels of a sample."""
     return -(-num_labels // _BITS)
 
 
 def to_words(matrix: Bool[Tensor, "samples labels"]) -> Int[Tensor, "samples words"]:
-    """The labels of each sample as bits: label 64 is bit 1 of word 1."""
+    """Pack the labels of each sample into words of bits: label 64 is bit 1 of word 1."""
     words = torch.zeros((len(matrix), num_words(matrix.shape[1])), dtype=torch.int64, device=matrix.device)
     for bit in range(min(_BITS, matrix.shape[1])):
         columns = matrix[:, bit::_BITS].long()
@@ -102,7 +106,7 @@ def to_words(matrix: Bool[Tensor, "samples labels"]) -> Int[Tensor, "samples wor
 
 
 def from_words(words: Int[Tensor, "samples words"], num_labels: int) -> Bool[Tensor, "samples labels"]:
-    """The matrix that `to_words` was given."""
+    """Return the matrix that `to_words` has packed."""
     matrix = torch.zeros((len(words), num_labels), dtype=torch.bool, device=words.device)
     for bit in range(min(_BITS, num_labels)):
         columns = matrix[:, bit::_BITS]
@@ -112,10 +116,10 @@ def from_words(words: Int[Tensor, "samples words"], num_labels: int) -> Bool[Ten
 
 @dataclass(frozen=True)
 class SharedLabels:
-    """The labels of queries and of kept gallery items; the items that share one with a query are found block by block.
+    """The labels of queries and of kept gallery items, to find the items that share a label with a query.
 
-    They are never held for all queries, as they may be a third of the gallery for each. A query's own item is found,
-    too, also if it has no label.
+    Such items are found block by block, and never stored for all queries, as they may be a third of the gallery for
+    each query. A query's own item is among them even if it has no label.
     """
 
     query: Bool[Tensor, "queries labels"]
@@ -124,33 +128,36 @@ class SharedLabels:
     """the query's own kept position, -1 where it has none"""
 
     def lengths(self) -> Int[Tensor, " queries"]:
-        """The number of kept items that share a label with each query."""
+        """Return the number of kept items that share a label with each query."""
         lengths = torch.zeros(len(self.query), dtype=torch.int64, device=self.query.device)
         for rows, _, num_shared in self._blocks(slice(0, len(self.query))):
             lengths[rows] += num_shared.count_nonzero(dim=1)
         return lengths
 
     def entries(self, rows: slice) -> tuple[Int[Tensor, " entries"], Int[Tensor, " entries"]]:
-        """The kept items that share a label with each of some queries, query by query and ascending, and how many.
+        """Find the kept items that share a label with each of some queries, query by query and ascending.
 
-        How many labels they share is the second tensor.
+        Returns:
+            The items, and the number of labels that each shares with its query.
         """
         none = torch.empty(0, dtype=torch.int64, device=self.query.device)
-        query, item, number = [none], [none], [none]
+        query_parts, item_parts, number_parts = [none], [none], [none]
         for block, columns, num_shared in self._blocks(rows):
             row, column = num_shared.nonzero(as_tuple=True)
-            query.append(row + block.start)
-            item.append(column + columns.start)
-            number.append(num_shared[row, column].long())
-        # Blocks of the same queries follow each other; a stable sort puts the items of a query side by side.
-        entries = torch.cat(item), torch.cat(number)
-        if len(self.gallery) <= self._size_of_blocks[1]:
-            return entries
-        order = torch.cat(query).argsort(stable=True)
-        return entries[0][order], entries[1][order]
+            query_parts.append(row + block.start)
+            item_parts.append(column + columns.start)
+            number_parts.append(num_shared[row, column].long())
+        items = torch.cat(item_parts)
+        numbers = torch.cat(number_parts)
+        _, num_items = self._block_size
+        if len(self.gallery) <= num_items:
+            return items, numbers
+        # The same queries have several blocks; a stable sort makes the items of a query adjacent, still ascending.
+        order = torch.cat(query_parts).argsort(stable=True)
+        return items[order], numbers[order]
 
     def numbers(self, rows: slice) -> Int[Tensor, "queries kept"]:
-        """How many labels each kept item shares with some queries, few enough for a matrix."""
+        """Return the number of labels that each kept item shares with some queries, few enough for a matrix."""
         numbers = torch.empty((rows.stop - rows.start, len(self.gallery)), dtype=torch.int16, device=self.query.device)
         for block, columns, num_shared in self._blocks(rows):
             numbers[block.start - rows.start : block.stop - rows.start, columns] = num_shared
@@ -161,14 +168,14 @@ class SharedLabels:
         return (self.gallery & self.query.any(0)).any(1)
 
     @property
-    def _size_of_blocks(self) -> tuple[int, int]:
-        """Queries and gallery items of a block."""
+    def _block_size(self) -> tuple[int, int]:
+        """Return the numbers of queries and of gallery items in a block."""
         num_queries = max(_LEAST_QUERIES, _PAIRS_AT_A_TIME // max(1, len(self.gallery)))
         return num_queries, max(1, _PAIRS_AT_A_TIME // num_queries)
 
     def _blocks(self, rows: slice) -> Iterator[tuple[slice, slice, Float[Tensor, "queries items"]]]:
-        """Blocks of queries and gallery items, with the number of labels that each pair shares."""
-        num_queries, num_items = self._size_of_blocks
+        """Iterate over blocks of queries and gallery items, with the number of labels that each pair shares."""
+        num_queries, num_items = self._block_size
         for part in segments.ranges(rows.stop - rows.start, num_queries):
             block = slice(rows.start + part.start, rows.start + part.stop)
             query = self.query[block].float()
@@ -178,10 +185,11 @@ class SharedLabels:
                 yield block, columns, num_shared
 
     def _mark_own(self, num_shared: Float[Tensor, "queries items"], rows: slice, columns: slice) -> None:
-        """Put a number above 0 at the own item of each query that has no label."""
+        """Set a number above 0 for each query's own item in a block, even if it has no label."""
         if self.own_column is None:
             return
-        own = self.own_column[rows]
-        row = ((own >= columns.start) & (own < columns.stop)).nonzero()[:, 0]
-        column = own[row] - columns.start
+        own_column = self.own_column[rows]
+        is_inside = (own_column >= columns.start) & (own_column < columns.stop)
+        row = is_inside.nonzero()[:, 0]
+        column = own_column[row] - columns.start
         num_shared[row, column] = num_shared[row, column].clamp(min=_OWN)

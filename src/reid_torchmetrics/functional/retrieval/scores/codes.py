@@ -1,4 +1,4 @@
-"""Binary codes: what people keep as bits, bools, integers or floats becomes the numbers 1 and -1."""
+"""Binary codes: packed bits, bools, integers or floats become the numbers 1 and -1."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def read_embeddings(
         argument: the user's argument, for messages.
         value: embeddings, or codes.
         similarity: the similarity of the evaluation.
-        device: where arrays and lists go.
+        device: device for arrays and lists.
         packed: whether each byte holds eight bits of a code, the highest bit first, as `numpy.packbits` has them.
         may_be_codes: whether embeddings of integers, of bools, or of 0 and 1 are codes under another similarity, too.
 
     Raises:
-        TypeError: a dtype that is none of embeddings, or none of codes under "hamming".
-        ValueError: another shape, or values that are no codes under "hamming".
+        TypeError: a dtype that is not for embeddings, or not for codes under "hamming".
+        ValueError: another shape, or values that are not codes under "hamming".
     """
     if packed:
         return _unpacked(argument, value, similarity, device)
@@ -47,7 +47,7 @@ def read_embeddings(
     if not values.is_floating_point():
         return _as_codes(argument, values)
     values = _checks.embeddings(argument, values)
-    # Decided on the device, so that nothing waits for it. A batch of ones alone has the same code either way.
+    # Decided on the device, without a wait. A batch that holds only ones has the same codes either way.
     is_binary = ((values == 0) | (values == 1)).all()
     return torch.where(is_binary, values * 2 - 1, values)
 
@@ -67,9 +67,10 @@ def _matrix(argument: str, value: object, device: Any) -> Tensor:
     """Return a matrix of numbers or bools."""
     _checks.array_like(argument, value)
     (values,) = _arrays.as_tensors(value, device=device)
-    if not isinstance(values, Tensor) or values.is_complex():
-        came = values.dtype if isinstance(values, Tensor) else type(value).__name__
-        raise TypeError(f"`{argument}` must hold codes: bools, integers or floats; got {came}.")
+    if not isinstance(values, Tensor):
+        raise TypeError(f"`{argument}` must hold codes: bools, integers or floats; got {type(value).__name__}.")
+    if values.is_complex():
+        raise TypeError(f"`{argument}` must hold codes: bools, integers or floats; got {values.dtype}.")
     if values.ndim != 2 or values.shape[1] == 0:
         raise ValueError(f"`{argument}` must have shape [N, bits]; got {list(values.shape)}.")
     return values
@@ -80,11 +81,15 @@ def _as_codes(argument: str, values: Tensor) -> Tensor:
     dtype = values.dtype if values.is_floating_point() else _CODE_DTYPE
     if values.dtype == torch.bool:
         return values.to(dtype) * 2 - 1
-    is_zero, is_one, is_minus_one = values == 0, values == 1, values == -1
-    if not bool((is_zero | is_one).all() | (is_one | is_minus_one).all()):
-        is_code = is_zero | is_one | is_minus_one
-        came = "0, 1 and -1" if bool(is_code.all()) else str(values[~is_code][0].item())
-        remedy = "bits that are packed into bytes need `packed=True`" if values.dtype == torch.uint8 else ""
-        remedy = remedy or "embeddings that are no codes need another `similarity`, such as 'dot'"
-        raise ValueError(f"`{argument}` must hold codes of 0 and 1, or of 1 and -1; got {came}: {remedy}.")
-    return torch.where(is_one, 1, -1).to(dtype)
+    is_zero = values == 0
+    is_one = values == 1
+    is_minus_one = values == -1
+    if bool((is_zero | is_one).all() | (is_one | is_minus_one).all()):
+        return torch.where(is_one, 1, -1).to(dtype)
+
+    is_code = is_zero | is_one | is_minus_one
+    got = "0, 1 and -1" if bool(is_code.all()) else str(values[~is_code][0].item())
+    remedy = "embeddings that are no codes need another `similarity`, such as 'dot'"
+    if values.dtype == torch.uint8:
+        remedy = "bits that are packed into bytes need `packed=True`"
+    raise ValueError(f"`{argument}` must hold codes of 0 and 1, or of 1 and -1; got {got}: {remedy}.")

@@ -1,7 +1,7 @@
 """Similarities of embeddings, higher is closer.
 
-A similarity only has to order the gallery of one query: `Euclidean` returns minus half the squared distance plus a
-constant of the query, because a square root would merge different scores.
+A similarity only has to order the gallery of each query. `Euclidean`, for example, returns minus half the squared
+distance plus a constant for the query, because a square root would make different scores equal.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
 
 _SAFE_NORMS = {torch.float32: 1e-15, torch.float64: 1e-150}
-"""between this and its inverse, squares of norms are far from the limits of the dtype"""
-_SQUARED_AT_A_TIME = 1 << 17  # values: in float64 they stay in the cache
+"""between this norm and its inverse, squares of norms are far from the limits of the dtype"""
+_SQUARED_AT_A_TIME = 1 << 17  # values that are squared at a time, so that in float64 they stay in the cache
 
 
 class Similarity(ABC):
-    """Contract of a similarity, with defaults; classes of similarities are final."""
+    """The interface of a similarity, with defaults; classes of similarities are final."""
 
     copies_gallery = False
-    """whether `gallery` or `score` makes copies of gallery items, so that it must be called with few at a time"""
+    """True if `gallery` or `score` copies gallery items, so that they must be called with few items at a time"""
     finishes_products = False
-    """whether `score` writes products and calls `finish`, so that one product serves both items of a pair as queries"""
+    """True if `score` is a product followed by `finish`, so that one product serves both items of a pair as queries"""
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
-        """Sums over the gallery for `__init__`; the sums of the parts of a gallery add up."""
+        """Return sums over the gallery for `__init__`; the sums over parts of a gallery add up."""
         return torch.empty(0, dtype=torch.float64, device=gallery.device)
 
     @staticmethod  # noqa: B027
     def check_range(*rows: Rows) -> None:
-        """Raise if float64 cannot hold the squares of embeddings that are needed."""
+        """Raise if scores need squares of embeddings that float64 cannot hold."""
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:  # noqa: B027
         """Prepare for a gallery, or a part of one, by the statistics of the whole gallery; scores have `dtype`."""
 
     def query(self, block: Tensor) -> Tensor:
-        """Queries as `score` takes them."""
+        """Prepare queries for `score`."""
         return block
 
-    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
-        """Gallery items as `score` takes them; `room` may be written to, and may be the block itself."""
+    def gallery(self, block: Tensor, buffer: Tensor | None = None) -> Tensor:
+        """Prepare gallery items for `score`; `buffer` may be written to, and may be the block itself."""
         return block
 
     @abstractmethod
@@ -60,7 +60,7 @@ class Similarity(ABC):
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
 
     def finish(self, products: Tensor, columns: slice | Tensor) -> None:  # noqa: B027
-        """Turn products of prepared queries with the gallery items `columns`, in place, into what `score` writes."""
+        """Turn products of prepared queries with the gallery items `columns`, in place, into the values of `score`."""
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
         """Turn scores, in place, into similarities that can be compared between queries; `query` is not prepared."""
@@ -68,12 +68,12 @@ class Similarity(ABC):
 
 @final
 class Dot(Similarity):
-    """Inner product q . g; in float64 over a power of two of the query, so that no product leaves the range."""
+    """Inner product q . g. In float64 the query is divided by a power of two, so that no product leaves the range."""
 
     finishes_products = True
 
     def query(self, block: Tensor) -> Tensor:
-        """Queries, in float64 over a power of two."""
+        """Divide queries by a power of two in float64."""
         if block.dtype != torch.float64:
             return block
         return _over_power_of_two(block, _exponent(block) + block.shape[1].bit_length())
@@ -92,40 +92,44 @@ class Dot(Similarity):
 class Cosine(Similarity):
     """Cosine q . g / (|q| |g|); a zero vector has cosine 0 with everything.
 
-    The scores that order a gallery are q . g / |g|: the norm of the query changes no order. The product comes first and
-    is divided afterwards, so that scores are equal where products and norms are, as with codes of 1 and -1. Codes that
+    The scores that order a gallery are q . g / |g|, as the norm of the query does not change the order. The product is
+    divided by |g| afterwards, so that scores are equal if products and norms are, as for codes of 1 and -1. Codes that
     were divided by their norm have rounded coordinates; they are divided by their magnitude before the product.
 
-    Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors with squares out of
-    range are divided by a power of two first; no digit of a cosine changes.
+    Dividing the scores by |g| avoids a normalized copy of the gallery. In float64, vectors with squares out of range
+    are divided by a power of two first; no digit of a cosine changes.
     """
 
     finishes_products = True
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
-        """Measure every gallery item's norm."""
+        """Measure the norm of every gallery item."""
         may_have_codes = gallery.norm_bounds(dtype).has_rounded_codes
         self._has_rounded_codes = may_have_codes and gallery.norm_summary(dtype).has_rounded_codes
         self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
         self.copies_gallery = self._has_rounded_codes or self._is_extreme
         if self.copies_gallery:
-            norms = gallery.measure(lambda block: torch.linalg.vector_norm(self.gallery(block), dim=1), dtype, of=dtype)
+            norms = gallery.measure(self._norms, dtype, result_dtype=dtype)
         else:
             norms = gallery.norms(dtype)
         self._inverse_norm = _inverse(norms)
 
+    def _norms(self, block: Tensor) -> Float[Tensor, " rows"]:
+        norms: Tensor = torch.linalg.vector_norm(self.gallery(block), dim=1)
+        return norms
+
     def query(self, block: Tensor) -> Tensor:
-        """Queries, divided by their magnitude where they are codes, and in float64 by a power of two."""
+        """Divide queries that are codes by their magnitude, and queries in float64 by a power of two."""
         block = block.contiguous()
         if block.dtype == torch.float64:
             block = _over_power_of_two(block, _exponent(block))
-        # This depends on the query alone, so that its scores against all parts of a gallery can be compared.
+        # This depends on the query alone, so that its scores in different parts of a gallery can be compared.
         if block.device.type == "cpu" and not bool(may_be_codes(block).any()):
             return block
         return _over_magnitude(block)
 
-    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
-        """Gallery items, divided by powers of two if some are extreme, and by their magnitude if some are codes."""
+    def gallery(self, block: Tensor, buffer: Tensor | None = None) -> Tensor:
+        """Divide gallery items by powers of two if some are extreme, and codes by their magnitude if there are any."""
         if self._is_extreme:
             block = _over_power_of_two(block, _exponent(block))
         return _over_magnitude(block) if self._has_rounded_codes else block
@@ -133,7 +137,11 @@ class Cosine(Similarity):
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g / |g| into `out`."""
         inverse_norm = self._inverse_norm[columns]
-        product(query, gallery, out, lambda products, items, out: torch.mul(products, inverse_norm[items], out=out))
+
+        def divide(products: Tensor, items: slice, out: Tensor) -> None:
+            torch.mul(products, inverse_norm[items], out=out)
+
+        product(query, gallery, out, divide)
 
     def finish(self, products: Tensor, columns: slice | Tensor) -> None:
         """Divide by |g|."""
@@ -147,29 +155,32 @@ class Cosine(Similarity):
 
 @final
 class Euclidean(Similarity):
-    """Minus half the squared distance, up to a constant of the query: q . g - |g|^2 / 2.
+    """Minus half the squared distance, up to a constant for the query: q . g - |g|^2 / 2.
 
-    Both sides are first moved by about the gallery's mean: distances do not change, and the expansion does not cancel
-    where embeddings lie far from the origin. "About" is the mean rounded to multiples of a power of two near the spread
-    of the coordinates, so that integers and codes stay exact, and ties among them too.
+    Queries and gallery items are first moved by about the gallery's mean: distances do not change, and the expansion
+    does not cancel if embeddings lie far from the origin. "About" is the mean rounded to multiples of a power of two
+    near the spread of the coordinates, so that integers and codes stay exact, and ties among them too.
     """
 
     finishes_products = True
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
-        """Sum of all items per coordinate, sum of all squares, number of items."""
+        """Return the sum of all items per coordinate, the sum of all squares, and the number of items."""
         sums = torch.zeros(gallery.dimension + 2, dtype=torch.float64, device=gallery.device)
-        for of_items, of_squares in gallery.each(lambda block, _: _sums(block), dtype):
-            sums[:-2] += of_items
-            sums[-2] += of_squares
+        for sum_of_items, sum_of_squares in gallery.map_pieces(lambda block, _: _sums(block), dtype):
+            sums[:-2] += sum_of_items
+            sums[-2] += sum_of_squares
         sums[-1] = gallery.size
         return sums
 
     @staticmethod
     def check_range(*rows: Rows) -> None:
         """Raise a ValueError if squared distances of float64 embeddings would overflow, or all vanish."""
-        largest = max((float(block.abs().max()) for part in rows for block in part.walk(torch.float64)), default=0.0)
+        block_maxima: list[float] = []
+        for part in rows:
+            block_maxima.extend(float(block.abs().max()) for block in part.walk(torch.float64))
+        largest = max(block_maxima, default=0.0)
         safe = _SAFE_NORMS[torch.float64]
         if largest and not safe < largest < 1 / safe:
             raise ValueError(
@@ -178,31 +189,37 @@ class Euclidean(Similarity):
             )
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
-        """Find the origin, then every item's norm from there."""
+        """Compute the new origin, then the norm of every item relative to it."""
         num_items = statistics[-1].clamp(min=1)
         mean = statistics[:-2] / num_items
         variance = statistics[-2] / num_items - mean.square().sum()
-        grid = torch.exp2((variance / gallery.dimension).clamp(min=torch.finfo(dtype).tiny).log2().div(2).round())
+        # Round the mean to multiples of a power of two near the standard deviation of a coordinate.
+        log_deviation = (variance / gallery.dimension).clamp(min=torch.finfo(dtype).tiny).log2().div(2)
+        grid = torch.exp2(log_deviation.round())
         origin = (mean / grid).round() * grid
         self._origin = origin.to(dtype)
         self.copies_gallery = bool(origin.any())
-        norms = gallery.measure(lambda block: _squared_norm(block, self.gallery), dtype, of=torch.float64)
-        self._half_squared_norm = norms.div_(2).to(dtype)
+        squared_norms = gallery.measure(
+            lambda block: _squared_norm(block, self.gallery), dtype, result_dtype=torch.float64
+        )
+        self._half_squared_norm = squared_norms.div_(2).to(dtype)
 
     def query(self, block: Tensor) -> Tensor:
-        """Queries relative to the new origin."""
+        """Move queries to the new origin."""
         return block - self._origin if self.copies_gallery else block
 
-    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
-        """Gallery items relative to the new origin."""
-        return torch.sub(block, self._origin, out=room) if self.copies_gallery else block
+    def gallery(self, block: Tensor, buffer: Tensor | None = None) -> Tensor:
+        """Move gallery items to the new origin."""
+        return torch.sub(block, self._origin, out=buffer) if self.copies_gallery else block
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
         half_squared_norm = self._half_squared_norm[columns]
-        product(
-            query, gallery, out, lambda products, items, out: torch.sub(products, half_squared_norm[items], out=out)
-        )
+
+        def subtract(products: Tensor, items: slice, out: Tensor) -> None:
+            torch.sub(products, half_squared_norm[items], out=out)
+
+        product(query, gallery, out, subtract)
 
     def finish(self, products: Tensor, columns: slice | Tensor) -> None:
         """Subtract |g|^2 / 2."""
@@ -225,19 +242,20 @@ class Custom(Similarity):
         self._function = function
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
-        """Write what the user's function returns into `out`."""
+        """Write the scores by the user's function into `out`."""
         try:
             scores = self._function(query, gallery)
         except RuntimeError as error:
-            if type(error) is not RuntimeError:  # not a matter of shapes, such as a lack of memory
+            if type(error) is not RuntimeError:  # an error that is not about shapes, such as a lack of memory
                 raise
             blocks = f"queries {list(query.shape)} and gallery items {list(gallery.shape)}"
             raise RuntimeError(
                 f"`similarity` must return scores of shape {list(out.shape)} for {blocks}; got RuntimeError: {error}"
             ) from error
-        if not isinstance(scores, Tensor) or not scores.is_floating_point():
-            came = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
-            raise TypeError(f"`similarity` must return a floating point tensor; got {came}.")
+        if not isinstance(scores, Tensor):
+            raise TypeError(f"`similarity` must return a floating point tensor; got {type(scores).__name__}.")
+        if not scores.is_floating_point():
+            raise TypeError(f"`similarity` must return a floating point tensor; got {scores.dtype}.")
         if scores.shape != out.shape:
             raise ValueError(f"`similarity` must return scores of shape {list(out.shape)}; got {list(scores.shape)}.")
         out.copy_(scores)
@@ -268,13 +286,13 @@ def check_similarity(similarity: object) -> None:
 
 
 def gallery_statistics(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
-    """Statistics of a whole gallery for `Similarity`, as sums: the sums of the parts of a gallery add up."""
+    """Return the statistics of a whole gallery for `Similarity`, as sums: the sums over parts of a gallery add up."""
     kind = Custom if callable(similarity) else SIMILARITIES[similarity]
     return kind.gallery_statistics(gallery, dtype)
 
 
 def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
-    """The dtype of scores: the embeddings' own, or float64 where their squares would leave the range of float32."""
+    """Return the dtype of scores: that of the embeddings, or float64 if float32 cannot hold their squares."""
     check_similarity(similarity)
     dtype = promoted([part.dtype for part in rows])
     if not callable(similarity) and any(is_extreme(part, dtype) for part in rows):
@@ -284,19 +302,24 @@ def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
 
 
 def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
-    """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
-    bounds, safe = rows.norm_bounds(dtype), _SAFE_NORMS[dtype]
+    """Return whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
+    bounds = rows.norm_bounds(dtype)
+    safe = _SAFE_NORMS[dtype]
     if bounds.least > safe and bounds.largest < 1 / safe:  # nearly always
         return False
     norms = rows.norms(dtype)
     is_safe = (norms > safe) & (norms < 1 / safe)
-    return any(rows.each(lambda block, part: bool(block[~is_safe[part]].any()), dtype))  # zeros are no trouble
+
+    def has_unsafe_row(block: Tensor, part: slice) -> bool:
+        return bool(block[~is_safe[part]].any())  # rows of zeros are safe
+
+    return any(rows.map_pieces(has_unsafe_row, dtype))
 
 
 def _over_magnitude(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
-    """Divide the rows that are codes by their magnitude: what is left are the signs, exactly.
+    """Divide the rows that are codes by their magnitude, so that their signs remain, exactly.
 
-    A row is a code if all its coordinates have one magnitude that is not 0.
+    A row is a code if all its coordinates have the same magnitude, not 0.
     """
     magnitude = block.abs()
     largest = magnitude.amax(1, keepdim=True)
@@ -305,12 +328,12 @@ def _over_magnitude(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim
 
 
 def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
-    """Per coordinate, and of all squares, in float64."""
+    """Return the sum per coordinate, and the sum of all squares, in float64."""
     return _sum_of_rows(block), _squared_norm(block).sum()
 
 
 def _sum_of_rows(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " dim"]:
-    """Sum per coordinate in float64; on the CPU a few rows at a time, as their copies in float64 stay in the cache."""
+    """Return the sum per coordinate in float64; the CPU copies a few rows at a time, so that they stay in its cache."""
     if block.device.type != "cpu":
         return block.sum(0, dtype=torch.float64)
     total = torch.zeros(block.shape[1], dtype=torch.float64, device=block.device)
@@ -320,7 +343,7 @@ def _sum_of_rows(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " dim"]:
 
 
 def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.positive) -> Float[Tensor, " rows"]:
-    """|x|^2 per prepared row, in float64, a few rows at a time; exact for integers."""
+    """Return |x|^2 per prepared row, in float64, a few rows at a time; exact for integers."""
     num_rows = max(1, _SQUARED_AT_A_TIME // block.shape[1])
     norm = torch.empty(len(block), dtype=torch.float64, device=block.device)
     for rows, out in zip(block.split(num_rows), norm.split(num_rows), strict=True):
@@ -329,24 +352,24 @@ def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.pos
 
 
 def _inverse(norm: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
-    """1 / |x|, 0 for a zero vector."""
+    """Return 1 / |x|, or 0 for a zero vector."""
     return norm.reciprocal().masked_fill_(norm == 0, 0)
 
 
 def _exponent(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:
-    """For every row the exponent of a power of two just above its largest coordinate."""
+    """Return, for every row, the exponent of a power of two just above its largest coordinate."""
     return torch.frexp(block.abs().amax(1, keepdim=True)).exponent
 
 
 def _over_power_of_two(block: Tensor, exponent: Tensor) -> Float[Tensor, "rows columns"]:
-    """Every row over two to the power of its `exponent`: exact but at the limits of float64.
+    """Divide every row by two to the power of its `exponent`: exact but at the limits of float64.
 
-    In two steps, because exponents of coordinates may be twice as far apart as exponents of a factor.
+    There are two steps, because exponents of coordinates may be twice as far apart as exponents of a factor.
     """
     half = exponent // 2
     return block * _power_of_two(-half) * _power_of_two(half - exponent)
 
 
 def _power_of_two(exponent: Int[Tensor, "rows 1"]) -> Float[Tensor, "rows 1"]:
-    """2^exponent in float64, built from its bits: functions for powers round."""
+    """Return 2^exponent in float64, built from its bits, because functions for powers round."""
     return ((exponent.long() + 1023) << 52).view(torch.float64)

@@ -24,7 +24,8 @@ FEWEST_DIMENSIONS = 96
 class SymmetricScores:
     """Products of blocks of the items of one set, and their scores in both directions.
 
-    Prepared items are kept if they fit half of `max_bytes`, so that a block is prepared once.
+    Half of `max_bytes` is for prepared items: if all of them fit, a block is prepared once. The other half,
+    `bytes_for_blocks`, is for products and counts.
     """
 
     def __init__(self, items: Rows, similarity: Similarity, dtype: torch.dtype, *, max_bytes: int) -> None:
@@ -33,6 +34,7 @@ class SymmetricScores:
         self.dimension = items.dimension
         self.dtype = dtype
         self.max_bytes = max_bytes
+        self.bytes_for_blocks = max_bytes // 2
         self._items = items
         self._similarity = similarity
         self._keeps_prepared = items.size * items.dimension * dtype.itemsize <= max_bytes // 2

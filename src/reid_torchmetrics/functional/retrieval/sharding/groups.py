@@ -1,20 +1,29 @@
-"""Groups of gallery items that lie on several processes: each is brought together on one.
+"""Groups of gallery items that lie on several processes: the members of each group are gathered on one process.
 
-Which process a group goes to is told from the group alone, so that nothing must be agreed on. Members that must leave
-their process are sent by one process at a time, in pieces, and the others keep what belongs to them. So no process
-holds more than its own groups and a piece.
+A hash of the group says which process that is, so the processes need not agree on it. Members that must leave their
+process are sent by one process at a time, in pieces, and each process keeps the members of its own groups. So no
+process holds more than its own groups and a piece.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.fingerprints import owners
-from reid_torchmetrics.functional.retrieval.relevance import NO_GROUP, LabelValues, at, packed, unpacked, width_of
+from reid_torchmetrics.functional.retrieval.relevance import (
+    NO_GROUP,
+    LabelValues,
+    pack_columns,
+    select_samples,
+    unpack_columns,
+    width_of,
+)
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, Rows
 from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
 
@@ -22,57 +31,87 @@ from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
 def gather_groups(
     world: World, embeddings: Rows, labels: LabelValues, dtype: torch.dtype
 ) -> tuple[Rows, dict[str, Tensor]]:
-    """Bring each group of gallery items together on one process; items without groups stay, without that label.
+    """Gather the gallery items of each group on one process; items without groups stay, without that label.
 
     Args:
-        world: of all processes.
-        embeddings: of this process's items.
-        labels: of these; "groups", and perhaps "places", by which the items are put in order.
-        dtype: in which embeddings are sent.
+        world: the processes.
+        embeddings: embeddings of this process's items.
+        labels: labels of these items: "groups", and perhaps "places", which give the order of the items.
+        dtype: dtype of the embeddings that are sent.
 
     Raises:
         DistributedMetricError: an error on some process.
         ValueError: some items have groups and others have none.
     """
-    labels = {"groups": labels["groups"], **labels}  # the first column of what is packed
+    columns = {"groups": labels["groups"], **labels}  # groups are the first column when packed
 
-    def look() -> tuple[Tensor, list[int]]:
-        has_group = labels["groups"] != NO_GROUP
-        leaves = has_group & (owners(world, labels["groups"]) != world.process)
-        return leaves, [int(mask.sum()) for mask in (has_group, ~has_group, leaves)]
+    def find_leaving() -> tuple[Tensor, list[int]]:
+        """Mark the items that leave this process; count the items with groups, without groups, and leaving."""
+        has_group = columns["groups"] != NO_GROUP
+        leaves = has_group & (owners(world, columns["groups"]) != world.process)
+        return leaves, [int(has_group.sum()), int((~has_group).sum()), int(leaves.sum())]
 
-    def belonging(buffers: list[Tensor]) -> tuple[Tensor, ...]:
-        """What belongs to this process of embeddings and labels that were sent."""
-        is_own = owners(world, buffers[1][:, 0]) == world.process
-        return tuple(buffer[is_own].to(leaves.device) for buffer in buffers)
-
-    leaves, table = world.guarded_all_gather(look)
+    leaves, table = world.guarded_all_gather(find_leaving)
     num_with, num_without, num_leaving = map(sum, zip(*table, strict=True))
     if num_with and num_without:
         raise ValueError(
             f"`groups` must be given for all gallery items or for none; got {num_with} with and {num_without} without."
         )
+    if not num_with:
+        del columns["groups"]
+        return embeddings, columns
     if not num_leaving:
-        return embeddings, labels if num_with else {name: labels[name] for name in labels if name != "groups"}
-    leaving, staying = (mask.nonzero()[:, 0] for mask in (leaves, ~leaves))
-    width, step = sum(map(width_of, labels.values())), max(1, WALK_BYTES // (embeddings.dimension * dtype.itemsize))
-    received: list[tuple[Tensor, ...]] = [
-        (torch.empty((0, embeddings.dimension), dtype=dtype, device=leaves.device), packed(labels, leaving[:0]))
-    ]
-    for source, (*_, size) in enumerate(table):
-        for piece in segments.ranges(size, step):
-            # The source sends a piece, and the others nothing.
-            sizes = [(piece.stop - piece.start) * (process == source) for process in range(world.size)]
-            part = leaving[piece] if source == world.process else leaving[:0]
-            rows = SentRows(functools.partial(embeddings.select(part).walk, dtype), (embeddings.dimension,), dtype)
-            columns = SentRows(lambda part=part: [packed(labels, part)], (width,))  # type: ignore[misc]
-            received.append(world.guarded(functools.partial(belonging, exchange_rows(world, sizes, rows, columns))))
+        return embeddings, columns
+
+    # The processes send one after another, each in pieces.
+    leaving = leaves.nonzero()[:, 0]
+    staying = (~leaves).nonzero()[:, 0]
+    received_embeddings = [torch.empty((0, embeddings.dimension), dtype=dtype, device=leaves.device)]
+    received_labels = [pack_columns(columns, leaving[:0])]
+    piece_length = max(1, WALK_BYTES // (embeddings.dimension * dtype.itemsize))
+    for source, (*_, num_sent) in enumerate(table):
+        for piece in segments.ranges(num_sent, piece_length):
+            sizes = [0] * world.size
+            sizes[source] = piece.stop - piece.start
+            items = leaving[piece] if source == world.process else leaving[:0]
+            sent = SentRows(
+                pieces=functools.partial(embeddings.select(items).walk, dtype),
+                shape=(embeddings.dimension,),
+                dtype=dtype,
+            )
+            member_embeddings, member_labels = _exchange_members(world, sizes, sent, columns, items)
+            received_embeddings.append(member_embeddings)
+            received_labels.append(member_labels)
 
     def join() -> tuple[Rows, dict[str, Tensor]]:
-        blocks, columns = (torch.cat(parts) for parts in zip(*received, strict=True))
-        joined = unpacked(torch.cat([packed(labels, staying), columns]), labels)
-        none = torch.zeros_like(joined["groups"])  # of a stable sort, that changes nothing
-        order = joined.get("places", none).argsort(stable=True)
-        return embeddings.select(staying).beside(blocks).select(order), at(joined, order)
+        packed = torch.cat([pack_columns(columns, staying), *received_labels])
+        joined = unpack_columns(packed, columns)
+        # Without places all keys are equal, and a stable sort changes nothing.
+        places = joined.get("places", torch.zeros_like(joined["groups"]))
+        order = places.argsort(stable=True)
+        rows = embeddings.select(staying).followed_by(torch.cat(received_embeddings))
+        return rows.select(order), select_samples(joined, order)
 
     return world.guarded(join)
+
+
+def _exchange_members(
+    world: World,
+    sizes: Sequence[int],
+    embeddings: SentRows,
+    labels: LabelValues,
+    items: Int[Tensor, " items"],
+) -> tuple[Tensor, Int[Tensor, "members columns"]]:
+    """Exchange `sizes` items of each process; return embeddings and packed labels of the members of own groups.
+
+    `items` are the positions of the items that this process sends.
+    """
+    num_columns = sum(map(width_of, labels.values()))
+    sent_labels = SentRows(lambda: [pack_columns(labels, items)], (num_columns,))
+    all_embeddings, all_labels = exchange_rows(world, sizes, embeddings, sent_labels)
+
+    def select_members() -> tuple[Tensor, Tensor]:
+        is_member = owners(world, all_labels[:, 0]) == world.process
+        return all_embeddings[is_member].to(items.device), all_labels[is_member].to(items.device)
+
+    return world.guarded(select_members)

@@ -1,6 +1,6 @@
 """Repetitions: several samples with the same `index` and role, and one that counts.
 
-Of several with one number the first counts, of several processes the first of the lowest process:
+Of several samples with one `index` the first counts; of several processes the lowest one:
 
     process          0             1
     index         4  7  4       7  9
@@ -10,9 +10,9 @@ Of several with one number the first counts, of several processes the first of t
 A repetition has the labels of the sample that counts. Its embedding may differ by the rounding of another batch; an
 embedding that differs by more is no repetition of a sampler.
 
-Where no `index` tells, samples that several processes hold are noticed: a sampler repeats the first samples of a data
-set at the end of the last processes, or samples were gathered by hand. Samples 0 to 6, dealt out to two processes by
-`DistributedSampler`, by Accelerate in batches of two, and gathered:
+Without `index`, samples that several processes hold are recognized by their embeddings: a sampler repeats the first
+samples of a data set at the end of the last processes, or samples were gathered by hand. Samples 0 to 6, dealt out to
+two processes by `DistributedSampler`, by Accelerate in batches of two, and gathered:
 
     process 0    0 2 4 6       0 1 4 5       0 1 2 3 4 5 6 0
     process 1    1 3 5 0       2 3 6 0       0 1 2 3 4 5 6 0
@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -35,29 +34,28 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, mixed, owners
 from reid_torchmetrics.functional.retrieval.ranking import places_of_true
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, deciding, packed, unpacked
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, pack_columns, relevance_labels, unpack_columns
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
 from reid_torchmetrics.functional.world import World
 
 from .samples import GALLERY, QUERY, Samples
 
-_NUM_FEATURES = 8  # entries of an embedding that are compared
+_NUM_FEATURES = 8  # compared entries of an embedding
 _ALIKE = 1e-2  # the same picture in another batch, perhaps in half precision
-_MOST_COMPARED = 1 << 12  # samples of a process, searched for two of one identity
-_AT_A_TIME = 1 << 16  # samples that are compared in float64
-_MOST_COUNTED = 64  # samples with entries that are counted
-_LEAST_VALUES = 2  # different entries a sample; one-hot vectors and codes of bits have fewer
-_MOST_COPIES = 0.01  # of the samples of a process; with more, its ends may be copies of each other by chance
+_MOST_COMPARED = 1 << 12  # samples of a process that are searched for two of one identity
+_AT_A_TIME = 1 << 16  # samples that are compared in float64 at once
+_MOST_COUNTED = 64  # samples whose different entries are counted
+_LEAST_VALUES = 2  # different entries per sample; one-hot vectors and codes of bits have fewer
+_MOST_COPIES = 0.01  # share of a process's samples; with more, its ends may be copies of each other by chance
 _LENGTH_OF_ROLE = 2 + _NUM_FEATURES // 2
 _LENGTH_OF_RUN = 3 + _NUM_FEATURES // 2
 NUM_SIGNS = 2 + 2 * _LENGTH_OF_ROLE
-"""numbers of `SameSamples.signs`"""
-
-_CLOSE = 0.1  # of the norm: half precision rounds by less, and a step of training or another image changes more
+"""length of the list that `SameSamples.signs` returns"""
+_CLOSE = 0.1  # share of the norm: half precision rounds by less, and a step of training or another image changes more
 
 
 class HeldTwice(NamedTuple):
-    """Samples that several processes hold, without an `index` that tells it."""
+    """Facts about samples without `index` that several processes hold."""
 
     are_gathered: bool = False
     """whether two processes hold the same samples"""
@@ -71,13 +69,13 @@ class Numbered(NamedTuple):
     counted: Int[Tensor, " counted"]
     """positions, ascending: the first sample of each `index`"""
     repeated: Int[Tensor, " repeated"]
-    """positions of the others"""
+    """positions of the repetitions"""
     first: Int[Tensor, " repeated"]
-    """for each of these, the position of the one that counts"""
+    """for each repetition, the position of the sample that counts"""
 
     @classmethod
     def of(cls, samples: Samples, role: int) -> Numbered:
-        """Look for repetitions among the samples of a role.
+        """Find the repetitions among the samples of a role.
 
         Raises:
             ValueError: samples with the same `index` have other labels.
@@ -86,110 +84,136 @@ class Numbered(NamedTuple):
         none = positions[:0]
         if samples.index is None or not len(positions):
             return cls(positions, none, none)
-        counted, repeated, first = (positions[places] for places in _split(samples.index[positions]))
+        counted, repeated, first = _split(samples.index[positions])
         if not len(repeated):  # nearly always
             return cls(positions, none, none)
-        _check_same(samples, _labels(samples, first), _labels(samples, repeated))
+        counted, repeated, first = positions[counted], positions[repeated], positions[first]
+        _check_same(samples, _numbers_and_labels(samples, first), _numbers_and_labels(samples, repeated))
         return cls(counted.sort().values, repeated, first)
 
 
-def changed(samples: Samples, roles: Sequence[Numbered]) -> int:
-    """Number of repetitions with another embedding than the sample that counts."""
-    if not any(len(each.repeated) for each in roles):  # nearly always
+def count_changed(samples: Samples, roles: Sequence[Numbered]) -> int:
+    """Count the repetitions with another embedding than the sample that counts."""
+    if not any(len(numbered.repeated) for numbered in roles):  # nearly always
         return 0
     step = max(1, WALK_BYTES // (8 * samples.dimension))
-    positions = []
-    for each in roles:
-        again, first = samples.rows(each.repeated), samples.rows(each.first)
-        for part in segments.ranges(len(each.repeated), step):
-            rows = first.read(part, torch.float64)
-            distance = (again.read(part, torch.float64) - rows).norm(dim=1)
-            positions.append(each.repeated[part][distance > _CLOSE * rows.norm(dim=1)])
-    return len(torch.cat(positions).unique())  # leave-one-out samples have both roles
+    changed = []
+    for numbered in roles:
+        repeated_rows = samples.rows(numbered.repeated)
+        first_rows = samples.rows(numbered.first)
+        for part in segments.ranges(len(numbered.repeated), step):
+            first = first_rows.read(part, torch.float64)
+            distance = (repeated_rows.read(part, torch.float64) - first).norm(dim=1)
+            is_changed = distance > _CLOSE * first.norm(dim=1)
+            changed.append(numbered.repeated[part][is_changed])
+    return len(torch.cat(changed).unique())  # leave-one-out samples have both roles
 
 
 def lowest_of_each(world: World, samples: Samples, roles: Sequence[Tensor]) -> list[Tensor]:
-    """Keep of some positions, of distinct `index` for each role, the samples that no lower process has.
+    """Keep the samples that no lower process has, among positions with distinct `index` for each role.
 
-    A number has an owner, the process that it is hashed to: it is sent the labels of all samples of that number,
-    compares them, and answers which of them is of the lowest process. So each process compares its share of the
-    numbers, and there are as many collectives for any number of processes.
+    Each `index` has an owner, the process that it is hashed to. The owner receives the labels of all samples with that
+    number, compares them, and answers whether a sample is on the lowest process. So each process compares its share of
+    the numbers, and the number of collectives does not depend on the number of processes.
+
+    Args:
+        world: the processes.
+        samples: the samples of this process.
+        roles: for each role, positions of samples with distinct `index`.
 
     Raises:
         DistributedMetricError: an error on some process, or samples with the same `index` have other labels.
     """
     if samples.index is None or world.size == 1:
-        return [*roles]
+        return list(roles)
+    num_roles = len(roles)
+    role_sizes = [len(positions) for positions in roles]
 
     def prepare() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        labels = torch.cat([_labels(samples, positions) for positions in roles]).to(world.device)
-        owner_and_role = owners(world, labels[:, 0]) * len(roles) + _role_of([*map(len, roles)], labels.device)
+        """Sort the labels by owner and role; count them, and allocate the counts that are received."""
+        labels = torch.cat([_numbers_and_labels(samples, positions) for positions in roles]).to(world.device)
+        role = segments.numbers(torch.tensor(role_sizes, device=labels.device))
+        owner_and_role = owners(world, labels[:, 0]) * num_roles + role
         order = owner_and_role.argsort()
-        sizes = owner_and_role.bincount(minlength=world.size * len(roles)).view(world.size, -1)
+        sizes = owner_and_role.bincount(minlength=world.size * num_roles).view(world.size, -1)
         return order, labels[order], sizes, torch.empty_like(sizes)
 
-    def receive() -> tuple[list[int], list[int], Tensor]:
-        """Make room for the labels that this process owns."""
-        num_sent, num_owned = (each.sum(1).tolist() for each in (sizes, sizes_owned))
+    def allocate() -> tuple[list[int], list[int], Tensor]:
+        """Allocate the labels that this process owns."""
+        num_sent = sizes.sum(1).tolist()
+        num_owned = owned_sizes.sum(1).tolist()
         return num_sent, num_owned, sent.new_empty((sum(num_owned), sent.shape[1]))
 
     def compare() -> tuple[Tensor, Tensor]:
-        counts, answer = (torch.ones(len(rows), dtype=torch.uint8, device=rows.device) for rows in (owned, sent))
-        role_of = _role_of(sizes_owned.flatten().tolist(), owned.device) % len(roles)
-        for role in range(len(roles)):
-            labels, places = owned[role_of == role], (role_of == role).nonzero()[:, 0]
-            _, repeated, first = _split(labels[:, 0])  # of the processes in their order
+        """Mark the owned samples that count, and allocate the answers of the owners."""
+        counts = torch.ones(len(owned), dtype=torch.uint8, device=owned.device)
+        answers = torch.ones(len(sent), dtype=torch.uint8, device=sent.device)
+        run_sizes = torch.tensor(owned_sizes.flatten().tolist(), device=owned.device)
+        role_of = segments.numbers(run_sizes) % num_roles
+        for role in range(num_roles):
+            is_role = role_of == role
+            labels = owned[is_role]
+            places = is_role.nonzero()[:, 0]
+            _, repeated, first = _split(labels[:, 0])  # rows are in the order of the processes
             _check_same(samples, labels[first], labels[repeated])
             counts[places[repeated]] = 0
-        return counts, answer
+        return counts, answers
 
-    order, sent, sizes, sizes_owned = world.guarded(prepare)
-    world.all_to_all(sizes, sizes_owned, [1] * world.size, [1] * world.size)
-    num_sent, num_owned, owned = world.guarded(receive)
+    order, sent, sizes, owned_sizes = world.guarded(prepare)
+    one_each = [1] * world.size
+    world.all_to_all(sizes, owned_sizes, one_each, one_each)
+    num_sent, num_owned, owned = world.guarded(allocate)
     world.all_to_all(sent, owned, num_sent, num_owned)
-    counts, answer = world.guarded(compare)
-    world.all_to_all(counts, answer, num_owned, num_sent)
-    is_counted = torch.empty_like(answer, dtype=torch.bool)
-    is_counted[order] = answer > 0
-    parts = is_counted.to(samples.device).split([*map(len, roles)])
+    counts, answers = world.guarded(compare)
+    world.all_to_all(counts, answers, num_owned, num_sent)
+
+    # Answers are in the order of the owners; put them back into the order of the positions.
+    is_counted = torch.empty_like(answers, dtype=torch.bool)
+    is_counted[order] = answers > 0
+    parts = is_counted.to(samples.device).split(role_sizes)
     return [positions[part] for positions, part in zip(roles, parts, strict=True)]
 
 
-def _role_of(sizes: Sequence[int], device: torch.device) -> Int[Tensor, " samples"]:
-    return segments.numbers(torch.tensor(sizes, device=device))
-
-
 def _split(numbers: Int[Tensor, " samples"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Places of the first of each number, of the others, and for each of these of its first."""
-    # Sorted stably, the first sample of each number comes first.
+    """Return the places of the first sample of each number, of the repetitions, and of the first for each repetition.
+
+    For the numbers 4, 7, 4 these are 0, 1; 2; and 0.
+    """
+    # After a stable sort, the first sample of each number comes first.
     numbers, order = numbers.sort(stable=True)
     is_first = torch.ones_like(numbers, dtype=torch.bool)
     is_first[1:] = numbers[1:] != numbers[:-1]
     counted = order[is_first]
     if len(counted) == len(order):  # nearly always
         return counted, order[:0], order[:0]
-    return counted, order[~is_first], counted[is_first.cumsum(0) - 1][~is_first]
+    first_of_sample = counted[is_first.cumsum(0) - 1]
+    return counted, order[~is_first], first_of_sample[~is_first]
 
 
-def _labels(samples: Samples, positions: Int[Tensor, " chosen"]) -> Int[Tensor, "chosen labels"]:
-    """The number of a sample, then the labels that decide relevance."""
-    return packed({"index": samples.labels["index"]} | deciding(samples.labels), positions)
+def _numbers_and_labels(samples: Samples, positions: Int[Tensor, " positions"]) -> Int[Tensor, "positions labels"]:
+    """Return the `index` of each sample, then the labels that decide relevance, as columns."""
+    return pack_columns({"index": samples.labels["index"]} | relevance_labels(samples.labels), positions)
 
 
-def _check_same(samples: Samples, first: Tensor, again: Tensor) -> None:
-    rows = (first != again).any(1).nonzero()[:, 0]
+def _check_same(samples: Samples, first: Tensor, repeated: Tensor) -> None:
+    """Raise unless repetitions have the labels of the samples that count; both are rows of `_numbers_and_labels`."""
+    rows = (first != repeated).any(1).nonzero()[:, 0]
     if len(rows):
-        came = " and for ".join(_described(samples, labels[rows[:1], 1:]) for labels in (first, again))
-        more = len(first[rows, 0].unique()) - 1
+        row = rows[:1]
+        first_labels = _describe_labels(samples, first[row, 1:])
+        repeated_labels = _describe_labels(samples, repeated[row, 1:])
+        num_more = len(first[rows, 0].unique()) - 1
+        more = f", and {num_more} more such numbers" if num_more else ""
         raise ValueError(
             f"`index` must be the number of a sample in its data set, the same only for repetitions of the sample; got"
-            f" {int(first[rows[0], 0])} for {came}{f', and {more} more such numbers' if more else ''}."
+            f" {int(first[rows[0], 0])} for {first_labels} and for {repeated_labels}{more}."
         )
 
 
-def _described(samples: Samples, labels: Int[Tensor, "1 labels"]) -> str:
-    values = unpacked(labels, deciding(samples.labels))
-    return " at ".join(f"{LABELS[name].singular} {value[0].tolist()}" for name, value in values.items())
+def _describe_labels(samples: Samples, columns: Int[Tensor, "1 labels"]) -> str:
+    """Return the text for the packed labels of one sample, such as "identity 3 at camera 1"."""
+    labels = unpack_columns(columns, relevance_labels(samples.labels))
+    return " at ".join(f"{LABELS[name].singular} {value[0].tolist()}" for name, value in labels.items())
 
 
 @dataclass(frozen=True)
@@ -197,38 +221,43 @@ class _Arrivals:
     """The samples of a role on this process, in the order of their batches."""
 
     labels: Int[Tensor, " samples"]
-    """a number for all labels of a sample"""
+    """one hash for all labels of a sample"""
     features: Float32[Tensor, "samples 8"]
     """some entries of the embedding"""
 
     def signs(self) -> list[int]:
-        """A sum over all samples, and the first sample, for the other processes."""
+        """Return a hash of all samples, whatever their order, and the first sample, for the other processes."""
         if not len(self.labels):
             return [0] * _LENGTH_OF_ROLE
         if len(self.labels) < LEAST_GATHERED:
             return [0, *self.at(0)]
-        numbers = self.labels
+        hashes = self.labels
         for column in self.features.view(torch.int32).unbind(1):
-            numbers = mixed(numbers, column.long())
-        return [int(numbers.sum()), *self.at(0)]  # modulo 2^64, so in any order
+            hashes = mixed(hashes, column.long())
+        return [int(hashes.sum()), *self.at(0)]  # a sum modulo 2^64 does not depend on the order
 
     def at(self, place: int) -> list[int]:
-        """The label of a sample and its features, two to a number."""
+        """Return the label of a sample and its features, two to a number."""
         return [int(self.labels[place]), *self.features[place].view(torch.int64).tolist()]
 
     def has_copies(self, length: int) -> bool:
-        """Whether the data set itself has copies, among the samples before the last `length`."""
-        others = self.features[: len(self.features) - length][:_MOST_COMPARED]
-        return len(others) - len(others.unique(dim=0)) > _MOST_COPIES * len(others)
+        """Return whether the data set itself has copies, among the samples before the last `length`."""
+        features = self.features[: len(self.features) - length][:_MOST_COMPARED]
+        num_copies = len(features) - len(features.unique(dim=0))
+        return num_copies > _MOST_COPIES * len(features)
 
     def find(self, label: int, features: Sequence[int]) -> Int[Tensor, " places"]:
-        """Places of the samples with these features, as `at` gives them, but for rounding; none if a label differs.
+        """Return the places of the samples with these features, but for rounding; none if one has another label.
 
-        A model that gives samples of several labels one embedding has no such places.
+        `features` are numbers as `at` returns them. If samples of several labels have the same embedding, it shows
+        nothing, and no place is returned.
         """
-        wanted = torch.tensor(features, device=self.labels.device).view(torch.float32)
-        places = (_are_close(self.features, wanted) & wanted.any()).nonzero()[:, 0]
-        return places if bool((self.labels[places] == label).all()) else places[:0]
+        target = torch.tensor(features, device=self.labels.device).view(torch.float32)
+        is_same = _are_close(self.features, target) & target.any()
+        places = is_same.nonzero()[:, 0]
+        if bool((self.labels[places] == label).all()):
+            return places
+        return places[:0]
 
 
 @dataclass(frozen=True)
@@ -240,61 +269,71 @@ class SameSamples:
     arrivals: tuple[_Arrivals, _Arrivals]
     """the queries, and the gallery items"""
     can_tell: bool
-    """whether some two samples of one identity have different embeddings, and entries have many values"""
+    """whether two samples of one identity have different embeddings, and entries have many values
+
+    Otherwise equal embeddings show nothing: a constant model gives all samples one embedding.
+    """
 
     @classmethod
     def of(cls, samples: Samples) -> SameSamples:
-        """Take the features of a process."""
+        """Read the features of a process's samples."""
         step = max(1, samples.dimension // _NUM_FEATURES)
         entries = torch.cat([block[:, ::step][:, :_NUM_FEATURES].float() for block in samples.blocks])
         features = torch.nn.functional.pad(entries, (0, _NUM_FEATURES - entries.shape[1]))
-        columns = packed(deciding(samples.labels), slice(None)).unbind(1)
-        labels = reduce(mixed, columns, torch.zeros_like(columns[0]))
-        queries, gallery = (samples.roles & role > 0 for role in (QUERY, GALLERY))
-        arrivals = _Arrivals(labels[queries], features[queries]), _Arrivals(labels[gallery], features[gallery])
-        # Otherwise equal samples say nothing: under a constant model all are equal.
-        identities = torch.zeros_like(labels)  # without, all samples are alike
+        labels = _hash_rows(pack_columns(relevance_labels(samples.labels), slice(None)))
+        is_query = samples.roles & QUERY > 0
+        is_gallery = samples.roles & GALLERY > 0
+        queries = _Arrivals(labels[is_query], features[is_query])
+        gallery = _Arrivals(labels[is_gallery], features[is_gallery])
+
         if "identities" in samples.labels:
-            columns = packed({"identities": samples.labels["identities"]}, slice(None)).unbind(1)
-            identities = reduce(mixed, columns, identities)
+            identities = _hash_rows(pack_columns({"identities": samples.labels["identities"]}, slice(None)))
+        else:
+            identities = torch.zeros_like(labels)  # all samples count as one identity
         order = identities[:_MOST_COMPARED].argsort(stable=True)
         is_same = identities[order[1:]] == identities[order[:-1]]
-        differs, counted = ~_are_close(entries[order[1:]], entries[order[:-1]]), entries[:_MOST_COUNTED]
+        differs = ~_are_close(entries[order[1:]], entries[order[:-1]])
+        counted = entries[:_MOST_COUNTED]
         can_tell = bool((is_same & differs).any()) and len(counted.unique()) >= _LEAST_VALUES * len(counted)
-        return cls(len(samples), arrivals, can_tell)
+        return cls(len(samples), (queries, gallery), can_tell)
 
     def signs(self) -> list[int]:
-        """Numbers for the other processes."""
+        """Return numbers for the other processes."""
         queries, gallery = self.arrivals
         return [self.size, int(self.can_tell), *queries.signs(), *gallery.signs()]
 
     def run(self, process: int, signs: Sequence[int]) -> list[int]:
-        """The shorter run at the end of this process that may be the beginning of process 0, given its `signs`.
+        """Find the samples at the end of this process that may be the first of process 0, given its `signs`.
 
-        Its length, role, and last sample; zeros where there is none.
+        Returns:
+            The number of samples in this run, their role, and the last one; zeros where there is none. If both roles
+            have such a run, it is the shorter one.
         """
         run = [0] * _LENGTH_OF_RUN
         for role, arrivals in enumerate(self.arrivals):
-            _, label, *features = _of_role(signs, role)
+            _, label, *features = _signs_of_role(signs, role)
             places = arrivals.find(label, features).tolist()
-            places = places[1:] if process == 0 else places  # but for the first sample itself
-            # Several places tell nothing: all samples of an identity may have one embedding.
-            length = len(arrivals.labels) - places[0] if len(places) == 1 else 0
-            if length and not 0 < run[0] <= length and not arrivals.has_copies(length):
+            if process == 0:
+                places = places[1:]  # without the first sample itself
+            if len(places) != 1:  # several places show nothing: all samples of an identity may have one embedding
+                continue
+            length = len(arrivals.labels) - places[0]
+            is_shorter = run[0] == 0 or length < run[0]
+            if is_shorter and not arrivals.has_copies(length):
                 run = [length, role, *arrivals.at(-1)]
         return run
 
     def judge(self, world: World, signs: Sequence[Sequence[int]], runs: Sequence[Sequence[int]]) -> HeldTwice:
-        """Tell whether processes hold the same samples, given the `signs` and the `run` of each.
+        """Decide whether processes hold the same samples, given the `signs` and the `run` of each.
 
-        All processes must call; the first one alone knows of runs.
+        All processes must call; only process 0 compares the runs.
         """
         if not any(can_tell for _, can_tell, *_ in signs):
             return HeldTwice()
         are_gathered = False
         for role in range(len(self.arrivals)):
-            # Sums of hashes, 0 for no samples.
-            totals = [_of_role(each, role)[0] for each in signs if _of_role(each, role)[0]]
+            totals = [_signs_of_role(numbers, role)[0] for numbers in signs]
+            totals = [total for total in totals if total]  # sums of hashes, 0 where a process has no samples
             are_gathered |= len(set(totals)) < len(totals)
         are_padded = False
         if len({size for size, *_ in signs}) == 1 and any(length for length, *_ in runs):
@@ -302,18 +341,32 @@ class SameSamples:
         return HeldTwice(are_gathered=are_gathered, are_padded=are_padded)
 
     def _begins_with(self, run: Sequence[int]) -> bool:
-        """Whether a run is the beginning of this process: whether it ends alike."""
+        """Return whether the last sample of a run is at the same place among the first samples of this process."""
         length, role, label, *features = run
         return length > 0 and length - 1 in self.arrivals[role].find(label, features).tolist()
 
 
-def _of_role(signs: Sequence[int], role: int) -> Sequence[int]:
-    """The signs of the samples of a role."""
-    return signs[2 + role * _LENGTH_OF_ROLE :][:_LENGTH_OF_ROLE]
+def _hash_rows(columns: Int[Tensor, "samples columns"]) -> Int[Tensor, " samples"]:
+    """Return one hash for all columns of each sample."""
+    hashes = torch.zeros_like(columns[:, 0])
+    for column in columns.unbind(1):
+        hashes = mixed(hashes, column)
+    return hashes
 
 
-def _are_close(first: Float32[Tensor, "samples entries"], others: Float32[Tensor, "... entries"]) -> Tensor:
+def _signs_of_role(signs: Sequence[int], role: int) -> Sequence[int]:
+    """Return the part of a process's signs about one role."""
+    start = 2 + role * _LENGTH_OF_ROLE
+    return signs[start : start + _LENGTH_OF_ROLE]
+
+
+def _are_close(values: Float32[Tensor, "samples entries"], targets: Float32[Tensor, "... entries"]) -> Tensor:
+    """Mark the samples with the values of their target, but for rounding."""
+    is_close = []
     # A few samples at a time: there may be millions, on a disk.
-    parts = zip(first.split(_AT_A_TIME), others.expand_as(first).split(_AT_A_TIME), strict=True)
-    pairs = ((part.double(), other.double()) for part, other in parts)
-    return torch.cat([(part - other).norm(dim=-1) <= _ALIKE * other.norm(dim=-1) for part, other in pairs])
+    parts = zip(values.split(_AT_A_TIME), targets.expand_as(values).split(_AT_A_TIME), strict=True)
+    for value, target in parts:
+        expected = target.double()
+        distance = (value.double() - expected).norm(dim=-1)
+        is_close.append(distance <= _ALIKE * expected.norm(dim=-1))
+    return torch.cat(is_close)

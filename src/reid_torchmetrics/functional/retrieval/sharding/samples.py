@@ -1,4 +1,4 @@
-"""Samples of one process, as the ranking takes them, and their embeddings that are NaN or infinite."""
+"""Samples of one process, as the ranking takes them, and a search for embeddings that are NaN or infinite."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from reid_torchmetrics.functional.retrieval.scores import Rows
 from .shared_names import names_from_tensor
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
-GROUPED = 4  # added to the roles of samples that were given groups: others have none
+GROUPED = 4  # added to the role of a sample that has a group
 _NUM_NAMED = 5  # samples that a message names
 NUM_NUMBERS = 4 + _NUM_NAMED
-"""numbers of `Samples.non_finite`"""
+"""length of the list that `Samples.non_finite` returns"""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Samples:
     roles: Tensor
     labels: LabelValues
     names: LabelTables = field(default_factory=dict)
-    """the names of the labels that came as names"""
+    """the names of the labels that consist of names"""
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device) -> Samples:
@@ -55,29 +55,39 @@ class Samples:
         for block in embeddings:
             _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", embeddings[0].shape[1])
         total = sum(map(len, embeddings))
-        given = [name for name in LABELS if any(map(len, states[name]))]
         if not total:  # no sample lacks a label
-            nothing = {name: LABELS[name].empty(device=device) for name in DECIDING}
-            return cls(embeddings, torch.empty(0, dtype=torch.int8, device=device), nothing)
+            roles = torch.empty(0, dtype=torch.int8, device=device)
+            return cls(embeddings, roles, {name: LABELS[name].empty(device=device) for name in DECIDING})
+
         roles = _joined("roles", states["roles"], total, device)
-        is_grouped = roles & GROUPED > 0
-        sizes = {name: int(is_grouped.sum()) if name == "groups" else total for name in given}
-        labels = {name: _joined(name, states[name], size, device) for name, size in sizes.items()}
-        if "groups" in labels:
-            of_all = LABELS["groups"].empty(length=total, device=device)
-            labels["groups"] = of_all.masked_scatter_(is_grouped, labels["groups"])
-        names = names_from_tensor(torch.cat(states["label_names"])) if states.get("label_names") else {}
+        labels: dict[str, Tensor] = {}
+        for name, label in LABELS.items():
+            if not any(map(len, states[name])):
+                continue
+            if name == "groups":
+                is_grouped = roles & GROUPED > 0
+                groups = _joined(name, states[name], int(is_grouped.sum()), device)
+                all_groups = label.empty(length=total, device=device)
+                labels[name] = all_groups.masked_scatter_(is_grouped, groups)
+            else:
+                labels[name] = _joined(name, states[name], total, device)
+
+        names: LabelTables = {}
+        if states.get("label_names"):
+            names = names_from_tensor(torch.cat(states["label_names"]))
         for name, table in names.items():
             check_named(name, labels.get(name), table)
         return cls(embeddings, roles & (QUERY | GALLERY), labels, names)
 
     def exchanged(self) -> Samples:
-        """The same samples with the gallery as queries, and the queries as gallery."""
-        return replace(self, roles=(self.roles & QUERY) * GALLERY + (self.roles & GALLERY) // GALLERY)
+        """Return the samples with the gallery as queries, and the queries as gallery."""
+        queries = self.roles & QUERY
+        gallery = (self.roles & GALLERY) // GALLERY
+        return replace(self, roles=queries * GALLERY + gallery)  # QUERY is 1
 
     @property
     def index(self) -> Tensor | None:
-        """The number of each sample in its data set, where it is given."""
+        """The number of each sample in its data set; None if it is not given."""
         return self.labels.get("index")
 
     def __len__(self) -> int:
@@ -98,10 +108,14 @@ class Samples:
     def blocks(self) -> list[Tensor]:
         """The embeddings on the device of the labels, at least one block.
 
-        Where every batch costs a launch, they are one block, a copy of all.
+        On a GPU, where every batch costs a launch, they are one block, a copy of all.
         """
-        blocks = [block.to(self.device) for block in self.embeddings] or [torch.empty((0, 1), device=self.device)]
-        return blocks if self.device.type == "cpu" or len(blocks) == 1 else [torch.cat(blocks)]
+        if not self.embeddings:
+            return [torch.empty((0, 1), device=self.device)]
+        blocks = [block.to(self.device) for block in self.embeddings]
+        if self.device.type == "cpu" or len(blocks) == 1:
+            return blocks
+        return [torch.cat(blocks)]
 
     def check_leave_one_out(self) -> None:
         """Raise a ValueError unless every query is a gallery item for all others."""
@@ -113,43 +127,63 @@ class Samples:
             )
 
     def rows(self, positions: Tensor | slice) -> Rows:
-        """The embeddings at some positions."""
-        return self._rows.select(self.run(positions) if isinstance(positions, Tensor) else positions)
+        """Return the embeddings at some positions."""
+        if isinstance(positions, Tensor):
+            positions = self.run(positions)
+        return self._rows.select(positions)
 
     @cached_property
     def _rows(self) -> Rows:
         return Rows(self.blocks)
 
     def run(self, positions: Tensor) -> Tensor | slice:
-        """Positions that follow each other as a slice, because nothing is copied there; others as they are."""
-        is_all = len(positions) == len(self)  # if they ascend; to look at others would wait for a device
-        if not len(positions) or not (is_all or self.device.type == "cpu"):
+        """Return consecutive positions as a slice, because rows of a slice are not copied; other positions unchanged.
+
+        On a GPU only the positions of all samples become a slice, as a look at the values would wait for the device.
+        """
+        num_positions = len(positions)
+        is_all = num_positions == len(self)
+        if not num_positions or not (is_all or self.device.type == "cpu"):
             return positions
-        first = 0 if is_all else int(positions[0])
-        may_follow = is_all or int(positions[-1]) - first == len(positions) - 1
-        follow = may_follow and (len(positions) == 1 or bool((positions[1:] > positions[:-1]).all()))
-        return slice(first, first + len(positions)) if follow else positions
+        first = 0
+        if not is_all:
+            first = int(positions[0])
+            if int(positions[-1]) - first != num_positions - 1:
+                return positions
+        if num_positions > 1 and not bool((positions[1:] > positions[:-1]).all()):
+            return positions
+        return slice(first, first + num_positions)
 
     def in_order(self, positions: Tensor) -> Tensor:
-        """Positions in the order of the data set, by `index`; without it as they are."""
-        return positions if self.index is None else positions[self.index[positions].argsort()]
+        """Return positions in the order of the data set, by `index`; without it unchanged."""
+        if self.index is None:
+            return positions
+        return positions[self.index[positions].argsort()]
 
     def non_finite(self, query: Tensor, gallery: Tensor) -> list[int]:
-        """Numbers for `why_undefined`: all samples, the bad ones, queries and gallery items of them, the first few.
+        """Count the embeddings that are NaN or infinite, among the samples that count; numbers for `why_undefined`.
 
-        Bad ones have an embedding that is NaN or infinite, and count: as one of some queries and gallery items.
+        Args:
+            query: positions of the queries that count.
+            gallery: positions of the gallery items that count.
+
+        Returns:
+            The number of all samples, of bad ones, of queries and of gallery items among these, and the first few bad
+            ones, padded with 0.
         """
         bad = self._rows.non_finite()
         if not len(bad):  # nearly always: look at nothing else
-            return [len(self), *[0] * (NUM_NUMBERS - 1)]
-        is_query, is_gallery = torch.isin(bad, query), torch.isin(bad, gallery)
+            return [len(self)] + [0] * (NUM_NUMBERS - 1)
+        is_query = torch.isin(bad, query)
+        is_gallery = torch.isin(bad, gallery)
         bad = bad[is_query | is_gallery]
-        first = (bad if self.index is None else self.index[bad])[:_NUM_NAMED].tolist()
-        first += [0] * (_NUM_NAMED - len(first))
-        return [len(self), len(bad), int(is_query.sum()), int(is_gallery.sum()), *first]
+        numbers = bad if self.index is None else self.index[bad]
+        first = numbers[:_NUM_NAMED].tolist()
+        padding = [0] * (_NUM_NAMED - len(first))
+        return [len(self), len(bad), int(is_query.sum()), int(is_gallery.sum()), *first, *padding]
 
     def column_of(self, gallery: Tensor, query: Tensor) -> Tensor | None:
-        """Column of each sample of `query` in `gallery`, both of positions; -1 for none. None if all have none."""
+        """Return the place in `gallery` of each position in `query`, -1 if it is not there; None if all are -1."""
         if not bool((self.roles[query] & GALLERY).any()):
             return None
         # A table over all samples: one scatter, one gather.
@@ -159,6 +193,7 @@ class Samples:
 
 
 def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.device) -> Tensor:
+    """Join the batches of one field; raise unless they fit each other and have `total` samples."""
     for batch in batches:
         if torch.bool in (batch.dtype, batches[0].dtype):
             check_alike(argument, batch, "merged samples", batches[0])
@@ -169,27 +204,34 @@ def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.
 
 
 def check_named(argument: str, values: Tensor | None, table: Mapping[int, str]) -> None:
-    """Raise if some samples have integers and others names."""
+    """Raise if some samples have integers and others names; `table` holds the names by their numbers."""
     if values is None:
         return
-    known = torch.tensor([*table, -1, MISSING, NO_GROUP], dtype=torch.int64, device=values.device)
-    others = values[~torch.isin(values, known)]
-    if len(others):
-        came = f"{int(others[0])} beside names"
-        raise ValueError(f"`{argument}` must be names for all samples, or integers for all; got {came}.")
+    numbers = torch.tensor([*table, -1, MISSING, NO_GROUP], dtype=torch.int64, device=values.device)
+    unnamed = values[~torch.isin(values, numbers)]
+    if len(unnamed):
+        raise ValueError(
+            f"`{argument}` must be names for all samples, or integers for all; got {int(unnamed[0])} and names."
+        )
 
 
 def why_undefined(table: Sequence[Sequence[int]], *, has_index: bool) -> str | None:
-    """Why there is no result, by `Samples.non_finite` of all processes; None where all embeddings are finite.
+    """Return the reason why there is no result, given `Samples.non_finite` of each process; None if all are finite.
 
-    The lowest process with an embedding that is not finite names up to five of its own.
+    The lowest process with an embedding that is not finite names up to five of its samples.
     """
-    source = next((process for process, (_, num_bad, *_) in enumerate(table) if num_bad), None)
-    if source is None:
+    total, num_bad, num_queries, num_gallery, *_ = map(sum, zip(*table, strict=True))
+    if not num_bad:
         return None
-    total, num_bad, num_queries, num_gallery = (sum(column) for column in list(zip(*table, strict=True))[:4])
-    numbered_by = "`index`" if has_index else "samples" if len(table) == 1 else f"samples of process {source}"
-    first = [*table[source][4:NUM_NUMBERS][: table[source][1]]]
+    num_bad_by_process = [numbers[1] for numbers in table]
+    source = next(process for process, number in enumerate(num_bad_by_process) if number)
+    first = list(table[source][4:NUM_NUMBERS])[: num_bad_by_process[source]]
+    if has_index:
+        numbered_by = "`index`"
+    elif len(table) == 1:
+        numbered_by = "samples"
+    else:
+        numbered_by = f"samples of process {source}"
     return (
         f"{num_bad} of {total} embeddings are NaN or infinite ({num_queries} of queries, {num_gallery} of gallery"
         f" items; first at {numbered_by} {first}), so the result is NaN."

@@ -1,4 +1,4 @@
-"""The names of the labels of all processes: results gather them, and no ranking needs them."""
+"""Names of labels, gathered from all processes: results show them, and no ranking needs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
 
 
 def gather_names(world: World, tables: LabelTables) -> LabelTables:
-    """The names of each label on all processes, by their numbers; each process passes its own.
+    """Gather the names of each label by their numbers; each process passes its own.
 
     All processes must pass tables of the same labels.
 
@@ -32,10 +32,10 @@ def gather_names(world: World, tables: LabelTables) -> LabelTables:
 
 
 def names_as_tensor(tables: LabelTables) -> Tensor:
-    """Names as bytes, for states and messages; several tables may follow each other."""
+    """Encode names as bytes, for states and messages; several tables may follow each other."""
     return torch.from_numpy(np.frombuffer(encode_names(tables), dtype=np.uint8).copy())
 
 
 def names_from_tensor(encoded: Tensor) -> dict[str, dict[int, str]]:
-    """The inverse of `names_as_tensor`."""
+    """Decode the names of `names_as_tensor`."""
     return decode_names(encoded.cpu().numpy().tobytes())
