@@ -1,4 +1,4 @@
-"""From ranks to one value per query, and to means."""
+"""Measures: from ranks to one value per query, and to means over queries."""
 # mypy: implicit-reexport
 
 from .average_precision import (

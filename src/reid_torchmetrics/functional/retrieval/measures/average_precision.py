@@ -19,13 +19,13 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, block_
 from . import terms
 from .means import mean_of_total
 
-_MAX_INTERPOLATED = 1 << 16  # positives of a block of queries with one value for each recall
+_MAX_INTERPOLATED = 1 << 16  # positives in a block of queries, where each query has a value for each recall
 
 
 def average_precision(
     ranks: PositiveRanks, *, rule: ApRule = "rectangle", k: int | None = None, normalizer: Normalizer = "positives"
 ) -> Float[Tensor, " queries"]:
-    """Area under a query's precision-recall curve, for its whole ranked list or its first `k` candidates.
+    """Compute the area under each query's precision-recall curve, for the whole list or its first `k` candidates.
 
     Rule "rectangle", (1/n) sum_j j/r_j, is scikit-learn's, torchreid's, fast-reid's and TransReID's. Rule
     "trapezoid", (1/n) sum_j (p_j + j/r_j)/2 with p_j = (j-1)/(r_j-1), or 1 at r_j = 1, is the rule of the official
@@ -55,12 +55,13 @@ def average_precision(
     definition = AP_RULES[rule]
     if isinstance(definition, int):
         terms.check_certain("rule", f"{rule!r}", ranks)
-        return terms.per_block(ranks, lambda block: _interpolated(block, definition, k).mean(1), _MAX_INTERPOLATED)
+        num_points = definition
+        return terms.per_block(ranks, lambda block: _interpolated(block, num_points, k).mean(1), _MAX_INTERPOLATED)
     return terms.per_block(ranks, lambda block: _area(block, definition, k, normalizer))
 
 
 def check_area(rule: str, k: int | None, normalizer: str) -> None:
-    """Raise unless average precision has such a rule, cutoff and normalizer."""
+    """Raise unless average precision is defined with this rule, cutoff and normalizer."""
     _checks.one_of("rule", rule, AP_RULES)
     _checks.one_of("normalizer", normalizer, AP_NORMALIZERS)
     _checks.cutoff("k", k)
@@ -71,7 +72,7 @@ def check_area(rule: str, k: int | None, normalizer: str) -> None:
 
 
 def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
-    """(1/n) sum_{r_j <= n} j/r_j: average precision at R = n, the number of positives.
+    """Compute (1/n) sum_{r_j <= n} j/r_j: average precision at R = n, the number of positives.
 
     Its mean is MAP@R. With `k` the sum stops at rank min(k, n): pytorch-metric-learning where it retrieves k only.
 
@@ -93,10 +94,10 @@ def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Flo
 def precision_recall_curve(
     ranks: PositiveRanks, query: int
 ) -> tuple[Float[Tensor, " points"], Float[Tensor, " points"]]:
-    """Precision j/r_j and recall j/n at each of a query's positives, best first; `query` is its number.
+    """Return precision j/r_j and recall j/n at each positive of one query, best first; `query` is its number.
 
-    The first point is the best positive's, (1/r_1, 1/n): none is made up at recall 0. A query without positives has no
-    points. Under the tie policy "grouped" each group is one point, at its end.
+    The first point is that of the best positive, (1/r_1, 1/n): no point is added at recall 0. A query without positives
+    has no points. Under the tie policy "grouped" each group is one point, at its end.
 
     Raises:
         TypeError: `query` is not an int.
@@ -106,17 +107,19 @@ def precision_recall_curve(
     _checks.index("query", query, ranks.num_queries, "queries")
     terms.check_certain("query", f"the curve of query {query}", ranks)
     stop = int(ranks.num_positives[: query + 1].sum())
-    positives = slice(stop - int(ranks.num_positives[query]), stop)
-    places = terms.places_of(block_of(ranks, slice(query, query + 1), positives))
+    start = stop - int(ranks.num_positives[query])
+    places = terms.places_of(block_of(ranks, slice(query, query + 1), slice(start, stop)))
     is_point = places.ordinal.diff(prepend=places.ordinal.new_zeros(1)) > 0  # a group is one point
     ordinal = places.ordinal[is_point]
-    return ordinal / places.rank[is_point], ordinal / len(places.ordinal)
+    precision = ordinal / places.rank[is_point]
+    recall = ordinal / len(places.ordinal)
+    return precision, recall
 
 
 def mean_precision_recall_curve(
     ranks: PositiveRanks, num_points: int = 101, *, empty_target_action: EmptyTargetAction = "skip"
 ) -> Float[Tensor, " num_points"]:
-    """Mean over queries of the interpolated precision at the recalls i/(M-1), i = 0 ... M-1 with M = `num_points`.
+    """Compute the mean over queries of the interpolated precision at M = `num_points` recalls i/(M-1), i = 0 ... M-1.
 
     The interpolated precision at a recall is the largest at that recall or a higher one. With 101 points the mean of
     the curve is the mean of average precision under the rule "interpolated_101". Queries without positives are treated
@@ -126,8 +129,7 @@ def mean_precision_recall_curve(
 
     Raises:
         TypeError: `num_points` is not an int.
-        ValueError: `num_points` is below 2, the ranks are of the tie policy "expected", or what `mean_over_queries`
-            raises.
+        ValueError: `num_points` is below 2, the ranks are of the tie policy "expected", or as in `mean_over_queries`.
     """
     _checks.positive_int("num_points", num_points, least=2)
     terms.check_certain("ranks", "the curve", ranks)
@@ -138,19 +140,26 @@ def mean_precision_recall_curve(
 
 
 def _interpolated(ranks: PositiveRanks, num_points: int, k: int | None = None) -> Float[Tensor, "queries points"]:
-    """The largest precision at recall i/(M-1) or a higher one, for i = 0 ... M-1 with M = `num_points`; NaN without.
+    """Return the largest precision at recall i/(M-1) or higher, for i = 0 ... M-1 with M = `num_points`; else NaN.
 
     The recall j/n reaches i/(M-1) if (M-1) j >= i n, decided in integers. A recall that is not reached within
     the first `k` candidates has precision 0.
+
+    For instance n = 2 positives at the ranks 1 and 4 have the precisions 1 and 1/2 at the recalls 1/2 and 1. With M = 5
+    the recalls 0, 1/4 and 1/2 are reached by the first one, 3/4 and 1 by the second: 1, 1, 1, 1/2, 1/2.
     """
-    places, size = terms.places_of(ranks), ranks.num_positives
-    precision = places.precision if k is None else places.precision.masked_fill(places.rank > k, 0.0)
-    level = torch.arange(num_points, device=size.device)
-    first = (-(-level * size[:, None] // (num_points - 1))).clamp(min=1)  # ordinal that reaches the level
-    lengths = torch.cat([first, size[:, None] + 1], dim=1).diff()
+    places = terms.places_of(ranks)
+    num_positives = ranks.num_positives[:, None]
+    precision = places.precision
+    if k is not None:
+        precision = precision.masked_fill(places.rank > k, 0.0)
+    level = torch.arange(num_points, device=num_positives.device)
+    first_ordinal = (-(-level * num_positives // (num_points - 1))).clamp(min=1)  # that reaches the level
+    # The largest precision between the positives that reach two levels, and then at all higher levels.
+    lengths = torch.cat([first_ordinal, num_positives + 1], dim=1).diff()
     best = torch.segment_reduce(precision, "max", lengths=lengths.flatten(), initial=0.0, unsafe=True)
     envelope = best.view(lengths.shape).flip(1).cummax(1).values.flip(1)
-    return envelope.masked_fill(size[:, None] == 0, torch.nan)
+    return envelope.masked_fill(num_positives == 0, torch.nan)
 
 
 AP_RULES: dict[str, terms.Term | int] = {
@@ -159,7 +168,7 @@ AP_RULES: dict[str, terms.Term | int] = {
     "interpolated_11": 11,
     "interpolated_101": 101,
 }
-"""The term of a positive in the area, or the number of recalls of the interpolated precision."""
+"""The term of a positive in the area, or the number of recalls for the interpolated precision."""
 
 AP_NORMALIZERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
     "positives": lambda ranks, _: ranks.num_positives,
@@ -178,34 +187,42 @@ def _area(ranks: PositiveRanks, term: terms.Term, k: int | None, normalizer: str
 
 
 def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> Tensor:
-    """E[S/H]: S sums `term` over the H hits among the first k candidates; 0 where H = 0.
+    """Compute E[S/H]: S sums `term` over the H hits among the first k candidates; 0 where H = 0.
 
-    Only the group that position k cuts leaves H open: it has h hits in its first m candidates with probability
-    C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
+    H is random only if position k cuts a group of tied candidates: the group has h hits in its first m candidates with
+    probability C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
     """
     groups = terms.groups_of(ranks)
-    cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
-    query = terms.query_of_groups(ranks)[cut]
-    certain = torch.full_like(ranks.num_positives, k)
-    certain[query] = groups.before[cut]
-    total, hits = terms.sum_over_positives(ranks, term, certain), terms.num_hits(ranks, certain)
-    means = total / hits.clamp(min=1)
-    means[query] = _mean_over_hits_in(groups.of(cut), total[query], term, k)
+    is_cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
+    query = terms.query_of_groups(ranks)[is_cut]
+    # Count up to the group that is cut.
+    cutoff = torch.full_like(ranks.num_positives, k)
+    cutoff[query] = groups.before[is_cut]
+    total = terms.sum_over_positives(ranks, term, cutoff)
+    num_hits = terms.num_hits(ranks, cutoff)
+    means = total / num_hits.clamp(min=1)
+    means[query] = _mean_over_hits_in_cut_group(groups.select(is_cut), total[query], term, k)
     return means
 
 
-def _mean_over_hits_in(groups: terms.Groups, total: Tensor, term: terms.Term, k: int) -> Tensor:
-    """The same for queries with a group that position k cuts; `total` sums `term` over the positives ahead of it."""
-    size, num_positives = groups.size, groups.num_positives
-    within = k - groups.before
-    lengths = within.minimum(num_positives) + 1
+def _mean_over_hits_in_cut_group(groups: terms.Groups, total: Tensor, term: terms.Term, k: int) -> Tensor:
+    """Compute E[S/H] for queries with a group that position k cuts; `total` sums `term` over the positives ahead of it.
+
+    For instance k = 1 cuts a group of 1 positive and 1 negative at the top: h is 0 or 1 with probability 1/2 each.
+    """
+    num_within = k - groups.before
+    # One entry for each possible number of hits of each group.
+    lengths = num_within.minimum(groups.num_positives) + 1
     group, hits = segments.runs(0, lengths)
-    first = groups.of(group)
-    misses, num_negatives = within[group] - hits, first.size - first.num_positives
-    logs = terms.LogFactorials(size)
-    chance = logs.choose(first.num_positives, hits) + logs.choose(num_negatives, misses.minimum(num_negatives))
-    chance = (chance - logs.choose(size, within)[group]).exp().masked_fill(misses > num_negatives, 0.0)
-    seen = first._replace(size=within[group], num_positives=hits)
-    added = hits * terms.expected_in_group(term, seen, seen.size)
-    values = chance * (total[group] + added) / (first.better + hits).clamp(min=1)
+    misses = num_within[group] - hits
+    entries = groups.select(group)
+    num_negatives = entries.size - entries.num_positives
+    logs = terms.LogFactorials(groups.size)
+    log_ways = logs.choose(entries.num_positives, hits) + logs.choose(num_negatives, misses.minimum(num_negatives))
+    log_all = logs.choose(groups.size, num_within)[group]
+    chance = (log_ways - log_all).exp().masked_fill(misses > num_negatives, 0.0)
+
+    first_candidates = entries._replace(size=num_within[group], num_positives=hits)
+    added = hits * terms.expected_in_group(term, first_candidates, first_candidates.size)
+    values = chance * (total[group] + added) / (entries.better + hits).clamp(min=1)
     return segments.reduce(values, "sum", lengths)

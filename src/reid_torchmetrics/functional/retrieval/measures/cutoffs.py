@@ -24,7 +24,7 @@ from . import terms
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: PrecisionDivisor = "k") -> Float[Tensor, " queries"]:
-    """h/k: the share of positives among the first `k` candidates.
+    """Return h/k: the share of positives among the first `k` candidates.
 
     `divisor`: "k", also where there are fewer candidates (pytorch-metric-learning, TorchMetrics); "attainable",
     min(k, n), so that a perfect ranking has precision 1 (open-metric-learning); "last_positive", min(k, r_n), so that
@@ -45,9 +45,9 @@ def precision_at(ranks: PositiveRanks, k: int, *, divisor: PrecisionDivisor = "k
 
 
 def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
-    """h/n: the share of the positives among the first `k` candidates.
+    """Return h/n: the share of the positives among the first `k` candidates.
 
-    Where retrieval papers write recall@k they mostly mean `hit_rate_at`.
+    Papers on retrieval that write recall@k mostly mean `hit_rate_at`.
 
     Raises:
         TypeError: `k` is not an int.
@@ -58,7 +58,7 @@ def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
 
 
 def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
-    """h/n with k = n: precision at R, the number of positives.
+    """Return h/n with k = n: precision at R, the number of positives.
 
     With `k` it is the share among the first min(k, n), as in pytorch-metric-learning where it retrieves only k.
 
@@ -76,7 +76,7 @@ def _among_attainable(ranks: PositiveRanks, k: int | None) -> Tensor:
 
 
 def retrieval_rank(ranks: PositiveRanks, *, variant: RankVariant = "mpeg7") -> Float[Tensor, " queries"]:
-    """(a - (1 + n)/2) / (p - (1 + n)/2), the normalized modified retrieval rank: 0 is perfect and 1 the worst.
+    """Compute (a - (1 + n)/2) / (p - (1 + n)/2), the normalized modified retrieval rank: from 0, perfect, to 1.
 
     a is the mean over the positives of r_j, or of the penalty p for those beyond rank w. With K = min(4n, 2 N), N the
     most positives of a query, `variant` "mpeg7" has w = K and p = 5K/4, and "shrec22" w = n and p = K + 1. The mean
@@ -93,9 +93,11 @@ def retrieval_rank(ranks: PositiveRanks, *, variant: RankVariant = "mpeg7") -> F
 
     def value(block: PositiveRanks) -> Tensor:
         n = block.num_positives
-        within, penalty = _RETRIEVAL_RANKS[variant](n, (4 * n).clamp(max=2 * largest))
-        total = terms.sum_over_positives(block, lambda places: places.rank, within)
-        mean = (total + penalty * (n - terms.num_hits(block, within))) / n
+        reach = (4 * n).clamp(max=2 * largest)  # K
+        cutoff, penalty = _RETRIEVAL_RANKS[variant](n, reach)
+        total = terms.sum_over_positives(block, lambda places: places.rank, cutoff)
+        num_missed = n - terms.num_hits(block, cutoff)
+        mean = (total + penalty * num_missed) / n
         perfect = (1 + n) / 2
         return (mean - perfect) / (penalty - perfect)
 
@@ -106,14 +108,14 @@ _RETRIEVAL_RANKS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] =
     "mpeg7": lambda _, reach: (reach, 1.25 * reach),
     "shrec22": lambda num_positives, reach: (num_positives, reach + 1),
 }
-"""The last rank that counts as it is, and what a positive behind it counts, from n and K."""
+"""The last rank w that counts as it is, and the penalty p of a positive behind it, from n and K."""
 
 
 def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: Gain = "linear") -> Float[Tensor, " queries"]:
-    """sum_{r_j <= k} g_j/log2(r_j + 1), over the same sum of a perfect ranking: nDCG.
+    """Compute sum_{r_j <= k} g_j/log2(r_j + 1), divided by the same sum for a perfect ranking: nDCG.
 
-    A positive has gain 1 or, where it has a grade, that under `gain` "linear" (trec_eval, ranx) and 2^grade - 1 under
-    "exponential" (Burges et al.; Zhao et al. for hashing). `evaluate_lists` is given grades; where samples have several
+    A positive has gain 1 or, if it has a grade, this grade with `gain` "linear" (trec_eval, ranx) and 2^grade - 1 with
+    "exponential" (Burges et al.; Zhao et al. for hashing). `evaluate_lists` takes grades; if samples have several
     labels, the grade is the number of labels that a positive shares with its query. A perfect ranking has all
     positives, retrieved or not, by falling grade. Under the tie policy "expected" it is the nDCG of scikit-learn and
     TorchMetrics: they average over ties.
@@ -135,45 +137,55 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: Gain = "
             largest = segments.reduce(grade, "max", block.num_positives)
             largest = largest.repeat_interleave(block.num_positives, output_size=len(block.rank))
             return _graded_dcg(block, GAINS[gain](grade, largest), k)
+        # With equal gains a perfect ranking sums the discounts of the first positions.
         attainable = terms.most_hits(block, k)
         positions = torch.arange(1, int(attainable.max()) + 1, dtype=torch.float64, device=attainable.device)
-        ideal = torch.cat([positions.new_ones(1), segments.running_sums(_discount(terms.Places(positions, positions)))])
+        discounts = _discount(terms.Places(positions, positions))
+        ideal = torch.cat([positions.new_ones(1), segments.running_sums(discounts)])
         return terms.sum_over_positives(block, _discount, k) / ideal[attainable]
 
     return terms.per_block(ranks, share)
 
 
+def _linear_gain(grade: Tensor, largest: Tensor) -> Tensor:
+    return torch.where(largest < 2.0**900, grade, grade * 2.0**-100)
+
+
 def _exponential_gain(grade: Tensor, largest: Tensor) -> Tensor:
-    # 2^(grade - less) - 2^-less, where less is 0 but for huge grades; 2^grade - 1 of tiny ones has no digits.
-    less = (largest - 900).clamp(min=0)
-    return torch.where(grade < 2**-10, (grade * math.log(2)).expm1(), 2 ** (grade - less) - 2**-less)
+    # 2^(grade - shift) - 2^-shift, where shift is 0 except for huge grades. For tiny grades 2^grade - 1 has no digits.
+    shift = (largest - 900).clamp(min=0)
+    return torch.where(grade < 2**-10, (grade * math.log(2)).expm1(), 2 ** (grade - shift) - 2**-shift)
 
 
 GAINS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "linear": lambda grade, largest: torch.where(largest < 2.0**900, grade, grade * 2.0**-100),
+    "linear": _linear_gain,
     "exponential": _exponential_gain,
 }
-"""Gains of nDCG, by the grade of a positive and the largest of its query, if need be smaller all by one factor."""
+"""The gain of a positive in nDCG, from its grade and the largest of its query.
+
+Where grades are huge, all gains of a query are scaled by one factor, so that they do not overflow."""
 
 
 def _graded_dcg(ranks: PositiveRanks, gains: Tensor, k: int | None) -> Tensor:
-    # Of a perfect ranking: by falling gain, query by query; both sorts keep the order that they find.
+    # A perfect ranking sorts by falling gain, query by query; both sorts are stable.
     query, place = segments.runs(1, ranks.num_positives)
-    falling = gains.argsort(descending=True, stable=True)
-    perfect = gains[falling[query[falling].argsort(stable=True)]]
+    by_gain = gains.argsort(descending=True, stable=True)
+    by_query = query[by_gain].argsort(stable=True)
+    perfect_gains = gains[by_gain[by_query]]
 
-    values = perfect * _discount(terms.Places(place.double(), place.double()))
-    values = values if k is None else values.masked_fill(place > k, 0.0)
+    values = perfect_gains * _discount(terms.Places(place.double(), place.double()))
+    if k is not None:
+        values = values.masked_fill(place > k, 0.0)
     ideal = segments.reduce(values, "sum", ranks.num_positives)
     return terms.sum_over_positives(ranks, _discount, k, weights=gains) / ideal
 
 
 def cumulative_gain_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
-    """(1/k) sum_{r_j <= k} g_j, the average cumulative gain: the mean grade of the first `k` candidates.
+    """Compute (1/k) sum_{r_j <= k} g_j, the average cumulative gain: the mean grade of the first `k` candidates.
 
-    Where samples have several labels, a grade g_j is the number of labels that a positive shares with its query, so
-    that the value may be above 1; a negative counts 0. Without grades it is `precision_at`. A list that is shorter than
-    k is filled with negatives.
+    If samples have several labels, a grade g_j is the number of labels that a positive shares with its query, so that
+    the value may be above 1; a negative counts 0. Without grades it is `precision_at`. A list that is shorter than k is
+    filled with negatives.
 
     Source: Järvelin & Kekäläinen, "IR evaluation methods for retrieving highly relevant documents", SIGIR 2000; Zhao et
     al., "Deep Semantic Ranking Based Hashing for Multi-Label Image Retrieval", CVPR 2015.
@@ -195,10 +207,11 @@ def cumulative_gain_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"
 
 
 def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
-    """(1/n) sum_j 1 - min(b_j, n) / min(n, N): bpref, by the b_j of N judged negatives before a retrieved positive.
+    """Compute bpref, (1/n) sum_j 1 - min(b_j, n) / min(n, N), over the retrieved positives.
 
-    1 - 0 is added where no judged negative is before. Judged negatives have grade 0 in `evaluate_lists`; without
-    grades every candidate that is no positive is one. It is trec_eval's; ranx has another number.
+    b_j of the N judged negatives are before positive j; 1 is added if there are none. Judged negatives have grade 0 in
+    `evaluate_lists`; without grades every negative is judged. The definition is that of trec_eval; ranx has another
+    number.
 
     Source: Buckley and Voorhees, "Retrieval Evaluation with Incomplete Information", SIGIR 2004.
 
@@ -209,30 +222,36 @@ def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
 
     def preference(block: PositiveRanks) -> Tensor:
         places = terms.places_of(block)
-        before, negatives = places.rank - places.ordinal, block.num_candidates - block.num_positives
+        num_before = places.rank - places.ordinal
+        num_negatives = block.num_candidates - block.num_positives
         judged = block.judged
         if judged is not None and judged.num_before is not None and judged.num_negatives is not None:
-            before, negatives = judged.num_before.double(), judged.num_negatives
-        counted = block.num_positives.repeat_interleave(block.num_positives).double()
-        least = counted.minimum(negatives.repeat_interleave(block.num_positives)).clamp(min=1)
-        preferences = (1 - before.minimum(counted) / least).masked_fill(block.rank > UNRETRIEVED, 0.0)
+            num_before = judged.num_before.double()
+            num_negatives = judged.num_negatives
+        # n and N of each positive.
+        num_positives = block.num_positives.repeat_interleave(block.num_positives).double()
+        divisor = num_positives.minimum(num_negatives.repeat_interleave(block.num_positives)).clamp(min=1)
+        preferences = 1 - num_before.minimum(num_positives) / divisor
+        preferences = preferences.masked_fill(block.rank > UNRETRIEVED, 0.0)
         return segments.reduce(preferences, "sum", block.num_positives) / block.num_positives
 
     return terms.per_block(ranks, preference)
 
 
 def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
-    """n / r_n: the share of positives among the items up to the last positive.
+    """Return n / r_n: the share of positives among the items up to the last positive.
 
     Its mean is mINP. Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI
     2021, where 1 - INP is the negative penalty (r_n - n) / r_n.
     """
-    return terms.of_one_positive(
-        ranks,
-        lambda last, num_positives: num_positives / in_float(last),
-        lambda groups, num_positives: num_positives * terms.expected_reciprocal(groups, groups.size, last=True),
-        last=True,
-    )
+
+    def share(last: Tensor, num_positives: Tensor) -> Tensor:
+        return num_positives / in_float(last)
+
+    def expected_share(groups: terms.Groups, num_positives: Tensor) -> Tensor:
+        return num_positives * terms.expected_reciprocal(groups, groups.size, last=True)
+
+    return terms.from_last_positive(ranks, share, expected_share)
 
 
 def _discount(places: terms.Places) -> Tensor:
@@ -240,16 +259,20 @@ def _discount(places: terms.Places) -> Tensor:
 
 
 def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
+    """Return h / min(k, r_n), or its expectation."""
     hits = terms.num_hits(ranks, k)[ranks.num_positives > 0]
 
-    def expected(groups: terms.Groups, num_positives: Tensor) -> Tensor:
-        # h/k unless the last positive comes before rank k, where n/r_n stands instead.
-        earlier = groups.within(k - 1)
-        chance = terms.chance_of_none(groups, groups.size - earlier)
-        reciprocal = terms.expected_reciprocal(groups, earlier, last=True)
+    def share(last: Tensor, _: Tensor) -> Tensor:
+        return hits / last.clamp(max=k)
+
+    def expected_share(groups: terms.Groups, num_positives: Tensor) -> Tensor:
+        # h/k, but n/r_n if the last positive comes before rank k.
+        num_earlier = groups.num_within(k - 1)
+        chance = terms.chance_of_none(groups, groups.size - num_earlier)
+        reciprocal = terms.expected_reciprocal(groups, num_earlier, last=True)
         return (hits - num_positives * chance) / k + num_positives * reciprocal
 
-    return terms.of_one_positive(ranks, lambda last, _: hits / last.clamp(max=k), expected, last=True)
+    return terms.from_last_positive(ranks, share, expected_share)
 
 
 PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
@@ -258,4 +281,4 @@ PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
     "last_positive": _up_to_last_positive,
     "calibrated": _among_attainable,
 }
-"""Precision at k, by the divisor of the hits."""
+"""Precision at k, for each divisor of the number of hits."""

@@ -1,4 +1,4 @@
-"""Means over queries of one value per query, where NaN stands for a query without positives."""
+"""Means and medians over queries of one value per query; a query without positives has the value NaN."""
 
 from __future__ import annotations
 
@@ -23,35 +23,38 @@ def mean_over_queries(
     empty_target_action: EmptyTargetAction = "skip",
     weight: Tensor | _checks.Numbers | None = None,
 ) -> Float[Tensor, " *shape"]:
-    """Mean of one value, or one curve, per query; NaN stands for a query without positives.
+    """Compute the mean of one value, or one curve, per query; a query without positives has NaN.
 
-    `empty_target_action`, TorchMetrics' word: "skip" leaves such queries out (torchreid, fast-reid, open-reid),
-    "neg" counts them as 0 (the official Market-1501 script, layumi), "pos" as 1. The mean is NaN where nothing counts:
-    there is no query, or no query has a value under "skip" or "error". `weight` says how much each query counts; None:
-    the same.
+    `empty_target_action`, named as in TorchMetrics: "skip" leaves such queries out (torchreid, fast-reid, open-reid),
+    "neg" counts them as 0 (the official Market-1501 script, layumi), "pos" as 1. The mean is NaN if no query counts:
+    there is no query, or no query has a value under "skip" or "error". `weight` is the weight of each query in the
+    mean; None weights all queries equally.
 
     Raises:
-        ValueError: an unknown action, action "error" and queries with a positive beside queries without, or weights
-            that are negative, not finite or not one for each query.
+        ValueError: an unknown action, action "error" if only some queries have a positive, or weights that are
+            negative, not finite or not one for each query.
     """
     missing = values.isnan()
-    valid = ~(missing.flatten(1).any(1) if values.ndim > 1 else missing)
+    if values.ndim > 1:
+        missing = missing.flatten(1).any(1)
+    valid = ~missing
     if weight is None:
         return mean_of_total(values[valid].sum(0), valid, empty_target_action)
     weight = _checks.weights("weight", weight, len(values), values.device).to(values.dtype)
-    return mean_of_total(torch.einsum("q,q...->...", weight[valid], values[valid]), valid, empty_target_action, weight)
+    total = torch.einsum("q,q...->...", weight[valid], values[valid])
+    return mean_of_total(total, valid, empty_target_action, weight)
 
 
 def mean_of_total(
     total: Float[Tensor, "*shape"], valid: Tensor, empty_target_action: str, weight: Tensor | None = None
 ) -> Float[Tensor, "*shape"]:
-    """Mean over queries, given the `total` over the `valid` ones; for `mean_over_queries` and curves."""
-    substitute = _value_of_empty(empty_target_action, valid)
-    num_valid = int(valid.sum()) if weight is None else float(weight[valid].sum())
+    """Compute the mean over queries from the `total` over the `valid` ones; for `mean_over_queries` and curves."""
+    substitute = _value_without_positives(empty_target_action, valid)
+    valid_weight = int(valid.sum()) if weight is None else float(weight[valid].sum())
     if substitute is None:
-        return total / num_valid  # NaN of none
-    num_empty = len(valid) - num_valid if weight is None else float(weight[~valid].sum())
-    return (total + substitute * num_empty) / (num_valid + num_empty)
+        return total / valid_weight  # NaN if there are none
+    empty_weight = len(valid) - valid_weight if weight is None else float(weight[~valid].sum())
+    return (total + substitute * empty_weight) / (valid_weight + empty_weight)
 
 
 def mean_over_identities(
@@ -60,50 +63,54 @@ def mean_over_identities(
     *,
     empty_target_action: EmptyTargetAction = "skip",
 ) -> Float[Tensor, ""]:
-    """Mean over identities of the mean over an identity's queries, so that every identity counts the same.
+    """Compute the mean over identities of the mean over an identity's queries: all identities have equal weight.
 
     Queries without positives are treated as in `mean_over_queries`; under "skip" an identity with no other queries
-    does not count. It is pytorch-metric-learning's `avg_of_avgs`.
+    does not count. It equals `avg_of_avgs` in pytorch-metric-learning.
 
     Raises:
         TypeError: `identities` is not an integer tensor.
-        ValueError: `identities` of another length than `values`, or as `mean_over_queries`.
+        ValueError: `identities` and `values` differ in length, or as in `mean_over_queries`.
     """
     identities = _checks.whole_labels("identities", identities, len(values), values.device)
     valid = ~values.isnan()
-    substitute = _value_of_empty(empty_target_action, valid)
+    substitute = _value_without_positives(empty_target_action, valid)
     if substitute is None:
-        values, identities = values[valid], identities[valid]
+        values = values[valid]
+        identities = identities[valid]
     _, row, size = torch.unique(identities, return_inverse=True, return_counts=True)
-    totals = torch.zeros_like(size, dtype=values.dtype).index_add_(0, row, values.nan_to_num(nan=substitute or 0.0))
+    values = values.nan_to_num(nan=substitute or 0.0)
+    totals = torch.zeros_like(size, dtype=values.dtype).index_add_(0, row, values)
     means: Tensor = totals / size
-    return means.mean()  # NaN of none
+    return means.mean()  # NaN if there are none
 
 
 def median_over_queries(
     values: Float[Tensor, " queries"], *, rule: MedianRule = "mean", weight: Tensor | _checks.Numbers | None = None
 ) -> Float[Tensor, ""]:
-    """Median of one value per query; NaN of none.
+    """Compute the median of one value per query; NaN if there are none.
 
-    Queries without positives, NaN, do not count: their values in a mean would be no ranks. Of an even number, `rule`
-    "mean" is halfway between the two middle ones (NumPy), "lower" the lower of them (`torch.median`), "floor" the first
-    rounded down. `weight` says how much each query counts; None: the same.
+    Queries without positives, NaN, do not count: the values for them in a mean are not ranks. For an even number of
+    values, `rule` "mean" is halfway between the two middle ones (NumPy), "lower" is the lower of them (`torch.median`),
+    and "floor" is "mean" rounded down. `weight` is the weight of each query; None weights all queries equally.
 
     Raises:
         ValueError: an unknown rule, or weights that are negative, not finite or not one for each query.
     """
     _checks.one_of("rule", rule, _MEDIAN_RULES)
     values = to_compute_device(values)
-    weight = torch.ones_like(values) if weight is None else weight
+    if weight is None:
+        weight = torch.ones_like(values)
     weight = _checks.weights("weight", weight, len(values), values.device)
     counted = ~values.isnan() & (weight > 0)
     if not bool(counted.any()):
         return torch.full((), torch.nan, dtype=values.dtype, device=values.device)
-    # The lower middle one is the first to reach half of the weight, the upper one the first to exceed it.
+    # The lower middle value is the first to reach half of the weight, the upper one the first to exceed it.
     ordered, order = values[counted].sort()
-    reached = segments.running_sums(weight[counted][order].double())
-    half = reached[-1:] / 2
-    lower, upper = (ordered[torch.searchsorted(reached, half, right=right)][0] for right in (False, True))
+    cumulative_weight = segments.running_sums(weight[counted][order].double())
+    half = cumulative_weight[-1:] / 2
+    lower = ordered[torch.searchsorted(cumulative_weight, half)][0]
+    upper = ordered[torch.searchsorted(cumulative_weight, half, right=True)][0]
     return _MEDIAN_RULES[rule](lower, upper)
 
 
@@ -115,15 +122,16 @@ _MEDIAN_RULES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 """The median, from the two middle values."""
 
 
-def _value_of_empty(empty_target_action: str, valid: Tensor) -> float | None:
-    """The value of a query without positives in the mean, None where it does not count.
+def _value_without_positives(empty_target_action: str, valid: Tensor) -> float | None:
+    """Return the value of a query without positives in the mean, None where it does not count.
 
-    Raise for an unknown action, and under "error" for such queries, unless none is valid: the mean is NaN then, as
-    under "skip". Lightning's sanity check sees a part of the data, perhaps without any positive, and must not crash.
+    Raise for an unknown action, and under "error" if only some queries are valid. If none is valid, the mean is NaN, as
+    under "skip": Lightning's sanity check sees a part of the data, perhaps without any positive, and must not fail.
     """
     _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
-    num_empty = int((~valid).sum()) if empty_target_action == "error" else 0
-    if 0 < num_empty < len(valid):
-        came = f"{num_empty} of {len(valid)}"
-        raise ValueError(f"`empty_target_action` 'error' allows no query without a positive; got {came}.")
+    if empty_target_action == "error":
+        num_empty = int((~valid).sum())
+        if 0 < num_empty < len(valid):
+            got = f"{num_empty} of {len(valid)}"
+            raise ValueError(f"`empty_target_action` 'error' allows no query without a positive; got {got}.")
     return EMPTY_TARGET_ACTIONS[empty_target_action]

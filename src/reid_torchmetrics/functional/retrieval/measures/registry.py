@@ -1,7 +1,7 @@
-"""The measures by name, one row each.
+"""The table of measures by name.
 
-A new measure is a function of ranks and its row: protocols report it by name, `ReIDMeasure` takes it, and messages
-and results have its words.
+To add a measure, write a function of ranks and add a row: protocols report it by name, `ReIDMeasure` accepts it, and
+messages and results use its words.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _hints
+from reid_torchmetrics._names import MedianRule
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from . import cutoffs, terms
@@ -30,22 +31,22 @@ MeasureOptions: TypeAlias = Any
 
 @dataclass(frozen=True, eq=False)
 class DrawnResults:
-    """Expectations over the drawn galleries, one for each query; NaN for a query without positives."""
+    """Expectations over drawn galleries, one for each query; NaN for a query without positives."""
 
     cmc: Float[Tensor, "queries max_rank"]
     """chance that fewer than k identities come before the query's own, k = 1 ... max_rank"""
     average_precision: Float[Tensor, " queries"]
-    """by the rule "rectangle"; NaN if it was not asked for"""
+    """with the rule "rectangle"; NaN if it was not computed"""
     inverse_negative_penalty: Float[Tensor, " queries"]
-    """NaN if average precision was not asked for"""
+    """NaN if average precision was not computed"""
     num_positives: Int[Tensor, " queries"]
     """int64; positives among the query's candidates, drawn or not"""
     weight: Float[Tensor, " queries"]
-    """chance that the query is a query: 1 unless galleries are drawn from the queries"""
+    """chance that the query is not drawn itself: 1 unless galleries are drawn from the queries"""
 
     @property
     def mean_cmc(self) -> Float[Tensor, " max_rank"]:
-        """Weighted mean of `cmc`, without queries that have no positive; `mean_over_queries` can count them."""
+        """Weighted mean of `cmc` over queries with a positive; `mean_over_queries` has other options."""
         return mean_over_queries(self.cmc, weight=self.weight)
 
     @property
@@ -61,7 +62,7 @@ class DrawnResults:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure by name: one value per query from ranks, options and k; k is 0 without `takes_k`."""
+    """A measure by name: one value per query from ranks, options and k, where k is 0 for a name without k."""
 
     name: str
     function: Callable[[PositiveRanks, MeasureOptions, int], Tensor]
@@ -70,13 +71,13 @@ class Measure:
     takes_k: bool = False
     """whether k follows the name: "precision_10" """
     may_take_k: bool = False
-    """whether k may follow the name, in the place of the cutoff among the options: "map" and "map_10" """
+    """whether k may follow the name, instead of the cutoff among the options: "map" and "map_10" """
     is_cmc: bool = False
     """whether a protocol's camera rule and drawn galleries for its CMC are used for this measure"""
     expectation: Callable[[DrawnResults, int], Tensor] | None = None
-    """the measure over drawn galleries; None where it is not known"""
+    """the measure over drawn galleries; None where its expectation is not known"""
     words_if_drawn: str | None = None
-    """the convention over drawn galleries; None for `words`"""
+    """the convention over drawn galleries; None if it equals `words`"""
     is_rank: bool = False
     """whether a value is a rank, where lower is better, and not a share of 1"""
     is_amount: bool = False
@@ -84,29 +85,31 @@ class Measure:
     is_loss: bool = False
     """whether less of a share of 1 is better"""
     average: Callable[..., Tensor] = mean_over_queries
-    """the number from one value per query, `empty_target_action` and `weight`"""
+    """function that averages one value per query, with the options `empty_target_action` and `weight`"""
     title: str = ""
-    """in tables and legends, where it is not the name with a capital letter; `{k}` is filled in"""
+    """title in tables and legends, if it is not the name with a capital letter; `{k}` is filled in"""
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The names to write, with "<k>" for a k."""
+        """Names of the measure in reports, with "<k>" for a k."""
         with_k = f"{self.name}_<k>"
         if self.may_take_k:
             return (self.name, with_k)
-        return (with_k,) if self.takes_k else (self.name,)
+        if self.takes_k:
+            return (with_k,)
+        return (self.name,)
 
     def fits(self, k: int) -> bool:
-        """Whether the measure is reported with this k; 0 for none."""
+        """Return whether the measure can be reported with this k; 0 for none."""
         return self.may_take_k or self.takes_k == bool(k)
 
     def has_expectation(self, k: int) -> bool:
-        """Whether its expectation over drawn galleries is known: an optional k has none."""
+        """Return whether the expectation over drawn galleries is known: it is not known with an optional k."""
         return self.expectation is not None and not (self.may_take_k and k)
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether less is better."""
+        """Whether a lower value is better."""
         return self.is_rank or self.is_loss
 
     @property
@@ -116,12 +119,14 @@ class Measure:
 
     @property
     def is_mean(self) -> bool:
-        """Whether the number is a mean over queries, as of all but medians."""
+        """Whether the number is a mean over queries: it is for all measures but medians."""
         return self.average is mean_over_queries
 
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
-        """The convention in words."""
-        words = self.words_if_drawn if is_drawn and self.words_if_drawn is not None else self.words
+        """Return the convention in words."""
+        words = self.words
+        if is_drawn and self.words_if_drawn is not None:
+            words = self.words_if_drawn
         cutoff = k or options.k
         depth = "all ranks" if cutoff is None else f"the first {cutoff}"
         if cutoff is not None or options.normalizer != "positives":
@@ -129,21 +134,28 @@ class Measure:
         return words.format(k=k, options=options, depth=depth)
 
 
-def _median(name: str, rule: Any, of_two: str) -> Measure:
+def _median_rank(name: str, rule: MedianRule, rule_words: str) -> Measure:
+    def average(values: Tensor, *, weight: Any = None, **_: object) -> Tensor:
+        return median_over_queries(values, rule=rule, weight=weight)
+
     return Measure(
         name,
         lambda ranks, *_: first_rank(ranks),
-        f"rank of the first positive, median over queries, {of_two}",
+        f"rank of the first positive, median over queries, {rule_words}",
         is_rank=True,
-        average=lambda values, *, weight=None, **_: median_over_queries(values, rule=rule, weight=weight),
+        average=average,
     )
+
+
+def _average_precision(ranks: PositiveRanks, options: MeasureOptions, k: int) -> Tensor:
+    return average_precision(ranks, rule=options.rule, k=k or options.k, normalizer=options.normalizer)
 
 
 _NMRR = "normalized modified retrieval rank of {}"
 _ROWS = (
     Measure(
         "map",
-        lambda ranks, like, k: average_precision(ranks, rule=like.rule, k=k or like.k, normalizer=like.normalizer),
+        _average_precision,
         "average precision, rule {options.rule}, over {depth}",
         may_take_k=True,
         title="mAP",
@@ -204,9 +216,9 @@ _ROWS = (
     ),
     Measure("bpref", lambda ranks, *_: cutoffs.binary_preference(ranks), "bpref over judged candidates", title="bpref"),
     Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),
-    _median("median_rank", "mean", "the mean of the two middle ones"),
-    _median("median_rank_lower", "lower", "the lower of the two middle ones"),
-    _median("median_rank_floor", "floor", "the mean of the two middle ones, rounded down"),
+    _median_rank("median_rank", "mean", "the mean of the two middle ones"),
+    _median_rank("median_rank_lower", "lower", "the lower of the two middle ones"),
+    _median_rank("median_rank_floor", "floor", "the mean of the two middle ones, rounded down"),
     Measure(
         "anmrr", lambda ranks, *_: cutoffs.retrieval_rank(ranks), _NMRR.format("MPEG"), title="ANMRR", is_loss=True
     ),
@@ -224,32 +236,37 @@ MEASURES: dict[str, Measure] = {row.name: row for row in _ROWS}
 
 
 def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]:
-    """The measure with a name, and its k (0 where it takes none); `argument` is the argument with the name.
+    """Return the measure with a name, and its k (0 if it has none); `argument` names the argument in messages.
 
     Raises:
         ValueError: an unknown name, or a k that does not fit int64.
     """
-    key, k = _split(name) if isinstance(name, str) else ("", 0)
-    row = MEASURES.get(key)
+    row = None
+    k = 0
+    if isinstance(name, str):
+        key, k = _split_name(name)
+        row = MEASURES.get(key)
     if row is None or not row.fits(k):
-        hint = _meant(name)
-        # The names are listed only where none is known to be meant.
-        listed = "a measure of `MEASURES`" if hint else ", ".join(repr(pattern) for pattern in all_patterns())
-        raise ValueError(f"`{argument}` must be of {listed}; got {name!r}{hint}.")
+        hint = _likely_name(name)
+        # All names are listed only if there is no likely one.
+        expected = "a measure of `MEASURES`" if hint else ", ".join(repr(pattern) for pattern in all_patterns())
+        raise ValueError(f"`{argument}` must be of {expected}; got {name!r}{hint}.")
     if k >= 2**63:
         raise ValueError(f"`{argument}` must have a k that fits int64; got {name!r}.")
     return row, k
 
 
-@functools.lru_cache(maxsize=1024)  # a report asks hundreds of times
-def _split(name: str) -> tuple[str, int]:
-    """A name and the k behind it, 0 for none."""
+@functools.lru_cache(maxsize=1024)  # a report parses the same names hundreds of times
+def _split_name(name: str) -> tuple[str, int]:
+    """Split a name from the k behind it, 0 for none."""
     parts = re.fullmatch(r"(.*)_([1-9]\d*)", name)
-    return (parts[1], int(parts[2])) if parts else (name, 0)
+    if parts is None:
+        return name, 0
+    return parts[1], int(parts[2])
 
 
 def all_patterns() -> list[str]:
-    """The names of all measures, with "<k>" for a k."""
+    """Return the names of all measures, with "<k>" for a k."""
     patterns: list[str] = []
     for row in MEASURES.values():
         patterns += row.patterns
@@ -257,13 +274,12 @@ def all_patterns() -> list[str]:
 
 
 def with_expectation() -> str:
-    """Names of the measures with an expectation over drawn galleries, as messages list them."""
-    known = [row for row in MEASURES.values() if row.expectation is not None]
-    return ", ".join(row.patterns[0] for row in known)
+    """Return the names of the measures with an expectation over drawn galleries, for messages."""
+    return ", ".join(row.patterns[0] for row in MEASURES.values() if row.expectation is not None)
 
 
 def means_among(names: Iterable[str]) -> list[str]:
-    """The numbers that are means over queries, so that groups of queries have means, too.
+    """Return the names of the measures that are means over queries, so that groups of queries have means, too.
 
     Raises:
         ValueError: there are none.
@@ -275,25 +291,29 @@ def means_among(names: Iterable[str]) -> list[str]:
 
 
 def title_of(name: str) -> str:
-    """A measure by name as tables and legends write it, "Rank-5" for "rank_5"."""
+    """Return the title of a measure in tables and legends, "Rank-5" for "rank_5"."""
     row, k = parse_report(name)
-    title = row.title or row.name.replace("_", " ").capitalize() + ("@{k}" if row.takes_k else "")
+    title = row.title
+    if not title:
+        title = row.name.replace("_", " ").capitalize()
+        if row.takes_k:
+            title += "@{k}"
     if row.may_take_k and k:
         title += "@{k}"
     return title.format(k=k)
 
 
 def measure(name: str, ranks: PositiveRanks, options: MeasureOptions) -> Float[Tensor, " queries"]:
-    """One value per query of a measure by name; NaN for a query without positives.
+    """Compute one value per query of a measure by name; NaN for a query without positives.
 
-    A row need not care: what it returns for such a query is not used.
+    The value that the function of the measure returns for such a query is not used.
     """
     row, k = parse_report(name)
-    return terms.defined(ranks.num_positives, row.function(ranks, options, k))
+    return terms.mask_undefined(ranks.num_positives, row.function(ranks, options, k))
 
 
 def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
-    """One value per query of a measure by name over drawn galleries; NaN for a query without positives.
+    """Compute one value per query of a measure by name over drawn galleries; NaN for a query without positives.
 
     Raises:
         ValueError: a measure without `expectation`.
@@ -301,15 +321,15 @@ def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
     row, k = parse_report(name)
     if row.expectation is None or not row.has_expectation(k):
         raise ValueError(f"`name` must be of a measure with an expectation, {with_expectation()}; got {name!r}.")
-    return terms.defined(drawn.num_positives, row.expectation(drawn, k))
+    return terms.mask_undefined(drawn.num_positives, row.expectation(drawn, k))
 
 
-def _meant(value: object) -> str:
-    """The likely name behind a missing k or another spelling: "rank1", "mAP", "precision@5"."""
+def _likely_name(value: object) -> str:
+    """Return a hint for a missing k or another spelling, such as "rank1", "mAP" or "precision@5"; "" for none."""
     if not isinstance(value, str):
         return ""
     if value in MEASURES:
         return f", which needs its k, as in '{value}_10'"
-    whole = [name for name, row in MEASURES.items() if not row.takes_k]
-    with_cutoff = [name for name, row in MEASURES.items() if row.takes_k or row.may_take_k]
-    return _hints.number_meant(value, whole, with_cutoff)
+    names_without_k = [name for name, row in MEASURES.items() if not row.takes_k]
+    names_with_k = [name for name, row in MEASURES.items() if row.takes_k or row.may_take_k]
+    return _hints.number_meant(value, names_without_k, names_with_k)
