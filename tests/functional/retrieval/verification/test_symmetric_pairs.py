@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_f
 from tests.profiles import examples
 
 FIELDS = ("thresholds", "num_genuine_at", "num_impostors_at", "num_impostors_above")
-SMALL = {"_MOST_ITEMS": 48, "_FEWEST_BLOCKS": 2, "_FEWEST_DIMENSIONS": 1}
+SMALL = {"_MOST_ITEMS": 48, "_FEWEST_BLOCKS": 2, "FEWEST_DIMENSIONS": 1}
 
 
 def problem_of(*, seed, num_items=200, dimension=8, num_identities=40, is_whole=False, **options):

@@ -19,16 +19,13 @@ from torch import Tensor
 from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, SymmetricScores
+from reid_torchmetrics.functional.retrieval.scores import FEWEST_DIMENSIONS, LANES, Scores, SymmetricScores
 
 Result = TypeVar("Result")
 
 _MOST_ITEMS = 2016
 """number of items in a block; sorting more pairs leaves the cache"""
-_UNIT = 48
-"""the number of items in a block is a multiple of this"""
 _FEWEST_BLOCKS = 3
-_FEWEST_DIMENSIONS = 96
 _BYTES_PER_PAIR = 8
 """bytes for masks, besides the product, the transposed product and a sorted copy"""
 _MOST_BLOCKS = 2
@@ -111,10 +108,10 @@ def find_symmetric_pairs(scores: Scores, relevance: Relevance) -> SymmetricPairs
     if not torch.equal(own, torch.arange(len(own), device=own.device)):
         return None
     products = scores.symmetric(own)
-    if products is None or products.dimension < _FEWEST_DIMENSIONS:
+    if products is None or products.dimension < FEWEST_DIMENSIONS:
         return None
     num_items = _num_items_in_block(products)
-    if num_items < _UNIT or products.num_items <= (_FEWEST_BLOCKS - 1) * num_items:
+    if num_items < LANES or products.num_items <= (_FEWEST_BLOCKS - 1) * num_items:
         return None
     return SymmetricPairs(scores, products, relevance)
 
@@ -124,4 +121,4 @@ def _num_items_in_block(products: SymmetricScores) -> int:
     bytes_per_pair = 3 * products.dtype.itemsize + _BYTES_PER_PAIR
     most_pairs = products.max_bytes // (2 * _MOST_BLOCKS * bytes_per_pair)
     most_items = min(_MOST_ITEMS, isqrt(most_pairs))
-    return most_items - most_items % _UNIT
+    return most_items - most_items % LANES
