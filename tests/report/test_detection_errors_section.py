@@ -33,7 +33,10 @@ def test_kinds_of_errors_have_their_counts_gains_and_meaning(page):
     kinds = {row["kind"]: row for row in section(page, "errors").rows("Kinds of errors")}
     assert kinds["duplicate"]["errors"] == "1"
     assert kinds["duplicate"]["AP gained (points)"] == "0.00"
-    assert kinds["miss"]["meaning"] == "a ground truth without a match that no detection would match with another class or place"
+    assert (
+        kinds["miss"]["meaning"]
+        == "an unmatched ground truth that no detection would match with another class or place"
+    )
     assert data(page)["errors"]["counts"]["duplicate"] == 1
 
 

@@ -28,7 +28,7 @@ ERROR_KINDS: dict[str, str] = {
     "both": "it overlaps a ground truth of another class, but not enough",
     "duplicate": "it overlaps a ground truth of its class enough, which a better one took",
     "background": "it overlaps nothing",
-    "miss": "a ground truth without a match that no detection would match with another class or place",
+    "miss": "an unmatched ground truth that no detection would match with another class or place",
 }
 """kinds of errors with their meanings: the first five are false positives, the last is a ground truth"""
 _NONE, _CLASSIFICATION, _LOCALIZATION, _BOTH, _DUPLICATE, _BACKGROUND = range(-1, 5)

@@ -255,10 +255,8 @@ class _AreaRanges(NamedTuple):
         def bits_of_rows(some_rows: Tensor) -> Tensor:
             return bits_of_areas(shapes[some_rows].areas())
 
-        if rows is None:
-            values, compute_bits = shapes.areas(), bits_of_areas
-        else:
-            values, compute_bits = rows, bits_of_rows
+        compute_bits: Callable[[Tensor], Tensor] = bits_of_areas if rows is None else bits_of_rows
+        values = shapes.areas() if rows is None else rows
         if values.device.type != "cpu" or len(values) <= _AREA_BLOCK:
             return compute_bits(values)
         return torch.cat(workers.share(compute_bits, values.split(_AREA_BLOCK)))

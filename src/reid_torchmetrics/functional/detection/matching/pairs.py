@@ -50,7 +50,7 @@ class OverlappingPairs(NamedTuple):
 
 def select(table: Table, rows: Int[Tensor, " some"] | slice) -> Table:
     """Return some rows of a named tuple of columns, without a copy if they are a slice; a column may be None."""
-    columns = []
+    columns: list[Tensor | None] = []
     for column in table:
         if column is None:
             columns.append(None)
