@@ -135,8 +135,9 @@ def find_relevance(
         "must_agree": must_agree,
         "must_differ": must_differ,
     }
+    label_rules = {"clothes": clothes}
     _check_lists(lists)
-    check_agreement(lists | {"same_camera": same_camera, "clothes": clothes})
+    check_agreement(lists | {"same_camera": same_camera} | label_rules)
     arguments: dict[str, Any] = {
         "query_identities": query_identities,
         "gallery_identities": gallery_identities,
@@ -152,13 +153,14 @@ def find_relevance(
     # Check the labels.
     self_index, *tensors = _arrays.as_tensors(self_index, *arguments.values())
     arguments = dict(zip(arguments, tensors, strict=True))
-    options = with_default_rules({"radius": radius, "clothes": clothes, **lists})
+    options = with_default_rules({"radius": radius, **label_rules, **lists})
     check_needed(why_needed(options), arguments, "query_", "gallery_")
     query, gallery = _check_labels(arguments, self_index)
     if self_index is not None:
         self_index = self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
-    _checks.one_of("clothes", clothes, LABEL_RULES["clothes"])
+    for name, rule in label_rules.items():
+        _checks.one_of(name, rule, LABEL_RULES[name])
     has_several = num_labels_of(query) > 0
     if has_several:
         _check_several(radius, junk)
@@ -185,7 +187,7 @@ def find_relevance(
         is_junk = torch.zeros_like(is_junk)  # items of other identities may be near
 
     # Items of the query's sequence are dropped, whatever their identity.
-    actions = {"cameras": same_camera, "sequences": "all", "clothes": clothes}
+    actions = {"cameras": same_camera, "sequences": "all", **label_rules}
     rules = _rules(query, gallery, actions, mapping)
     rules += _agreement_rules(query, gallery, lists, mapping)
     return Relevance(
