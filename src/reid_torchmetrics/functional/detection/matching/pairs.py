@@ -58,7 +58,8 @@ def select(table: Table, rows: Int[Tensor, " some"] | slice) -> Table:
             columns.append(column[rows])
         else:
             columns.append(column.index_select(0, rows))
-    return type(table)(*columns)
+    make: Callable[..., Table] = type(table)
+    return make(*columns)
 
 
 def best_pairs(pairs: OverlappingPairs, num_detections: int, *, takes_last: bool) -> OverlappingPairs:
