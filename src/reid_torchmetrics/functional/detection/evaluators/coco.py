@@ -94,7 +94,7 @@ def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float 
         num_positives=matches.num_positives[:1],
         limits=torch.zeros_like(matches.limits),
     )
-    first_area = next(iter(grid.area_ranges))
+    first_area, *_ = grid.area_ranges
     part_of_grid = CocoGrid(
         iou_thresholds=grid.iou_thresholds[thresholds],
         rec_thresholds=grid.rec_thresholds,
