@@ -37,7 +37,8 @@ def test_pictures_that_fail_are_said_once_and_the_run_goes_on():
         run = fit(EvaluationPictures(pictures=failing))
     (text,) = ours(said)
     assert text.startswith(
-        "The picture 'val/hardest_queries' could not be drawn. The run continues, and this warning appears once.\nTraceback"
+        "The picture 'val/hardest_queries' could not be drawn. The run continues, and this warning appears once."
+        "\nTraceback"
     )
     assert text.endswith("OSError: the picture 1 is gone\n")
     assert run.current_epoch == 2
