@@ -327,7 +327,7 @@ def comparison_table(comparison: Any) -> ModelTable:
     where = evaluated(comparison.protocol, comparison.num_valid, comparison.num_queries)
     setups = _setups(comparison)
     if len(set(setups.values())) == 1:
-        setup_texts = [next(iter(setups.values()))]
+        setup_texts = list(set(setups.values()))
     else:
         setup_texts = [f"{model}: {setup}" for model, setup in setups.items()]
     caption = _caption("; ".join([where, *setup_texts]), comparison.conventions, headings)

@@ -97,7 +97,7 @@ class NamedNumbers(Tabled, Mapping[str, float]):
         if per == "number":
             return pd.DataFrame({"value": self.means, "convention": self.conventions}).rename_axis(per)
         columns = self._columns()
-        index = next(iter(columns))
+        index, *_ = columns
         return pd.DataFrame(columns).set_index(index)
 
     def _repr_html_(self) -> str:
@@ -126,7 +126,7 @@ class NamedNumbers(Tabled, Mapping[str, float]):
         _extras.require("A figure", "matplotlib")
         figures = _extras.pictures().FIGURES[type(self)]
         if figure is None:
-            figure = next(iter(figures))
+            figure, *_ = figures
         _checks.one_of("figure", figure, figures)
         reason = figures[figure].why_not(self)
         if reason:

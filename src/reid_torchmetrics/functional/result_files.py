@@ -35,7 +35,7 @@ FORMAT = 2
 _OLDEST = 2  # format 1 stored numbers, before the first release
 _HEADER = "header.json"
 OWN_AXES = "own_axes"
-"""key in the metadata of a stored field: names of axes whose sizes differ from those in other fields"""
+"""key in the metadata of a stored field: names of axes with other sizes than in other fields"""
 _HEADERS: Any = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _PLAIN: dict[Any, tuple[type, ...]] = {float: (float, int), Any: (bool, int, float, str, type(None))}
 """types of values by their annotation, where it is not the type"""
@@ -173,7 +173,7 @@ class SavedResults:
 
     @classmethod
     def _build(cls: type[Saved], saved: dict[str, Any], allowance: Allowance) -> Saved:  # noqa: PYI019
-        """Build results from fields whose arrays are not read yet."""
+        """Build results from fields with arrays that are not read yet."""
         kind: Any = cls
         hints = {name: hint for name, hint in _annotations_of(kind).items() if name not in cls._COMPUTED}
         hints.update(cls._SAVED_AS)
@@ -250,14 +250,14 @@ class StoredArray(NamedTuple):
     read: Callable[[], Tensor]
 
     def as_bfloat16(self) -> StoredArray:
-        """Return the array of bfloat16, which NumPy lacks, whose bits are stored as int16."""
+        """Return the array as bfloat16; NumPy lacks this dtype, so the bits are stored as int16."""
         if self.dtype != "int16":
             raise TypeError(f"bits of bfloat16 must be int16; got {self.dtype}.")
         return StoredArray("bfloat16", self.shape, lambda: self.read().view(torch.bfloat16))
 
 
 class Part(NamedTuple):
-    """An object of a class, with fields whose arrays are not read yet."""
+    """An object of a class, with fields with arrays that are not read yet."""
 
     kind: type
     saved: dict[str, Any]

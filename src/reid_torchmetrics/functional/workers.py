@@ -1,4 +1,4 @@
-"""A thread pool whose workers each run independent parts of a computation.
+"""A thread pool with workers that each run independent parts of a computation.
 
 If several threads of torch share an operation, all wait for the slowest of them at its end. If other processes need the
 cores as well, one thread nearly always waits for a core, and a ranking has thousands of operations. So here a thread

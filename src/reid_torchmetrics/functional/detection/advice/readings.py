@@ -394,7 +394,7 @@ def _median(values: Tensor) -> Tensor:
     """Return the median of each column; NaN without rows."""
     if not len(values):
         return values.new_full(values.shape[1:], torch.nan)
-    if len(values) <= 1 << 16:  # `quantile` refuses many values
+    if len(values) <= 1 << 16:  # it averages the two middle values, but its input is limited
         return values.quantile(0.5, dim=0)
     return values.median(0).values
 

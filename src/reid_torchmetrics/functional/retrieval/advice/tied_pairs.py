@@ -92,5 +92,5 @@ def _scores_at(scores: Scores, row: slice, columns: Int[Tensor, " columns"]) -> 
 
 
 def are_many(num_tied: int, num_pairs: int) -> bool:
-    """Return whether so many pairs tie that a warning is due."""
+    """Return whether enough pairs tie for a warning."""
     return num_pairs >= LEAST_PAIRS and num_tied > MOST_TIED * num_pairs

@@ -285,7 +285,7 @@ def _check_labels(
                 labels[name] = LABELS[name].check(argument, value, length, device)
     unpaired = query.keys() ^ gallery.keys()
     if unpaired:
-        name = next(iter(unpaired))
+        name, *_ = unpaired
         present, absent = SIDES if name in query else reversed(SIDES)
         raise ValueError(
             f"`query_{name}` and `gallery_{name}` must be given together; got `{present}_{name}` without"
@@ -451,7 +451,7 @@ def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor,
 
 def _with_one_of(targets: Collection[int], labels: LabelValues, name: str) -> Bool[Tensor, " samples"]:
     """Mark the samples with one of some values of a label; none if samples lack it or have several values."""
-    values = next(iter(labels.values()))
+    values, *_ = labels.values()
     if name not in labels or labels[name].ndim > 1:
         return torch.zeros(len(values), dtype=torch.bool, device=values.device)
     return _are_among(sorted(targets), labels[name])

@@ -180,7 +180,8 @@ def _read_label(
         elif not _is_empty(value) and not (missing == "junk" and are_missing(value)):
             with_numbers.append(argument)
     if names and with_numbers:
-        first, second = next(iter(names)), with_numbers[0]
+        first, *_ = names
+        second = with_numbers[0]
         raise TypeError(
             f"`{first}` and `{second}` must both hold names, or both integers; got names in `{first}` and none in"
             f" `{second}`."

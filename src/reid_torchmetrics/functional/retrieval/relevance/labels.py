@@ -168,7 +168,8 @@ def with_default_rules(options: Mapping[str, Any]) -> SimpleNamespace:
     """Return options as `why_needed` reads them: `radius` is None and each rule "keep" unless given."""
     namespace = SimpleNamespace(radius=None)
     for name, rules in LABEL_RULES.items():
-        setattr(namespace, name, next(iter(rules)))
+        default, *_ = rules
+        setattr(namespace, name, default)
     vars(namespace).update(options)
     return namespace
 
@@ -284,5 +285,5 @@ def one_number_each(labels: LabelValues) -> dict[str, Tensor]:
 
 def length_of(labels: LabelValues) -> int:
     """Return the number of samples with these labels."""
-    values = next(iter(labels.values()))
+    values, *_ = labels.values()
     return len(values)

@@ -122,7 +122,7 @@ class Relevance:
     query_identities: Int[Tensor, " queries"] | None = None
     gallery_identities: Int[Tensor, " kept"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
-    """cameras without `camera_map`, whatever the camera rule"""
+    """cameras before `camera_map`, also without a camera rule"""
     gallery_cameras: Int[Tensor, " kept"] | None = None
     may_be_unknown: bool = False
     """whether some query has an identity below -1, which may mark samples without an identity"""

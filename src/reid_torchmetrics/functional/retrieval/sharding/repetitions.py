@@ -226,7 +226,7 @@ class _Arrivals:
     """some entries of the embedding"""
 
     def signs(self) -> list[int]:
-        """Return a hash of all samples, whatever their order, and the first sample, for the other processes."""
+        """Return a hash of all samples in any order, and the first sample, for the other processes."""
         if not len(self.labels):
             return [0] * _LENGTH_OF_ROLE
         if len(self.labels) < LEAST_GATHERED:

@@ -223,9 +223,9 @@ def why_undefined(table: Sequence[Sequence[int]], *, has_index: bool) -> str | N
     total, num_bad, num_queries, num_gallery, *_ = map(sum, zip(*table, strict=True))
     if not num_bad:
         return None
-    num_bad_by_process = [numbers[1] for numbers in table]
-    source = next(process for process, number in enumerate(num_bad_by_process) if number)
-    first = list(table[source][4:NUM_NUMBERS])[: num_bad_by_process[source]]
+    source = min(process for process, numbers in enumerate(table) if numbers[1])
+    num_named = min(table[source][1], _NUM_NAMED)
+    first = list(table[source][4 : 4 + num_named])
     if has_index:
         numbered_by = "`index`"
     elif len(table) == 1:
