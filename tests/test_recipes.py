@@ -173,14 +173,14 @@ def test_an_example_is_read_as_changes(tmp_path):
     (recipe,) = recipes_in(EXAMPLE).values()
     assert [change.path for change in recipe.changes] == ["words.txt", "words.txt"]
     assert (recipe.commands, recipe.promise) == (["tests.words"], "print(1)\n# 1\n")
-    (tmp_path / "words.txt").write_text("# words\none word\n\nthree\n")
+    (tmp_path / "words.txt").write_text("# words\none word\n\nthree\n", encoding="utf-8")
     for change in recipe.changes:
         change.apply(tmp_path)
-    assert (tmp_path / "words.txt").read_text() == "# words\none word\ntwo\n\nten\n"
+    assert (tmp_path / "words.txt").read_text(encoding="utf-8") == "# words\none word\ntwo\n\nten\n"
 
 
 def test_lines_that_have_gone_or_are_there_twice_are_refused(tmp_path):
-    (tmp_path / "words.txt").write_text("# words\nthirty-one\ntwo\ntwo\n")
+    (tmp_path / "words.txt").write_text("# words\nthirty-one\ntwo\ntwo\n", encoding="utf-8")
     for line, count in (("one", 0), ("two", 2)):
         message = f"words.txt must have these lines once; it has them {count} times:\n{line}"
         with pytest.raises(ValueError, match=message):
