@@ -47,11 +47,11 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     MeanAP = ReIDMeanAP
     MINP = ReIDMINP
 
-# The face alone knows both the engine and the tools: results and metrics draw with what it hands in.
+# Only this file imports both the engine and the tools: results and metrics draw with the package that it sets here.
 _extras.pictures = partial(import_module, ".plot", __name__)
 
 _SHORT = {"CMC": "ReIDCMC", "MINP": "ReIDMINP", "MeanAP": "ReIDMeanAP"}
-# Torch is imported with the first name that is asked for, so that the command says what it can do without.
+# Torch is imported with the first name that is used, so that the command can print its help without torch.
 _NAMES = {
     "_progress": "progress",
     "_warnings": "AdviceWarning",
@@ -65,7 +65,7 @@ _NAMES = {
     "report": "write_report",
 }
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}
-__all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are listed once
+__all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are written once
 
 if not TYPE_CHECKING:  # to type checkers no other name exists
 
@@ -75,14 +75,14 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
             value = globals()[name] = getattr(import_module(_PLACES[full], __name__), full)
             return value
         if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_place_of(name)}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint_for(name)}")
         return import_module(f".{name}", __name__)
 
     def __dir__() -> list[str]:
         return __all__
 
-    def _place_of(name: str) -> str:
-        """Where a name that is not here can be found, or what is here in its place; "" if neither is known."""
+    def _hint_for(name: str) -> str:
+        """Return a hint at the package that has a name, or at its counterpart here; "" if neither is known."""
         if name in IMPORTS:
             return f"; there is `{IMPORTS[name]}`"
         if name.startswith("_"):

@@ -1,4 +1,4 @@
-"""What all metrics of the package share: growing states and the processes of a group."""
+"""Base of all metrics of the package: growing states and the processes of a group."""
 # mypy: implicit-reexport
 
 from .arguments import (

@@ -31,7 +31,7 @@ PAIR_METRICS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = Mapp
         "tar_at_far": lambda metric, found, _: found.tar_at_far([metric.far])[0],
     }
 )
-"""what `PairVerification` reports"""
+"""values that `PairVerification` reports, by name"""
 
 
 class PairVerification(base.GrowingStates):

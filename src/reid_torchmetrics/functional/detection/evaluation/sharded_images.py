@@ -66,7 +66,7 @@ class ShardedImages:
     world: World
     states: Mapping[str, list[Tensor]]
     device: torch.device
-    """where the images are evaluated"""
+    """device that evaluates the images"""
     box_format: str
     """format of the users' boxes"""
     owner: str
