@@ -132,7 +132,7 @@ def call(metric: ReIDMeanAP | DetectionMAP, ask: Callable, allocations: Allocati
     """Ask a metric as if for the first time in this group; all processes are in step afterwards."""
     rankings.clear()
     matchings.clear()
-    process_group._of_groups.clear()
+    process_group._messages_of_groups.clear()
     metric._computed, message = None, ""
     try:
         with allocations:

@@ -119,7 +119,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], None], str]] = {
     "lists": (lambda: ReIDMeanAP(ground_truth=LISTS), unlisted, "lists items"),
     "not finite": (EmbeddingQuality, not_finite, "16 embeddings, 16 of them NaN"),
     "all mated": (ReIDOpenSet, all_mated, "false alarm"),
-    "shares": (DetectionMAP, shares, "shares of the image"),
+    "shares": (DetectionMAP, shares, "fractions of the image"),
     "labels": (DetectionMAP, other_labels, "have the label"),
     "repeated images": (DetectionMAP, repeated_images, "with other detections"),
     "many": (lambda: DetectionMAP(max_detection_thresholds=[1, 2, 3]), many, "more than"),
