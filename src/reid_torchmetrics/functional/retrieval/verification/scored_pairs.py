@@ -335,7 +335,7 @@ def _outer_edges(lowest: float, highest: float, argument: str) -> tuple[float, f
         rule = "must give finite scores unless there are `limits`"
         raise ValueError(f"`{argument}` {rule}; got scores from {lowest} to {highest}.")
     if lowest < highest:
-        return lowest, highest
+        return lowest, highest + 0.0  # -0.0 becomes 0.0
     half = max(1.0, abs(lowest)) / 2
     return lowest - half, highest + half
 
