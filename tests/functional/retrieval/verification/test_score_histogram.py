@@ -118,6 +118,12 @@ def test_equal_scores_are_in_the_middle():
     assert contents(score_histogram(*row([0.5], []), bins=1)) == ([0, 1], [1], [0])
 
 
+def test_a_highest_score_of_minus_zero_ends_the_bins_at_zero():
+    edges, *_ = contents(score_histogram(*row([-0.0, -1.0], [-2.0]), bins=2))
+    assert edges == [-2, -1, 0]
+    assert math.copysign(1.0, edges[-1]) == 1.0
+
+
 def test_neighbors_among_floats_have_bins_without_width():
     above = math.nextafter(1.0, 2.0)
     edges, genuine, impostors = contents(score_histogram(*row([above], [1.0]), bins=3))
