@@ -174,16 +174,9 @@ def find_relevance(
     own_column = _own_column(self_index, kept, num_gallery)
 
     # List the items that are positives unless a rule drops them.
-    shared = None
-    if has_several:
-        shared = SharedLabels(query["identities"], gallery["identities"], own_column)
-        run_length = shared.lengths()
-        run_start = torch.zeros_like(run_length)
-        order = run_length[:0]
-    elif radius is None:
-        run_start, run_length, order = _runs(query["identities"], gallery["identities"])
-    else:
-        run_start, run_length, order = find_near(query["positions"], gallery["positions"], radius)
+    shared = SharedLabels(query["identities"], gallery["identities"], own_column) if has_several else None
+    run_start, run_length, order = _positive_runs(query, gallery, radius, shared)
+    if radius is not None:
         is_junk = torch.zeros_like(is_junk)  # items of other identities may be near
 
     # Items of the query's sequence are dropped, whatever their identity.
@@ -210,6 +203,21 @@ def find_relevance(
         may_be_unknown=may_be_unknown,
         shared=shared,
     )
+
+
+def _positive_runs(
+    query: LabelValues, gallery: LabelValues, radius: float | None, shared: SharedLabels | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the start and the length of the run of each query in `order`, the gallery items sorted by relevance.
+
+    Items with several labels are not listed: `shared` finds them tile by tile, so that their runs have a length only.
+    """
+    if shared is not None:
+        run_length = shared.lengths()
+        return torch.zeros_like(run_length), run_length, run_length[:0]
+    if radius is not None:
+        return find_near(query["positions"], gallery["positions"], radius)
+    return _runs(query["identities"], gallery["identities"])
 
 
 def _check_lists(lists: Mapping[str, Any]) -> None:
