@@ -1,14 +1,14 @@
 """Detection: from boxes to matches, and from matches to precision, recall and average precision.
 
-The way through the modules: `images` (what comes in), `boxes` and `shapes`; `ordering` puts them in order, `pairs`
-finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` match them, and `matching`
-makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead to `coco` on its `grid`,
-and `operating_points` and `image_errors` to the use of a detector. Errors across classes need `object_pairs`, whose
-overlaps are of any class: `confusion` counts them, and `error_breakdown` says what they cost. `best_of_all` and `yolo`
-match detections in their own way and share the curves.
+The modules are used in this order: `images`, `boxes` and `shapes` hold the input, and `ordering` sorts it. `pairs` finds
+the pairs that overlap. `assignment` matches them, with `deferred_acceptance` where detections compete, and `matching`
+returns `Matches`, from which all numbers are computed. `precision_recall` and `average_precision` lead to the numbers
+of `coco` on its `grid`; `operating_points` and `image_errors` describe the use of a detector. Errors across classes
+need `object_pairs`, with overlaps between all classes: `confusion` counts them, and `error_breakdown` measures their
+cost. `best_of_all` and `yolo` match detections by other rules and share the curves.
 
-Rows are taken by `index_select` where there may be many: on a CPU that needs a half (numbers) to a quarter (boxes) of
-the time of `[...]` with a tensor.
+Many rows are selected by `index_select`, which takes a half (numbers) to a quarter (boxes) of the time of `[...]` with a
+tensor on a CPU.
 """
 
 from .curves import (

@@ -1,4 +1,4 @@
-"""From scores and relevance to the ranks of positives, the waist of the evaluation."""
+"""Ranks of positives from scores and relevance; all measures are computed from `PositiveRanks`."""
 # mypy: implicit-reexport
 
 from .counting import are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
