@@ -1,11 +1,11 @@
 """Detection: from boxes to matches, and from matches to precision, recall and average precision.
 
 The modules are used in this order: `images`, `boxes` and `shapes` hold the input, and `ordering` sorts it. `pairs`
-finds the pairs that overlap. `assignment` matches them, with `deferred_acceptance` where detections compete, and `matching`
-returns `Matches`, from which all numbers are computed. `precision_recall` and `average_precision` lead to the numbers
-of `coco` on its `grid`; `operating_points` and `image_errors` describe the use of a detector. Errors across classes
-need `object_pairs`, with overlaps between all classes: `confusion` counts them, and `error_breakdown` measures their
-cost. `best_of_all` and `yolo` match detections by other rules and share the curves.
+finds the pairs that overlap. `assignment` matches them, with `deferred_acceptance` where detections compete, and
+`matching` returns `Matches`, from which all numbers are computed. `precision_recall` and `average_precision` lead to
+the numbers of `coco` on its `grid`; `operating_points` and `image_errors` describe the use of a detector. Errors across
+classes need `object_pairs`, with overlaps between all classes: `confusion` counts them, and `error_breakdown` measures
+their cost. `best_of_all` and `yolo` match detections by other rules and share the curves.
 
 Many rows are selected by `index_select`: on a CPU it takes a half (numbers) to a quarter (boxes) of the time of `[...]`
 with a tensor.
