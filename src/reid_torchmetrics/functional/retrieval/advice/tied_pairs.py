@@ -30,7 +30,8 @@ def count_tied_pairs(scores: Scores, relevance: Relevance) -> tuple[int, int]:
     The sample consists of a few queries, and of some positives and some negatives for each query. All are spread evenly
     over their kind. If a process holds a part of the gallery, it counts the pairs within that part.
 
-    Nearly always no two of some items tie, whatever their labels. Then no pair is looked at, and none counts as tied.
+    The scores of some items are compared first, whatever their labels. If no two of them are equal, which is nearly
+    always so, labels are not read, and no pair counts as tied.
     """
     num_queries = relevance.num_queries
     if scores.sent is not None or num_queries == 0 or relevance.num_kept == 0:
