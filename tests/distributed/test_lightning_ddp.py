@@ -123,7 +123,7 @@ def test_pictures_are_logged_once_and_what_fails_in_one_process_leaves_none_wait
     assert second["drawn"] == []
     retrieval = [f"{folder}/{name}" for folder in ("val", "val/val_map", "val/other.here") for name in CURVES]
     detection = [
-        *("val/confidence", "val/confusion_counts", "val/confusion_matrix", "val/kinds_of_errors"),
+        *("val/confidence", "val/confusion_matrix", "val/kinds_of_errors"),
         "val/worst_images",
     ]
     assert files(folder) == named([*retrieval, *detection, "val/hardest_queries"], 0)

@@ -37,8 +37,8 @@ def test_the_best_are_bold_as_they_are_written_and_marks_are_daggers():
         r"| model   |   mAP (%) | ANMRR (%) | Mean rank |",
         r"| :--     |       --: |       --: |       --: |",
         r"| a\_1    |  **70.0** |  **25.0** |     never |",
-        r"| b       | **70.0**† |         - |  **12.2** |",
-        r"| c\&d\|e |      10.0 |     50.0† |         - |",
+        r"| b       | **70.0**† |       n/a |  **12.2** |",
+        r"| c\&d\|e |      10.0 |     50.0† |       n/a |",
         "",
         r"50% of a\_1.",
     ]
@@ -54,8 +54,8 @@ def test_a_table_of_latex():
         r"model           &               mAP (\%) &             ANMRR (\%) &      Mean rank \\",
         r"\midrule",
         r"a\_1            &         \textbf{70.05} &         \textbf{25.00} &          never \\",
-        r"b               & 70.00\rlap{$^\dagger$} &                      - & \textbf{12.25} \\",
-        r"c\&d\textbar{}e &                  10.00 & 50.00\rlap{$^\dagger$} &              - \\",
+        r"b               & 70.00\rlap{$^\dagger$} &                    n/a & \textbf{12.25} \\",
+        r"c\&d\textbar{}e &                  10.00 & 50.00\rlap{$^\dagger$} &            n/a \\",
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
@@ -171,7 +171,7 @@ def test_text_has_shares_in_percent_on_demand():
     assert f"{found}" == str(found) == repr(found)
     lines = f"{problems.detection():.1%}".splitlines()
     assert lines[1].endswith("= 75.2%  map")  # (51 / 101 + 1) / 2
-    assert lines[4].endswith("= -1.0  map_small")
+    assert lines[4].endswith("=   n/a  map_small")
 
 
 NAMES = ["my_model&co|x", "100% #1", "[b]", "*c", r"a\b{c}^~$<d>", "two\nlines", "a--b"]

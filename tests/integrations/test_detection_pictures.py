@@ -26,7 +26,6 @@ pytestmark = pytest.mark.usefixtures("quiet_folder")
 
 OF_DETECTION = (
     "confidence",
-    "confusion_counts",
     "confusion_matrix",
     "kinds_of_errors",
     "precision_recall",
@@ -92,7 +91,7 @@ def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator,
     module.val_boxes = EVALUATOR_METRICS[evaluator](metric="map")
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))
     trainer(callback, False).validate(module, loader(), verbose=False)
-    names = ["confidence", "confusion_counts", "confusion_matrix", "precision_recall", "worst_images"]
+    names = ["confidence", "confusion_matrix", "precision_recall", "worst_images"]
     # Repairs are defined where a detection takes the best ground truth that is left.
     names += ["kinds_of_errors"] * EVALUATORS[evaluator].has_breakdown
     assert files() == named([f"val/{name}" for name in names], 0)
@@ -115,7 +114,7 @@ def test_classes_have_the_names_of_the_metric(monkeypatch):
     module = DetectingModule()
     module.val_boxes = DetectionMAP(metric="map", class_names={1: "cat"})
     trainer(EvaluationPictures("val_boxes"), False).validate(module, loader(), verbose=False)
-    assert seen == [{1: "cat"}] * 2  # shares and counts
+    assert seen == [{1: "cat"}]
 
 
 @pytest.mark.slow

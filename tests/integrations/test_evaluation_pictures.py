@@ -211,8 +211,8 @@ def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypat
     (path,) = (local for name, local in files_of_table.items() if name.endswith(".table.json"))
     table = json.loads(Path(path).read_text(encoding="utf-8"))
     assert table["columns"] == [
-        *("query", "AP (%)", "first right rank", "picture"),
-        *("#1", "#2", "#3", "first right answer"),
+        *("query", "AP (%)", "rank of the first match", "picture"),
+        *("#1", "#2", "#3", "first match"),
     ]
     first, _ = table["data"]
     assert first[:3] == [1, 50, 2]

@@ -31,13 +31,13 @@ def test_means_are_drawn_in_percent_with_query_cameras_as_rows():
     drawn = image.get_array()
     assert drawn.filled(NAN).tolist() == [[25, pytest.approx(NAN, nan_ok=True), 100], [0, 50, 12.6]]
     assert (labels(axes.yaxis), labels(axes.xaxis)) == (["10", "11"], ["20", "21", "22"])
-    assert (axes.get_ylabel(), axes.get_title()) == ("query camera", "mAP between cameras")
+    assert (axes.get_ylabel(), axes.get_title()) == ("query camera", "mAP between cameras (%)")
     assert figure is axes.figure
 
 
 @pytest.mark.parametrize("value", [0.001, 1.0, NAN])
 def test_the_colors_are_the_same_in_every_epoch_and_end_at_100_percent(value):
-    figure, axes = plot_camera_pairs(pairs_of([[value]]), name="mAP")
+    figure, axes = plot_camera_pairs(pairs_of([[value] * 13]), name="mAP")
     assert axes.images[0].get_clim() == (0, 100)
     beside = figure.axes[1]
     assert beside.get_ylabel() == "mAP (%)"
@@ -45,16 +45,21 @@ def test_the_colors_are_the_same_in_every_epoch_and_end_at_100_percent(value):
     assert max(beside.get_yticks()) == 100
 
 
-def test_a_cell_has_its_number_and_an_undefined_one_a_dash():
+def test_cells_with_numbers_need_no_scale_of_colors():
+    figure, axes = plot_camera_pairs(PAIRS)
+    assert figure.axes == [axes]
+
+
+def test_a_cell_has_its_number_and_an_undefined_one_has_none():
     _, axes = plot_camera_pairs(PAIRS)
     texts = {text.get_position(): text.get_text() for text in axes.texts}
-    assert texts == {(0, 0): "25", (1, 0): "–", (2, 0): "100", (0, 1): "0", (1, 1): "50", (2, 1): "13"}  # noqa: RUF001
+    assert texts == {(0, 0): "25", (1, 0): "n/a", (2, 0): "100", (0, 1): "0", (1, 1): "50", (2, 1): "13"}
 
 
 def test_what_is_undefined_is_hatched_and_said():
     _, axes = plot_camera_pairs(PAIRS)
     assert axes.patch.get_hatch()
-    assert axes.get_xlabel() == "gallery camera\nhatched: undefined, no query has a match there"
+    assert axes.get_xlabel() == "gallery camera\nn/a, hatched: no query has a match there"
     assert plot_camera_pairs(pairs_of([[0.5]]))[1].get_xlabel() == "gallery camera"
 
 
@@ -87,5 +92,5 @@ def test_what_is_no_share_is_refused():
 def test_no_cameras_are_undefined():
     _, axes = plot_camera_pairs(pairs_of([[]]))
     assert axes.images[0].get_array().mask.all()
-    assert "undefined" in axes.get_xlabel()
+    assert "n/a" in axes.get_xlabel()
     assert labels(axes.xaxis) == []

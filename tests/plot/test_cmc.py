@@ -48,18 +48,38 @@ def test_ranks_are_shown_up_to_the_last_rise(last, end, label):
 
 
 @pytest.mark.parametrize(
-    "curve", [torch.tensor([0.001, 0.002]), torch.tensor([0.98, 1.0]), torch.full((3,), torch.nan)]
+    ("lowest", "start"), [(0.001, 0), (0.2, 0), (0.21, 20), (0.8, 60), (0.93, 90), (0.98, 95), (0.991, 99), (1.0, 99)]
 )
-def test_the_axis_is_the_same_in_every_epoch_and_ends_at_100_percent(curve):
-    _, axes = plot_cmc(curve)
+def test_the_axis_begins_below_the_first_value_and_ends_at_100_percent(lowest, start):
+    _, axes = plot_cmc({"low": torch.tensor([lowest, 1.0]), "nan": torch.full((2,), torch.nan)})
+    ticks = axes.get_yticks().tolist()
+    assert (ticks[0], ticks[-1]) == pytest.approx((start, 100))
+    assert 4 <= len(ticks) <= 6
+    bottom, top = axes.get_ylim()
+    assert bottom < start <= 100 * lowest
+    assert top > 100
+
+
+def test_the_axis_of_no_value_begins_at_0():
+    _, axes = plot_cmc(torch.full((3,), torch.nan))
     assert axes.get_ylim() == (-1, 101)
-    assert axes.get_yticks().tolist() == [0, 20, 40, 60, 80, 100]
+
+
+@pytest.mark.parametrize("lowest", [0.05, 0.5, 0.93])
+def test_the_legend_is_not_over_the_curve(lowest):
+    curve = torch.linspace(lowest, 1, 10)
+    figure, axes = plot_cmc(curve)
+    figure.draw_without_rendering()
+    (line,) = axes.lines
+    points = axes.transData.transform(line.get_xydata())
+    legend = axes.get_legend().get_window_extent()
+    assert not any(legend.contains(*point) for point in points)
 
 
 def test_the_legend_says_of_a_curve_that_it_is_undefined():
     _, axes = plot_cmc({"first": torch.full((3,), torch.nan), "second": torch.tensor([0.5, 0.6, 0.7])})
     said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said == ["first  (undefined: no query was evaluated)", "second  (Rank-1 50.0 %)"]
+    assert said == ["first  (n/a: no query was evaluated)", "second  (Rank-1 50.0 %)"]
 
 
 def test_a_figure_is_not_left_open_in_pyplot():

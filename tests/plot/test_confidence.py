@@ -50,7 +50,7 @@ def test_means_over_classes_are_drawn_in_percent_over_the_confidence():
         assert at(f1, confidence) == pytest.approx(100 * (2 / 4 + 2 / 3) / 2)
     assert (at(recall, 0.76), at(f1, 1)) == (0, 0)
     assert math.isnan(at(precision, 0.76))
-    assert axes.get_title() == "mean of 2 classes, IoU 0.5"
+    assert axes.get_title() == "Mean of 2 classes, IoU 0.5"
     assert figure is axes.figure
 
 
@@ -103,7 +103,7 @@ def test_the_legend_says_that_nothing_is_right():
 @pytest.mark.parametrize("options", [{}, {"label": 0}])
 def test_the_legend_says_that_nothing_is_defined_without_ground_truths(options):
     _, axes = plot_detection_confidence(results_of(([(0.5, False)], 0)), **options)
-    assert title(axes) == "undefined: no ground truth"
+    assert title(axes) == "n/a: no ground truth"
     assert all(len(line.get_xdata()) == 0 for line in axes.lines)
 
 

@@ -1,5 +1,6 @@
 """Pictures of confused classes and of kinds of errors."""
 
+import itertools
 import math
 
 import pytest
@@ -39,25 +40,36 @@ def test_rows_are_drawn_in_percent_and_one_without_counts_is_not():
     assert image.get_clim() == (0, 100)
     assert labels(axes.xaxis) == labels(axes.yaxis) == ["3", "car", "background"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("detected as", "ground truth")
-    assert axes.get_title() == "Confusion matrix, IoU 0.5 (coco matching)"
+    assert axes.get_title() == "Confusion matrix, IoU 0.5: boxes (% of the row)"
     assert figure is axes.figure
     assert axes.patch.get_hatch()
 
 
-def test_a_cell_has_its_number_unless_it_is_0():
-    assert texts(plot_confusion_matrix(MATRIX)[1]) == {(0, 0): "98", (2, 0): "2", (0, 2): "<1", (1, 2): "100"}
-    counted = texts(plot_confusion_matrix(MATRIX, normalize=False)[1])
-    assert counted == {(0, 0): "98", (2, 0): "2", (0, 2): "1", (1, 2): "999"}
+def test_a_cell_has_its_count_and_its_share_of_the_row_unless_they_are_0():
+    assert texts(plot_confusion_matrix(MATRIX)[1]) == {
+        (0, 0): "98\n(98 %)",
+        (2, 0): "2\n(2 %)",
+        (0, 2): "1\n(<1 %)",
+        (1, 2): "999\n(100 %)",
+    }
 
 
-def test_counts_have_the_colors_of_percentages_on_one_scale():
-    drawn = []
-    for normalize in (True, False):
-        figure, axes = plot_confusion_matrix(MATRIX, normalize=normalize)
-        (image,) = axes.images
-        assert (image.get_clim(), figure.axes[1].get_ylabel()) == ((0, 100), "of the row (%)")
-        drawn.append(image.get_array().filled(-1).tolist())
-    assert drawn[0] == drawn[1]
+@pytest.mark.parametrize("num_classes", [1, 5, 6, 12])
+def test_the_numbers_of_a_row_have_room_side_by_side(num_classes):
+    counts = [[99_999] * (num_classes + 1)] * (num_classes + 1)
+    figure, axes = plot_confusion_matrix(matrix_of(counts))
+    figure.draw_without_rendering()
+    boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: (-round(box.y0), box.x0))
+    for left, right in itertools.pairwise(boxes[: num_classes + 1]):
+        assert left.x1 <= right.x0
+
+
+def test_numbers_in_the_cells_need_no_scale_of_colors():
+    figure, axes = plot_confusion_matrix(MATRIX)
+    assert figure.axes == [axes]
+    figure, axes = plot_confusion_matrix(matrix_of([[1] * 14] * 14))
+    _, beside = figure.axes
+    assert (axes.images[0].get_clim(), beside.get_ylabel()) == ((0, 100), "of the row (%)")
 
 
 @pytest.mark.parametrize(
@@ -92,11 +104,6 @@ def test_of_very_many_classes_those_that_are_confused_most_are_drawn_in_shares_o
     assert drawn[98].tolist() == [0] * 3 + [62.5] + [0] * 93 + [25.0, 12.5, 0, 0]
 
 
-def test_normalize_is_true_or_false():
-    with pytest.raises(TypeError, match="`normalize` must be True or False; got str"):
-        plot_confusion_matrix(MATRIX, normalize="rows")
-
-
 def breakdown(base: float, *gains: float) -> ErrorBreakdown:
     none = torch.empty(0, dtype=torch.int64)
     counts = dict(zip(ERROR_KINDS, (1200, 2, 3, 4, 5, 6), strict=True))
@@ -121,7 +128,7 @@ def test_gains_are_bars_in_percent_points_with_the_number_of_errors():
     assert axes.get_title() == "Kinds of errors; AP is 40.0 %"
 
 
-def test_an_undefined_gain_has_a_dash():
+def test_an_undefined_gain_has_no_number():
     _, axes = plot_error_breakdown(breakdown(NAN, *[NAN] * 8))
-    assert {text.get_text().strip() for text in axes.texts} == {"–"}  # noqa: RUF001
-    assert axes.get_title() == "Kinds of errors; undefined: no ground truths"
+    assert {text.get_text().strip() for text in axes.texts} == {"n/a"}
+    assert axes.get_title() == "Kinds of errors; n/a: no ground truths"

@@ -101,5 +101,5 @@ def test_the_axis_ends_at_the_multiple_of_20_percent_above_the_highest_bar(ranks
 
 def test_the_legend_says_that_nothing_is_right():
     _, axes = plot_first_ranks({"all": results_of([NAN, NAN], 4), "none": results_of([], 4)})
-    assert legend(axes) == ["all  (0 of 2 queries)", "none  (undefined: no query was evaluated)"]
+    assert legend(axes) == ["all  (0 of 2 queries)", "none  (n/a: no query was evaluated)"]
     assert heights(axes) == [[0]] * 2

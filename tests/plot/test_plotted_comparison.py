@@ -78,7 +78,7 @@ def test_the_title_says_of_how_many_queries_and_what_was_drawn():
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(UNDEFINED, "undefined"), (difference(-3.0, -1.5, 0.5, 0.5, is_rank=True), "-1.50 ranks  p = 0.5000")],
+    [(UNDEFINED, "n/a"), (difference(-3.0, -1.5, 0.5, 0.5, is_rank=True), "-1.50 ranks  p = 0.5000")],
 )
 def test_what_is_undefined_or_no_share_is_written_and_not_drawn(number, words):
     _, axes = plot_comparison(comparison_of({"mrr": number}))

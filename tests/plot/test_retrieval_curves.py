@@ -39,8 +39,9 @@ def test_the_mean_of_the_interpolated_precisions_is_drawn_in_percent():
     assert list(line.get_ydata()) == pytest.approx([75] * 51 + [50] * 50)
     assert figure is axes.figure
     # The mean of (1 + 2/4) / 2 and (1/2 + 2/4) / 2.
-    assert legend(axes) == ["mAP 62.5 %"]
-    assert axes.get_legend().get_title().get_text() == "AP: not interpolated\nline: interpolated"
+    # The area below 75 % up to recall 1/2, and 50 % from there on.
+    assert legend(axes) == ["mAP 62.5 %, area under this line 62.5 %"]
+    assert axes.get_legend().get_title().get_text() == ""
     assert line.get_drawstyle() == "steps-pre"  # a height holds up to its recall
     assert (axes.get_xlim(), axes.get_ylim()) == ((-1, 101), (-1, 101))
 
@@ -50,8 +51,9 @@ def test_several_results_are_named():
     assert legend(axes) == [
         "before  (mAP 62.5 %)",
         "after  (mAP 100.0 %)",
-        "without  (undefined: no query was evaluated)",
+        "without  (n/a: no query was evaluated)",
     ]
+    assert axes.get_legend().get_title().get_text() == "mAP is not the area under a line"
     assert list(axes.lines[1].get_ydata()) == pytest.approx([100] * 101)
 
 
@@ -59,7 +61,11 @@ def test_single_queries_are_staircases_of_their_own_under_their_numbers():
     results = replace(TWO, query_index=torch.tensor([70, 71]))
     _, axes = plot_retrieval_precision_recall(results, queries=torch.tensor([1, 0]))
     mean, second, first = axes.lines
-    assert legend(axes) == ["mean  (mAP 62.5 %)", "query 71  (AP 50.0 %)", "query 70  (AP 75.0 %)"]
+    assert legend(axes) == [
+        "mean  (mAP 62.5 %, area under this line 62.5 %)",
+        "query 71  (AP 50.0 %)",
+        "query 70  (AP 75.0 %)",
+    ]
     assert (list(first.get_xdata()), list(first.get_ydata())) == ([0, 50, 100], [100, 100, 50])
     assert (list(second.get_xdata()), list(second.get_ydata())) == ([0, 50, 100], [50, 50, 50])
     assert first.get_drawstyle() == "steps-pre"
@@ -68,7 +74,7 @@ def test_single_queries_are_staircases_of_their_own_under_their_numbers():
 
 def test_a_query_without_a_match_has_no_curve_and_the_legend_says_so():
     _, axes = plot_retrieval_precision_recall(results_of(["x---", "----"]), queries=[1])
-    assert legend(axes) == ["mean  (mAP 100.0 %)", "query 1  (undefined: no match)"]
+    assert legend(axes) == ["mean  (mAP 100.0 %, area under this line 100.0 %)", "query 1  (n/a: no match)"]
     assert len(axes.lines[1].get_xdata()) == 0
 
 
@@ -76,36 +82,44 @@ def test_of_more_than_ten_queries_only_the_mean_has_a_name():
     results = results_of(["x--"] * 11)
     assert len(legend(plot_retrieval_precision_recall(results, queries=range(10))[1])) == 11
     _, axes = plot_retrieval_precision_recall(results, queries=range(11))
-    assert legend(axes) == ["mean  (mAP 100.0 %)"]
+    assert legend(axes) == ["mean  (mAP 100.0 %, area under this line 100.0 %)"]
     assert len(axes.lines) == 12
 
 
-def test_the_title_of_the_legend_names_the_rule_of_the_protocol():
+def test_the_title_of_the_legend_names_the_rule_of_the_protocol_unless_it_is_the_usual_one():
     def title(**options: object) -> str:
         results = results_of(["x--x", "-x-x"], **options)
         return plot_retrieval_precision_recall(results)[1].get_legend().get_title().get_text()
 
-    assert title(rule="trapezoid") == "AP: trapezoids, not interpolated\nline: interpolated"
-    cut = "AP: not interpolated, first 2, divided by attainable\nline: interpolated"
+    assert title(rule="trapezoid") == "AP by trapezoids"
+    cut = "AP of the first 2, divided by attainable"
     assert title(k=2, normalizer="attainable") == cut
-    assert title(normalizer="hits") == "AP: not interpolated, divided by hits\nline: interpolated"
-    assert title(rule="interpolated_11") == "AP: interpolated at 11 recalls"
+    assert title(normalizer="hits") == "AP divided by hits"
+    assert title(rule="interpolated_11") == "AP interpolated at 11 recalls"
     labels = torch.tensor([0, 0, 1, 1])
     drawn = evaluate_scores(torch.eye(4), labels, labels, protocol="vehicleid", self_index=torch.arange(4))
     rule = plot_retrieval_precision_recall(drawn)[1].get_legend().get_title().get_text()
-    assert rule == "AP: not interpolated, expected over draws\nline: interpolated"
+    assert rule == "AP expected over draws"
+
+
+def test_an_average_precision_that_is_the_area_under_the_line_is_written_once():
+    results = results_of(["x--x", "-x-x"], rule="interpolated_101")
+    _, axes = plot_retrieval_precision_recall(results)
+    assert legend(axes) == ["mAP 62.6 %"]
+    _, axes = plot_retrieval_precision_recall({"one": results})
+    assert axes.get_legend().get_title().get_text() == "AP interpolated at 101 recalls"
 
 
 def test_average_precisions_by_different_rules_are_not_drawn_together():
     other = results_of(["x--x"], rule="trapezoid")
-    message = "`results` must all have the same rule of average precision; got 'AP: not interpolated\\nline: "
+    message = "`results` must all have the same rule of average precision; got 'AP at all positives', 'AP by "
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         plot_retrieval_precision_recall({"one": TWO, "two": other})
 
 
 def test_without_a_positive_there_is_no_curve_and_the_legend_says_so():
     _, axes = plot_retrieval_precision_recall(NONE)
-    assert legend(axes) == ["undefined: no query was evaluated"]
+    assert legend(axes) == ["n/a: no query was evaluated"]
     assert all(math.isnan(value) for value in axes.lines[0].get_ydata())
 
 

@@ -65,7 +65,7 @@ def test_a_threshold_beyond_the_bins_is_said_and_has_no_line():
 
 def test_pairs_that_do_not_exist_are_said_to_be_none():
     _, axes = plot_scores(*both([], []), far=(0.01,))
-    assert legend(axes) == ["no impostor pair", "no genuine pair", "TAR undefined at FAR 1 %"]
+    assert legend(axes) == ["no impostor pair", "no genuine pair", "TAR n/a at FAR 1 %"]
     assert list(axes.lines[0].get_xdata()) == []
 
 

@@ -33,6 +33,6 @@ def test_several_are_drawn_by_name_and_say_what_is_lacking():
     _, axes = plot_tpir(given)
     assert legend(axes) == [
         "all  (TPIR 33.3 % at FPIR 1 %)",
-        "closed  (undefined: no non-mated query)",
-        "strangers  (undefined: no mated query)",
+        "closed  (n/a: no non-mated query)",
+        "strangers  (n/a: no mated query)",
     ]

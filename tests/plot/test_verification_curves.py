@@ -104,7 +104,7 @@ def test_several_verifications_are_named():
 )
 def test_the_legend_says_which_pairs_there_are_none_of(draw, genuine, impostors, said):
     _, axes = draw(verified(genuine, impostors))
-    assert legend(axes)[0] == f"undefined: {said}"
+    assert legend(axes)[0] == f"n/a: {said}"
     assert len(axes.lines[0].get_xdata()) == 0
 
 

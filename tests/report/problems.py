@@ -78,6 +78,13 @@ def detection() -> DetectionResults:
     return metric.results()
 
 
+def with_confusion() -> DetectionResults:
+    """The same with the overlaps of boxes of different classes."""
+    metric = DetectionMAP()
+    metric.update(DETECTIONS, GROUND_TRUTHS)
+    return metric.results(across_classes=True)
+
+
 def coco() -> DetectionResults:
     """The same by the function."""
     found = torch.tensor([[10.0, 10, 40, 40], [200.0, 200, 40, 40], [10.0, 10, 40, 40]])

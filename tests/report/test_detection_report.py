@@ -14,7 +14,7 @@ from tests.report.pages import Element, data, read, section
 NUMBERS = "Numbers by COCO"
 THRESHOLDS = "mean over 10 IoU thresholds from 0.5 to 0.95"
 LIMITS = "area range all, no limit; at most 100 detections of an image and class"
-CLASSES = "Means over IoU thresholds, if no threshold is named"
+CLASSES = "Means over IoU thresholds; AP50 at IoU 0.5; AP75 at IoU 0.75"
 NASTY = "</script><script>alert('x')</script>"
 
 
@@ -38,15 +38,15 @@ def test_the_twelve_numbers_are_those_of_the_results(pages, kind):
         "mAP (%)": "75.25",
         "mAP50 (%)": "75.25",
         "mAP75 (%)": "75.25",
-        "mAP small (%)": "undefined",
+        "mAP small (%)": "n/a",
         "mAP medium (%)": "75.25",
-        "mAP large (%)": "undefined",
+        "mAP large (%)": "n/a",
         "mAR1 (%)": "75.00",
         "mAR10 (%)": "75.00",
         "mAR100 (%)": "75.00",
-        "mAR small (%)": "undefined",
+        "mAR small (%)": "n/a",
         "mAR medium (%)": "75.00",
-        "mAR large (%)": "undefined",
+        "mAR large (%)": "n/a",
     }
 
 
@@ -75,8 +75,8 @@ def test_the_classes_have_their_names_counts_and_values(pages):
         "ground truths": "2",
         "detections": "2",
         "AP (%)": "50.50",
-        "AP at IoU 0.5 (%)": "50.50",
-        "AP at IoU 0.75 (%)": "50.50",
+        "AP50 (%)": "50.50",
+        "AP75 (%)": "50.50",
         "recall (%)": "50.00",
         "F1 (%)": "66.67",
         "confidence": "0.900",

@@ -33,7 +33,7 @@ def test_numbers_stand_beside_those_without_the_queries_of_pairs(report):
 
 def test_within_one_set_both_items_of_a_pair_are_left_out(report):
     page = report(duplicates=pairs([0], [1], within=True))
-    assert numbers(page) == [["mAP (%)", "66.67", "undefined"], ["Rank-1 (%)", "50.00", "undefined"]]
+    assert numbers(page) == [["mAP (%)", "66.67", "n/a"], ["Rank-1 (%)", "50.00", "n/a"]]
     assert "2 of 3 queries have a near copy; pairs: 1." in section(page, "duplicates").text
 
 

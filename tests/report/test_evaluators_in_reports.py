@@ -65,8 +65,7 @@ def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(ev
     assert page.one("h1").text == f"Detection results, {title}"
     numbers = {row["measure"]: row["value"] for row in section(page, "numbers").rows(f"Numbers by {title}")}
     assert numbers == {
-        f"{title_of(name)} (%)": f"{100 * value:.2f}" if value >= 0 else "undefined"
-        for name, value in results.means.items()
+        f"{title_of(name)} (%)": f"{100 * value:.2f}" if value >= 0 else "n/a" for name, value in results.means.items()
     }
     assert [*data(page)["classes"]] == ["cat"]
     (columns,) = section(page, "classes").all("thead")

@@ -1,22 +1,28 @@
 """Figures in the page: their ids are their own, their letters are text, and they are the same every time."""
 
+import re
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
 
+from reid_torchmetrics.plot import FIGURES
 from reid_torchmetrics.report.elements import figure, picture
+from tests.report import problems
 from tests.report.pages import Element, parse
 
 
-def drawn(title: str = "title") -> Figure:
-    made = Figure()
-    axes = made.subplots()
+def drawn(title: str, *, ax: Any) -> None:
+    axes = ax
     axes.plot([0, 1], [0, 5], marker="o", label=title)
     axes.set(title=title, xlim=(0, 0.5))  # the line is clipped
     axes.imshow([[0, 1]])
     axes.legend()
-    return made
+
+
+DRAWN = partial(drawn, "title")
 
 
 def ids(element: Element) -> list[str]:
@@ -30,7 +36,7 @@ def references(element: Element) -> set[str]:
 
 
 def test_the_same_figure_twice_on_a_page_has_different_ids_and_uses_its_own():
-    first, second = (parse(figure(drawn(), name, "caption")) for name in ("first", "second"))
+    first, second = (parse(figure(DRAWN, name, "caption")) for name in ("first", "second"))
     assert len({*ids(first), *ids(second)}) == len(ids(first)) + len(ids(second))
     for name, page in (("first", first), ("second", second)):
         assert references(page)
@@ -39,7 +45,7 @@ def test_the_same_figure_twice_on_a_page_has_different_ids_and_uses_its_own():
 
 
 def test_letters_are_text_and_markup_in_them_stays_text():
-    page = parse(figure(drawn('<script> id="a" url(#b)'), "cmc", "caption"))
+    page = parse(figure(partial(drawn, '<script> id="a" url(#b)'), "cmc", "caption"))
     assert page.all("script") == []
     assert '<script> id="a" url(#b)' in [each.text for each in page.all("text")]
 
@@ -47,33 +53,71 @@ def test_letters_are_text_and_markup_in_them_stays_text():
 @pytest.mark.filterwarnings("ignore:Glyph", "ignore:The font")
 @pytest.mark.parametrize("letter", ["\x00", "\x0b", "\uffff"])
 def test_letters_that_xml_lacks_are_replaced(letter):
-    page = parse(figure(drawn(f"a{letter}b"), "cmc", "caption"))
+    page = parse(figure(partial(drawn, f"a{letter}b"), "cmc", "caption"))
     assert "a\N{REPLACEMENT CHARACTER}b" in [each.text for each in page.all("text")]
 
 
 def test_a_figure_has_no_style_of_its_own_no_date_and_no_address():
-    markup = figure(drawn(), "cmc", "caption")
+    markup = figure(DRAWN, "cmc", "caption")
     assert parse(markup).all("style") == parse(markup).all("metadata") == []
     assert "http" not in markup
     assert "xmlns" not in markup
 
 
-def test_a_figure_is_named_by_its_caption():
-    page = parse(figure(drawn(), "cmc", "what <it> shows"))
+def test_a_figure_is_named_by_its_title_and_caption_which_it_does_not_repeat():
+    page = parse(figure(DRAWN, "cmc", "what <it> shows"))
     assert page.one("svg").attributes["role"] == "img"
     named_by = page.one("svg").attributes["aria-labelledby"]
-    assert page.one("figcaption", id=named_by).text == "what <it> shows"
+    assert page.one("figcaption", id=named_by).text == "title. what <it> shows"
+    assert [each.text for each in page.all("text")].count("title") == 1  # in the legend
+    without_caption = parse(figure(DRAWN, "cmc", ""))
+    assert without_caption.one("figcaption").text == "title"
+
+
+def test_a_figure_is_shown_in_the_size_in_which_it_is_drawn():
+    page = parse(figure(DRAWN, "cmc", "caption", (5.0, 4.0)))
+    assert page.one("svg").attributes["viewbox"] == "0 0 360 288"
+    assert page.one("figure").attributes["style"] == "width: 360px; --least-width: 288px"
+
+
+RESULTS = (problems.retrieval(), problems.with_confusion())
+
+
+@pytest.mark.parametrize(
+    ("results", "name"), [(results, name) for results in RESULTS for name in FIGURES[type(results)]]
+)
+def test_letters_of_every_figure_are_at_least_8_pixels_high_in_a_window_of_500_pixels(results, name):
+    row = FIGURES[type(results)][name]
+    page = parse(figure(partial(row.plot, results), name, row.caption, row.size(results)))
+    style = page.one("figure").attributes["style"]
+    width, least_width = (int(number) for number in re.findall(r"([0-9]+)px", style))
+    scale = max(least_width, min(width, 500 - 2 * 16)) / width  # beside the margins of the page
+    sizes = [float(re.search(r"font-size: ([0-9.]+)px", text.attributes["style"])[1]) for text in page.all("text")]
+    assert max(sizes) == 13
+    assert min(sizes) * scale >= 8
+
+
+@pytest.mark.parametrize(
+    ("results", "name"), [(results, name) for results in RESULTS for name in FIGURES[type(results)]]
+)
+def test_the_caption_of_a_figure_does_not_repeat_its_title_or_axes(results, name):
+    row = FIGURES[type(results)][name]
+    _, axes = row.plot(results)
+    assert axes.get_title()[:1].isupper()
+    assert row.caption[:1].isupper() or not row.caption
+    for text in (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()):
+        assert text.lower() not in row.caption.lower() or not text
 
 
 def test_a_figure_is_the_same_every_time():
-    assert figure(drawn(), "cmc", "caption") == figure(drawn(), "cmc", "caption")
+    assert figure(DRAWN, "cmc", "caption") == figure(DRAWN, "cmc", "caption")
 
 
 @pytest.mark.parametrize("size", [(8, 16), (1, 1)])
-def test_a_picture_is_embedded_in_its_size_and_decoded_late(size):
+def test_a_picture_is_embedded_in_its_size_and_is_there_at_once(size):
     image = Image.fromarray(np.full((*reversed(size), 3), 128, dtype=np.uint8))
     shown = parse(picture(image, 'wrong "one"')).one("img")
     assert shown.attributes["src"].startswith("data:image/jpeg;base64,")
     assert (shown.attributes["width"], shown.attributes["height"]) == tuple(map(str, size))
     assert shown.attributes["alt"] == 'wrong "one"'
-    assert shown.attributes["loading"] == "lazy"
+    assert "loading" not in shown.attributes

@@ -14,6 +14,18 @@ HARDEST = "Queries with the lowest average precision"
 MISTAKES = "Queries whose best candidate is wrong, by falling margin"
 
 
+def mistaken(*ranks: int) -> RetrievalResults:
+    """One query for each rank, at which its only match is among three candidates."""
+    identities = torch.arange(len(ranks))
+    gallery = torch.arange(3 * len(ranks))
+    scores = torch.full((len(ranks), len(gallery)), -1.0)
+    for query, rank in enumerate(ranks):
+        places = [place for place in range(len(gallery)) if place != query][: rank - 1]
+        scores[query, places] = 1.0
+        scores[query, query] = 0.5
+    return evaluate_scores(scores, identities, gallery, reports=("map",))
+
+
 def test_the_hardest_queries_are_in_a_table_where_there_are_no_pictures(report, with_lists):
     hardest = section(report(with_lists), "hardest")
     assert hardest.rows(HARDEST) == [
@@ -37,7 +49,32 @@ def test_the_hardest_queries_are_in_a_table_where_there_are_no_pictures(report, 
 
 
 def test_a_mistake_is_a_query_whose_best_candidate_is_wrong(report, with_lists):
-    assert [row["query"] for row in section(report(with_lists), "mistakes").rows(MISTAKES)] == ["1"]
+    page = report(with_lists)
+    assert section(page, "mistakes").all("p")[1].text == "Shown above: query 1."
+    assert section(page, "hardest").one("tr", id="query-1").one("th").text == "1"
+
+
+def test_mistakes_that_are_not_among_the_hardest_queries_are_listed_without_fields(report):
+    mistakes = section(report(mistaken(3, 2, 2, 1), num_hardest=1), "mistakes")
+    assert [row["query"] for row in mistakes.rows(MISTAKES)] == ["1", "2"]
+    assert mistakes.all("select") == []
+
+
+@pytest.mark.parametrize(
+    ("ranks", "sentence", "queries"),
+    [
+        ((1, 3, 1, 2), "2 of 4 queries are not perfect. ", ["1", "3"]),
+        ((1, 3), "1 of 2 queries is not perfect. ", ["1"]),
+        ((1, 1), "All 2 queries are perfect.", []),
+        ((1,), "The query is perfect.", []),
+    ],
+)
+def test_the_hardest_queries_are_those_that_are_not_perfect(report, ranks, sentence, queries):
+    hardest = section(report(mistaken(*ranks)), "hardest")
+    assert hardest.all("p", class_="note")[0].text.startswith(sentence)
+    assert [row.attributes["id"] for row in hardest.all("tr") if "id" in row.attributes] == [
+        f"query-{query}" for query in queries
+    ]
 
 
 def last_words(report, identities):
@@ -89,7 +126,7 @@ def test_a_single_query_has_no_fields(report, with_lists):
 
 
 def test_more_queries_than_ten_are_folded(report):
-    scores, identities = torch.eye(25).flip(0), torch.arange(25)
+    scores, identities = torch.eye(25).roll(1, 0), torch.arange(25)  # no query is perfect
     page = report(evaluate_scores(scores, identities, identities, reports=("map",)))
     (folded,) = section(page, "hardest").all("details")
     assert folded.one("summary").text == "15 more"
@@ -115,7 +152,7 @@ def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_see
 
     page = report(with_lists, pictures=picture, gallery_pictures=lambda number: problems.picture(10 + number))
     first, second = section(page, "hardest").one("ul").all("li")
-    facts = "query 1, identity 2, camera 0, average precision 50.00 %, rank of the first match 2"
+    facts = "Query 1, identity 2, camera 0, average precision 50.00 %, rank of the first match 2"
     assert first.one("p").text == facts
     assert [each.attributes["alt"] for each in first.all("img")] == ["query", "wrong", "right", "wrong"]
     assert [each.text for each in first.all("figcaption")] == [
@@ -175,7 +212,7 @@ def test_labels_that_are_not_known_are_left_out(report):
     results = problems.of_metric(rank_lists=lists, query_identities=None, query_cameras=None)
     page = report(results, pictures=problems.picture)
     item = section(page, "hardest").one("li", id="query-1")
-    assert item.one("p").text == "query 1, average precision 50.00 %, rank of the first match 2"
+    assert item.one("p").text == "Query 1, average precision 50.00 %, rank of the first match 2"
     assert [each.text for each in item.all("figcaption")][:2] == ["query", "1. 0.900"]
     plain = section(report(results), "hardest").rows(HARDEST)[0]
     assert [*plain][:2] == ["query", "average precision (%)"]

@@ -106,7 +106,7 @@ def test_pairs_of_cameras_are_drawn_and_listed(report):
     rows = pairs.rows("mAP (%)")
     assert rows == [
         {"query camera": "0", "gallery camera 1": "75.00", "gallery camera 2": "75.00"},
-        {"query camera": "5", "gallery camera 1": "undefined", "gallery camera 2": "undefined"},
+        {"query camera": "5", "gallery camera 1": "n/a", "gallery camera 2": "n/a"},
     ]
 
 
@@ -121,16 +121,16 @@ def test_cameras_and_identities_have_the_means_of_their_queries(report):
     page = report()
     assert section(page, "cameras").rows("Means over the queries of each camera") == [
         {"camera": "0", "queries": "2", "with a value": "2", "mAP (%)": "66.67", "Rank-1 (%)": "50.00"},
-        {"camera": "5", "queries": "1", "with a value": "0", "mAP (%)": "undefined", "Rank-1 (%)": "undefined"},
+        {"camera": "5", "queries": "1", "with a value": "0", "mAP (%)": "n/a", "Rank-1 (%)": "n/a"},
     ]
     rows = section(page, "identities").rows("Means over the queries of each identity")
-    assert [(row["identity"], row["mAP (%)"]) for row in rows] == [("2", "50.00"), ("1", "83.33"), ("3", "undefined")]
+    assert [(row["identity"], row["mAP (%)"]) for row in rows] == [("2", "50.00"), ("1", "83.33"), ("3", "n/a")]
 
 
 def test_identities_are_ordered_with_the_worst_first_where_the_number_is_a_rank(report):
     identities = section(report(problems.retrieval(reports=("mean_rank", "map"))), "identities")
     rows = identities.rows("Means over the queries of each identity")
-    assert [(row["identity"], row["Mean rank"]) for row in rows] == [("2", "2"), ("1", "1"), ("3", "undefined")]
+    assert [(row["identity"], row["Mean rank"]) for row in rows] == [("2", "2"), ("1", "1"), ("3", "n/a")]
     assert identities.one("summary").text == "All 3 identities, by falling Mean rank"
 
 
@@ -158,7 +158,7 @@ def test_a_page_without_a_valid_query_says_undefined(report):
     results = evaluate_scores(scores, torch.tensor([1, 2]), torch.tensor([3, 4]), reports=("map", "rank_1"))
     page = report(results)
     rows = section(page, "numbers").rows("Means over queries")
-    assert [(row["value"], row["95 % interval"]) for row in rows] == [("undefined", "undefined")] * 2
+    assert [(row["value"], row["95 % interval"]) for row in rows] == [("n/a", "n/a")] * 2
     assert math.isnan(results.means["map"])
     assert data(page)["measures"]["map"]["value"] is None
 

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
 
+UNDEFINED = "n/a"
+"""text for an undefined number"""
 NEVER = "never"
 """text for an infinite number, such as a mean of ranks where a positive is never retrieved"""
 _SIGNIFICANT = 0.05  # p-values below it are marked
@@ -130,7 +132,7 @@ class ModelTable(NamedTuple):
         *,
         best: str = "{}",
         marked: str = "{}",
-        undefined: str = "-",
+        undefined: str = UNDEFINED,
     ) -> list[Sequence[str]]:
         """Return the cells of the head and of the rows.
 
@@ -159,7 +161,7 @@ class ModelTable(NamedTuple):
                 best_text = finite[min(finite) if heading.lower_is_better else max(finite)]
             column = [escape(heading.title if heading.is_rank else f"{heading.title} (%)")]
             for model, text in zip(self.rows, texts, strict=True):
-                cell = best.format(text) if text == best_text else text.replace("nan", undefined)
+                cell = best.format(text) if text == best_text else text.replace(UNDEFINED, undefined)
                 column.append(marked.format(cell) if (model, name) in self.marked else cell)
             columns.append(column)
         return list(zip(*columns, strict=True))
@@ -174,12 +176,20 @@ def _escape_markdown(text: str) -> str:
 
 
 def in_words(value: float, form: str = ".4f", *, is_share: bool = True) -> str:
-    """Return the text for a number: "never" if it is infinite; only a share is printed as a percentage."""
+    """Return the text for a number: "n/a" if it is undefined, "never" if it is infinite.
+
+    Only a share is printed as a percentage.
+    """
+    if math.isnan(value):
+        return UNDEFINED
     if math.isinf(value):
         return NEVER
-    if not is_share or math.isnan(value):
-        form = form.replace("%", "f")
-    return format(value, form)
+    return format(value, form if is_share else form.replace("%", "f"))
+
+
+def nan_if_negative(value: float) -> float:
+    """Return a number of an evaluation; NaN for -1, the undefined number of detection."""
+    return math.nan if value < 0 else value
 
 
 def aligned(rows: Iterable[Sequence[str]], num_left: int = 1, between: str = "  ") -> list[str]:
@@ -275,9 +285,7 @@ def summary_text(results: Any, form: str = "") -> str:
 
 def results_table(results: Any, name: str, headings: Mapping[str, Heading], where: str) -> ModelTable:
     """Return the table of one model; `where` is a text about the evaluation for the caption."""
-    numbers = {}
-    for number_name, mean in results.means.items():
-        numbers[number_name] = math.nan if mean < 0 else mean  # undefined numbers of detection are -1
+    numbers = {number_name: nan_if_negative(mean) for number_name, mean in results.means.items()}
     return ModelTable(headings, {name: numbers}, _caption(where, results.conventions, headings))
 
 
@@ -358,10 +366,14 @@ def _pair_table(pair: Any, form: str) -> list[str]:
         change = _signed(difference.difference, form, is_share=is_share)
         low = _signed(difference.low, form, is_share=is_share)
         high = _signed(difference.high, form, is_share=is_share)
-        interval = "none: a mean is infinite" if NEVER in (mean_a, mean_b) else f"[{low}, {high}]"
-        row = [name, mean_a, mean_b, change, interval, f"{difference.p_value:.4f}"]
+        interval = f"[{low}, {high}]"
+        if NEVER in (mean_a, mean_b):
+            interval = "none: a mean is infinite"
+        elif UNDEFINED in (low, high):
+            interval = UNDEFINED
+        row = [name, mean_a, mean_b, change, interval, in_words(difference.p_value)]
         if has_holm:
-            row.append(f"{difference.p_holm:.4f}")
+            row.append(in_words(difference.p_holm))
         row += [str(difference.num_better), str(difference.num_worse), str(difference.num_equal)]
         rows.append(row)
     if pair.protocol:

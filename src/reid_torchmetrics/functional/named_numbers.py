@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reid_torchmetrics import _checks, _extras, _hints, _names
 
-from .model_tables import Tabled, in_words
+from .model_tables import Tabled, in_words, nan_if_negative
 
 Value = TypeVar("Value")
 
@@ -105,7 +105,7 @@ class NamedNumbers(Tabled, Mapping[str, float]):
         first_line, *_, last_line = str(self).splitlines()
         rows = []
         for name, mean in self.means.items():
-            rows.append(f"<tr><th>{escape(name)}</th><td>{in_words(mean)}</td></tr>")
+            rows.append(f"<tr><th>{escape(name)}</th><td>{in_words(nan_if_negative(mean))}</td></tr>")
         return f"<table><caption>{escape(first_line)}</caption>{''.join(rows)}</table><p>{escape(last_line)}</p>"
 
     def plot(self, figure: str | None = None, *, ax: Any = None) -> Any:
@@ -113,7 +113,7 @@ class NamedNumbers(Tabled, Mapping[str, float]):
 
         Args:
             figure: "cmc", "precision_recall" or "first_ranks" for retrieval; "precision_recall", "confidence",
-                "confusion_matrix", "confusion_counts" or "kinds_of_errors" for detection.
+                "confusion_matrix" or "kinds_of_errors" for detection.
             ax: Matplotlib axes to draw into; None for a new figure.
 
         Returns:

@@ -159,11 +159,11 @@ def _fail(error: Exception) -> Any:
 
 def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options: DrawingOptions) -> Drawings:
     """Return the drawings of the hardest queries with their first candidates, as an image and as a table."""
-    hardest = results.hardest(options.num_queries)
-    if not len(hardest):
+    if not int(results.counts.valid):
         return {}
+    hardest, remark = plot.hardest_queries(results, options.num_queries)
     pictures: Any = options.pictures
-    most_candidates = int(results.num_candidates[hardest].max())
+    most_candidates = max(results.num_candidates[hardest].tolist(), default=1)  # no query may be imperfect
     lists = metric.nearest(min(options.k, most_candidates), queries=hardest)
     draw_image = partial(
         plot.draw_rank_lists,
@@ -171,8 +171,11 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
         pictures,
         gallery_pictures=options.gallery_pictures,
         names=options.names,
+        title=remark,
         average_precision=results.average_precision,
     )
+    if not len(hardest):
+        return {"hardest_queries": draw_image}
     draw_table = partial(_rank_list_table, lists, results.average_precision, options)
     return {"hardest_queries": draw_image, TABLE: draw_table}
 
@@ -186,7 +189,7 @@ def _rank_list_table(lists: RankLists, average_precision: Tensor, options: Drawi
         cells = plot.captioned_pictures(lists, row, pictures, options.gallery_pictures, options.names or {})
         rows.append([*numbers, *cells])
     ranks = [f"#{rank + 1}" for rank in range(lists.index.shape[1])]
-    return PictureTable(["query", "AP (%)", "first right rank", "picture", *ranks, "first right answer"], rows)
+    return PictureTable(["query", "AP (%)", "rank of the first match", "picture", *ranks, "first match"], rows)
 
 
 def _worst_images(metric: BoxMetric, results: DetectionResults, options: DrawingOptions) -> Drawings:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
 
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.named_numbers import NamedNumbers
@@ -22,12 +24,17 @@ Named: TypeAlias = Result | Mapping[str, Result]
 
 USUAL_SIZE = (6.4, 4.2)
 """size of a figure in inches; loggers show it well"""
+COLUMN_SIZE = (384 / 72, 304 / 72)
+"""size of a figure in a column of a page, which is 384 pixels wide: a point is a pixel there"""
 THIN_CURVE: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
 """style of curves that are too many to have names and colors of their own"""
 _MOST_CHARACTERS = 28
 _MOST_INSIDE = 5  # entries of a legend that leave room for the curves
-_LINE = 100  # characters that fit below a figure of the usual width
-_HANDLE = 5  # characters that are as wide as the line before a label
+_CHARACTERS_PER_INCH = 156  # of letters of size 1, below a figure
+_HANDLE = 4  # characters that are as wide as the line before a label
+_LEGEND_OFFSET = 3.4  # letters from the axes to a legend below their label
+_PERCENT_STEPS = {0: 20, 20: 20, 40: 20, 60: 10, 80: 5, 90: 2, 95: 1, 98: 0.5, 99: 0.2}
+"""steps between the ticks of an axis in percent, by its start"""
 
 
 def new_axes(size: tuple[float, float] = USUAL_SIZE) -> Axes:
@@ -39,11 +46,31 @@ def new_axes(size: tuple[float, float] = USUAL_SIZE) -> Axes:
     return ax
 
 
-def set_percent_axis(ax: Axes, which: str) -> None:
-    """Let the axes "x", "y" or "xy" go from 0 to 100 %, with whole lines and markers at both ends, on a grid."""
+def set_percent_axis(ax: Axes, which: str, *, lowest: float = 0.0) -> None:
+    """Let the axes "x", "y" or "xy" go to 100 %, with whole lines and markers at both ends, on a grid.
+
+    They begin at 0 %, or at the largest of a few round numbers below the `lowest` value, so that curves close to 100 %
+    can be read.
+    """
+    start = max(start for start in _PERCENT_STEPS if start < lowest or start == 0)
+    step = _PERCENT_STEPS[start]
+    num_steps = round((100 - start) / step)
+    ticks = [start + step * number for number in range(num_steps + 1)]
+    margin = (100 - start) / 100
     for axis in which:
-        ax.set(**{f"{axis}lim": (-1, 101), f"{axis}ticks": range(0, 101, 20)})
+        ax.set(**{f"{axis}lim": (start - margin, 100 + margin), f"{axis}ticks": ticks})
     ax.grid(alpha=0.3)
+
+
+def lowest_of_lines(ax: Axes) -> float:
+    """Return the lowest value of the lines in axes; 0 if none has a value."""
+    lowest_values = []
+    for line in ax.lines:
+        values = np.asarray(line.get_ydata(), dtype=float)
+        values = values[np.isfinite(values)]
+        if len(values):
+            lowest_values.append(float(values.min()))
+    return min(lowest_values, default=0.0)
 
 
 def set_precision_recall_axes(ax: Axes, title: str) -> None:
@@ -86,21 +113,39 @@ def curve_label(name: object, values: str) -> str:
     return f" {label}" if label.startswith("_") else label  # Matplotlib leaves such labels out
 
 
-def add_legend(
-    ax: Axes, *, is_new: bool, is_below: bool = False, title: str | None = None, loc: str | None = None
-) -> Plotted:
-    """Add a legend inside the axes, or beside new axes if it is long; return the figure and its axes.
+def add_legend(ax: Axes, *, is_below: bool = False, title: str | None = None, loc: str | None = None) -> Plotted:
+    """Add a legend inside the axes, or beside them if it is long; return the figure and its axes.
 
-    With `is_below` a shorter one is below new axes, for the curves may be anywhere inside. `loc` is the place inside.
+    With `is_below` a shorter one is below the axes, for the curves may be anywhere inside. `loc` is the place inside.
+    In a figure of the user's the legend is always inside, for there may be no room around the axes.
     """
+    from .warning_figure import WarningFigure  # noqa: PLC0415 - it imports Matplotlib
+
     _, labels = ax.get_legend_handles_labels()
     placement: dict[str, Any] = {"loc": loc}
-    if is_new and len(labels) > _MOST_INSIDE:
+    has_room = isinstance(ax.figure, WarningFigure)
+    if has_room and len(labels) > _MOST_INSIDE:
         placement = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
-    elif is_new and is_below:
-        label_width = max(map(len, labels), default=0) + _HANDLE
-        num_columns = min(max(1, _LINE // label_width), 3)
-        placement = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": num_columns}
+    elif has_room and is_below:
+        placement = _place_below(ax, labels)
     if labels:
         ax.legend(fontsize="small", title=title, title_fontsize="small", **placement)
     return ax.figure, ax
+
+
+def _place_below(ax: Axes, labels: Sequence[str]) -> dict[str, Any]:
+    """Return the placement of a legend below the label of the axis, in as many columns as there is room for."""
+    import matplotlib as mpl  # noqa: PLC0415 - a large import that evaluation does not need
+    from matplotlib.transforms import ScaledTranslation  # noqa: PLC0415
+
+    letter_size = mpl.rcParams["font.size"]
+    figure_width = ax.figure.bbox.width / ax.figure.dpi
+    num_characters = int(_CHARACTERS_PER_INCH * figure_width / letter_size)
+    label_width = max(map(len, labels), default=0) + _HANDLE
+    offset = ScaledTranslation(0, -_LEGEND_OFFSET * letter_size / 72, ax.figure.dpi_scale_trans)
+    return {
+        "loc": "upper center",
+        "bbox_to_anchor": (0.5, 0),
+        "bbox_transform": ax.transAxes + offset,
+        "ncols": min(max(1, num_characters // label_width), 3),
+    }

@@ -14,6 +14,7 @@ from reid_torchmetrics._names import DetectionRule
 from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCurve, confidence_curve
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
+from reid_torchmetrics.functional.model_tables import UNDEFINED
 
 from .axes import (
     THIN_CURVE,
@@ -78,7 +79,6 @@ def plot_detection_precision_recall(
     named_results = by_name(results)
     rules = [part.averages.rule for part in named_results.values()]
     _checks.alike("results", "rule", rules)
-    is_new = ax is None
     if ax is None:
         ax = new_axes()
     remark = ""
@@ -102,7 +102,7 @@ def plot_detection_precision_recall(
     thresholds = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
     set_precision_recall_axes(ax, f"Precision and recall, {thresholds}{remark}")
     title = f"AP as in {AP_RULES[rules[0]].title}" if rules else None
-    return add_legend(ax, is_new=is_new, is_below=True, title=title)
+    return add_legend(ax, is_below=True, title=title)
 
 
 def _class_curves(results: DetectionResults, iou_threshold: float | None) -> tuple[list[int], Tensor, Tensor]:
@@ -165,7 +165,6 @@ def plot_detection_confidence(
         ValueError: `iou_threshold` is not one of the evaluation's, or no box has the label.
     """
     curve = confidence_curve(results.matches, label, threshold=results.averages.grid.threshold_index(iou_threshold))
-    is_new = ax is None
     if ax is None:
         ax = new_axes()
     # Confidences ascend, from 0 to 1 as probabilities do; wider for other scores.
@@ -188,17 +187,17 @@ def plot_detection_confidence(
         y = ascending[torch.searchsorted(scores, x)]
         text = name if best is None else f"{name}  {100 * float(values[best]):.1f} %"
         ax.plot(x.cpu().numpy(), 100 * y.cpu().numpy(), drawstyle="steps-pre", label=text)
-    title = "no detection is right" if is_defined else "undefined: no ground truth"
+    title = "no detection is right" if is_defined else f"{UNDEFINED}: no ground truth"
     if best is not None:
         best_confidence = float(curve.confidence[best])
         ax.axvline(best_confidence, color="black", linewidth=1, linestyle="dashed")
         if is_defined:
             title = f"best F1, at confidence {best_confidence:.3f}"
-    classes = f"mean of {curve.num_classes} classes" if label is None else short_name(name_of(label, class_names or {}))
+    classes = f"Mean of {curve.num_classes} classes" if label is None else short_name(name_of(label, class_names or {}))
     ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{classes}, IoU {iou_threshold:g}")
     set_percent_axis(ax, "y")
     ax.set_xlim(low, high)
-    return add_legend(ax, is_new=is_new, is_below=True, title=title, loc="lower center")
+    return add_legend(ax, is_below=True, title=title, loc="lower center")
 
 
 def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", ax: Axes | None = None) -> Plotted:
@@ -218,7 +217,6 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", 
         ValueError: an unknown `rule`.
     """
     _checks.one_of("rule", rule, AP_RULES)
-    is_new = ax is None
     if ax is None:
         ax = new_axes()
     counts = ~curve.is_ignored
@@ -248,4 +246,4 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", 
     num_right = int(curve.is_true_positive.sum())
     title = f"{len(recall)} detections, {num_right} right, of {curve.num_positives} ground truths"
     set_precision_recall_axes(ax, title)
-    return add_legend(ax, is_new=is_new, is_below=True)
+    return add_legend(ax, is_below=True)

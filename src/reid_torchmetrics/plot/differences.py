@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
+from reid_torchmetrics.functional.model_tables import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
 
 from .axes import USUAL_SIZE, Axes, Plotted, new_axes, short_name
@@ -34,16 +35,14 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     differences = list(comparison.differences.values())
     num_rows = len(differences)
     if ax is None:
-        width, height = USUAL_SIZE
-        num_more_rows = max(0, num_rows - _MOST_IN_USUAL_FIGURE)
-        ax = new_axes((width, height + _ROW_HEIGHT * num_more_rows))
+        ax = new_axes(size_for_differences(USUAL_SIZE, num_rows))
     ax.axvline(0, color="black", linewidth=0.8)
     ends: list[float] = []
     for row, difference in enumerate(differences):
         is_undefined = math.isnan(difference.difference)
         if not (is_undefined or difference.is_rank or difference.lower_is_better):
             ends.extend(_draw_interval(ax, row, difference, significance=1 - comparison.level))
-        text = "undefined" if is_undefined else _difference_text(difference)
+        text = UNDEFINED if is_undefined else _difference_text(difference)
         ax.text(1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     # The first row is on top.
     titles = [difference.title for difference in differences]
@@ -58,15 +57,26 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     return ax.figure, ax
 
 
+def size_for_differences(size: tuple[float, float], num_rows: int) -> tuple[float, float]:
+    """Return the size of a figure of differences: `size`, or higher for many rows."""
+    width, height = size
+    num_more_rows = max(0, num_rows - _MOST_IN_USUAL_FIGURE)
+    return width, height + _ROW_HEIGHT * num_more_rows
+
+
 def _draw_interval(ax: Axes, row: int, difference: Difference, *, significance: float) -> tuple[float, float]:
     """Draw a difference with its interval, with a filled point if it is significant; return the ends in percent."""
     low = 100 * difference.low
     high = 100 * difference.high
     ax.plot([low, high], [row, row], color="tab:blue", linewidth=2, solid_capstyle="butt")
-    p_value = difference.p_holm if difference.p_holm >= 0 else difference.p_value
-    face = "tab:blue" if p_value <= significance else "white"
+    face = "tab:blue" if last_p_value(difference) <= significance else "white"
     ax.plot([100 * difference.difference], [row], marker="o", color="tab:blue", markerfacecolor=face)
     return low, high
+
+
+def last_p_value(difference: Difference) -> float:
+    """Return the p-value that decides: the one by Holm's correction if there is one."""
+    return difference.p_holm if difference.p_holm >= 0 else difference.p_value
 
 
 def _difference_text(difference: Difference) -> str:
@@ -115,12 +125,12 @@ def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -
         ax = new_axes()
     ax.barh(positions, points, color=colors)
     for position, point, gain in zip(positions, points, gains, strict=True):
-        text = "–" if math.isnan(gain) else f"{point:.1f}"  # noqa: RUF001 - a dash that is as wide as a digit
+        text = UNDEFINED if math.isnan(gain) else f"{point:.1f}"
         ax.text(max(point, 0.0), position, f" {text}", va="center", fontsize="small")
     ax.set_yticks(positions, names)
     ax.invert_yaxis()
     base = breakdown.average_precision
-    base_text = "undefined: no ground truths" if math.isnan(base) else f"AP is {100 * base:.1f} %"
-    ax.set(xlabel="AP gained by repairing it (percentage points)", title=f"Kinds of errors; {base_text}")
+    base_text = f"{UNDEFINED}: no ground truths" if math.isnan(base) else f"AP is {100 * base:.1f} %"
+    ax.set(xlabel="AP gained (percentage points)", title=f"Kinds of errors; {base_text}")
     ax.set_xlim(0, max(_LEAST_WIDTH, _ROOM * max(points)))
     return ax.figure, ax

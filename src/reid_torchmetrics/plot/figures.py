@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
@@ -11,10 +10,10 @@ from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
-from .axes import Axes, Plotted
+from .axes import COLUMN_SIZE, Axes, Plotted
 from .detection_curves import plot_detection_confidence, plot_detection_precision_recall
 from .differences import plot_error_breakdown
-from .matrices import MOST_CLASSES, MOST_ROWS_WRITTEN, plot_confusion_matrix
+from .matrices import MOST_CLASSES, plot_confusion_matrix, size_for_rows
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 
 
@@ -24,10 +23,13 @@ class ResultFigure(NamedTuple):
     plot: Callable[..., Plotted]
     """draws results, into `ax` if given"""
     caption: str
+    """for a report, below the title of the figure; it says what the title and the axes do not"""
     section: str = "curves"
     """section of a report"""
     why_not: Callable[[Any], str] = lambda _: ""
     """the reason why results have no such figure; empty if they have it"""
+    size: Callable[[Any], tuple[float, float]] = lambda _: COLUMN_SIZE
+    """size of the figure in a report, in inches of 72 pixels"""
 
 
 def _why_no_precision(results: RetrievalResults) -> str:
@@ -43,14 +45,6 @@ def why_no_errors(results: DetectionResults) -> str:
         return ""
     remedy = "results(across_classes=True) of a metric holds which boxes of different classes overlap"
     return f"{remedy}, from {LEAST_OVERLAP:g} on."
-
-
-def _why_no_counts(results: DetectionResults) -> str:
-    """Return the reason why a confusion matrix has no room for numbers of boxes; empty if it has."""
-    reason = why_no_errors(results)
-    if reason or len(results.classes) < MOST_ROWS_WRITTEN:
-        return reason
-    return f"numbers of boxes have no room in a confusion matrix of more than {MOST_ROWS_WRITTEN - 1} classes."
 
 
 def why_no_kinds_of_errors(results: DetectionResults) -> str:
@@ -72,9 +66,14 @@ def _plot_confidence(results: DetectionResults, *, ax: Axes | None = None) -> Pl
     return plot_detection_confidence(results, iou_threshold=threshold, class_names=results.class_names, ax=ax)
 
 
-def _plot_confusion(results: DetectionResults, *, normalize: bool = True, ax: Axes | None = None) -> Plotted:
+def _plot_confusion(results: DetectionResults, *, ax: Axes | None = None) -> Plotted:
     matrix = results.confusion_matrix(num_classes=MOST_CLASSES)
-    return plot_confusion_matrix(matrix, normalize=normalize, class_names=results.class_names, ax=ax)
+    return plot_confusion_matrix(matrix, class_names=results.class_names, ax=ax)
+
+
+def _confusion_size(results: DetectionResults) -> tuple[float, float]:
+    num_classes = min(len(results.classes), MOST_CLASSES)
+    return size_for_rows(num_classes + 1)  # and background
 
 
 COUNTED = (
@@ -92,20 +91,20 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
         ),
         "precision_recall": ResultFigure(
             plot_retrieval_precision_recall,
-            "Mean over queries of the interpolated precision at each recall.",
+            "At each recall the precision is the highest one at that recall or a higher one.",
             why_not=_why_no_precision,
         ),
-        "first_ranks": ResultFigure(plot_first_ranks, "Queries by the rank of their first match."),
+        "first_ranks": ResultFigure(plot_first_ranks, ""),
     },
     DetectionResults: {
         "precision_recall": ResultFigure(
             _plot_precision_recall,
-            "Precision over recall.",
+            "At each recall the precision is the highest one at that recall or a higher one.",
             "numbers",
         ),
         "confidence": ResultFigure(
             _plot_confidence,
-            "Precision, recall and F1 of the detections from each confidence on.",
+            "Precision, recall and F1 when only detections of at least a confidence are kept.",
             "numbers",
         ),
         "confusion_matrix": ResultFigure(
@@ -114,16 +113,11 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
             " has the detections that match none.",
             "errors",
             why_no_errors,
-        ),
-        "confusion_counts": ResultFigure(
-            partial(_plot_confusion, normalize=False),
-            "The same in the same colors, with numbers of boxes.",
-            "errors",
-            _why_no_counts,
+            _confusion_size,
         ),
         "kinds_of_errors": ResultFigure(
             lambda results, ax=None: plot_error_breakdown(results.error_breakdown(), ax=ax),
-            "Kinds of errors after TIDE, of all detections: the gain of average precision if one kind is repaired.",
+            "Error types (TIDE), over all detections: the average precision gained if one kind is repaired.",
             "errors",
             why_no_kinds_of_errors,
         ),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
+from reid_torchmetrics.functional.model_tables import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
 
 from .axes import Axes, Plotted, new_axes, short_name
@@ -26,12 +27,12 @@ _MOST_CAMERAS_NAMED = 25  # of more cameras some have their names beside the cel
 _LONG_CAMERA = 4  # names with more characters are written upwards below the columns
 _DARK_PERCENT = 50  # colors of values on one side of it want light numbers
 
-MOST_ROWS_WRITTEN = 13
+_MOST_ROWS_WRITTEN = 13
 """rows that leave room for numbers in the cells, that of background among them"""
 _MOST_CLASSES_NAMED = 30  # of more classes some have their names beside the cells
 _MOST_ACROSS = 5  # short names that fit below the columns
 _LONG_CLASS = 3  # names with more characters are written upwards below the columns
-_SIZES = {MOST_ROWS_WRITTEN: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0)}
+_SIZES = {6: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0)}
 """sizes of figures by their largest number of rows"""
 _LARGEST_SIZE = (11.0, 9.4)
 """size of a figure with more rows"""
@@ -43,8 +44,8 @@ def plot_camera_pairs(
     """Draw the mean of a measure for each query camera (rows) against each gallery camera (columns), in percent.
 
     The colors always go from 0 to 100 %, so pictures of several epochs can be compared. Numbers are in the cells of up
-    to twelve rows and columns. A hatched cell is not defined: no query of the camera has a right answer in the other.
-    Returns the figure and its axes.
+    to twelve rows and columns; more have a scale of colors instead. A hatched cell is not defined: no query of the
+    camera has a right answer in the other. Returns the figure and its axes.
 
     Args:
         pairs: `results.by_camera_pair()`.
@@ -69,15 +70,16 @@ def plot_camera_pairs(
     name = short_name(name, _MOST_CHARACTERS)
     # Cells without color show the ground.
     ax.patch.set(facecolor="lightgrey", hatch="////", edgecolor="grey", linewidth=0)
-    _color_percent(ax, percent, "viridis", f"{name} (%)")
-    if max(percent.shape) <= _MOST_CAMERAS_WRITTEN:
+    has_numbers = max(percent.shape) <= _MOST_CAMERAS_WRITTEN
+    _color_percent(ax, percent, "viridis", "" if has_numbers else f"{name} (%)")
+    if has_numbers:
         for (row, column), value in np.ndenumerate(percent.numpy()):
-            text = "–" if math.isnan(value) else f"{value:.0f}"  # noqa: RUF001 - a dash that is as wide as a digit
+            text = UNDEFINED if math.isnan(value) else f"{value:.0f}"
             _write(ax, row, column, text, is_light=value <= _DARK_PERCENT)
     xlabel = "gallery camera"
     if bool(percent.isnan().any()):
-        xlabel += "\nhatched: undefined, no query has a match there"
-    ax.set(xlabel=xlabel, ylabel="query camera", title=f"{name} between cameras")
+        xlabel += f"\n{UNDEFINED}, hatched: no query has a match there"
+    ax.set(xlabel=xlabel, ylabel="query camera", title=f"{name} between cameras (%)")
     names = pairs.camera_names if camera_names is None else camera_names
     _name_cameras(ax.xaxis, pairs.gallery_cameras.tolist(), names, is_below=True)
     _name_cameras(ax.yaxis, pairs.query_cameras.tolist(), names, is_below=False)
@@ -98,67 +100,65 @@ def _tick_step(num_ticks: int, max_ticks: int) -> int:
 
 
 def _color_percent(ax: Axes, percent: Tensor, colors: str, label: str) -> None:
-    """Draw cells in colors from 0 to 100 %, with the scale of colors."""
+    """Draw cells in colors from 0 to 100 %, with the scale of colors if it has a label."""
     image = ax.imshow(percent.numpy(), cmap=colors, vmin=0, vmax=100, **_CELLS)
-    ax.figure.colorbar(image, ax=ax, label=label, ticks=range(0, 101, 20))
+    if label:
+        ax.figure.colorbar(image, ax=ax, label=label, ticks=range(0, 101, 20))
 
 
 def plot_confusion_matrix(
     matrix: ConfusionMatrix,
     *,
-    normalize: bool = True,
     class_names: Mapping[int, str] | None = None,
     ax: Axes | None = None,
 ) -> Plotted:
     """Draw how often ground truths of a class (rows) were detected as a class (columns), or were missed.
 
     The last row has the detections that matched no ground truth, the last column the ground truths that no detection
-    matched. Colors are shares of each row, from 0 to 100 %. The cells of up to twelve classes have numbers, as
-    percentages or counts, except zeros. A hatched row has no counts. If there are more than thirty classes, only some
-    have their names beside the cells. If there are more than 100, the most confused ones are drawn, in shares of whole
-    rows. Returns the figure and its axes.
+    matched. Colors are shares of each row, from 0 to 100 %. The cells of up to twelve classes have counts and
+    percentages of their row, except zeros; more classes have a scale of colors instead. A hatched row has no counts. If
+    there are more than thirty classes, only some have their names beside the cells. If there are more than 100, the
+    most confused ones are drawn, in shares of whole rows. Returns the figure and its axes.
 
     Args:
         matrix: `results.confusion_matrix()`, or the result of `confusion_matrix`.
-        normalize: whether the numbers in the cells are percentages of their row, or counts.
         class_names: of the classes by label; without a name the label is shown.
         ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
-        TypeError: `normalize` is not True or False.
     """
-    _checks.boolean("normalize", normalize)
     _checks.names_of_labels("class_names", class_names)
     matrix = matrix.among(MOST_CLASSES)
     num_rows = len(matrix.counts)
     if ax is None:
-        ax = new_axes(_figure_size(num_rows))
+        ax = new_axes(size_for_rows(num_rows))
     percent = 100 * matrix.normalized.cpu()
     percent[-1, -1] = math.nan  # background that is not detected cannot be counted
     ax.patch.set(facecolor="whitesmoke", hatch="////", edgecolor="lightgrey", linewidth=0)
-    _color_percent(ax, percent, "Blues", "of the row (%)")
-    if num_rows <= MOST_ROWS_WRITTEN:
+    has_numbers = num_rows <= _MOST_ROWS_WRITTEN
+    _color_percent(ax, percent, "Blues", "" if has_numbers else "of the row (%)")
+    if has_numbers:
         for row, column in (percent > 0).nonzero().tolist():
             value = float(percent[row, column])
-            if not normalize:
-                text = str(int(matrix.counts[row, column]))
-            elif value < 0.5:  # noqa: PLR2004 - a share that would be rounded to 0 is not 0
-                text = "<1"
-            else:
-                text = f"{value:.0f}"
+            share = f"{value:.0f}" if value >= 0.5 else "<1"  # noqa: PLR2004 - a share that is rounded to 0 is not 0
+            text = f"{int(matrix.counts[row, column])}\n({share} %)"
             _write(ax, row, column, text, is_light=value >= _DARK_PERCENT)
     _name_classes(ax, matrix.classes.tolist(), class_names)
     for draw_line in (ax.axhline, ax.axvline):  # before background
         draw_line(num_rows - 1.5, color="grey", linewidth=0.8)
-    title = f"Confusion matrix, IoU {matrix.iou_threshold:g} ({matrix.rule} matching)"
+    title = f"Confusion matrix, IoU {matrix.iou_threshold:g}"
+    if matrix.rule != "coco":
+        title += f", {matrix.rule} matching"
+    if has_numbers:
+        title += ": boxes (% of the row)"
     if matrix.num_left_out:
         title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
     ax.set(xlabel="detected as", ylabel="ground truth", title=title)
     return ax.figure, ax
 
 
-def _figure_size(num_rows: int) -> tuple[float, float]:
+def size_for_rows(num_rows: int) -> tuple[float, float]:
     """Return the size of a new figure for a confusion matrix."""
     for max_rows, size in _SIZES.items():
         if num_rows <= max_rows:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation import RankLists
+from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
 from .canvas import DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Image, Lettering
@@ -30,6 +30,7 @@ _PICTURES_PER_ROW = 10  # of duplicates
 _DUPLICATE_HEIGHT = 128
 _SPACE = "  "
 _NO_ROWS = "no queries"
+_ROUNDING = 1e-9  # an average precision of 1 may be less by rounding
 _FRAME_COLORS = {"": DARK, "check": GREEN, "cross": RED}
 """colors of frames by the mark of the picture"""
 _SIGNS = {"": "", "check": "\N{CHECK MARK}", "cross": "\N{BALLOT X}"}
@@ -50,8 +51,8 @@ def draw_rank_lists(
     """Draw one row for each list: the query, its first candidates, and the first right answer if it is not among them.
 
     Right candidates have a green frame with a check mark, wrong ones a red frame with a cross. Below a candidate are
-    its rank and score, and its identity and camera if they are known. Behind the list is the first right answer with
-    its rank; if there is none, or if it is a candidate, a remark says so. Places behind the last candidate are pale.
+    its rank and score, and its identity and camera if they are known. Behind the list is the first match with its rank;
+    if there is none, or if it is a candidate, a remark says so. Places behind the last candidate are pale.
     Pictures keep their proportions; a cell has those of the median picture. Text that is too long is cut. Letters with
     accents, Greek and Cyrillic letters need Matplotlib's fonts; Chinese characters are empty boxes.
 
@@ -87,13 +88,30 @@ def draw_rank_lists(
         if average_precision is not None:
             precision = float(average_precision[lists.query[row]])
         rows.append(_cells_of_list(lists, row, pictures, gallery_pictures, names or {}, precision))
-    headings = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first right"}
+    headings = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first match"}
     rank = lists.first_positive_rank
     num_candidates = (lists.index >= 0).sum(1)
     is_candidate = (rank >= 1) & (rank <= num_candidates)
     if bool(is_candidate.all()):  # nothing is behind the candidates
         rows = [cells[:-1] for cells in rows]
     return _draw_rows(rows, headings, height, title or "")
+
+
+def hardest_queries(results: RetrievalResults, num_queries: int) -> tuple[Tensor, str]:
+    """Return up to `num_queries` queries with an average precision below 1, the lowest first, and how many there are.
+
+    The number is a sentence, such as "5 of 24 queries are not perfect".
+    """
+    precision = results.average_precision
+    num_valid = int((~precision.isnan()).sum())
+    num_imperfect = int((precision < 1 - _ROUNDING).sum())
+    verb = "is" if num_imperfect == 1 else "are"
+    sentence = f"{num_imperfect:,} of {num_valid:,} queries {verb} not perfect"
+    if num_valid == 0:
+        sentence = "No query has a match in the gallery"
+    elif num_imperfect == 0:
+        sentence = f"All {num_valid:,} queries are perfect" if num_valid > 1 else "The query is perfect"
+    return results.hardest(num_queries)[:num_imperfect], sentence
 
 
 @one_warning_of_glyphs()
@@ -248,9 +266,9 @@ def _cells_of_list(
     if listed[-1].kind == "first":
         first = candidates.pop()
     elif rank > 0:
-        first = _Cell(remark=("it is", f"#{rank}"))
+        first = _Cell(remark=(f"rank {rank}",))
     else:
-        first = _Cell(remark=("no right", "answer"))
+        first = _Cell(remark=("no match",))
     num_lacking = lists.index.shape[1] - len(candidates)
     return [query, *candidates, *[_Cell()] * num_lacking, first]
 

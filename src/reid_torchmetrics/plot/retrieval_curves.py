@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.model_tables import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
 
@@ -21,13 +22,16 @@ from .axes import (
     add_legend,
     by_name,
     curve_label,
+    lowest_of_lines,
     new_axes,
     set_percent_axis,
     set_precision_recall_axes,
 )
 
 _MOST_NAMED = 10  # queries with colors and names of their own
-_NO_QUERY = "undefined: no query was evaluated"
+_NO_QUERY = f"{UNDEFINED}: no query was evaluated"
+_WHOLE_CURVE = "interpolated_101"
+"""the rule of average precision that is the area under the curve"""
 _BINS: dict[str, float] = {
     "1": 1,
     "2": 2,
@@ -45,7 +49,6 @@ _BINS: dict[str, float] = {
 _WIDTH = 0.85  # of the bars of one bin
 _STEP = 20  # percent: the axis of shares ends at a multiple of it
 _LEAST_RANKS = 10  # of a CMC are shown also where it does not change
-_RULES = {"rectangle": "not interpolated", "trapezoid": "trapezoids, not interpolated"}
 
 
 def plot_retrieval_precision_recall(
@@ -55,9 +58,10 @@ def plot_retrieval_precision_recall(
 
     The interpolated precision at a recall is the largest precision at that recall or a higher one; the mean is taken at
     101 recalls, see `mean_precision_recall_curve`. Curves are staircases: a height holds up to its recall. The legend
-    has the average precision, and its title the rule of the protocol; only by "interpolated_101" is average precision
-    the mean height of the curve. The curves are those of the whole gallery, also if the protocol draws galleries and
-    average precision is an expectation over them. All values are in percent. Returns the figure and its axes.
+    has the average precision, and its title the rule of the protocol unless it is that of most benchmarks. Only by
+    "interpolated_101" is average precision the area under the curve; by other rules the legend says so. The curves are
+    those of the whole gallery, also if the protocol draws galleries and average precision is an expectation over them.
+    All values are in percent. Returns the figure and its axes.
 
     Args:
         results: of `evaluate` or of a metric.
@@ -73,21 +77,27 @@ def plot_retrieval_precision_recall(
     """
     named_results = by_name(results)
     rules = [_describe_rule(part.protocol) for part in named_results.values()]
-    _checks.alike("results", "rule of average precision", rules)
+    _checks.alike("results", "rule of average precision", [rule or "AP at all positives" for rule in rules])
     query_list = _check_queries(results, queries)
-    is_new = ax is None
     if ax is None:
         ax = new_axes()
+    is_single = isinstance(results, RetrievalResults)
     mean_style: dict[str, Any] = {"color": "black", "linewidth": 2.5, "zorder": 3} if query_list else {}
     for name, part in named_results.items():
         action = part.counts.counting(part.protocol.empty_target_action)
         mean = mean_over_queries(part.average_precision, empty_target_action=action, weight=part.weight)
         percent = 100 * part.mean_precision_recall().cpu()
-        label = curve_label("mean" if query_list else name, _percent_text("map", float(mean), _NO_QUERY))
+        values = _percent_text("map", float(mean), _NO_QUERY)
+        if is_single and part.protocol.rule != _WHOLE_CURVE and not math.isnan(mean):
+            values += f", area under this line {float(percent[1:].mean()):.1f} %"
+        label = curve_label("mean" if query_list else name, values)
         ax.plot(range(len(percent)), percent.numpy(), drawstyle="steps-pre", label=label, **mean_style)
         _draw_queries(ax, part, query_list)
     set_precision_recall_axes(ax, "Interpolated precision, mean over queries")
-    return add_legend(ax, is_new=is_new, title=rules[0] if rules else None)
+    title_lines = list(filter(None, rules[:1]))
+    if not is_single and any(part.protocol.rule != _WHOLE_CURVE for part in named_results.values()):
+        title_lines.append("mAP is not the area under a line")
+    return add_legend(ax, title="\n".join(title_lines) or None)
 
 
 def _check_queries(results: Named[RetrievalResults], queries: Sequence[int] | Tensor | None) -> list[int]:
@@ -106,16 +116,19 @@ def _check_queries(results: Named[RetrievalResults], queries: Sequence[int] | Te
 
 
 def _describe_rule(protocol: Protocol) -> str:
-    """Return the rule of average precision in few words."""
-    rule = _RULES.get(protocol.rule, f"{protocol.rule.replace('_', ' at ')} recalls")
-    words = f"AP: {rule}"
+    """Return the rule of average precision in few words; empty for the mean of the precisions at all positives."""
+    words = []
+    if protocol.rule.startswith("interpolated"):
+        words.append(f"{protocol.rule.replace('_', ' at ')} recalls")
+    elif protocol.rule != "rectangle":
+        words.append(f"by {protocol.rule}s")
     if protocol.k is not None:
-        words += f", first {protocol.k}"
+        words.append(f"of the first {protocol.k}")
     if protocol.k is not None or protocol.normalizer != "positives":
-        words += f", divided by {protocol.normalizer}"
+        words.append(f"divided by {protocol.normalizer}")
     if protocol.draws(MEASURES["map"]):
-        words += ", expected over draws"
-    return words if protocol.rule.startswith("interpolated") else f"{words}\nline: interpolated"
+        words.append("expected over draws")
+    return f"AP {', '.join(words)}" if words else ""
 
 
 def _percent_text(name: str, value: float, text_if_undefined: str) -> str:
@@ -132,7 +145,7 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
         interpolated = precision.flip(0).cummax(0).values.flip(0)
         label = None
         if is_named:
-            value_text = _percent_text("map", float(results.average_precision[query]), "undefined: no match")
+            value_text = _percent_text("map", float(results.average_precision[query]), f"{UNDEFINED}: no match")
             # The mean of one query is no mean.
             label = curve_label(f"query {results.name_of(query)}", value_text.removeprefix("m"))
         # Each height holds up to its recall, the first one from recall 0 on.
@@ -144,10 +157,11 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
 def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
 
-    The plot shows the identification rate in percent over the rank. The axis always goes from 0 to 100 %, so pictures
-    of several epochs can be compared. Ranks are shown up to the last one at which a curve rises, at least ten. For a
-    curve of NaN the legend says that no query was evaluated. The curves are drawn into `ax` if it is given. Returns the
-    figure and its axes; the figure is made without pyplot, so it need not be closed.
+    The plot shows the identification rate in percent over the rank. The axis ends at 100 % and begins at a round number
+    below the lowest rate, one of nine, so pictures of most epochs can be compared. Ranks are shown up to the last one
+    at which a curve rises, at least ten. For a curve of NaN the legend says that no query was evaluated. The curves are
+    drawn into `ax` if it is given. Returns the figure and its axes; the figure is made without pyplot, so it need not
+    be closed.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -169,9 +183,8 @@ def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
     margin = max(0.5, 0.03 * last)
     step = 1 if last <= 10 else 5 * max(1, last // 50)
     ax.set(xlim=(1 - margin, last + margin), xticks=[1, *range(max(2, step), last + 1, step)])
-    set_percent_axis(ax, "y")
-    ax.legend(loc="best")
-    return ax.figure, ax
+    set_percent_axis(ax, "y", lowest=lowest_of_lines(ax))
+    return add_legend(ax, loc="lower right")  # curves rise
 
 
 def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None) -> Plotted:
@@ -215,7 +228,7 @@ def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None
     ax.set_axisbelow(True)
     # Inside, for names of bins need the whole width, and bars are seldom high on the right.
     if not is_single:
-        add_legend(ax, is_new=False, title="queries with a match", loc="upper right")
+        ax.legend(fontsize="small", title="queries with a match", title_fontsize="small", loc="upper right")
     return ax.figure, ax
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.model_tables import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import Identification
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 
@@ -22,6 +23,7 @@ from .axes import (
     add_legend,
     by_name,
     curve_label,
+    lowest_of_lines,
     new_axes,
     set_log_percent_axis,
     set_percent_axis,
@@ -46,7 +48,6 @@ def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
         ModuleNotFoundError: matplotlib is not installed.
     """
     verifications = by_name(verification)
-    is_new = ax is None
     if ax is None:
         ax = new_axes()
     axis_start = _axis_start(part.num_impostors for part in verifications.values())
@@ -58,7 +59,7 @@ def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
     ax.set(xlabel="false accept rate (%)", ylabel="true accept rate (%)", title="Receiver operating characteristic")
     set_percent_axis(ax, "y")
     set_log_percent_axis(ax, "x", axis_start)
-    return add_legend(ax, is_new=is_new, is_below=True, loc="lower right")
+    return add_legend(ax, is_below=True, loc="lower right")
 
 
 def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
@@ -76,7 +77,6 @@ def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
         ModuleNotFoundError: matplotlib is not installed.
     """
     verifications = by_name(verification)
-    is_new = ax is None
     if ax is None:
         ax = new_axes()
     far_start = _axis_start(part.num_impostors for part in verifications.values())
@@ -95,7 +95,7 @@ def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
     ax.set(xlabel="false accept rate (%)", ylabel="false reject rate (%)", title="Detection error tradeoff")
     set_log_percent_axis(ax, "x", far_start)
     set_log_percent_axis(ax, "y", frr_start)
-    return add_legend(ax, is_new=is_new, is_below=True, loc="lower left")
+    return add_legend(ax, is_below=True, loc="lower left")
 
 
 def plot_tpir(
@@ -115,7 +115,6 @@ def plot_tpir(
     """
     _checks.fraction("fpir", fpir)
     identifications = by_name(identification)
-    is_new = ax is None
     if ax is None:
         ax = new_axes()
     axis_start = _axis_start(int((~part.is_mated).sum()) for part in identifications.values())
@@ -127,18 +126,18 @@ def plot_tpir(
     if rank > 1:
         title += f", within rank {rank}"
     ax.set(xlabel="false positive identification rate (%)", ylabel="true positive identification rate (%)", title=title)
-    set_percent_axis(ax, "y")
+    set_percent_axis(ax, "y", lowest=lowest_of_lines(ax))
     set_log_percent_axis(ax, "x", axis_start)
-    return add_legend(ax, is_new=is_new, is_below=True, loc="lower right")
+    return add_legend(ax, is_below=True, loc="lower right")
 
 
 def _tpir_text(identification: Identification, fpir: float, rank: int) -> str:
     """Return TPIR at an FPIR in words, or which queries are lacking."""
     is_mated = identification.is_mated
     if not is_mated.any():
-        return "undefined: no mated query"
+        return f"{UNDEFINED}: no mated query"
     if is_mated.all():
-        return "undefined: no non-mated query"
+        return f"{UNDEFINED}: no non-mated query"
     tpir = float(identification.tpir_at_fpir(fpir, rank))
     return f"TPIR {_percent_text(tpir)} at FPIR {100 * fpir:g} %"
 
@@ -154,9 +153,9 @@ def _axis_start(num_pairs: Iterable[int]) -> float:
 def _rate_text(name: str, verification: Verification, rate: Tensor) -> str:
     """Return a rate with its name in percent, or which pairs are lacking."""
     if not verification.num_genuine:
-        return "undefined: no genuine pair"
+        return f"{UNDEFINED}: no genuine pair"
     if not verification.num_impostors:
-        return "undefined: no impostor"
+        return f"{UNDEFINED}: no impostor"
     return f"{name} {100 * float(rate):.2f} %"
 
 
@@ -211,7 +210,6 @@ def plot_scores(
         ValueError: one of them is outside [0, 1].
     """
     edges = histogram.edges.cpu().numpy()
-    is_new = ax is None
     if ax is None:
         ax = new_axes()
     _draw_histogram(ax, edges, histogram.num_impostors, "impostor", "tab:orange")
@@ -231,7 +229,7 @@ def plot_scores(
     ax.set(xlabel="score", ylabel="share of pairs per bin (%)", title="Scores of genuine and impostor pairs")
     ax.set_xlim(edges[0], edges[-1])
     set_log_percent_axis(ax, "y", _LEAST_PERCENT)
-    return add_legend(ax, is_new=is_new, is_below=True, loc="upper left")
+    return add_legend(ax, is_below=True, loc="upper left")
 
 
 def _draw_histogram(ax: Axes, edges: NDArray[Any], counts: Tensor, name: str, color: str) -> None:
@@ -245,4 +243,4 @@ def _draw_histogram(ax: Axes, edges: NDArray[Any], counts: Tensor, name: str, co
 
 def _percent_text(rate: float) -> str:
     """Return a rate in percent."""
-    return "undefined" if math.isnan(rate) else f"{100 * rate:.1f} %"
+    return UNDEFINED if math.isnan(rate) else f"{100 * rate:.1f} %"

@@ -14,9 +14,10 @@ from reid_torchmetrics import _checks, _names, _progress, plot
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
+from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 
-from .elements import UNDEFINED, Html, details, element, note, percent_text, picture, table
+from .elements import Html, details, element, note, number_text, percent_text, picture, table
 from .page import Page, Section, conventions_note, figures_section, folded, picture_or_reason
 
 Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | plot.Indexed
@@ -27,7 +28,7 @@ _MOST_ROWS = 1000  # a page with more is slow, and all are in its JSON
 _MOST_CONFUSED = 20  # pairs of classes
 _NUM_OPEN = 6  # images that are seen at once
 _HEIGHT = 320  # of an image
-_HEADINGS = {"map": "AP (%)", "map_50": "AP at IoU 0.5 (%)", "map_75": "AP at IoU 0.75 (%)"}
+_AP_TITLES = {"map": "AP", "map_50": "AP50", "map_75": "AP75"}
 
 
 def detection_page(
@@ -89,12 +90,16 @@ def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float
     if not classes:
         return [note("None: there are no boxes.")]
     averages = results.averages
-    caption = "Means over IoU thresholds, if no threshold is named"
-    if averages.at_confidence:
-        threshold = f"IoU {averages.grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}"
-        caption = f"{caption}; {', '.join(averages.at_confidence)} at {threshold}"
     first_class, *_ = classes.values()
     names = list(first_class)
+    parts = ["Means over IoU thresholds"]
+    for name, threshold in AT_THRESHOLDS.items():
+        if name in names:
+            parts.append(f"{_AP_TITLES[name]} at IoU {threshold:g}")
+    if averages.at_confidence:
+        point = f"IoU {averages.grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}"
+        parts.append(f"{', '.join(averages.at_confidence)} at {point}")
+    caption = "; ".join(parts)
     columns = [_column(name, names) for name in names]
     headings = ["class", *(heading for heading, _ in columns)]
     rows = []
@@ -123,7 +128,7 @@ def _column(name: str, names: Collection[str]) -> tuple[str, Callable[[Any], str
         return name, _confidence_text
     if name.startswith("mar"):  # the largest recall is simply the recall, unless there is one at a confidence
         return "largest recall (%)" if "recall" in names else "recall (%)", percent_text
-    return _HEADINGS.get(name, f"{title_of(name)} (%)"), percent_text
+    return f"{_AP_TITLES.get(name, title_of(name))} (%)", percent_text
 
 
 def _count_text(count: float | None) -> str:
@@ -131,7 +136,7 @@ def _count_text(count: float | None) -> str:
 
 
 def _confidence_text(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{value:.3f}"
+    return number_text(value, ".3f")
 
 
 def _error_kinds(results: DetectionResults) -> dict[str, Any] | None:
@@ -184,7 +189,7 @@ def _worst_images(results: DetectionResults, num_worst: int, draw: Callable[[int
         return [remark, count_table]
     items = []
     for image_id in _progress.steps(worst.image_ids, "Pictures"):
-        caption = element("p", f"image {image_id}")
+        caption = element("p", f"Image {image_id}")
         items.append(element("li", caption, picture_or_reason(partial(draw, image_id))))
     pictures = folded(items, _NUM_OPEN, _picture_list, "")
     return [remark, *pictures, details("Their boxes in numbers", count_table)]

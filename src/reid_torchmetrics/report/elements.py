@@ -6,20 +6,22 @@ import base64
 import html
 import io
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from reid_torchmetrics.functional.model_tables import in_words
+from reid_torchmetrics.functional.model_tables import UNDEFINED, in_words
 from reid_torchmetrics.functional.retrieval.measures import parse_report, title_of
+from reid_torchmetrics.plot import COLUMN_SIZE, new_axes
 
-UNDEFINED = "undefined"
 _VOID = frozenset({"img", "input", "link", "meta"})
 _QUALITY = 65  # of JPEG
+_LETTER_SIZE = 13  # pixels, of the letters in figures
+_LEAST_SCALE = 0.8  # of a figure: its small letters are 10 pixels high
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # characters that names may have, and XML may not
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
@@ -50,7 +52,13 @@ def join(content: Iterable[str], between: str = "") -> Html:
 
 
 def table(
-    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: str = "", filter_by: str = ""
+    caption: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    words: str = "",
+    filter_by: str = "",
+    ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Html:
     """Return a table in a box that scrolls, with shadows where it does; the first column names the rows.
 
@@ -60,6 +68,7 @@ def table(
         rows: cells, as many as columns.
         words: the column of words, which are wrapped; the others hold numbers.
         filter_by: label of a filter for the beginning of the rows' names; empty for no filter.
+        ids: of rows by their names, for links to them.
     """
     kinds = ["words" if column == words else None for column in columns]
     headings = [element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True)]
@@ -67,8 +76,8 @@ def table(
     for name, *cells in rows:
         elements = [element("th", name, scope="row")]
         for cell, kind in zip(cells, kinds[1:], strict=True):
-            elements.append(element("td", cell, class_=kind))
-        table_rows.append(element("tr", *elements))
+            elements.append(element("td", cell, class_="undefined" if cell == UNDEFINED else kind))
+        table_rows.append(element("tr", *elements, id=ids.get(name)))
     box = element(
         "div",
         element(
@@ -134,13 +143,28 @@ def _attribute(name: str, value: object) -> str:
     return f' {name}="{html.escape(str(value))}"'
 
 
-def figure(plotted: Any, name: str, caption: str) -> Html:
-    """Embed a figure of Matplotlib as SVG, with letters as text; `name` is unique on the page, and begins all ids."""
+def figure(plot: Callable[..., object], name: str, caption: str, size: tuple[float, float] = COLUMN_SIZE) -> Html:
+    """Embed a figure of Matplotlib as SVG, with letters as text.
+
+    It is drawn in the size in which it is shown, so that its letters are nearly as large as those of the page. Its
+    title is the beginning of the caption.
+
+    Args:
+        plot: draws into the axes `ax`.
+        name: unique on the page; all ids begin with it.
+        caption: more than the title says; may be empty.
+        size: in inches of 72 pixels.
+    """
     import matplotlib as mpl  # noqa: PLC0415 - a large import that evaluation does not need
 
     file = io.StringIO()
     # The salt stands for the random number that ids are made of; no metadata, for it has the date.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "reid_torchmetrics"}):
+    with mpl.rc_context({"font.size": _LETTER_SIZE, "svg.fonttype": "none", "svg.hashsalt": "reid_torchmetrics"}):
+        ax = new_axes(size)
+        plotted: Any = ax.figure
+        plot(ax=ax)
+        title = ax.get_title()
+        ax.set_title("")
         plotted.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     root = ET.fromstring(_NO_XML.sub("\N{REPLACEMENT CHARACTER}", file.getvalue()))  # noqa: S314 - our own
     for node in root.iter():
@@ -151,12 +175,16 @@ def figure(plotted: Any, name: str, caption: str) -> Html:
         for style in definitions.findall("style"):
             definitions.remove(style)
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-labelledby": f"{name}-caption"}
-    figcaption = element("figcaption", caption, id=f"{name}-caption")
-    return element("figure", Html(ET.tostring(root, encoding="unicode")), figcaption)
+    sentences = [element("b", " ".join(title.replace(r"\$", "$").split())), f". {caption}" if caption else ""]
+    figcaption = element("figcaption", *sentences, id=f"{name}-caption")
+    width = round(72 * size[0])
+    # Where the window is narrower the figure shrinks a little, and then scrolls, so that its letters can be read.
+    widths = f"width: {width}px; --least-width: {round(_LEAST_SCALE * width)}px"
+    return element("figure", Html(ET.tostring(root, encoding="unicode")), figcaption, style=widths)
 
 
 def picture(pixels: Any, alt: str, *, scale: float = 1.0) -> Html:
-    """Embed a picture of Pillow or an array [H, W, 3], as JPEG that is decoded when the reader scrolls near to it."""
+    """Embed a picture of Pillow or an array [H, W, 3] as JPEG."""
     from PIL import Image as ImageModule  # noqa: PLC0415 - not every evaluation has pictures
 
     image = ImageModule.fromarray(pixels) if isinstance(pixels, np.ndarray) else pixels
@@ -165,7 +193,7 @@ def picture(pixels: Any, alt: str, *, scale: float = 1.0) -> Html:
     data = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
     width = round(scale * image.width)
     height = round(scale * image.height)
-    return element("img", src=data, alt=alt, width=width, height=height, loading="lazy")
+    return element("img", src=data, alt=alt, width=width, height=height)
 
 
 def _without_namespace(name: str) -> str:
@@ -184,12 +212,17 @@ def _rename_ids(key: str, value: str, name: str) -> str:
 
 def percent_text(value: float | None) -> str:
     """Return a share in percent, without the sign; None and NaN are undefined."""
-    return UNDEFINED if value is None or math.isnan(value) else f"{100 * value:.2f}"
+    return number_text(value, ".2%").removesuffix("%")
 
 
 def rank_text(value: float) -> str:
     """Return a rank, or a mean or median of ranks and other counts; "never" for an infinite one: not retrieved."""
-    return UNDEFINED if math.isnan(value) else in_words(value, ",.2f").removesuffix(".00")
+    return in_words(value, ",.2f").removesuffix(".00")
+
+
+def number_text(value: float | None, form: str) -> str:
+    """Return a number; None, which JSON has for NaN, is undefined."""
+    return UNDEFINED if value is None else in_words(value, form)
 
 
 def measure_formatter(name: str) -> Callable[[float], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -46,8 +47,8 @@ def figures_section(results: object, section: str, *content: str) -> Html:
             if reason:
                 parts.append(note(f"Not shown: {reason}"))
             else:
-                plotted, _ = row.plot(results)
-                parts.append(figure(plotted, name.replace("_", "-"), row.caption))
+                plot = partial(row.plot, results)
+                parts.append(figure(plot, name.replace("_", "-"), row.caption, row.size(results)))
         except ValueError as error:
             parts.append(note(f"Not shown: {error}"))
     return element("div", *parts, *content, class_="figures")

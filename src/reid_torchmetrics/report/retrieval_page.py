@@ -15,7 +15,14 @@ from reid_torchmetrics.functional.model_tables import in_prose
 from reid_torchmetrics.functional.retrieval import Breakdown, CameraPairs, RankLists, RetrievalResults, measures
 from reid_torchmetrics.functional.retrieval.evaluation import seeded
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
-from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, picture_at, plot_camera_pairs
+from reid_torchmetrics.plot import (
+    ListedPicture,
+    Pictures,
+    hardest_queries,
+    listed_pictures,
+    picture_at,
+    plot_camera_pairs,
+)
 
 from .elements import (
     Html,
@@ -51,6 +58,7 @@ _LARGEST_HEIGHT = 128  # as in Market-1501
 _NUM_CANDIDATES = 10
 _NUM_OPEN = 10  # queries that are seen at once; the others are folded
 _PRECISION = "average precision"  # in percent
+_FIRST_MATCH = "rank of the first match"
 _LACKING = (
     "the results hold no {}; metric.results({}) gives results that do, as does the command with --report beside --save,"
     " and those of evaluate(...) find them by themselves."
@@ -87,7 +95,7 @@ def retrieval_page(
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
     identity_names = {**results.names_of("identities"), **(names or {})}
     queries = _ReportedQueries(results, identity_names, pictures, gallery_pictures)
-    hardest = results.hardest(num_hardest).tolist()
+    hardest, hardest_sentence = hardest_queries(results, num_hardest)
     duplicate_sections = []
     if duplicates is not None:
         content = _duplicates(queries, duplicates, duplicate_pictures)
@@ -97,8 +105,8 @@ def retrieval_page(
         Section("numbers", "Numbers", _numbers(results, seeded(generator))),
         *duplicate_sections,
         Section("curves", "Curves", [figures_section(results, "curves")]),
-        Section("hardest", "Hardest queries", _hardest(queries, hardest)),
-        Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
+        Section("hardest", "Hardest queries", _hardest(queries, hardest.tolist(), hardest_sentence)),
+        Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest.tolist())),
         Section("camera-pairs", "Pairs of cameras", content_or_reason(_camera_pairs, results)),
         Section("cameras", "Cameras", content_or_reason(_cameras, results)),
         Section("identities", "Identities", content_or_reason(_identities, results, identity_names)),
@@ -258,9 +266,9 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
         title = measures.title_of(name)
         measure, _ = measures.parse_report(name)
         if measure.is_share:  # colors are shares
-            caption = f"Queries of a camera against the gallery of one camera alone, by {title}."
-            plotted, _ = plot_camera_pairs(pairs, name=title)
-            figures.append(figure(plotted, f"camera-pairs-{name}", caption))
+            caption = "Queries of a camera against the gallery of one camera alone."
+            plot = partial(plot_camera_pairs, pairs, name=title)
+            figures.append(figure(plot, f"camera-pairs-{name}", caption))
         shown_pairs = _select_cameras(pairs)
         if shown_pairs.mean.shape != pairs.mean.shape:
             summary = f"As tables, of {_MOST_CAMERAS} cameras at most, those with the most queries"
@@ -327,10 +335,12 @@ class _ReportedQueries:
         return element("ul", *items, class_="lists", aria_label=caption)
 
     def show_folded(self, queries: Sequence[int], caption: str) -> list[Html]:
-        """Return the first queries open and the others folded, under fields to filter all by label and to sort them."""
-        content = folded(queries, _NUM_OPEN, self.show, caption)
-        facts = [self._facts(query) for query in queries]
-        return filterable(facts, ("identity", "camera"), _PRECISION, content)
+        """Return the first queries open and the others folded."""
+        return folded(queries, _NUM_OPEN, self.show, caption)
+
+    def facts(self, queries: Sequence[int]) -> list[dict[str, str]]:
+        """Return the labels and numbers of queries as texts, by name."""
+        return [self._facts(query) for query in queries]
 
     def _facts(self, query: int) -> dict[str, str]:
         """Return the labels and numbers of a query as texts, by name."""
@@ -343,25 +353,30 @@ class _ReportedQueries:
             camera = int(results.query_cameras[query])
             facts["camera"] = results.names_of("cameras").get(camera, str(camera))
         facts[_PRECISION] = percent_text(float(results.average_precision[query]))
-        facts["rank of the first match"] = rank_text(float(results.first_rank[query]))
+        facts[_FIRST_MATCH] = rank_text(float(results.first_rank[query]))
         return facts
 
     def _table(self, queries: Sequence[int], caption: str) -> Html:
         """Return the facts of some queries, and their candidates in words, as a table."""
         rows = []
+        ids = {}
         for query in queries:
             row = self._facts(query)
+            ids[row["query"]] = f"query-{query}"
             if self.lists is not None:
                 row[f"first {self.lists.index.shape[1]} candidates"] = _describe_candidates(self.lists, query)
             rows.append(row)
         headings = [f"{name} (%)" if name == _PRECISION else name for name in rows[0]]
-        return table(caption, headings, [list(row.values()) for row in rows])
+        return table(caption, headings, [list(row.values()) for row in rows], ids=ids)
 
     def _item(self, query: int, lists: RankLists, pictures: Pictures) -> Html:
         """Return a query with its rank list as pictures."""
         facts = self._facts(query)
         facts[_PRECISION] += " %"
-        words = [join([f"{name} ", element("span", fact)]) for name, fact in facts.items()]
+        words: list[Html] = []
+        for name, fact in facts.items():
+            heading = name if words else name.capitalize()
+            words.append(join([f"{heading} ", element("span", fact)]))
         figures = [self._figure(listed) for listed in listed_pictures(lists, query, pictures, self.gallery_pictures)]
         row = element("div", *figures, class_="pictures")
         return element("li", element("p", join(words, ", ")), row, id=f"query-{query}")
@@ -397,19 +412,21 @@ def _describe_candidates(lists: RankLists, query: int) -> str:
     return f"{num_wrong} wrong, right at {', '.join(map(str, right_ranks))}"
 
 
-def _hardest(queries: _ReportedQueries, hardest: Sequence[int]) -> list[Html]:
-    """Return the queries with the lowest average precision."""
-    caption = "Queries with the lowest average precision"
-    content = [note(f"{caption}, the lowest first. Queries without a positive are left out.")]
+def _hardest(queries: _ReportedQueries, hardest: Sequence[int], sentence: str) -> list[Html]:
+    """Return the queries with an average precision below 1, the lowest first, under fields to filter and sort them."""
+    if not hardest:
+        return [note(f"{sentence}.")]
+    content = [note(f"{sentence}. They are listed by their average precision, the lowest first.")]
     if queries.lists is None:
         content.append(note(f"Candidates are not shown: {queries.reason}"))
-    return content + queries.show_folded(hardest, caption)
+    lists = queries.show_folded(hardest, "Queries with the lowest average precision")
+    return content + filterable(queries.facts(hardest), ("identity", "camera"), _PRECISION, lists)
 
 
 def _mistakes(queries: _ReportedQueries, num_mistakes: int, hardest: Sequence[int]) -> list[Html]:
     """Return the queries with a wrong best candidate that scores far above the first right answer.
 
-    Queries among the `hardest`, which are shown above with their pictures, are links to these.
+    Queries among the `hardest`, which are shown above, are links to these.
     """
     if queries.lists is None:
         return [note(f"Not shown: {queries.reason}")]
@@ -418,14 +435,14 @@ def _mistakes(queries: _ReportedQueries, num_mistakes: int, hardest: Sequence[in
         return [note(f"None: {_why_no_mistake(queries.lists)}")]
     content = [
         note(
-            "Queries whose best candidate is wrong, by how much it scores above the first match. Many such queries"
-            " are errors of labels."
+            "Queries whose best candidate is wrong, by how much it scores above the first match. Check their labels"
+            " first."
         )
     ]
     links = []
     unlinked = []
     for query in mistakes:
-        if queries.pictures is not None and query in hardest:
+        if query in hardest:
             links.append(element("a", f"query {queries.results.name_of(query)}", href=f"#query-{query}"))
         else:
             unlinked.append(query)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,12 +17,21 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.functional.model_tables import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference, RetrievalResults
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
-from reid_torchmetrics.plot import Pictures, check_pictures, one_warning_of_glyphs, plot_comparison
+from reid_torchmetrics.plot import (
+    COLUMN_SIZE,
+    Pictures,
+    check_pictures,
+    last_p_value,
+    one_warning_of_glyphs,
+    plot_comparison,
+    size_for_differences,
+)
 
 from .detection_page import Boxes, detection_page
-from .elements import UNDEFINED, Html, details, element, figure, note, percent_text, rank_text, table
+from .elements import Html, details, element, figure, join, note, number_text, percent_text, rank_text, table
 from .page import Page, Section, render
 from .retrieval_page import retrieval_page
 
@@ -178,11 +189,13 @@ def _compare_pair(pair: Comparison, number: int) -> list[Html]:
     unit = "queries" if pair.protocol else "classes"
     p_columns = ["p", "p by Holm"] if has_holm else ["p"]
     columns = ["measure", f"{b} - {a}", interval, *p_columns, a, b, f"{unit} better", "worse", "equal"]
-    rows = [_difference_row(difference, has_holm=has_holm) for difference in pair.differences.values()]
+    significance = 1 - pair.level
+    differences_of_pair = pair.differences.values()
+    rows = [_difference_row(row, has_holm=has_holm, significance=significance) for row in differences_of_pair]
     differences = table(f"Differences of {a} and {b}, and their numbers", columns, rows)
-    plotted, _ = plot_comparison(pair)
-    drawing = figure(plotted, f"comparison-{number}", "Differences with their intervals.")
-    content = [element("div", differences, class_="beside")]
+    size = size_for_differences(COLUMN_SIZE, len(rows))
+    drawing = figure(partial(_plot_differences, pair), f"comparison-{number}", "", size)
+    content = [element("div", differences, class_="beside"), note(f"● p ≤ {significance:g}; ○ p > {significance:g}")]
     if pair.protocol is None:
         return [*content, drawing]
 
@@ -195,8 +208,18 @@ def _compare_pair(pair: Comparison, number: int) -> list[Html]:
     return [*content, element("div", drawing, element("div", gained, lost, setups), class_="figures")]
 
 
-def _difference_row(difference: Difference, *, has_holm: bool) -> list[str]:
-    """Return the cells of one measure in the table of differences."""
+def _plot_differences(comparison: Comparison, ax: Any) -> None:
+    """Draw the differences without the numbers beside them, which are in the table."""
+    plot_comparison(comparison, ax=ax)
+    for text in list(ax.texts):
+        text.remove()
+
+
+def _difference_row(difference: Difference, *, has_holm: bool, significance: float) -> list[str]:
+    """Return the cells of one measure in the table of differences.
+
+    A dot before the difference and before the p-value that decides is filled if the difference is significant.
+    """
     format_number = rank_text if difference.is_rank else percent_text
     heading = difference.title if difference.is_rank else f"{difference.title} (%)"
     gain, low, high = (
@@ -205,11 +228,16 @@ def _difference_row(difference: Difference, *, has_holm: bool) -> list[str]:
     )
     interval = gain if gain == UNDEFINED else f"{low} to {high}"
     p_values = [difference.p_value, difference.p_holm] if has_holm else [difference.p_value]
+    p_texts = [number_text(p_value, ".4f") for p_value in p_values]
+    if not math.isnan(difference.p_value):
+        dot = element("span", "●" if last_p_value(difference) <= significance else "○", class_="dot")
+        gain = join([dot, gain], " ")
+        p_texts[-1] = join([dot, p_texts[-1]], " ")
     return [
         heading,
         gain,
         interval,
-        *(UNDEFINED if math.isnan(p_value) else f"{p_value:.4f}" for p_value in p_values),
+        *p_texts,
         format_number(difference.mean_a),
         format_number(difference.mean_b),
         f"{difference.num_better:,}",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, SupportsFloat
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import curves, evaluators, matching
-from reid_torchmetrics.functional.model_tables import aligned, in_words
+from reid_torchmetrics.functional.model_tables import UNDEFINED, aligned, in_words, nan_if_negative
 
 _COUNTS = ("ground truths", "detections")
 _LIMIT_SCOPES = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
@@ -57,10 +57,11 @@ def summary_text(results: Any, form: str = "") -> str:
     num_detections = len(results.matches.scores)
     counts = f"{num_ground_truths} ground truths, {num_detections} detections"
     lines = [f"DetectionResults({len(results.images)} images, {len(results.classes)} classes, {counts})"]
-    for name, value in results.means.items():
-        number = in_words(value, form or ".3f", is_share=value >= 0)
-        lines.append(f" {_line(name, results.averages)} = {number}  {name}")
-    lines.append(f" Means over classes; AP by rule {results.averages.rule!r}; -1 without ground truths.")
+    numbers = {name: in_words(nan_if_negative(value), form or ".3f") for name, value in results.means.items()}
+    width = max(map(len, numbers.values()), default=0)
+    for name, number in numbers.items():
+        lines.append(f" {_line(name, results.averages)} = {number:>{width}}  {name}")
+    lines.append(f" Means over classes; AP by rule {results.averages.rule!r}; {UNDEFINED} without ground truths.")
     return "\n".join(lines)
 
 
@@ -200,7 +201,7 @@ def class_numbers(
 
 
 def table(numbers: Mapping[str, Mapping[str, float | int]]) -> str:
-    """Return aligned columns with a row for each class; a dash stands for an undefined number."""
+    """Return aligned columns with a row for each class."""
     if not numbers:
         return "no classes"
     columns, *_ = numbers.values()
@@ -220,4 +221,4 @@ def _shorten(name: str) -> str:
 def _cell(column: str, value: SupportsFloat) -> str:
     if column in _COUNTS:
         return str(value)
-    return f"{float(value):.3f}" if math.isfinite(value) else "-"
+    return in_words(float(value), ".3f")
