@@ -188,7 +188,7 @@ def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictu
         note(f"{len(affected):,} of {num_queries:,} queries have a near copy; pairs: {len(duplicates):,}."),
         table("Means over queries", columns, rows),
     ]
-    if pictures is None:
+    if pictures is None or len(duplicates) == 0:
         return content
 
     item_pictures = copies
