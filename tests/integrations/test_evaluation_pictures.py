@@ -19,7 +19,7 @@ from torch.utils.data import (
 )
 from torchmetrics import MetricCollection, SumMetric
 
-from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP, plot
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
 from reid_torchmetrics.integrations.drawings import numbers_are_others
@@ -98,7 +98,31 @@ def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
     assert lists.index.tolist() == [[4, 3, 2], [2, 3, 4]]
     assert lists.is_positive.tolist() == [[False, True, False], [True, False, True]]
     assert given.pop("average_precision").tolist() == pytest.approx([5 / 6, 1 / 2])
+    assert given.pop("title") == "2 of 2 queries are not perfect"
     assert (pictures, given) == (picture, options)
+
+
+@pytest.mark.parametrize(
+    ("identities", "sentence", "queries"),
+    [
+        ([7, 3, 7, 3, 7], "2 of 2 queries are not perfect", HARDEST),
+        ([7, 3, 7, 7, 7], "1 of 1 queries is not perfect", [0]),
+        ([7, 3, 7, 7, 3], "All 2 queries are perfect", []),
+    ],
+)
+def test_only_queries_that_are_not_perfect_are_drawn_with_their_number(monkeypatch, identities, sentence, queries):
+    embeddings, _, is_query, index = SAMPLES.tensors
+    metric = ReIDMeanAP()
+    metric.update(embeddings, torch.tensor(identities), is_query=is_query, index=index)
+    options = drawings.DrawingOptions(picture, None, None, num_queries=5, k=3, num_images=5)
+    draw = drawings.drawings_of(metric, options)
+    assert (drawings.TABLE in draw) == bool(queries)
+    assert draw["hardest_queries"]().shape[2] == 3
+    seen = []
+    monkeypatch.setattr(plot, "draw_rank_lists", lambda lists, *_, title, **__: seen.append((title, lists)))
+    drawings.drawings_of(metric, options)["hardest_queries"]()
+    ((title, lists),) = seen
+    assert (title, lists.query_index.tolist()) == (sentence, queries)
 
 
 @pytest.mark.slow

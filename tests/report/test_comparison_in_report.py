@@ -1,16 +1,21 @@
 """Two models in a report: the numbers are those of the comparison, which must be of the results."""
 
 import json
+import math
 
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.retrieval import compare, evaluate_scores
+from reid_torchmetrics.functional.retrieval.evaluation import Difference
 from reid_torchmetrics.report import write_report
-from reid_torchmetrics.report.write import _list_queries
+from reid_torchmetrics.report.elements import Html
+from reid_torchmetrics.report.write import _difference_row, _list_queries
 from tests.report import problems
 from tests.report.pages import data, parse, read, section
+
+NAN = math.nan
 
 # Query 0 is no longer right at first, its average precision is (1/2 + 2/3) / 2 = 7/12; query 1 is: (1 + 2/3) / 2 = 5/6.
 OTHER_SCORES = torch.tensor([[0.8, 0.7, 0.9, 0.1], [0.5, 0.4, 0.9, 0.45], [0.2, 0.4, 0.3, 0.1]])
@@ -34,13 +39,27 @@ def test_the_differences_are_those_of_the_comparison(models, tmp_path):
     rows = {row["measure"]: row for row in shown.rows("Differences of a and b, and their numbers")}
     precision, first = rows["mAP (%)"], rows["Mean rank"]
     # (7/12 + 5/6) / 2 = 17/24 = 70.83 %, and 17/24 - 2/3 = 1/24
-    assert [precision[key] for key in ("a", "b", "b - a")] == ["66.67", "70.83", "+4.17"]
+    assert [precision[key] for key in ("a", "b", "b - a")] == ["66.67", "70.83", "○ +4.17"]
     assert [precision[key] for key in ("queries better", "worse", "equal")] == ["1", "1", "0"]
-    assert precision["p"] == f"{comparison.differences['map'].p_value:.4f}"
-    assert [first[key] for key in ("a", "b", "b - a")] == ["1.50", "1.50", "0"]
+    assert precision["p"] == f"○ {comparison.differences['map'].p_value:.4f}"
+    assert [first[key] for key in ("a", "b", "b - a")] == ["1.50", "1.50", "○ 0"]
     assert "All other sections are about b." in shown.text
     assert len(shown.all("figure")) == 1
     assert data(page)["comparison"]["measures"]["map"]["num_better"] == 1
+
+
+@pytest.mark.parametrize(
+    ("p_value", "p_holm", "dot"),
+    [(0.05, NAN, "●"), (0.06, NAN, "○"), (0.02, 0.06, "○"), (0.02, 0.04, "●"), (NAN, NAN, "")],
+)
+def test_a_dot_is_filled_where_the_last_p_value_is_at_most_0_05(p_value, p_holm, dot):
+    difference = Difference(0.5, 0.6, 0.1, 0.05, 0.2, p_value, 3, 1, 0, is_rank=False, p_holm=p_holm)
+    cells = _difference_row(difference, has_holm=p_holm >= 0, significance=0.05)
+    texts = [parse(cell).text if isinstance(cell, Html) else cell for cell in cells]
+    last_p_text = texts[4] if p_holm >= 0 else texts[3]
+    assert texts[1] == f"{dot} +10.00".lstrip()
+    assert last_p_text.startswith(dot or "n/a")
+    assert not any("○" in text or "●" in text for text in (texts[2], *texts[5:]))
 
 
 @pytest.mark.slow
@@ -96,7 +115,7 @@ def test_models_go_by_their_names_and_each_of_several_has_a_table(models, tmp_pa
         assert columns[1:5] == [f"{name} - baseline", "95 % interval", "p", "p by Holm"]
         assert columns[5:] == ["baseline", name, "queries better", "worse", "equal"]
         of = comparison.by_name[name].differences["map"]
-        assert rows["mAP (%)"]["p by Holm"] == f"{of.p_holm:.4f}"
+        assert rows["mAP (%)"]["p by Holm"] == f"○ {of.p_holm:.4f}"
     assert len(shown.all("figure")) == 2
     assert "Queries whose first candidate is right in wider alone: 1" in shown.text
 
@@ -114,8 +133,8 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     # With equal scores the right box comes first as well, as its image does: 51/101 and 1 in both.
     assert rows["mAP (%)"]["old"] == rows["mAP (%)"]["new"] == f"{100 * (51 / 101 + 1) / 2:.2f}"
     assert [rows["mAP (%)"][name] for name in ("new - old", "p", "classes better", "equal")] == [
-        "0.00",
-        "1.0000",
+        "○ 0.00",
+        "○ 1.0000",
         "0",
         "2",
     ]

@@ -28,14 +28,15 @@ def test_numbers_stand_beside_those_without_the_queries_of_pairs(report):
     page = report(duplicates=pairs([0, 0], [1, 3]))
     # Average precision 5/6 of query 0 and 1/2 of query 1, of which only query 0 is right at first; query 2 has none.
     assert numbers(page) == [["mAP (%)", "66.67", "50.00"], ["Rank-1 (%)", "50.00", "0.00"]]
-    assert "1 of 3 queries have a near copy; pairs: 2." in section(page, "duplicates").text
+    sentence = "2 pairs of cosine 0.95 or more: 1 of 3 queries has a near copy."
+    assert sentence in section(page, "duplicates").text
     assert not section(page, "duplicates").all("img")
 
 
 def test_within_one_set_both_items_of_a_pair_are_left_out(report):
     page = report(duplicates=pairs([0], [1], within=True))
     assert numbers(page) == [["mAP (%)", "66.67", "n/a"], ["Rank-1 (%)", "50.00", "n/a"]]
-    assert "2 of 3 queries have a near copy; pairs: 1." in section(page, "duplicates").text
+    assert "1 pair of cosine 0.95 or more: 2 of 3 items have a near copy." in section(page, "duplicates").text
 
 
 def test_without_pairs_the_numbers_are_the_same(report):

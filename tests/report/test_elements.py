@@ -1,10 +1,21 @@
 """Elements: what is text stays text."""
 
 import json
+import math
 
 import pytest
 
-from reid_torchmetrics.report.elements import Html, as_json, element, embedded, join, table
+from reid_torchmetrics.report.elements import (
+    Html,
+    as_json,
+    element,
+    embedded,
+    join,
+    number_text,
+    percent_text,
+    rank_text,
+    table,
+)
 from tests.report.pages import parse
 
 NASTY = "<script>alert('\"&amp;')</script><!--"
@@ -40,6 +51,13 @@ def test_a_row_is_named_by_its_first_cell_and_words_are_marked():
     page = parse(table("numbers", ["what", "why"], [["a", "b"]], words="why"))
     assert page.one("th", scope="row").text == "a"
     assert [each.text for each in page.all(class_="words")] == ["why", "b"]
+
+
+def test_an_undefined_number_is_gray_in_every_table_and_a_row_may_have_an_id():
+    texts = [percent_text(math.nan), percent_text(None), rank_text(math.nan), number_text(None, ".3f"), "0.5"]
+    page = parse(table("numbers", ["name", *texts], [["a", *texts]], ids={"a": "row-a"}))
+    assert [cell.text for cell in page.all("td", class_="undefined")] == ["n/a"] * 4
+    assert page.one("tr", id="row-a").one("th").text == "a"
 
 
 def test_embedded_json_cannot_end_its_element_and_says_the_same():

@@ -74,7 +74,7 @@ def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(ev
     assert len(section(page, "numbers").all("figure")) == 2
     # The confusion of classes has a meaning for all, kinds of errors where detections take what is left.
     errors, is_greedy = section(page, "errors"), EVALUATORS[evaluator].has_breakdown
-    assert len(errors.all("figure")) == 2 + is_greedy
+    assert len(errors.all("figure")) == 1 + is_greedy
     assert (f"Not shown: errors of {EVALUATORS[evaluator].title} have no kinds: " in errors.text) == (not is_greedy)
 
 

@@ -60,6 +60,17 @@ addEventListener("load", () => {
     found.chosen = fields.map(field => choose(field, field.options[1].value));
     found.counted = hardest.querySelector("output").textContent;
   }
+  const letters = [...document.querySelectorAll("svg text")].map(text => parseFloat(text.style.fontSize) *
+    text.closest("svg").getBoundingClientRect().width / text.closest("svg").viewBox.baseVal.width);
+  found.letters = letters.length ? Math.min(...letters) : 99;
+  // On paper.
+  for (const sheet of document.styleSheets)
+    for (const rule of sheet.cssRules) if (rule.media?.mediaText === "print") rule.media.mediaText = "all";
+  const style = each => getComputedStyle(each), every = query => [...document.querySelectorAll(query)];
+  found.shadows = every(".scroll").filter(each => style(each).backgroundImage !== "none").length;
+  found.controls = every("input, select").filter(each => each.offsetParent).length;
+  found.divided = every("figure, tr, .lists li").filter(each => style(each).breakInside !== "avoid").length;
+  found.alone = every("h2, caption").filter(each => style(each).breakAfter !== "avoid").length;
   parent.postMessage({name: location.hash, found}, "*");
 });
 </script>
@@ -139,6 +150,25 @@ def test_nothing_is_wider_than_the_window(name, width, found):
     assert told["width"] == width
     assert told["scrollWidth"] <= width
     assert told["wide"] == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.slow
+def test_letters_of_figures_are_at_least_8_pixels_high(name, width, found):
+    assert found[0][f"#{name}-{width}"]["letters"] >= 8
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.slow
+def test_paper_has_no_controls_and_no_shadows_and_is_not_broken_inside_of_a_figure_a_query_or_a_row(name, found):
+    told = found[0][f"#{name}-1280"]
+    assert {kind: told[kind] for kind in ("controls", "shadows", "divided", "alone")} == {
+        "controls": 0,
+        "shadows": 0,
+        "divided": 0,
+        "alone": 0,
+    }
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -109,8 +109,8 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
         ),
         "confusion_matrix": ResultFigure(
             _plot_confusion,
-            f"Detections are matched without regard to class, {COUNTED}. Rows are ground truths; the row of background"
-            " has the detections that match none.",
+            f"Detections are matched without regard to class, {COUNTED}. The row of background has the"
+            " detections that match none.",
             "errors",
             why_no_errors,
             _confusion_size,

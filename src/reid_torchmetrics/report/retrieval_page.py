@@ -169,15 +169,13 @@ def _median(counts: Tensor, is_valid: Tensor) -> str:
 
 
 def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictures | None) -> list[Html]:
-    """Return the number of queries with a near copy, the means without these, and the closest pairs.
+    """Return the threshold, the number of queries with a near copy, the means without these, and the closest pairs.
 
     `copies` are the pictures of the items in `duplicates`; None for those of the gallery.
     """
     results = queries.results
     pictures = queries.pictures
-    num_queries = len(results.query_index)
-    affected = duplicates.affected_queries
-    _checks.in_range("duplicates.query", affected, 0, num_queries)
+    _checks.in_range("duplicates.query", duplicates.affected_queries, 0, len(results.query_index))
     means_without = results.without(duplicates)
     rows = []
     for name, mean in results.means.items():
@@ -185,7 +183,7 @@ def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictu
         rows.append([measure_heading(name), format_number(mean), format_number(means_without[name])])
     columns = ("measure", "all queries", "without near copies")
     content = [
-        note(f"{len(affected):,} of {num_queries:,} queries have a near copy; pairs: {len(duplicates):,}."),
+        note(f"{duplicates.summary}."),
         table("Means over queries", columns, rows),
     ]
     if pictures is None or len(duplicates) == 0:
