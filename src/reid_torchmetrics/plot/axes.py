@@ -49,10 +49,11 @@ def new_axes(size: tuple[float, float] = USUAL_SIZE) -> Axes:
 def set_percent_axis(ax: Axes, which: str, *, lowest: float = 0.0) -> None:
     """Let the axes "x", "y" or "xy" go to 100 %, with whole lines and markers at both ends, on a grid.
 
-    They begin at 0 %, or at the largest of a few round numbers below the `lowest` value, so that curves close to 100 %
-    can be read.
+    They begin at 0 %, or at the largest of a few round numbers clearly below the `lowest` value, so that curves close
+    to 100 % can be read.
     """
-    start = max(start for start in _PERCENT_STEPS if start < lowest or start == 0)
+    starts = [start for start in _PERCENT_STEPS if lowest > start + (100 - start) / 100]
+    start = max(starts, default=0)
     step = _PERCENT_STEPS[start]
     num_steps = round((100 - start) / step)
     ticks = [start + step * number for number in range(num_steps + 1)]

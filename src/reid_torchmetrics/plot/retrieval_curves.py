@@ -81,21 +81,21 @@ def plot_retrieval_precision_recall(
     query_list = _check_queries(results, queries)
     if ax is None:
         ax = new_axes()
-    is_single = isinstance(results, RetrievalResults)
+    is_alone = isinstance(results, RetrievalResults) and not query_list
     mean_style: dict[str, Any] = {"color": "black", "linewidth": 2.5, "zorder": 3} if query_list else {}
     for name, part in named_results.items():
         action = part.counts.counting(part.protocol.empty_target_action)
         mean = mean_over_queries(part.average_precision, empty_target_action=action, weight=part.weight)
         percent = 100 * part.mean_precision_recall().cpu()
         values = _percent_text("map", float(mean), _NO_QUERY)
-        if is_single and part.protocol.rule != _WHOLE_CURVE and not math.isnan(mean):
+        if is_alone and part.protocol.rule != _WHOLE_CURVE and not math.isnan(mean):
             values += f", area under this line {float(percent[1:].mean()):.1f} %"
         label = curve_label("mean" if query_list else name, values)
         ax.plot(range(len(percent)), percent.numpy(), drawstyle="steps-pre", label=label, **mean_style)
         _draw_queries(ax, part, query_list)
     set_precision_recall_axes(ax, "Interpolated precision, mean over queries")
     title_lines = list(filter(None, rules[:1]))
-    if not is_single and any(part.protocol.rule != _WHOLE_CURVE for part in named_results.values()):
+    if not is_alone and any(part.protocol.rule != _WHOLE_CURVE for part in named_results.values()):
         title_lines.append("mAP is not the area under a line")
     return add_legend(ax, title="\n".join(title_lines) or None)
 
