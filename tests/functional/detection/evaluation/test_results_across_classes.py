@@ -231,7 +231,7 @@ def test_results_print_the_lines_of_pycocotools_each_with_its_name():
         f"DetectionResults(12 images, {len(results.coco.classes)} classes, {results.num_positives.sum()} ground truths,"
         f" {len(results.labels)} detections)"
     )
-    assert last == " Means over classes; AP by rule 'coco'; -1 without ground truths."
+    assert last == " Means over classes; AP by rule 'coco'; n/a without ground truths."
 
 
 def test_classes_have_their_names_in_tables_and_dicts():
@@ -240,7 +240,7 @@ def test_classes_have_their_names_in_tables_and_dicts():
     assert results.class_table().splitlines() == [
         "class    ground truths  detections    map  map_50  map_75  mar_100     f1  confidence",
         "bicycle              2           3  0.505   0.505   0.505    0.500  0.667       0.700",
-        "car                  0           1      -       -       -        -      -           -",
+        "car                  0           1    n/a     n/a     n/a      n/a    n/a         n/a",
     ]
     assert [*results.class_numbers()] == ["bicycle", "car"]
     assert results.class_numbers()["bicycle"]["map"] == pytest.approx(51 / 101)

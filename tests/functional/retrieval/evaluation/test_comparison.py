@@ -227,7 +227,8 @@ def test_without_a_valid_query_everything_is_nan_and_none_in_json(ranks, action)
     assert numbers_of(found.differences["map"]) == pytest.approx([NAN] * 6 + [0, 0, 0, False], nan_ok=True)
     written = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert written["measures"]["map"]["p_value"] is None
-    assert "nan" in repr(found)
+    assert "n/a" in repr(found)
+    assert "nan" not in repr(found)
 
 
 def test_the_dict_is_json_and_holds_everything():
@@ -257,7 +258,7 @@ def test_the_repr_is_a_table_with_conventions():
         "  intervals: 50 bootstrap samples of identities; p: 50 sign flips of identities; seed 0",
         "               a       b    b - a        95% interval       p  better  worse  equal",
         "  map     0.5000  0.7500  +0.2500  [-0.1250, +0.5000]  0.0625      12      3      0",
-        "  rank_1  0.5000     nan     +nan        [+nan, +nan]     nan       0      0      0",
+        "  rank_1  0.5000     n/a      n/a                 n/a     n/a       0      0      0",
         "  right at rank 1 in b only: 1 queries; in a only: 0",
         "  map     of all",
         "  rank_1  of one",

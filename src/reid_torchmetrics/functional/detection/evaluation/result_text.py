@@ -49,7 +49,7 @@ def name_of(label: int, class_names: Mapping[int, str]) -> str:
 
 
 def summary_text(results: Any, form: str = "") -> str:
-    """Return the numbers of `DetectionResults` as pycocotools prints them, each followed by its name.
+    """Return the numbers of `DetectionResults` as pycocotools prints them, each followed by its name; "n/a" for -1.
 
     `f"{results:.1%}"` prints percentages.
     """
@@ -221,4 +221,4 @@ def _shorten(name: str) -> str:
 def _cell(column: str, value: SupportsFloat) -> str:
     if column in _COUNTS:
         return str(value)
-    return in_words(float(value), ".3f")
+    return in_words(float(value) if math.isfinite(value) else math.nan, ".3f")
