@@ -204,7 +204,11 @@ def _options_of_metrics(problem: Problem) -> dict[str, Any]:
     changed, options = dict(problem.options), dict[str, Any]()
     if "cmc_same_camera" not in changed:  # beside it a `same_camera` of the user's would hold for the CMC as well
         options = {name: changed.pop(name) for name in LABEL_OPTIONS if name in changed}
-    options |= {"protocol": find_protocol(PROTOCOL).changed(changed), "similarity": "dot", "ties": problem.row.ties}
+    options |= {
+        "protocol": find_protocol(PROTOCOL).with_options(changed),
+        "similarity": "dot",
+        "ties": problem.row.ties,
+    }
     return options | _lists_and_pairs(problem)
 
 
@@ -321,7 +325,7 @@ def by_stream(problem: Problem, _: Path, *, num_blocks: int = 3) -> Numbers:
             for name, values in problem.labels.items()
         }
         counts += counter.count(problem.gallery[block], key=number, **labels)
-    protocol = find_protocol(PROTOCOL).changed(problem.options)
+    protocol = find_protocol(PROTOCOL).with_options(problem.options)
     return numbers_of(evaluate_stream(counter, counts, protocol=protocol))
 
 
@@ -349,7 +353,7 @@ _OF_LISTS = {
     "label groups": "Unexpected keyword arguments: `gallery_groups`",
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     **{f"ties {name}": "Unexpected keyword arguments: `ties`" for name in TIES_OF_GROUPS},
-    "draw": "`protocol` must draw no gallery",
+    "gallery_draw": "`protocol` must draw no gallery",
     "self_index beside lists": "`self_index` must come without `positives`",
     "leave_one_out beside lists": "`self_index` must come without `positives`",
     "cameras beside lists": "`query_cameras` must come without `positives`",
@@ -373,7 +377,7 @@ _OF_STREAMS = {
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
     **{f"ties {name}": f"`ties` must be one of .* got {name!r}" for name in TIES_BY_PLACE},
-    "draw": "`protocol` must rank one whole gallery.*which draws galleries",
+    "gallery_draw": "`protocol` must rank one whole gallery.*which draws galleries",
 }
 
 FUNCTIONS = {

@@ -131,11 +131,11 @@ MARKET = PROTOCOLS["market1501"]
 
 
 def _ignoring_k(protocol: Protocol, options: Any) -> Protocol:
-    """`Protocol.changed` without its `k`."""
+    """`Protocol.with_options` without its `k`."""
     return _CHANGED(protocol, {name: value for name, value in options.items() if name != "k"})
 
 
-_CHANGED = Protocol.changed
+_CHANGED = Protocol.with_options
 
 
 @pytest.mark.filterwarnings("ignore")

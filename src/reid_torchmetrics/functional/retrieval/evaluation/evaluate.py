@@ -310,7 +310,7 @@ def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:
     """Raise unless a protocol ranks one whole gallery by the rules of a counter."""
     protocol.check_relevance({}, lists=False)
     obstacle = None
-    if protocol.draw is not None:
+    if protocol.gallery_draw is not None:
         obstacle = "draws galleries"
     elif protocol.needs_groups:
         obstacle = "ranks groups"

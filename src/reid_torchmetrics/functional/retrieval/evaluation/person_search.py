@@ -87,7 +87,7 @@ def person_search(
         ValueError: shapes, lengths or options that do not fit, boxes that are not finite or of negative size, cameras
             that are missing.
     """
-    changed_protocol = find_protocol(protocol).changed(options)
+    changed_protocol = find_protocol(protocol).with_options(options)
     _checks.one_of("similarity", similarity, ("cosine", "dot"))
     _checks.one_of("same_camera", changed_protocol.same_camera, ("keep", "all"))
     _checks.positive_int("max_rank", max_rank)

@@ -20,9 +20,9 @@ from reid_torchmetrics._signatures import with_typed_options
 from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
 from .label_names import MISSING, in_one_order, number_names, rules_by_number
 from .labels import (
-    DECIDING,
     LABEL_RULES,
     LABELS,
+    RELEVANCE_LABELS,
     SIDES,
     LabelValues,
     SideLabels,
@@ -46,7 +46,7 @@ LABEL_OPTIONS = (
     "camera_map",
     "search_cameras",
     "junk_identities",
-    "missing",
+    "missing_identities",
     *LABEL_RULES,
     "radius",
     *AGREEMENT_RULES,
@@ -68,7 +68,7 @@ def find_relevance(
     camera_map: Mapping[int | str, int | str] | None = None,
     search_cameras: Collection[int | str] | None = None,
     junk_identities: Collection[int | str] = (-1,),
-    missing: _names.MissingLabels = "error",
+    missing_identities: _names.MissingLabels = "error",
     clothes: _names.ClothesRule = "keep",
     radius: float | None = None,
     must_agree: Collection[str] = (),
@@ -100,8 +100,8 @@ def find_relevance(
             show the same place (SYSU-MM01).
         search_cameras: cameras to search; gallery items of other cameras are dropped for every query. None keeps all.
         junk_identities: gallery items of these identities are dropped for every query.
-        missing: treatment of samples with a missing identity (None, NaN or ""): "junk" drops them from the gallery, and
-            leaves queries without a positive; "error" raises.
+        missing_identities: treatment of samples with a missing identity (None, NaN or ""): "junk" drops them from the
+            gallery, and leaves queries without a positive; "error" raises.
         clothes: "drop_same" drops the gallery items with the query's identity and clothes (changed clothes),
             "drop_other" drops the items with its identity and other clothes (same clothes), "keep" drops nothing.
         radius: the largest distance of a positive, in the unit of the positions.
@@ -131,7 +131,7 @@ def find_relevance(
         "junk_identities": junk_identities,
         "camera_map": camera_map,
         "search_cameras": search_cameras,
-        "missing": missing,
+        "missing_identities": missing_identities,
         "must_agree": must_agree,
         "must_differ": must_differ,
     }
@@ -222,7 +222,7 @@ def _positive_runs(
 
 def _check_lists(lists: Mapping[str, Any]) -> None:
     """Raise unless options that list labels hold numbers or names."""
-    _checks.one_of("missing", lists["missing"], _names.MissingLabels)
+    _checks.one_of("missing_identities", lists["missing_identities"], _names.MissingLabels)
     _checks.integers_or_names("junk_identities", lists["junk_identities"])
     check_camera_map(lists["camera_map"])
     if lists["search_cameras"] is not None:
@@ -284,7 +284,7 @@ def _check_labels(
     device = next((value.device for value in arguments.values() if isinstance(value, Tensor)), None)
     query: dict[str, Tensor] = {}
     gallery: dict[str, Tensor] = {}
-    for name in DECIDING:
+    for name in RELEVANCE_LABELS:
         for side, labels in zip(SIDES, (query, gallery), strict=True):
             argument = f"{side}_{name}"
             value = arguments.get(argument)
