@@ -60,7 +60,7 @@ class EntryPoint:
 
 
 REFUSED_BY_ALL = {
-    "missing error": r"must hold (no missing value|whole numbers or strings)|got list with None",
+    "missing_identities error": r"must hold (no missing value|whole numbers or strings)|got list with None",
     "empty_target_action error": "`empty_target_action` 'error' allows no query without a positive",
     "must_agree beside lists": "`must_agree` must come with labels; got `(ground_truth|positives)`, lists",
     "must_differ beside lists": "`must_differ` must come with labels; got `(ground_truth|positives)`, lists",

@@ -148,7 +148,7 @@ def test_a_protocol_that_breaks_the_contract_is_told_what_to_add():
     with pytest.raises(AssertionError, match="'market1501' has no `source`"):
         check_protocol(replace(MARKET, source=""))
     with (
-        mock.patch.object(Protocol, "changed", _ignoring_k),
+        mock.patch.object(Protocol, "with_options", _ignoring_k),
         pytest.raises(AssertionError, match="with the fields of 'happywhale' written out gives other numbers"),
     ):
         check_protocol(PROTOCOLS["happywhale"])

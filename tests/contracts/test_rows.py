@@ -197,8 +197,8 @@ def test_every_refusal_of_a_table_is_of_a_row():
 
 
 WITHOUT_EFFECT = {
-    "missing error": "all entry points refuse it",
-    "missing junk": "the reference takes samples without an identity for junk in any case",
+    "missing_identities error": "all entry points refuse it",
+    "missing_identities junk": "the reference takes samples without an identity for junk in any case",
     "empty_target_action error": "all entry points refuse it",
 }
 """features of options that change no number of the reference, with the reason"""

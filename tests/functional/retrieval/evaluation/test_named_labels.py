@@ -197,7 +197,7 @@ def test_a_side_without_any_identity_goes_with_names_and_with_integers(known, fo
 @pytest.mark.parametrize("known", [["a", "b"], [3, 4]])
 @pytest.mark.usefixtures("unannotated")
 def test_a_counter_takes_blocks_without_any_identity_beside_names_and_integers(known):
-    positives = {"positive_identities": known, "missing": "junk"}
+    positives = {"positive_identities": known, "missing_identities": "junk"}
     counter = retrieval.RankCounter(QUERY[:2], GALLERY[:2], query_identities=known, **positives)
     counts = counter.count(GALLERY[2:4], [None, None], key=0)
     assert counter.ranks(counts).num_candidates.tolist() == [2, 2]
