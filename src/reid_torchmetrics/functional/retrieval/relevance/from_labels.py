@@ -7,6 +7,7 @@ import itertools
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import torch
@@ -32,7 +33,6 @@ from .labels import (
     pack_columns,
     select_samples,
     why_needed,
-    with_default_rules,
 )
 from .near_positions import find_near
 from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
@@ -126,18 +126,17 @@ def find_relevance(
             not whole numbers; a rule with integers for labels that are names, or the reverse; or a label that a rule
             needs is missing.
     """
-    # Check the options, and replace names by numbers.
-    lists: dict[str, Any] = {
-        "junk_identities": junk_identities,
+    rules: dict[str, Any] = {
+        "same_camera": same_camera,
         "camera_map": camera_map,
         "search_cameras": search_cameras,
+        "junk_identities": junk_identities,
         "missing_identities": missing_identities,
+        "clothes": clothes,
+        "radius": radius,
         "must_agree": must_agree,
         "must_differ": must_differ,
     }
-    label_rules = {"clothes": clothes}
-    _check_lists(lists)
-    check_agreement(lists | {"same_camera": same_camera} | label_rules)
     arguments: dict[str, Any] = {
         "query_identities": query_identities,
         "gallery_identities": gallery_identities,
@@ -145,44 +144,57 @@ def find_relevance(
         "gallery_cameras": gallery_cameras,
         **labels,
     }
-    arguments, tables = number_names(arguments, lists)
-    by_number = rules_by_number(lists, tables)
-    junk = by_number["junk_identities"]
-    mapping = by_number["camera_map"] or {}
+    _check_lists(rules)
+    check_agreement(rules)
 
-    # Check the labels.
+    # Replace names by numbers, and check the labels.
+    arguments, tables = number_names(arguments, rules)
     self_index, *tensors = _arrays.as_tensors(self_index, *arguments.values())
     arguments = dict(zip(arguments, tensors, strict=True))
-    options = with_default_rules({"radius": radius, **label_rules, **lists})
-    check_needed(why_needed(options), arguments, "query_", "gallery_")
+    check_needed(why_needed(SimpleNamespace(**rules)), arguments, "query_", "gallery_")
     query, gallery = _check_labels(arguments, self_index)
     if self_index is not None:
         self_index = self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
-    for name, rule in label_rules.items():
-        _checks.one_of(name, rule, LABEL_RULES[name])
-    has_several = num_labels_of(query) > 0
-    if has_several:
-        _check_several(radius, junk)
+    for name, words in LABEL_RULES.items():
+        _checks.one_of(name, rules[name], words)
+    by_number = rules_by_number(rules, tables)
+    if num_labels_of(query):
+        _check_several(radius, by_number["junk_identities"])
+    return _find_relevance(query, gallery, by_number, self_index=self_index, junk_pairs=junk_pairs)
 
+
+def _find_relevance(
+    query: LabelValues,
+    gallery: LabelValues,
+    rules: Mapping[str, Any],
+    *,
+    self_index: Tensor | None,
+    junk_pairs: GivenJunkPairs | None,
+) -> Relevance:
+    """Find the relevance by checked labels; the options in `rules` list numbers, not names."""
     # Drop junk from the gallery.
     num_gallery = length_of(gallery)
+    junk = rules["junk_identities"]
     is_junk = _with_one_of(junk, query, "identities")
-    kept, may_be_unknown = _find_kept(query, gallery, junk, by_number["search_cameras"])
+    kept, may_be_unknown = _find_kept(query, gallery, junk, rules["search_cameras"])
     if kept is not None:
         gallery = select_samples(gallery, kept)
     own_column = _own_column(self_index, kept, num_gallery)
 
     # List the items that are positives unless a rule drops them.
+    radius = rules["radius"]
+    has_several = num_labels_of(query) > 0
     shared = SharedLabels(query["identities"], gallery["identities"], own_column) if has_several else None
     run_start, run_length, order = _positive_runs(query, gallery, radius, shared)
     if radius is not None:
         is_junk = torch.zeros_like(is_junk)  # items of other identities may be near
 
     # Items of the query's sequence are dropped, whatever their identity.
-    actions = {"cameras": same_camera, "sequences": "all", **label_rules}
-    rules = _rules(query, gallery, actions, mapping)
-    rules += _agreement_rules(query, gallery, lists, mapping)
+    camera_map = rules["camera_map"] or {}
+    actions = {"cameras": rules["same_camera"], "sequences": "all", **{name: rules[name] for name in LABEL_RULES}}
+    label_rules = _rules(query, gallery, actions, camera_map)
+    label_rules += _agreement_rules(query, gallery, rules, camera_map)
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
@@ -193,8 +205,8 @@ def find_relevance(
         is_junk=is_junk,
         self_index=self_index,
         own_column=own_column,
-        rules=rules,
-        num_dropped=_count_dropped(rules, length_of(gallery)),
+        rules=label_rules,
+        num_dropped=_count_dropped(label_rules, length_of(gallery)),
         junk_pairs=junk_pairs_of(junk_pairs, length_of(query), num_gallery, is_junk.device),
         query_identities=None if has_several else query.get("identities"),
         gallery_identities=None if has_several else gallery.get("identities"),
