@@ -9,7 +9,7 @@ import torch
 from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import Duplicates, find_duplicates
 from reid_torchmetrics.functional.retrieval.evaluation import pair_samples
-from reid_torchmetrics.functional.retrieval.verification import find_pairs, least_score
+from reid_torchmetrics.functional.retrieval.verification import find_pairs
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Problem, problem
@@ -31,8 +31,8 @@ def found_in(world, given: Problem) -> tuple:
     """What the metric of a process finds with the others."""
     metric = given.together(world.process) if world.size > 1 else given.alone()
     samples, options = metric._accepted_samples().samples, metric._ranking_options(for_cmc=False)
-    least = least_score(threshold_of(given), given.options["similarity"])
-    return as_lists(find_pairs(pair_samples(samples, options, world, max_bytes=metric.max_bytes), least))
+    pairs = pair_samples(samples, options, world, max_bytes=metric.max_bytes)
+    return as_lists(find_pairs(pairs, threshold_of(given), given.options["similarity"]))
 
 
 def found_by_processes(process, size, problems):

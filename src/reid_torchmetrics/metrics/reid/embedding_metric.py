@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_embeddings
 from reid_torchmetrics.functional.retrieval.sharding import Samples, gather_names
-from reid_torchmetrics.functional.retrieval.verification import Duplicates, find_pairs, least_score
+from reid_torchmetrics.functional.retrieval.verification import Duplicates, check_threshold, find_pairs
 from reid_torchmetrics.functional.world import Settings, agree
 from reid_torchmetrics.metrics import base
 
@@ -312,15 +312,16 @@ class EmbeddingMetric(SampleStates):
             ValueError: a threshold that no score has, or embeddings that are not finite.
         """
 
-        def collect() -> tuple[tuple[float, Samples], tuple[()]]:
-            return (least_score(threshold, self.similarity), self._accepted_samples().samples), ()
+        def collect() -> tuple[Samples, tuple[()]]:
+            check_threshold(threshold, self.similarity)
+            return self._accepted_samples().samples, ()
 
         with self._synced():
             arguments = {"threshold": repr(threshold)}
             options = self._ranking_options(for_cmc=False)
-            (least, samples), _ = agree(self._world, collect, lambda: self._settings("duplicates", arguments))
+            samples, _ = agree(self._world, collect, lambda: self._settings("duplicates", arguments))
             pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes)
-            return find_pairs(pairs, least)
+            return find_pairs(pairs, threshold, self.similarity)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
         (queries,) = _arrays.as_tensors(queries)

@@ -24,6 +24,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     in_one_order,
     num_labels_of,
 )
+from reid_torchmetrics.functional.retrieval.scores import similarity_name
 
 from .ground_truth import ListedTruth
 from .protocol import Protocol
@@ -97,15 +98,6 @@ class Setup:
         if self.junk_pairs:
             words.append("pairs dropped by `junk_pairs`")
         return "; ".join(words)
-
-
-def similarity_name(similarity: Any) -> str:
-    """Return the name of a similarity; for a function, its module and name, as its address differs per process."""
-    if isinstance(similarity, str):
-        return similarity
-    has_name = hasattr(similarity, "__qualname__")
-    function_or_class = similarity if has_name else type(similarity)
-    return f"{function_or_class.__module__}.{function_or_class.__qualname__}"
 
 
 @dataclass(frozen=True)

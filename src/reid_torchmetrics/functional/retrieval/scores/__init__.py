@@ -15,6 +15,13 @@ from .scores import (
     score_rows,
     scores_from_matrix,
 )
-from .similarity import SIMILARITIES, CustomSimilarity, check_similarity, gallery_statistics, score_dtype
+from .similarity import (
+    SIMILARITIES,
+    CustomSimilarity,
+    check_similarity,
+    gallery_statistics,
+    score_dtype,
+    similarity_name,
+)
 from .symmetric import FEWEST_DIMENSIONS, SymmetricScores
 from .walk import FEWEST_ROWS, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery, share_tiles, size_of_walk
