@@ -93,7 +93,8 @@ def numbers_of(results: RetrievalResults) -> Numbers:
 def by_evaluate(problem: Problem, _: Path) -> Numbers:
     arguments = _arguments(problem)
     if problem.row.is_leave_one_out:
-        alone = {name: value for name, value in arguments.items() if not name.startswith("gallery_")}
+        labels_of_gallery = problem.labels_of("_", "gallery_").keys()
+        alone = {name: value for name, value in arguments.items() if name not in labels_of_gallery}
         del alone["self_index"]
         return numbers_of(evaluate(problem.query, similarity="dot", **alone))
     return numbers_of(evaluate(problem.query, problem.gallery, similarity="dot", **arguments))
@@ -125,10 +126,10 @@ def by_lists_of_names(problem: Problem, _: Path) -> Numbers:
     queries, items = names_of_samples(problem)
     lists = [[items[place] for place in places] for places in whole_lists(problem)]
     arguments = _arguments_of_lists(problem)
-    for name, value in arguments.items():
-        for prefix, names in (("query_", queries), ("gallery_", items)):
-            if name.startswith(prefix):
-                arguments[name] = _by_name(value, names)
+    for name in problem.labels:
+        for argument, names in ((f"query_{name}", queries), (f"gallery_{name}", items)):
+            if argument in arguments:
+                arguments[argument] = _by_name(arguments[argument], names)
     if problem.row.truth in ("positions", "lists by name"):
         arguments["positives"] = dict(zip(queries, problem.ground_truth(items), strict=True))
     return numbers_of(evaluate_lists(dict(zip(queries, lists, strict=True)), **arguments))

@@ -7,7 +7,6 @@ import itertools
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import torch
@@ -33,6 +32,7 @@ from .labels import (
     pack_columns,
     select_samples,
     why_needed,
+    with_default_rules,
 )
 from .near_positions import find_near
 from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
@@ -126,13 +126,14 @@ def find_relevance(
             not whole numbers; a rule with integers for labels that are names, or the reverse; or a label that a rule
             needs is missing.
     """
+    label_rules = {"clothes": clothes}
     rules: dict[str, Any] = {
+        **label_rules,
         "same_camera": same_camera,
         "camera_map": camera_map,
         "search_cameras": search_cameras,
         "junk_identities": junk_identities,
         "missing_identities": missing_identities,
-        "clothes": clothes,
         "radius": radius,
         "must_agree": must_agree,
         "must_differ": must_differ,
@@ -151,33 +152,31 @@ def find_relevance(
     arguments, tables = number_names(arguments, rules)
     self_index, *tensors = _arrays.as_tensors(self_index, *arguments.values())
     arguments = dict(zip(arguments, tensors, strict=True))
-    check_needed(why_needed(SimpleNamespace(**rules)), arguments, "query_", "gallery_")
+    check_needed(why_needed(with_default_rules(rules)), arguments, "query_", "gallery_")
     query, gallery = _check_labels(arguments, self_index)
     if self_index is not None:
         self_index = self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
-    for name, words in LABEL_RULES.items():
-        _checks.one_of(name, rules[name], words)
+    for name, rule in label_rules.items():
+        _checks.one_of(name, rule, LABEL_RULES[name])
     by_number = rules_by_number(rules, tables)
     if num_labels_of(query):
         _check_several(radius, by_number["junk_identities"])
-    return _find_relevance(query, gallery, by_number, self_index=self_index, junk_pairs=junk_pairs)
+    return _find_relevance(query, gallery, by_number, self_index, junk_pairs)
 
 
 def _find_relevance(
     query: LabelValues,
     gallery: LabelValues,
     rules: Mapping[str, Any],
-    *,
     self_index: Tensor | None,
     junk_pairs: GivenJunkPairs | None,
 ) -> Relevance:
     """Find the relevance by checked labels; the options in `rules` list numbers, not names."""
     # Drop junk from the gallery.
     num_gallery = length_of(gallery)
-    junk = rules["junk_identities"]
-    is_junk = _with_one_of(junk, query, "identities")
-    kept, may_be_unknown = _find_kept(query, gallery, junk, rules["search_cameras"])
+    is_junk = _with_one_of(rules["junk_identities"], query, "identities")
+    kept, may_be_unknown = _find_kept(query, gallery, rules["junk_identities"], rules["search_cameras"])
     if kept is not None:
         gallery = select_samples(gallery, kept)
     own_column = _own_column(self_index, kept, num_gallery)
@@ -192,7 +191,8 @@ def _find_relevance(
 
     # Items of the query's sequence are dropped, whatever their identity.
     camera_map = rules["camera_map"] or {}
-    actions = {"cameras": rules["same_camera"], "sequences": "all", **{name: rules[name] for name in LABEL_RULES}}
+    actions = {"cameras": rules["same_camera"], "sequences": "all"}
+    actions.update((name, rules[name]) for name in LABEL_RULES if name in rules)
     label_rules = _rules(query, gallery, actions, camera_map)
     label_rules += _agreement_rules(query, gallery, rules, camera_map)
     return Relevance(
