@@ -118,6 +118,28 @@ def test_words_that_only_some_numbers_share_stay_with_these():
     assert split_conventions({}) == ({}, "")
 
 
+def compared_without_queries():
+    results = RETRIEVAL["not ranked"]()
+    return retrieval.compare(results, results, num_resamples=2, num_permutations=2)
+
+
+UNDEFINED = {
+    "retrieval": RETRIEVAL["not ranked"],
+    "detection": DETECTION["no images"],
+    "comparison": compared_without_queries,
+}
+
+
+@pytest.mark.parametrize("kind", UNDEFINED)
+def test_an_undefined_number_is_not_available_in_all_that_is_read(kind):
+    results = UNDEFINED[kind]()
+    texts = [str(results), f"{results:.1%}", results.to_markdown(), results.to_latex()]
+    for text in texts:
+        assert "n/a" in text
+        assert not re.search(r"\bnan\b|-1\.0|= -1", text)
+    assert ",," in results.model_table().csv(1)  # a program reads it
+
+
 @pytest.mark.parametrize("make", [problems.retrieval, problems.detection, DETECTION["no images"]])
 def test_a_notebook_shows_a_table_of_the_numbers(make):
     results = make()
