@@ -31,7 +31,7 @@ THIN_CURVE: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
 _MOST_CHARACTERS = 28
 _MOST_INSIDE = 5  # entries of a legend that leave room for the curves
 _CHARACTERS_PER_INCH = 156  # of letters of size 1, below a figure
-_HANDLE = 4  # characters that are as wide as the line before a label
+_HANDLE = 5  # characters that are as wide as the line before a label
 _LEGEND_OFFSET = 3.4  # letters from the axes to a legend below their label
 _PERCENT_STEPS = {0: 20, 20: 20, 40: 20, 60: 10, 80: 5, 90: 2, 95: 1, 98: 0.5, 99: 0.2}
 """steps between the ticks of an axis in percent, by its start"""
