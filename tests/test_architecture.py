@@ -274,7 +274,7 @@ def test_no_file_is_longer_than_500_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
-    "command.evaluate": "a subcommand; `duplicates` names the same bad rows",
+    "command.exact_search": "embeddings by a metric, which no list needs",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.mat_files": "a format of files, with its layout",

@@ -87,6 +87,9 @@ def _compare_with_exact(
         path = sample_set.files[0].path
         labels |= _labels_by_row(columns, path, role, needs_names=needs_names[role])
 
+    if not labels:
+        got = "none in the files of `--exact`"
+        raise ValueError(f"labels such as identities must be in these files, or be given by `--labels`; got {got}.")
     lists = evaluate_lists(retrieved, **labels, **options)
     exact = replace(evaluate_exact(sample_sets, protocol, arguments), query_names=lists.query_names)
     recall = find_recall(retrieved, sample_sets, protocol, arguments, has_names=needs_names["gallery"])
