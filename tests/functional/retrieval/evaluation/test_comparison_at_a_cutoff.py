@@ -10,7 +10,7 @@ from reid_torchmetrics.functional.retrieval import PROTOCOLS, Comparison
 from tests.functional.retrieval.evaluation.test_labeled_lists import ITEMS, make_problem
 
 REPORTS = ("map", "rank_1", "mrr", "minp", "hit_rate_5", "precision_5", "recall_5", "ndcg_10", "r_precision")
-QUICK = {"repeats": 50, "permutations": 50}
+QUICK = {"num_resamples": 50, "num_permutations": 50}
 
 
 def search(k, *, ties="stable", **options):

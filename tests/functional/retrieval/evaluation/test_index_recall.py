@@ -188,7 +188,7 @@ def test_text_names_k_the_gallery_the_similarity_and_short_lists():
 def test_the_interval_is_that_of_a_mean_over_queries():
     query, gallery, retrieved = make_problem(6, 40, 12, 0)
     recall = index_recall(retrieved, query, gallery)
-    interval = recall.interval(repeats=200)
+    interval = recall.interval(num_resamples=200)
     assert interval.low <= recall.mean <= interval.high
 
 

@@ -64,10 +64,10 @@ class IndexRecall(SavedResults):
         return self.mean
 
     def interval(
-        self, *, generator: torch.Generator | None = None, level: float = 0.95, repeats: int = 1000
+        self, *, generator: torch.Generator | None = None, level: float = 0.95, num_resamples: int = 1000
     ) -> Interval:
         """Return the bootstrap confidence interval of the mean, see `bootstrap_interval`."""
-        return bootstrap_interval(self.per_query, generator=generator, level=level, repeats=repeats)
+        return bootstrap_interval(self.per_query, generator=generator, level=level, num_resamples=num_resamples)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mean and the settings, JSON-safe; the mean is None without queries."""
