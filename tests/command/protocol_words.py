@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import reid_torchmetrics
-from reid_torchmetrics.functional.model_tables import aligned, split_conventions
+from reid_torchmetrics.functional.model_tables import aligned, in_prose, split_conventions
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol
 from reid_torchmetrics.functional.retrieval.evaluation import Setup, describe
 
@@ -17,7 +17,8 @@ FILE = Path(reid_torchmetrics.__file__).parent / "command" / "protocols.json"
 def in_words(protocol: Protocol) -> str:
     """The source of a protocol, and the convention of each number that it reports."""
     setup = Setup("pessimistic", "cosine", cameras=True, lists=protocol.needs_lists, groups=protocol.needs_groups)
-    alone, shared = split_conventions({name: describe(name, protocol, setup) for name in protocol.reports})
+    conventions = {name: in_prose(describe(name, protocol, setup)) for name in protocol.reports}
+    alone, shared = split_conventions(conventions) if len(conventions) > 1 else (conventions, "")
     rows = [f"  {name:<12} {words}" for name, words in alone.items()]
     return "\n".join([protocol.name, f"  {protocol.source}", *rows, *([f"  {shared}"] if shared else [])])
 

@@ -221,7 +221,7 @@ def test_protocols_in_words(command):
     said = command("protocols")
     assert [line.split()[0] for line in said.out.splitlines()] == [*PROTOCOLS]
     said = command("protocols", "market1501", "roxford5k_hard")
-    assert "average precision, rule rectangle, over all ranks" in said.out
+    assert "average precision, not interpolated, over all ranks" in said.out
     assert "positives: hard; junk: junk and easy" in said.out
 
 

@@ -161,7 +161,7 @@ def test_a_caption_of_detections_says_what_the_first_number_of_each_kind_is():
 def test_text_has_shares_in_percent_on_demand():
     a, b = (ranked(*ranks, None, reports=("map", "mean_rank")) for ranks in ((1, 2, 4), (1, 1, 2)))
     assert f"{a:.1%}".splitlines()[1:3] == [
-        "  map          58.3%  average precision, rule rectangle, over all ranks",
+        "  map          58.3%  average precision, not interpolated, over all ranks",
         "  mean_rank      2.3  rank of the first positive",
     ]
     assert (f"{a}", f"{a:.4f}") == (str(a), str(a))

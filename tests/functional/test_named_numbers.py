@@ -99,14 +99,15 @@ def test_the_convention_that_all_numbers_share_is_printed_once():
     head, *lines, last = str(results).splitlines()
     assert "2 of 3 queries valid" in head
     assert lines == [
-        "  map          0.6667  average precision, rule rectangle, over all ranks",
-        "  rank_1       0.5000  CMC, first_match, at rank 1",
+        "  map          0.6667  average precision, not interpolated, over all ranks",
+        "  rank_1       0.5000  CMC of the first match, at rank 1",
     ]
-    shared = "same camera: same_identity; junk identities: -1; queries without a positive: skip"
+    cameras = "gallery images of the same person in the same camera are removed (Market-1501)"
+    shared = f"{cameras}; junk identities: -1; queries without a match are left out"
     assert last == f"  similarity: given scores; ties: pessimistic; {shared}"
     alone = str(problems.retrieval(reports=("map",))).splitlines()
     assert alone[1] == "  map          0.6667"
-    assert "average precision, rule rectangle, over all ranks; same camera" in alone[2]
+    assert "average precision, not interpolated, over all ranks; gallery images" in alone[2]
 
 
 def test_words_that_only_some_numbers_share_stay_with_these():

@@ -211,6 +211,11 @@ def in_prose(convention: str) -> str:
     return convention
 
 
+def _prose_of(conventions: Mapping[str, str]) -> dict[str, str]:
+    """Return the conventions of numbers in prose, by the name of the number."""
+    return {name: in_prose(text) for name, text in conventions.items()}
+
+
 def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """Split conventions into the parts of each number, and the parts that the first shares with half of the numbers.
 
@@ -234,8 +239,8 @@ def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], s
 
 def _caption(where: str, conventions: Mapping[str, str], headings: Mapping[str, Heading]) -> str:
     """Return sentences about the evaluation, and about the definition of the first measure of each kind."""
-    prose = {name: in_prose(text) for name, text in conventions.items() if name in headings}
-    separate, shared = split_conventions(prose)
+    prose = _prose_of(conventions)
+    separate, shared = split_conventions({name: prose[name] for name in prose if name in headings})
     subject = where[:1].upper() + where[1:]
     sentences = [f"{subject}; {shared}." if subject and shared else f"{subject or shared}."]
     kinds = set()
@@ -271,7 +276,7 @@ def summary_text(results: Any, form: str = "") -> str:
         f" ({counts.not_in_gallery} not in the gallery, {counts.same_camera_only} without a positive left,"
         f" {counts.junk} junk, {counts.not_ranked} not ranked)"
     )
-    separate, shared = split_conventions(results.conventions)
+    separate, shared = split_conventions(_prose_of(results.conventions))
     cells = []
     for name, heading in headings.items():
         cells.append((f"  {name:<12}", in_words(results[name], form or ".4f", is_share=not heading.is_rank)))
@@ -308,7 +313,7 @@ def comparison_text(comparison: Any, form: str = "") -> str:
     for pair in pairs.values():
         lines += _pair_table(pair, form or ".4f")
 
-    separate, shared = split_conventions(comparison.conventions)
+    separate, shared = split_conventions(_prose_of(comparison.conventions))
     width = max(map(len, separate))
     for name, text in separate.items():
         if text:

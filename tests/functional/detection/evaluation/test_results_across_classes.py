@@ -231,7 +231,7 @@ def test_results_print_the_lines_of_pycocotools_each_with_its_name():
         f"DetectionResults(12 images, {len(results.coco.classes)} classes, {results.num_positives.sum()} ground truths,"
         f" {len(results.labels)} detections)"
     )
-    assert last == " Means over classes; AP by rule 'coco'; n/a without ground truths."
+    assert last == " Means over classes; AP as in COCO; n/a without ground truths."
 
 
 def test_classes_have_their_names_in_tables_and_dicts():

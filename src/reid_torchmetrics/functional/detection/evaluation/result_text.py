@@ -61,7 +61,8 @@ def summary_text(results: Any, form: str = "") -> str:
     width = max(map(len, numbers.values()), default=0)
     for name, number in numbers.items():
         lines.append(f" {_line(name, results.averages)} = {number:>{width}}  {name}")
-    lines.append(f" Means over classes; AP by rule {results.averages.rule!r}; {UNDEFINED} without ground truths.")
+    rule = curves.AP_RULES[results.averages.rule].title
+    lines.append(f" Means over classes; AP as in {rule}; {UNDEFINED} without ground truths.")
     return "\n".join(lines)
 
 
