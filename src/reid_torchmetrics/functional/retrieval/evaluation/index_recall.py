@@ -100,7 +100,7 @@ class IndexRecall(SavedResults):
 @torch.no_grad()
 def index_recall(
     retrieved: Lists,
-    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
     gallery: Gallery,
     *,
     k: int = 10,
@@ -130,7 +130,7 @@ def index_recall(
         retrieved: for every query its items, best first: a matrix of positions in the gallery, as `search` of faiss
             returns it, where -1 is nothing; lists; or a mapping of the names of queries to lists. Entries after the
             first k do not count.
-        query: embeddings of the queries.
+        query: embeddings of the queries, or files of `data.read_samples`.
         gallery: embeddings of the gallery; or files of `data.read_samples`, or an iterable of blocks [items, dim] in
             the order of the positions, each of which is read once.
         k: number of nearest items.
@@ -163,7 +163,10 @@ def index_recall(
         raise ValueError(f"`tolerance` must lie in [0, 1); got {tolerance}.")
     scoring.check_similarity(similarity)
     read = partial(scoring.read_embeddings, similarity=similarity, packed=packed)
-    query = read("query", query)
+    if are_files(query):
+        query = torch.cat([read("query", block) for block in _blocks_of(query)])
+    else:
+        query = read("query", query)
     items = _read_lists(retrieved, query_names, gallery_names, len(query))[:, :k].to(query.device)
     items = _without_repeated(items)
 
