@@ -26,6 +26,8 @@ extensions = [
     "names_table",
     "outside_links",
     "public_names",
+    "short_signatures",
+    "stacked_tables",
 ]
 exclude_patterns = ["_build", "images/README.md", "gallery/*.py", "gallery/*.ipynb"]
 nitpicky = True

@@ -1,0 +1,75 @@
+"""Tables for narrow screens, where site.css shows a row as a list: every cell tells the title of its column.
+
+A table that is narrow enough for a phone stays a table.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import starmap
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.writers.html5 import HTML5Translator
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+WIDTH_OF_A_PHONE = 36
+"""the longest lines of all columns, in letters, that fit beside each other"""
+
+_CODE = re.compile(r'(?<=<span class="pre">)[^<]+')
+
+
+class TellColumns(SphinxPostTransform):
+    """Note the title of the column in each cell of a wide table."""
+
+    default_priority = 500
+    formats = ("html",)
+
+    def run(self) -> None:
+        """Mark the tables of a page."""
+        for table in self.document.findall(nodes.table):
+            heads = [list(row) for head in table.findall(nodes.thead) for row in head]
+            rows = [list(row) for body in table.findall(nodes.tbody) for row in body]
+            if not heads or sum(starmap(_width, zip(heads[0], *rows, strict=True))) <= WIDTH_OF_A_PHONE:
+                continue
+            table["classes"].append("stacks")
+            for row in rows:
+                for cell, head in zip(row, heads[0], strict=True):
+                    cell["column"] = head.astext() if cell.astext() else ""
+
+
+def _width(*cells: nodes.entry) -> int:
+    """The number of letters in the longest cell of a column, and of the space beside it."""
+    return 2 + max(len(cell.astext()) for cell in cells)
+
+
+class Translator(HTML5Translator):
+    """Write the title of the column as an attribute of the cell, and let long names in cells break at their parts."""
+
+    def visit_entry(self, node: nodes.Element) -> None:
+        """Open a cell."""
+        super().visit_entry(node)
+        if node.get("column"):
+            title = self.attval(node["column"])
+            self.body[-1] = self.body[-1].replace(">", f' data-column="{title}">', 1)
+        self._start_of_cell = len(self.body)
+
+    def depart_entry(self, node: nodes.Element) -> None:
+        """Allow a line break inside of each long name, and close the cell."""
+        cell = self.body[self._start_of_cell :]
+        self.body[self._start_of_cell :] = [_CODE.sub(_with_breaks, part) for part in cell]
+        super().depart_entry(node)
+
+
+def _with_breaks(code: re.Match[str]) -> str:
+    return re.sub(r"(?<=[_.(=\[/])(?=\w)", "<wbr>", code[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Mark tables before they are written."""
+    app.add_post_transform(TellColumns)
+    app.set_translator("html", Translator)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
