@@ -113,6 +113,7 @@ if repository:  # set by .github/workflows/docs.yml
     }
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).parent / "_ext" / "search_scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 pygments_style = "friendly"

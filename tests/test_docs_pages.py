@@ -260,3 +260,9 @@ def test_the_list_of_guides_has_the_groups_and_titles_of_the_sidebar():
 def test_the_title_of_a_guide_begins_with_a_verb():
     names = {path.stem for path in GUIDES.glob("*.md")} - {"index"}
     assert {title_of(name).split()[0].strip(",") for name in names} <= VERBS
+
+
+def test_the_search_finds_pages_of_use_and_not_those_about_the_project():
+    hidden = {name_of(path) for path in PAGES if "nosearch: true" in path.read_text(encoding="utf-8").partition("#")[0]}
+    about_project = {"changelog.md", "contributing.md", "decisions.md"}
+    assert hidden == about_project | {"numbers/benchmarks.md", "numbers/recorded_outputs.md"}
