@@ -233,7 +233,7 @@ VERBS = {
 def listed_pages(name: str) -> list[str]:
     """The names in the table of contents of a page of guides."""
     text = (GUIDES / f"{name}.md").read_text(encoding="utf-8")
-    (contents,) = re.findall(r"^```{toctree}\n(?::hidden:\n\n)?(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    (contents,) = re.findall(r"^```{toctree}\n(?::\w+:\n\n)?(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     return contents.split()
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 WIDTH_OF_A_PHONE = 36
 """the longest lines of all columns, in letters, that fit beside each other"""
 
-_CODE = re.compile(r'(?<=<span class="pre">)[^<]+')
+_WORD = re.compile(r'<span class="pre">([^<]+)</span>')
+_BREAK = re.compile(r"(?<=[_(=\[/])(?=\w)|(?<=\.)(?=\w{5})")
+"""places in code where a line may end: inside of long names, and not before the ending of a file"""
 
 
 class TellColumns(SphinxPostTransform):
@@ -60,12 +62,15 @@ class Translator(HTML5Translator):
     def depart_entry(self, node: nodes.Element) -> None:
         """Allow a line break inside of each long name, and close the cell."""
         cell = self.body[self._start_of_cell :]
-        self.body[self._start_of_cell :] = [_CODE.sub(_with_breaks, part) for part in cell]
+        self.body[self._start_of_cell :] = [_WORD.sub(_with_breaks, part) for part in cell]
         super().depart_entry(node)
 
 
-def _with_breaks(code: re.Match[str]) -> str:
-    return re.sub(r"(?<=[_.(=\[/])(?=\w)", "<wbr>", code[0])
+def _with_breaks(word: re.Match[str]) -> str:
+    text = word[1]
+    if text.startswith("-"):
+        return f'<span class="pre option">{text}</span>'  # a browser breaks behind hyphens
+    return f'<span class="pre">{_BREAK.sub("<wbr>", text)}</span>'
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
