@@ -100,17 +100,17 @@ def signatures():
 
 
 def test_a_signature_on_the_site_is_no_longer_than_a_screen():
-    shown = dict(signatures())
-    assert max(map(len, shown.values())) <= 25
-    types = [re.sub(r" = .*", "", argument) for arguments in shown.values() for argument in arguments]
+    visible = dict(signatures())
+    assert max(map(len, visible.values())) <= 25
+    types = [re.sub(r" = .*", "", argument) for arguments in visible.values() for argument in arguments]
     assert len(types) > 300
     assert not [argument for argument in types if argument.count("ndarray") > 1 or "SupportsIndex" in argument]
-    assert shown["reid_torchmetrics.evaluate"][:3] == [
+    assert visible["reid_torchmetrics.evaluate"][:3] == [
         "(query: Embeddings",
         "gallery: Embeddings | None = None",
         "query_identities: Labels | None = None",
     ]
-    assert shown["reid_torchmetrics.evaluate"][-1] == "**options)"
+    assert visible["reid_torchmetrics.evaluate"][-1] == "**options)"
 
 
 def test_options_that_a_signature_leaves_out_are_listed_below_it():
@@ -118,9 +118,9 @@ def test_options_that_a_signature_leaves_out_are_listed_below_it():
     lines = inspect.getdoc(thing).splitlines()
     short_signatures._list_names(None, "function", "evaluate", thing, None, lines)
     (listed,) = (line for line in lines if line.startswith("        The names are "))
-    shown = set(re.findall(r"``(\w+)``", listed))
-    assert {"same_camera", "query_clothes", "rule"} <= shown
-    assert shown == set(inspect.signature(thing).parameters) - set(
+    visible = set(re.findall(r"``(\w+)``", listed))
+    assert {"same_camera", "query_clothes", "rule"} <= visible
+    assert visible == set(inspect.signature(thing).parameters) - set(
         re.findall(r"^    (\w+):", "\n".join(lines), re.MULTILINE)
     )
 

@@ -122,12 +122,12 @@ def _list_names(app: Sphinx, what: str, name: str, thing: Any, options: Any, lin
 
 
 def _explain(
-    app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.TextElement
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
 ) -> nodes.reference | None:
     """Link a short name of a type to the table."""
     if node.get("reftarget") not in EXPLAINED:
         return None
-    return make_refnode(app.builder, node["refdoc"], _PAGE, _ANCHOR, shown)
+    return make_refnode(app.builder, node["refdoc"], _PAGE, _ANCHOR, content)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

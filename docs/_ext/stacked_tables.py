@@ -23,6 +23,9 @@ _WORD = re.compile(r'<span class="pre">([^<]+)</span>')
 _BREAK = re.compile(r"(?<=[_(=\[/])(?=\w)|(?<=\.)(?=\w{5})")
 """places in code where a line may end: inside of long names, and not before the ending of a file"""
 
+SHORT_NAME = 14
+"""letters of a name that stays whole"""
+
 
 class TellColumns(SphinxPostTransform):
     """Note the title of the column in each cell of a wide table."""
@@ -49,7 +52,9 @@ def _width(*cells: nodes.entry) -> int:
 
 
 class Translator(HTML5Translator):
-    """Write the title of the column as an attribute of the cell, and let long names in cells break at their parts."""
+    """Write the title of the column as an attribute of the cell, and mark where code may break."""
+
+    _is_in_cell = False
 
     def visit_entry(self, node: nodes.Element) -> None:
         """Open a cell."""
@@ -57,20 +62,28 @@ class Translator(HTML5Translator):
         if node.get("column"):
             title = self.attval(node["column"])
             self.body[-1] = self.body[-1].replace(">", f' data-column="{title}">', 1)
-        self._start_of_cell = len(self.body)
+        self._is_in_cell = True
 
     def depart_entry(self, node: nodes.Element) -> None:
-        """Allow a line break inside of each long name, and close the cell."""
-        cell = self.body[self._start_of_cell :]
-        self.body[self._start_of_cell :] = [_WORD.sub(_with_breaks, part) for part in cell]
+        """Close a cell."""
+        self._is_in_cell = False
         super().depart_entry(node)
 
+    def visit_Text(self, node: nodes.Text) -> None:  # noqa: N802 - docutils looks for this name
+        """Write text; code is a list of words."""
+        start = len(self.body)
+        super().visit_Text(node)
+        if self.protect_literal_text:
+            self.body[start:] = [_WORD.sub(self._with_breaks, part) for part in self.body[start:]]
 
-def _with_breaks(word: re.Match[str]) -> str:
-    text = word[1]
-    if text.startswith("-"):
-        return f'<span class="pre option">{text}</span>'  # a browser breaks behind hyphens
-    return f'<span class="pre">{_BREAK.sub("<wbr>", text)}</span>'
+    def _with_breaks(self, word: re.Match[str]) -> str:
+        """Keep an option whole, since browsers break behind hyphens, and let long names in a table break."""
+        text = word[1]
+        if text.startswith("-"):
+            return f'<span class="pre option">{text}</span>'
+        if self._is_in_cell and len(text) > SHORT_NAME:
+            text = _BREAK.sub("<wbr>", text)
+        return f'<span class="pre">{text}</span>'
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

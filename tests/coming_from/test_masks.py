@@ -28,8 +28,8 @@ def twelve_images() -> tuple[Dicts, Dicts]:
         labels = torch.randint(0, 3, (num_true,), generator=generator)
         scores = torch.rand(num_true + num_wrong, generator=generator)
         wrong_labels = torch.randint(0, 3, (num_wrong,), generator=generator)
-        found = torch.cat([true.roll(2, -1), wrong])
-        preds.append({"masks": found, "scores": scores, "labels": torch.cat([labels, wrong_labels])})
+        detected = torch.cat([true.roll(2, -1), wrong])
+        preds.append({"masks": detected, "scores": scores, "labels": torch.cat([labels, wrong_labels])})
         target.append({"masks": true, "labels": labels})
     return preds, target
 
@@ -50,19 +50,19 @@ def notched(number: int, generator: Generator) -> Tensor:
 
 
 def run_lengths(mask: Tensor) -> dict[str, object]:
-    found = masks.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
-    return {"size": found["size"], "counts": found["counts"].decode()}
+    encoded = masks.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
+    return {"size": encoded["size"], "counts": encoded["counts"].decode()}
 
 
 def write(folder: Path, preds: Dicts, target: Dicts) -> tuple[str, str]:
     """COCO's files of results and instances."""
     annotations, results = [], []
-    for number, (found, true) in enumerate(zip(preds, target, strict=True)):
+    for number, (detected, true) in enumerate(zip(preds, target, strict=True)):
         for mask, label in zip(true["masks"], true["labels"].tolist(), strict=True):
             shape = {"segmentation": run_lengths(mask), "area": float(mask.sum()), "bbox": [0, 0, 1, 1]}
             named = {"id": len(annotations) + 1, "image_id": number, "category_id": label, "iscrowd": 0}
             annotations.append(named | shape)
-        rows = zip(found["masks"], found["labels"].tolist(), found["scores"].tolist(), strict=True)
+        rows = zip(detected["masks"], detected["labels"].tolist(), detected["scores"].tolist(), strict=True)
         for mask, label, score in rows:
             named = {"image_id": number, "category_id": label, "score": score}
             results.append(named | {"segmentation": run_lengths(mask)})
