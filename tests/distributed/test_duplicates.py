@@ -9,7 +9,7 @@ import torch
 from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import Duplicates, find_duplicates
 from reid_torchmetrics.functional.retrieval.evaluation import pair_samples
-from reid_torchmetrics.functional.retrieval.verification import find_pairs, least_score
+from reid_torchmetrics.functional.retrieval.verification import find_pairs
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Problem, problem
@@ -20,7 +20,7 @@ THRESHOLDS = {"cosine": 0.9, "euclidean": 1.01, "dot": 0.99}
 
 
 def as_lists(found: Duplicates) -> tuple:
-    return found.query.tolist(), found.gallery.tolist(), found.score.tolist(), found.within
+    return found.query.tolist(), found.gallery.tolist(), found.score.tolist(), found.within_one_set
 
 
 def threshold_of(given: Problem) -> float:
@@ -31,8 +31,8 @@ def found_in(world, given: Problem) -> tuple:
     """What the metric of a process finds with the others."""
     metric = given.together(world.process) if world.size > 1 else given.alone()
     samples, options = metric._accepted_samples().samples, metric._ranking_options(for_cmc=False)
-    least = least_score(threshold_of(given), given.options["similarity"])
-    return as_lists(find_pairs(pair_samples(samples, options, world, max_bytes=metric.max_bytes), least))
+    pairs = pair_samples(samples, options, world, max_bytes=metric.max_bytes)
+    return as_lists(find_pairs(pairs, threshold_of(given), given.options["similarity"]))
 
 
 def found_by_processes(process, size, problems):
@@ -102,7 +102,7 @@ def test_a_metric_finds_what_the_function_finds_and_leaves_it_out():
     others = [row for row in range(12) if row not in {3, 8}]
     kept.update(query[others], torch.arange(12)[others] % 4, is_query=True)
     kept.update(gallery, torch.arange(40) % 4, is_query=False)
-    assert metric.results().without(found.query) == dict(kept.results())
+    assert metric.results().means_without(found.query) == dict(kept.results())
     metric = ReIDMetrics(protocol="cub200")
     metric.update(gallery, torch.arange(40) % 4)
     assert as_lists(metric.duplicates(0.9)) == as_lists(find_duplicates(gallery, threshold=0.9))

@@ -13,7 +13,7 @@ from reid_torchmetrics.plot import draw_duplicates
 def found(*, within: bool = False) -> Duplicates:
     """Pairs with the scores 0.5, 1 and 0.75."""
     pairs = torch.tensor([[0, 1, 2], [3, 4, 5]])
-    return Duplicates(*pairs, torch.tensor([0.5, 1.0, 0.75]), within=within)
+    return Duplicates(*pairs, torch.tensor([0.5, 1.0, 0.75]), within, "cosine", 0.5, num_queries=6)
 
 
 def gray(number: int) -> torch.Tensor:
@@ -43,7 +43,7 @@ def test_within_one_set_both_pictures_are_of_it(written):
 
 
 def test_more_pairs_are_in_rows():
-    pairs = Duplicates(torch.arange(7), torch.arange(7), torch.arange(7) / 7, within=False)
+    pairs = Duplicates(torch.arange(7), torch.arange(7), torch.arange(7) / 7, False, "cosine", 0.0, num_queries=7)
     one, two = (draw_duplicates(pairs, gray, gray, k=k) for k in (5, 6))
     assert one.shape[1] == two.shape[1]
     assert one.shape[0] < two.shape[0] < 2 * one.shape[0]

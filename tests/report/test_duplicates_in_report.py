@@ -15,7 +15,8 @@ COLUMNS = ("all queries", "without near copies")
 
 
 def pairs(query, gallery, *, within=False) -> Duplicates:
-    return Duplicates(torch.tensor(query), torch.tensor(gallery), torch.ones(len(query)), within=within)
+    ends = (torch.tensor(end, dtype=torch.int64) for end in (query, gallery))
+    return Duplicates(*ends, torch.ones(len(query)), within, "cosine", 0.95, num_queries=3)
 
 
 def numbers(page) -> list[list[str]]:
@@ -38,7 +39,7 @@ def test_within_one_set_both_items_of_a_pair_are_left_out(report):
 
 
 def test_without_pairs_the_numbers_are_the_same(report):
-    page = report(duplicates=Duplicates(*torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0), within=False))
+    page = report(duplicates=pairs([], []))
     assert numbers(page) == [["mAP (%)", "66.67", "66.67"], ["Rank-1 (%)", "50.00", "50.00"]]
 
 

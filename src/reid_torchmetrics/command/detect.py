@@ -160,7 +160,7 @@ def _read_json(
     )
     file_options: dict[str, Any] = {}
     if metric_class is LvisMAP:
-        file_options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
+        file_options["frequencies"] = LvisMAP.read_frequencies(arguments.ground_truths)
     if "class_names" not in options:
         data_set = read_json(arguments.ground_truths)
         file_options["class_names"] = _distinct_names(data_set.get("categories", [])) or None

@@ -44,7 +44,5 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
         for query, item, score in zip(pairs.query.tolist(), pairs.gallery.tolist(), pairs.score.tolist(), strict=True):
             lines.append(f"{query},{item},{score:.9g}")
         print("\n".join(lines))  # noqa: T201
-    samples = "items" if pairs.within else "queries"
-    affected = f"{samples} with a near copy: {len(pairs.affected_queries)}"
-    log(f"pairs: {len(pairs)}, groups: {len(pairs.groups())}, {affected}")
+    log(f"{pairs.summary}; groups: {len(pairs.groups()):,}")
     return 0

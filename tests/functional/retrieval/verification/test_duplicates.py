@@ -142,10 +142,10 @@ def test_within_one_set_tiles_below_the_diagonal_are_not_multiplied():
 def test_groups_are_what_pairs_connect(pairs):
     pairs = sorted(pairs)
     query, gallery = (torch.tensor([pair[side] for pair in pairs], dtype=torch.int64) for side in (0, 1))
-    inside = Duplicates(query, gallery, torch.ones(len(pairs)), within=True)
+    inside = Duplicates(query, gallery, torch.ones(len(pairs)), True, "cosine", 0.95, 10)
     assert {frozenset(members.tolist()) for members, _ in inside.groups()} == reference.groups(pairs)
     assert all(len(others) == 0 for _, others in inside.groups())
-    across = Duplicates(query, gallery, torch.ones(len(pairs)), within=False).groups()
+    across = Duplicates(query, gallery, torch.ones(len(pairs)), False, "cosine", 0.95, 10).groups()
     named = [[*(("query", each) for each in a.tolist()), *(("item", each) for each in b.tolist())] for a, b in across]
     assert {*map(frozenset, named)} == reference.groups((("query", a), ("item", b)) for a, b in pairs)
     assert [int(members[0]) for members, _ in across] == sorted(int(members[0]) for members, _ in across)
@@ -154,7 +154,7 @@ def test_groups_are_what_pairs_connect(pairs):
 def test_a_long_chain_is_one_group():
     order = torch.randperm(5000, generator=torch.Generator().manual_seed(0))
     ends = torch.stack([order[:-1], order[1:]]).sort(0).values
-    chain = Duplicates(*ends, torch.ones(4999), within=True)
+    chain = Duplicates(*ends, torch.ones(4999), True, "cosine", 0.95, 5000)
     assert [members.tolist() for members, _ in chain.groups()] == [[*range(5000)]]
 
 
@@ -172,6 +172,32 @@ def test_arrays_of_numpy_are_taken():
     embeddings = drawn(30)
     found = find_duplicates(embeddings.numpy(), np.asfortranarray(embeddings.numpy()))
     assert listed(found) == listed(find_duplicates(embeddings, embeddings))
+
+
+SUMMARIES = [
+    ({}, "1 pair of cosine 0.95 or more: 1 of 2 queries has"),
+    ({"similarity": "dot", "threshold": 0}, "2 pairs of dot product 0 or more: 2 of 2 queries have"),
+    (
+        {"similarity": "euclidean", "threshold": 0.5},
+        "1 pair of Euclidean distance 0.5 or less: 1 of 2 queries has",
+    ),
+    ({"similarity": "hamming", "threshold": 0}, "1 pair of Hamming distance 0 or less: 1 of 2 queries has"),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), SUMMARIES)
+def test_the_summary_has_the_threshold_and_counts_queries(options, expected):
+    query = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    assert find_duplicates(query, query.flip(0)[:1], **options).summary == f"{expected} a near copy"
+
+
+def products(query, gallery):
+    return query @ gallery.T
+
+
+def test_the_summary_names_a_function_and_counts_items_of_one_set():
+    found = find_duplicates(torch.ones(3, 2), threshold=2, similarity=products)
+    assert found.summary == f"3 pairs of score 2 or more under {__name__}.products: 3 of 3 items have a near copy"
 
 
 def test_nothing_has_no_duplicates():

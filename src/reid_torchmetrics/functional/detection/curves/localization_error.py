@@ -39,7 +39,7 @@ class LocalizationErrors:
     confidence: Float[Tensor, " classes"]
     """the score of the last detection that counts"""
 
-    def of_label(self, classes: Int[Tensor, " classes"], label: int | None) -> LocalizationErrors:
+    def for_label(self, classes: Int[Tensor, " classes"], label: int | None) -> LocalizationErrors:
         """Return the values of one class, without entries if no box has the label; None stands for all classes."""
         if label is None:
             return self

@@ -22,13 +22,22 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
-from .paired_queries import pair
+from .paired_queries import cut_as_lists, pair
 from .protocol import Protocol
 from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws, seeded
 from .ranking_options import Setup
 from .results import RetrievalResults
 
-_JSON_FIELDS = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")
+_JSON_FIELDS = (
+    "names",
+    "num_queries",
+    "num_valid",
+    "level",
+    "num_resamples",
+    "num_permutations",
+    "per_identity",
+    "seed",
+)
 """fields that are JSON-safe as they are"""
 
 
@@ -82,8 +91,8 @@ class Comparison(Tabled, SavedResults):
     num_valid: int
     """queries with a positive; 0 where the queries of one model were not ranked; for detections the images"""
     level: float
-    repeats: int
-    permutations: int
+    num_resamples: int
+    num_permutations: int
     per_identity: bool
     seed: int | None
     """the seed of the draws; None where a generator was given that had drawn before"""
@@ -100,7 +109,10 @@ class Comparison(Tabled, SavedResults):
     setup_a: Setup | None = None
     setup_b: Setup | None = None
     """may differ from `setup_a` in similarity and re-ranking"""
-    others: tuple[Comparison, ...] = ()
+    cutoff: int | None = None
+    """number of candidates after which rankings of the whole gallery were cut, as other models have lists; None where
+    nothing was cut"""
+    further_comparisons: tuple[Comparison, ...] = ()
     """the comparisons of a with further models"""
 
     @classmethod
@@ -111,6 +123,7 @@ class Comparison(Tabled, SavedResults):
 
     def _check(self) -> None:
         """Raise unless queries exist and shares are in [0, 1]; no field of a comparison follows from the others."""
+        _checks.cutoff("cutoff", self.cutoff)
         if not 0 <= self.num_valid <= self.num_queries:
             raise ValueError(f"`num_valid` must lie in [0, {self.num_queries}]; got {self.num_valid}.")
         if not self.differences.keys() <= self.conventions.keys():
@@ -135,8 +148,16 @@ class Comparison(Tabled, SavedResults):
     @property
     def by_name(self) -> dict[str, Comparison]:
         """The comparison of a with each other model, by the name of that model."""
-        comparisons = (replace(self, others=()), *self.others)
+        comparisons = (replace(self, further_comparisons=()), *self.further_comparisons)
         return {comparison.names[1]: comparison for comparison in comparisons}
+
+    @property
+    def setups(self) -> dict[str, Setup | None]:
+        """The setup of each model by its name; None for detections."""
+        setups = {self.names[0]: self.setup_a}
+        for name, comparison in self.by_name.items():
+            setups[name] = comparison.setup_b
+        return setups
 
     @property
     def chance(self) -> str:
@@ -146,7 +167,8 @@ class Comparison(Tabled, SavedResults):
         else:
             unit, flips = "identities" if self.per_identity else "queries", "sign flips"
         seed = "" if self.seed is None else f"; seed {self.seed}"
-        return f"intervals: {self.repeats} bootstrap samples of {unit}; p: {self.permutations} {flips} of {unit}{seed}"
+        intervals = f"intervals: {self.num_resamples} bootstrap samples of {unit}"
+        return f"{intervals}; p: {self.num_permutations} {flips} of {unit}{seed}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, JSON-safe.
@@ -171,7 +193,8 @@ class Comparison(Tabled, SavedResults):
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
             **{name: getattr(self, name) for name in _JSON_FIELDS},
             **{name: None if value is None else asdict(value) for name, value in settings.items()},
-            "others": [comparison.to_dict() for comparison in self.others],
+            "cutoff": self.cutoff,
+            "further_comparisons": [comparison.to_dict() for comparison in self.further_comparisons],
         }
 
     def to_frame(self) -> Any:
@@ -196,8 +219,8 @@ def compare(
     *,
     generator: torch.Generator | None = None,
     level: float = 0.95,
-    repeats: int | None = None,
-    permutations: int | None = None,
+    num_resamples: int | None = None,
+    num_permutations: int | None = None,
     per_identity: bool = False,
 ) -> Comparison:
     """Compare models, or one with and without re-ranking, on the same queries and gallery, or on the same images.
@@ -206,11 +229,11 @@ def compare(
 
     For every mean that both report, the comparison has the mean difference b - a over queries, with:
 
-    - Its percentile bootstrap interval, as in `bootstrap_interval`: queries are resampled `repeats` times, the same
-      ones for both models. So it is much narrower than the intervals of the two means suggest.
+    - Its percentile bootstrap interval, as in `bootstrap_interval`: queries are resampled `num_resamples` times, the
+      same ones for both models. So it is much narrower than the intervals of the two means suggest.
     - The p-value of Fisher's randomization test, two-sided: if the models were interchangeable, each query's
-      difference might as well have the other sign. It is (1 + permutations at least as extreme) / (1 + permutations)
-      over random signs, so never below 1 / (1 + `permutations`).
+      difference might as well have the other sign. It is (1 + permutations at least as extreme) / (1 +
+      permutations) over random signs, so never below 1 / (1 + `num_permutations`).
 
     Both generalize to other queries, not to another gallery or another training run, and each number is tested by
     itself. Queries of one identity are not independent of each other: with `per_identity`, whole identities are drawn
@@ -223,6 +246,11 @@ def compare(
     Queries are matched by `query_index`, so `b` may have another order. If the evaluations were not given `index`,
     these are positions, and the order must be the same. Protocols may differ in name, source and reported numbers.
     Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
+
+    Lists of a vector index that are judged by labels, from `evaluate_lists`, may be compared with exact search, from
+    `evaluate`. Then all models are evaluated at one cutoff: rankings of the whole gallery are cut after as many
+    candidates as the longest list has, and positives behind them are not retrieved. Where equal scores have no order,
+    as under the ties "expected", the ranking stays whole, and the text of the comparison names it.
 
     For detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
     the matches; an image that is drawn twice counts twice, and a number without ground truths in a draw is left out of
@@ -243,8 +271,8 @@ def compare(
         b: results of the other model; None if `a` has them.
         generator: source of all randomness, on the CPU; None for one with the seed 0.
         level: share of the resampled differences that lie inside of an interval.
-        repeats: how often queries or images are resampled; None for 10,000, for images 1,000.
-        permutations: how often signs are drawn, or images swapped; None as for `repeats`.
+        num_resamples: how often queries or images are resampled; None for 10,000, for images 1,000.
+        num_permutations: how often signs are drawn, or images swapped; None as for `num_resamples`.
         per_identity: draw and flip identities with all their queries.
 
     Raises:
@@ -254,15 +282,18 @@ def compare(
             common; `per_identity` without identities.
     """
     models = _check_models(a, b)
+    cutoff = None
+    is_retrieval = all(isinstance(results, RetrievalResults) for results in models.values())
+    if is_retrieval:
+        models, cutoff = cut_as_lists(models)
     (first_name, first), *others = models.items()
-    is_retrieval = isinstance(first, RetrievalResults)
     num_draws = 10_000 if is_retrieval else 1_000  # each draw of images is an evaluation
     generator = seeded(generator)
     resampling = Resampling(
         generator,
         level,
-        repeats=num_draws if repeats is None else repeats,
-        permutations=num_draws if permutations is None else permutations,
+        num_resamples=num_draws if num_resamples is None else num_resamples,
+        num_permutations=num_draws if num_permutations is None else num_permutations,
     )
     if generator.device.type != "cpu":
         raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
@@ -283,10 +314,10 @@ def compare(
             comparison = _compare_queries(first, results, names, resampling, per_identity=per_identity)
         else:
             comparison = _compare_images(first, results, names, resampling, per_identity=per_identity)
-        comparisons.append(replace(comparison, seed=seed))
+        comparisons.append(replace(comparison, seed=seed, cutoff=cutoff))
     if len(comparisons) > 1:
         comparisons = corrected(comparisons)
-    return replace(comparisons[0], others=tuple(comparisons[1:]))
+    return replace(comparisons[0], further_comparisons=tuple(comparisons[1:]))
 
 
 def _check_models(a: Any, b: Any) -> Mapping[Any, Any]:
@@ -354,8 +385,8 @@ def _compare_images(
         num_queries=paired.num_images,
         num_valid=paired.num_images,
         level=resampling.level,
-        repeats=resampling.repeats,
-        permutations=resampling.permutations,
+        num_resamples=resampling.num_resamples,
+        num_permutations=resampling.num_permutations,
         per_identity=per_identity,
         seed=None,
     )
@@ -396,8 +427,8 @@ def _compare_queries(
         num_queries=len(query_index),
         num_valid=min(a.counts.valid, b.counts.valid),
         level=resampling.level,
-        repeats=resampling.repeats,
-        permutations=resampling.permutations,
+        num_resamples=resampling.num_resamples,
+        num_permutations=resampling.num_permutations,
         per_identity=per_identity,
         seed=None,
         gained=is_gained.nonzero()[:, 0],

@@ -8,13 +8,20 @@ from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, check_pair, checked_ro
 from .scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,
-    GivenScores,
+    MatrixScores,
     Scores,
     bytes_within,
-    given_scores,
     score_embeddings,
     score_rows,
+    scores_from_matrix,
 )
-from .similarity import SIMILARITIES, CustomSimilarity, check_similarity, gallery_statistics, score_dtype
+from .similarity import (
+    SIMILARITIES,
+    CustomSimilarity,
+    check_similarity,
+    gallery_statistics,
+    score_dtype,
+    similarity_name,
+)
 from .symmetric import FEWEST_DIMENSIONS, SymmetricScores
 from .walk import FEWEST_ROWS, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery, share_tiles, size_of_walk

@@ -222,7 +222,7 @@ class EmbeddingScores(Scores):
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
 
 
-class GivenScores(Scores):
+class MatrixScores(Scores):
     """Scores that the user computed, or minus distances; they are read tile by tile and never written to."""
 
     def __init__(
@@ -342,9 +342,9 @@ def score_embeddings(
     )
 
 
-def given_scores(
+def scores_from_matrix(
     scores: Float[Tensor, "queries gallery"] | _checks.Array, relevance: Relevance, *, max_bytes: int | None = None
-) -> GivenScores:
+) -> MatrixScores:
     """Wrap scores that the user computed, higher is closer; pass a distance matrix as `-distances`.
 
     Minus infinity and infinity are ordinary scores. `scores` is not written to; `max_bytes` bounds its copies.
@@ -358,7 +358,7 @@ def given_scores(
     _checks.same_device("scores", scores, "relevance", relevance)
     _checks.length("scores", len(scores), relevance.num_queries)
     _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
-    return GivenScores(scores, kept=relevance.kept, max_bytes=bytes_within(max_bytes, scores.device))
+    return MatrixScores(scores, kept=relevance.kept, max_bytes=bytes_within(max_bytes, scores.device))
 
 
 def _check_is_relevance(relevance: object) -> None:
@@ -420,11 +420,18 @@ def _differ(scores: Tensor, expected: Tensor) -> bool:
 
 
 def score_rows(
-    world: World, query: Rows | RowsInBlocks, gallery: Rows, *, similarity: str | CustomSimilarity, max_bytes: int
+    world: World,
+    query: Rows | RowsInBlocks,
+    gallery: Rows,
+    *,
+    similarity: str | CustomSimilarity,
+    max_bytes: int,
+    sums: Float[Tensor, " sums"] | None = None,
 ) -> EmbeddingScores:
     """Score all queries against this process's part of the gallery; tiles of scores are computed on demand.
 
-    Dtype and statistics are those of the whole gallery, so that a score does not depend on how it is sharded.
+    Dtype and statistics are those of the whole gallery, so that a score does not depend on how it is sharded. A single
+    process may pass the statistics of another gallery as `sums`.
 
     Raises:
         DistributedMetricError: an error on some process, or a function that gives other scores on another process.
@@ -434,7 +441,7 @@ def score_rows(
         check_function(world, query, gallery, similarity, max_bytes)
     make_scores = functools.partial(EmbeddingScores, query, gallery, similarity=similarity, max_bytes=max_bytes)
     if world.size == 1:
-        return make_scores()
+        return make_scores(sums=sums)
     _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query.local, gallery))]))
     dtype = promoted([DTYPES[code] for (code,) in codes])
     sums = all_reduce_values(world, lambda: gallery_statistics(similarity, gallery, dtype).to(world.device))

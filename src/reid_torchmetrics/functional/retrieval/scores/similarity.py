@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
@@ -283,6 +283,15 @@ def check_similarity(similarity: object) -> None:
     """Raise unless `similarity` is a function or a name in `SIMILARITIES`."""
     if not callable(similarity):
         _checks.one_of("similarity", similarity, SIMILARITIES)
+
+
+def similarity_name(similarity: Any) -> str:
+    """Return the name of a similarity; for a function, its module and name, as its address differs per process."""
+    if isinstance(similarity, str):
+        return similarity
+    has_name = hasattr(similarity, "__qualname__")
+    function_or_class = similarity if has_name else type(similarity)
+    return f"{function_or_class.__module__}.{function_or_class.__qualname__}"
 
 
 def gallery_statistics(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:

@@ -1,7 +1,7 @@
 """Measures over all pairs together."""
 # mypy: implicit-reexport
 
-from .duplicates import AllPairs, Duplicates, find_duplicates, find_pairs, least_score
+from .duplicates import AllPairs, Duplicates, check_threshold, find_duplicates, find_pairs
 from .recognition import global_average_precision
 from .scored_pairs import ScoreHistogram, score_histogram
 from .verify import Verification, accuracy_over_folds, fnmr_at_fmr, verify, verify_pairs

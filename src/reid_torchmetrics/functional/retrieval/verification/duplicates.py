@@ -36,6 +36,13 @@ _MOST_PAIRS = 1 << 23
 """number of pairs in a tile; within one set larger tiles have fewer panels below the diagonal, which are skipped"""
 _LIMITS = {"cosine": (-1.0, 1.0), "euclidean": (0.0, math.inf), "hamming": (0.0, math.inf)}
 _ARE_DISTANCES = ("euclidean", "hamming")
+_THRESHOLDS = {
+    "cosine": "cosine {:g} or more",
+    "dot": "dot product {:g} or more",
+    "euclidean": "Euclidean distance {:g} or less",
+    "hamming": "Hamming distance {:g} or less",
+}
+"""the rule for pairs, by similarity"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,21 +55,37 @@ class Duplicates:
     """int64; numbers of gallery items from 0, in a metric in the order of `index` if it was given"""
     score: Float[Tensor, " pairs"]
     """higher is closer; minus the distance under "euclidean" and "hamming" """
-    within: bool
+    within_one_set: bool
     """whether both items of a pair belong to one set"""
+    similarity: str
+    """such as "cosine"; for a function its module and name"""
+    threshold: float
+    """the smallest score of a pair; under "euclidean" and "hamming" the largest distance"""
+    num_queries: int
+    """with and without a near duplicate"""
 
     def __len__(self) -> int:
         """Number of pairs."""
         return len(self.query)
 
     @property
+    def summary(self) -> str:
+        """Sentence about the pairs, such as "3 pairs of cosine 0.95 or more: 2 of 100 queries have a near copy"."""
+        rule = _THRESHOLDS.get(self.similarity, f"score {{:g}} or more under {self.similarity}").format(self.threshold)
+        num_affected = len(self.affected_queries)
+        pairs = "pair" if len(self) == 1 else "pairs"
+        have = "has" if num_affected == 1 else "have"
+        samples = "items" if self.within_one_set else "queries"
+        return f"{len(self):,} {pairs} of {rule}: {num_affected:,} of {self.num_queries:,} {samples} {have} a near copy"
+
+    @property
     def affected_queries(self) -> Int[Tensor, " affected"]:
         """Queries with a near duplicate, ascending, without repetitions.
 
         Within one set both items of a pair are affected, because each is a query that finds the other one.
-        `RetrievalResults.without` leaves these queries out.
+        `RetrievalResults.means_without` leaves these queries out.
         """
-        items = torch.cat([self.query, self.gallery]) if self.within else self.query
+        items = torch.cat([self.query, self.gallery]) if self.within_one_set else self.query
         affected: Tensor = items.unique()
         return affected
 
@@ -121,7 +144,7 @@ class Duplicates:
     @functools.cached_property
     def _groups(self) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"]]:
         """Members of all groups, ascending, and the group of each; queries and the items of one set are below 0."""
-        gallery = self.gallery - _QUERY if self.within else self.gallery
+        gallery = self.gallery - _QUERY if self.within_one_set else self.gallery
         pairs = torch.stack([self.query - _QUERY, gallery])
         members, ends = pairs.unique(return_inverse=True)
         # `smallest` is the smallest member that each member is known to be connected with. Both members of a pair take
@@ -143,7 +166,7 @@ class AllPairs(NamedTuple):
     """number of the item in each column, in the whole gallery"""
     own: Int[Tensor, " queries"]
     """column of each query itself, else -1; within one set, where items ascend, the last column up to the query"""
-    within: bool
+    within_one_set: bool
     world: World = ALONE
 
     @torch.no_grad()
@@ -175,7 +198,7 @@ class AllPairs(NamedTuple):
     ) -> list[Result]:
         """Apply `work` to some queries in each panel of columns."""
         own = self.own[rows, None]
-        first_column = int(own[0]) + 1 if self.within else 0
+        first_column = int(own[0]) + 1 if self.within_one_set else 0
         last_own = int(own.max())
         results = []
         for panel, num_seen in walk.panels:
@@ -186,7 +209,7 @@ class AllPairs(NamedTuple):
             self.scores.to_comparable(values, rows)
             if last_own >= columns.start:
                 column = torch.arange(columns.start, columns.stop, device=own.device)
-                does_not_count = column <= own if self.within else column == own
+                does_not_count = column <= own if self.within_one_set else column == own
                 values.masked_fill_(does_not_count, -torch.inf)
             results.append(work(values, rows, columns))
         return results
@@ -219,20 +242,20 @@ def find_duplicates(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or scores that are NaN.
     """
-    least = least_score(threshold, similarity)
+    check_threshold(threshold, similarity)
     query = scoring.read_embeddings("query", query, similarity)
     items = query if gallery is None else scoring.read_embeddings("gallery", gallery, similarity)
     query_rows, item_rows = workers.run(lambda: scoring.checked_rows(query, items), query.device)
     max_bytes = scoring.bytes_within(max_bytes, query.device)
     scores = scoring.score_rows(ALONE, query_rows, item_rows, similarity=similarity, max_bytes=max_bytes)
     item_numbers = torch.arange(len(items), device=query.device)
-    within = gallery is None
-    own = item_numbers if within else torch.full((len(query),), -1, device=query.device)
-    return find_pairs(AllPairs(scores, item_numbers, own, within), least)
+    within_one_set = gallery is None
+    own = item_numbers if within_one_set else torch.full((len(query),), -1, device=query.device)
+    return find_pairs(AllPairs(scores, item_numbers, own, within_one_set), threshold, similarity)
 
 
-def least_score(threshold: float, similarity: str | scoring.CustomSimilarity) -> float:
-    """Return the smallest score of a pair: the threshold, or minus the distance under "euclidean" and "hamming".
+def check_threshold(threshold: float, similarity: str | scoring.CustomSimilarity) -> None:
+    """Raise unless some score of a similarity can have the threshold.
 
     Raises:
         TypeError: the threshold is no number.
@@ -243,17 +266,17 @@ def least_score(threshold: float, similarity: str | scoring.CustomSimilarity) ->
     low, high = _LIMITS.get(str(similarity), (-math.inf, math.inf))
     if not low <= threshold <= high:
         raise ValueError(f"`threshold` must lie in [{low:g}, {high:g}] under {similarity!r}; got {threshold}.")
-    return -threshold if similarity in _ARE_DISTANCES else threshold
 
 
-def find_pairs(pairs: AllPairs, least: float) -> Duplicates:
-    """Find all pairs with a score of at least `least`.
+def find_pairs(pairs: AllPairs, threshold: float, similarity: str | scoring.CustomSimilarity) -> Duplicates:
+    """Find all pairs with a score of at least `threshold`, or with a distance of at most `threshold`.
 
     Raises:
         DistributedMetricError: an error on some process.
         ValueError: a score is NaN.
     """
     scores, world = pairs.scores, pairs.world
+    least = -threshold if similarity in _ARE_DISTANCES else threshold
     least = max(least, torch.finfo(scores.dtype).min)
 
     def find_in_tile(values: Tensor, rows: slice, columns: slice) -> bytes:
@@ -276,4 +299,12 @@ def find_pairs(pairs: AllPairs, least: float) -> Duplicates:
     order = item.argsort()
     order = order[query[order].argsort(stable=True)]
     score = score_bits[order].view(torch.float64).to(scores.dtype)
-    return Duplicates(query[order], item[order], score, pairs.within)
+    return Duplicates(
+        query[order],
+        item[order],
+        score,
+        pairs.within_one_set,
+        similarity=scoring.similarity_name(similarity),
+        threshold=threshold,
+        num_queries=len(pairs.own),
+    )
