@@ -134,8 +134,7 @@ def index_recall(
         gallery: embeddings of the gallery; or files of `data.read_samples`, or an iterable of blocks [items, dim] in
             the order of the positions, each of which is read once.
         k: number of nearest items.
-        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks, as in `evaluate`; it
-            should be the one that the index approximates.
+        similarity: as in `evaluate`; it should be the one that the index approximates.
         packed: whether codes are bits packed into uint8, as in `evaluate`.
         tolerance: an item also counts if its score is lower than that of the k-th item by no more than this share of
             the largest absolute score among the k nearest items, since an index rounds otherwise; 0 for none.
