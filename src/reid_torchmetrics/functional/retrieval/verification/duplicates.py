@@ -22,6 +22,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, more_rows
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
@@ -45,8 +46,8 @@ _THRESHOLDS = {
 """the rule for pairs, by similarity"""
 
 
-@dataclass(frozen=True, eq=False)
-class Duplicates:
+@dataclass(frozen=True, eq=False, repr=False)
+class Duplicates(Displayed):
     """Pairs of near duplicates, sorted by query and then by gallery item."""
 
     query: Int[Tensor, " pairs"]
@@ -64,6 +65,15 @@ class Duplicates:
     num_queries: int
     """with and without a near duplicate"""
 
+    def _display(self) -> Display:
+        best = self.score.argsort(descending=True, stable=True)[:NUM_ROWS]
+        rows = []
+        pairs = (self.query[best].tolist(), self.gallery[best].tolist(), self.score[best].tolist())
+        for query, item, score in zip(*pairs, strict=True):
+            rows.append((str(query), str(item), f"{score:.4f}"))
+        columns = ["query", "gallery", "score"] if rows else []
+        return Display(f"Duplicates: {self.summary}", columns, rows, more_rows(len(self), "pair"))
+
     def __len__(self) -> int:
         """Number of pairs."""
         return len(self.query)
@@ -73,10 +83,9 @@ class Duplicates:
         """Sentence about the pairs, such as "3 pairs of cosine 0.95 or more: 2 of 100 queries have a near copy"."""
         rule = _THRESHOLDS.get(self.similarity, f"score {{:g}} or more under {self.similarity}").format(self.threshold)
         num_affected = len(self.affected_queries)
-        pairs = "pair" if len(self) == 1 else "pairs"
+        samples = counted(self.num_queries, "item" if self.within else "query")
         have = "has" if num_affected == 1 else "have"
-        samples = "items" if self.within else "queries"
-        return f"{len(self):,} {pairs} of {rule}: {num_affected:,} of {self.num_queries:,} {samples} {have} a near copy"
+        return f"{counted(len(self), 'pair')} of {rule}: {num_affected:,} of {samples} {have} a near copy"
 
     @property
     def affected_queries(self) -> Int[Tensor, " affected"]:
