@@ -121,7 +121,7 @@ def difference(seed: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         files = case.write(Path(folder), masks=has_masks, boxes=not has_masks)
         theirs, _ = by_lvis(*files, iou_type=iou_type, limit=limit)
-        metric = LvisMAP("xywh", iou_type, frequencies=LvisMAP.frequencies_of(files[1]), max_detections=limit)
+        metric = LvisMAP("xywh", iou_type, frequencies=LvisMAP.read_frequencies(files[1]), max_detections=limit)
         metric.update(*LvisMAP.coco_to_tm(*files, iou_type))
     ours = [float(value) for value in metric.results().summary().values()]
     return float(np.abs(np.array(ours) - np.array(theirs)).max())

@@ -130,8 +130,8 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         lambda query, gallery: retrieval.score_embeddings(query, gallery, RELEVANCE).all(),
         EMBEDDINGS,
     ),
-    "given_scores": (
-        lambda scores: retrieval.verify(retrieval.given_scores(scores, RELEVANCE), RELEVANCE),
+    "scores_from_matrix": (
+        lambda scores: retrieval.verify(retrieval.scores_from_matrix(scores, RELEVANCE), RELEVANCE),
         {"scores": X[:8] @ X[8:].T},
     ),
     "pool_queries": (pool_queries, {"query": X, "query_identities": IDS, "query_cameras": CAMERAS}),
@@ -165,11 +165,11 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
     ),
     "Detections": (packed, PACKED),
     "pairwise_iou": (
-        lambda boxes, others: detection.pairwise_iou(boxes, others, box_format="xyxy"),
-        {"boxes": BOXES, "others": OTHERS},
+        lambda boxes1, boxes2: detection.pairwise_iou(boxes1, boxes2, box_format="xyxy"),
+        {"boxes1": BOXES, "boxes2": OTHERS},
     ),
-    "mask_iou": (detection.mask_iou, {"masks": MASKS, "others": MASKS.flip(0), "is_crowd": LABELS == 1}),
-    "rotated_iou": (detection.rotated_iou, {"boxes": ROTATED, "others": ROTATED.flip(0), "is_crowd": LABELS == 1}),
+    "mask_iou": (detection.mask_iou, {"masks1": MASKS, "masks2": MASKS.flip(0), "is_crowd": LABELS == 1}),
+    "rotated_iou": (detection.rotated_iou, {"boxes1": ROTATED, "boxes2": ROTATED.flip(0), "is_crowd": LABELS == 1}),
     "object_keypoint_similarity": (
         detection.object_keypoint_similarity,
         {"keypoints": POINTS + 1, "true_keypoints": POINTS, "areas": VALUES[:2] * 1000, "boxes": SIZED},

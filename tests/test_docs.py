@@ -213,15 +213,15 @@ def _precision(protocol: Protocol) -> str:
     parts = [protocol.rule]
     if protocol.k is not None:
         parts.append(f"first {protocol.k}, divided by {NORMALIZERS[protocol.normalizer].format(k=protocol.k)}")
-    if protocol.draw is not None and not protocol.draws_precision:
+    if protocol.gallery_draw is not None and not protocol.gallery_draw_for_map:
         parts.append("of the whole gallery")
     return ", ".join(parts)
 
 
 def _cmc(protocol: Protocol) -> str:
-    if protocol.draw is None:
+    if protocol.gallery_draw is None:
         return {"first_match": "first match", "all_shots": "all shots"}[protocol.mode]
-    gallery = f"drawn: {protocol.draw.shots} of each {protocol.draw.per.replace('_', ' ')}"
+    gallery = f"drawn: {protocol.gallery_draw.shots} of each {protocol.gallery_draw.per.replace('_', ' ')}"
     return gallery + (", from the queries" if protocol.queries_in_draw else "")
 
 

@@ -92,7 +92,7 @@ def test_devices_without_float64_are_ranked_on_the_cpu(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "option", [{"rerank": KReciprocal()}, {"rerank": QueryExpansion()}, {"draw": GalleryDraw(1)}, {}]
+    "option", [{"rerank": KReciprocal()}, {"rerank": QueryExpansion()}, {"gallery_draw": GalleryDraw(1)}, {}]
 )
 def test_all_processes_need_all_samples(option):
     """Each of two processes has a half of the samples, and is sent the others only with these options."""

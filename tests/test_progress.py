@@ -188,7 +188,7 @@ def test_bars_are_switched_off_until_the_end_of_a_with_statement(clock, terminal
 
 
 def test_the_switch_takes_a_bool():
-    with pytest.raises(TypeError, match="`shown` must be True or False; got int"):
+    with pytest.raises(TypeError, match="`enabled` must be True or False; got int"):
         progress(0)
 
 

@@ -52,7 +52,7 @@ def right(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]], p
     ReIDMetrics(range(1, 11), protocol=protocol, ties="stable", reports=["map"], leave_one_out=True)
     ReIDMetrics(np.arange(1, 4), same_camera="keep", junk_identities={-1, 0}, search_cameras=None, compute_on_cpu=True)
     ReIDMeanAP(rule="trapezoid", k=5, normalizer=None, similarity=products, rerank=KReciprocal(k1=3))
-    ReIDCMC(5, mode="all_shots", camera_map={3: 2}, draw=GalleryDraw(), sync_on_compute=False)
+    ReIDCMC(5, mode="all_shots", camera_map={3: 2}, gallery_draw=GalleryDraw(), sync_on_compute=False)
     ReIDCMCCurve(max_rank=20, max_bytes=1 << 20)
     ReIDMeasure("mrr", empty_target_action="neg")
     ReIDMINP(dist_sync_on_step=True)

@@ -131,29 +131,29 @@ def _tensor_of_array(array: Array) -> Tensor:
     return torch.from_numpy(array)
 
 
-def number_identities(*sides: Array) -> tuple[Array, ...]:
-    """Number names in the order of the sorted names of all sides together; "-1" stays -1.
+def number_identities(*identities: Array) -> tuple[Array, ...]:
+    """Number names in the order of the sorted names of all arrays together; "-1" stays -1.
 
     Args:
-        sides: strings [N] of each side; integers are returned as they are.
+        identities: arrays of strings [N], such as those of queries and gallery; integers are returned as they are.
 
     Returns:
-        int64 [N] for each side; the same name has the same number on all.
+        int64 [N] for each array; the same name has the same number in all.
 
     Raises:
-        TypeError: strings on one side and integers on another.
+        TypeError: strings in one array and integers in another.
 
     Example:
         >>> number_identities(np.array(["bo", "al"]), np.array(["cy", "bo", "-1"]))
         (array([1, 0]), array([ 2,  1, -1]))
     """
-    kinds = {side.dtype.kind for side in sides}
+    kinds = {array.dtype.kind for array in identities}
     if "U" not in kinds:
-        return sides
+        return identities
     if kinds != {"U"}:
-        dtypes = " and ".join(str(side.dtype) for side in sides)
-        raise TypeError(f"`sides` must hold strings on all sides, or integers on all; got {dtypes}.")
-    all_names = np.concatenate([side.ravel() for side in sides])
+        dtypes = " and ".join(str(array.dtype) for array in identities)
+        raise TypeError(f"`identities` must hold strings in all arrays, or integers in all; got {dtypes}.")
+    all_names = np.concatenate([array.ravel() for array in identities])
     names = np.unique(all_names[all_names != "-1"])
-    numbers = [np.where(side == "-1", -1, np.searchsorted(names, side)) for side in sides]
+    numbers = [np.where(array == "-1", -1, np.searchsorted(names, array)) for array in identities]
     return tuple(numbers)

@@ -127,7 +127,9 @@ def integers_or_names(argument: str, values: object) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise TypeError(f"`{argument}` must hold ints or names only; got {value!r}.")
         if value == "":
-            raise ValueError(f"`{argument}` must hold no empty name; got {value!r}: `missing='junk'` drops these.")
+            raise ValueError(
+                f"`{argument}` must hold no empty name; got {value!r}: `missing_identities='junk'` drops these."
+            )
     integers(argument, [value for value in values if isinstance(value, int)])
 
 
@@ -368,7 +370,7 @@ def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
 def _remedy_for_missing(argument: str) -> str:
     """Return the advice for missing values; only identities may be missing."""
     if argument.endswith("identities"):
-        return " Pass `missing='junk'` where samples have no identity."
+        return " Pass `missing_identities='junk'` where samples have no identity."
     return ""
 
 

@@ -59,6 +59,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
         ("same_camera",),
     ),
     **dict.fromkeys(("ignore_index", "ignore_label", "ignore_labels", "junk", "junk_ids"), ("junk_identities",)),
+    **dict.fromkeys(("single_gallery_shot", "single_shot", "use_metric_cuhk03"), ("gallery_draw",)),
+    **dict.fromkeys(("missing", "nan_policy"), ("missing_identities",)),
     # Detection.
     **dict.fromkeys(("max_dets", "max_det", "max_detections", "maxdets"), ("max_detection_thresholds",)),
     **dict.fromkeys(("num_classes", "names", "class_names", "categories"), ("class_names",)),
@@ -66,7 +68,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("per_class", "classwise"), ("class_metrics",)),
     # Statistics and reports.
     **dict.fromkeys(("alpha", "confidence", "confidence_level"), ("level",)),
-    **dict.fromkeys(("n_boot", "n_resamples", "num_bootstraps", "n_bootstraps"), ("repeats",)),
+    **dict.fromkeys(("n_boot", "n_resamples", "num_bootstraps", "n_bootstraps"), ("num_resamples",)),
+    **dict.fromkeys(("n_permutations", "n_perm"), ("num_permutations",)),
     **dict.fromkeys(("images", "paths"), ("pictures",)),
 }
 """arguments of other libraries, and the names here; the first name that a function has is suggested"""

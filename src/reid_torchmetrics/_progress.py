@@ -26,7 +26,7 @@ _one_bar = threading.Lock()
 """held while a bar is shown: loops inside of its loop, and other threads, show none"""
 
 
-def progress(shown: bool) -> ExitStack:
+def progress(enabled: bool) -> ExitStack:
     """Switch progress bars off, or on again, in all threads; in a `with` statement, until its end.
 
     A loop that takes longer than five seconds shows a bar on standard error, if this is a terminal and tqdm is
@@ -34,18 +34,18 @@ def progress(shown: bool) -> ExitStack:
     `REID_TORCHMETRICS_PROGRESS=0` switches all bars off.
 
     Args:
-        shown: True, the default, shows bars where the conditions above hold; False shows none.
+        enabled: True, the default, shows bars where the conditions above hold; False shows none.
 
     Returns:
         A context manager that restores the setting before.
 
     Raises:
-        TypeError: `shown` is not a bool.
+        TypeError: `enabled` is not a bool.
     """
-    _checks.boolean("shown", shown)
+    _checks.boolean("enabled", enabled)
     restoring = ExitStack()
     restoring.callback(_settings.update, is_on=_settings["is_on"])
-    _settings["is_on"] = shown
+    _settings["is_on"] = enabled
     return restoring
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import KReciprocal, QueryExpansion
-from reid_torchmetrics.functional.retrieval import find_relevance, given_scores, verify
+from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix, verify
 from tests.coming_from.pages import Row, check_row, names, names_of, problem_of, rows
 from tests.golden.cases import RECORDINGS, true_distances
 
@@ -42,7 +42,7 @@ def accept_rates(case: str) -> Tensor:
     """True accept rates at the false accept rates that fast-reid was asked for."""
     problem = problem_of(case)
     relevance = find_relevance(*map(torch.from_numpy, arrays(case)[1:]), junk_identities=())
-    pairs = given_scores(-torch.from_numpy(true_distances(case)), relevance)
+    pairs = scores_from_matrix(-torch.from_numpy(true_distances(case)), relevance)
     assert len(problem.distances) == relevance.num_queries
     return verify(pairs, relevance).tar_at_far([1e-4, 1e-3, 1e-2])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import find_relevance, fnmr_at_fmr, given_scores
+from reid_torchmetrics.functional.retrieval import find_relevance, fnmr_at_fmr, scores_from_matrix
 from tests.coming_from.pages import Row, check_row, names, names_of, problem_of, rows
 from tests.golden.cases import RECORDINGS, true_distances
 
@@ -26,7 +26,7 @@ def non_match_rates(case: str) -> Tensor:
     labels = problem.query_identities, problem.gallery_identities, problem.query_cameras, problem.gallery_cameras
     relevance = find_relevance(*map(torch.from_numpy, labels), junk_identities=())
     return fnmr_at_fmr(
-        given_scores(-torch.from_numpy(true_distances(case)), relevance), relevance, (0.001, 0.01, 0.1)
+        scores_from_matrix(-torch.from_numpy(true_distances(case)), relevance), relevance, (0.001, 0.01, 0.1)
     ).rates
 
 

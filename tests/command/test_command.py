@@ -206,10 +206,10 @@ def test_lists_of_trec_and_of_an_index(command, tmp_path):
 def test_results_files_are_compared(command, files, problem, tmp_path):
     command("evaluate", *files, "--save", "a.npz")
     command("evaluate", *files, "--similarity", "euclidean", "--save", "b.npz")
-    words = ["--seed", "3", "--repeats", "50", "--json", "c.json", "--report", "c.html", "--save", "c.npz"]
+    words = ["--seed", "3", "--num-resamples", "50", "--json", "c.json", "--report", "c.html", "--save", "c.npz"]
     said = command("compare", "a.npz", "b.npz", *words, "--pictures", "pictures")
     a, b = evaluate(*problem), evaluate(*problem, similarity="euclidean")
-    expected = compare({"a": a, "b": b}, repeats=50, generator=torch.Generator().manual_seed(3))
+    expected = compare({"a": a, "b": b}, num_resamples=50, generator=torch.Generator().manual_seed(3))
     assert said.status == 0
     assert said.out.strip() == f"{expected:.2%}"
     assert json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["measures"] == expected.to_dict()["measures"]

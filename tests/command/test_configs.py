@@ -57,7 +57,7 @@ def test_a_file_of_options_that_cannot_be_read_is_one_line(command, tmp_path):
         "evaluate g.npz --config",
         "evaluate g.npz --print-config=x",
         "evaluate g.npz --rerank Unknown",
-        "evaluate g.npz --draw.shots x",
+        "evaluate g.npz --gallery-draw.shots x",
         "evaluate g.npz --camera-map {",
         "detect a",
         "detect a b c",

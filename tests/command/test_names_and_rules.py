@@ -93,14 +93,17 @@ def test_empty_cells_are_junk_where_they_may_be(form, stream, capsys):
             rows[2] = f"{gone},{rows[2].partition(',')[2]}"
             Path(f"{side}_{gone}.csv").write_text("\n".join(rows), encoding="utf-8")
         words = ["evaluate", "q.npy", "g.npy", "--labels", f"q_{gone}.csv", f"g_{gone}.csv", *stream]
-        assert command.main([*words, "--missing", "junk"]) == 0
+        assert command.main([*words, "--missing-identities", "junk"]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
     words = ["evaluate", "q.npy", "g.npy", "--labels", "q_.csv", "g_.csv", *stream]
     assert command.main(words) == 1
     err = capsys.readouterr().err
     came = "nan" if form == "numbers" else "''"
-    assert f"q_.csv: `pid` must hold whole numbers or strings; got {came} for sample 1. Pass `missing='junk'`" in err
+    assert (
+        f"q_.csv: `pid` must hold whole numbers or strings; got {came} for sample 1. Pass `missing_identities='junk'`"
+        in err
+    )
 
 
 @pytest.mark.usefixtures("files")

@@ -184,7 +184,7 @@ def test_both_spellings_of_a_flag_have_dashes():
         ("reid-torchmetrics lists a b --rule tr", {"trapezoid "}),
         ("reid-torchmetrics evaluate --rerank Que", {"QueryExpansion "}),
         ("reid-torchmetrics evaluate --labels labels_of", {"labels_of_queries.csv "}),
-        ("reid-torchmetrics evaluate q.npz --draw.per identity_", {"identity_and_camera "}),
+        ("reid-torchmetrics evaluate q.npz --gallery-draw.per identity_", {"identity_and_camera "}),
     ],
 )
 def test_a_shell_completes_words(line, expected, tmp_path):

@@ -74,10 +74,10 @@ def test_models_that_are_compared_are_rows(command, tmp_path):
     words = lists(tmp_path)
     for name in "ab":
         command("lists", f"{name}.run", *words, "--save", f"{name}.npz")
-    expected = compare({name: RetrievalResults.load(tmp_path / f"{name}.npz") for name in "ab"}, repeats=9)
+    expected = compare({name: RetrievalResults.load(tmp_path / f"{name}.npz") for name in "ab"}, num_resamples=9)
     for form, text in (("markdown", expected.to_markdown()), ("latex", expected.to_latex())):
-        assert command("compare", "a.npz", "b.npz", "--repeats", "9", "--format", form).out == f"{text}\n"
-    said = command("compare", "a.npz", "b.npz", "--repeats", "9", "--seed", "7", "--format", "markdown")
+        assert command("compare", "a.npz", "b.npz", "--num-resamples", "9", "--format", form).out == f"{text}\n"
+    said = command("compare", "a.npz", "b.npz", "--num-resamples", "9", "--seed", "7", "--format", "markdown")
     assert said.out.splitlines()[2:4] == ["| a     |      75.0 |       1.5 |", "| b     | **100.0** |   **1.0** |"]
     assert said.out.endswith("sign flips of queries; seed 7.\n")
 

@@ -49,11 +49,11 @@ USAGE = {
     "evaluate nope.npz --rerank.k1 abc": "`rerank.k1` must be a whole number; got 'abc'.",
     "evaluate nope.npz --rule rect": "`rule` must be one of ",
     "evaluate nope.npz --scores nope.npy": "`--scores` must come without files of embeddings",
-    "evaluate nope.npz --truth-form pairs": "`--truth-form` and `--from-one` must come with `--ground-truth`",
+    "evaluate nope.npz --ground-truth-form pairs": "`--ground-truth-form` and `--one-based` must come with",
     "evaluate": "`query` must be a file of embeddings, or `--distances` or `--scores`",
     "lists nope.run": "the right items must come as a file, or by `--labels`",
     "lists nope.run nope.qrels --labels nope.csv nope.csv": "the right items must come as a file, or by `--labels`",
-    "lists nope.run --labels a b --truth-form pairs": "`--truth-form` must come with a file of the right items",
+    "lists nope.run --labels a b --ground-truth-form pairs": "`--ground-truth-form` must come with a file of the",
 }
 EXCLUDED = {
     "evaluate nope.npz nope.npz --stream --ties stable": "`--stream` must come without `ties stable`",

@@ -133,7 +133,7 @@ def test_one_file_is_open_at_a_time(command, tmp_path):
         (["--report", "page.html"], "report"),
         (["--rerank", "KReciprocal"], "rerank"),
         (["--multi-query"], "multi_query"),
-        (["--draw.shots", "1", "--draw.per", "identity"], "draw"),
+        (["--gallery-draw.shots", "1", "--gallery-draw.per", "identity"], "gallery_draw"),
         (["--ground-truth", "lists.json"], "ground_truth"),
         (["--ties", "stable"], "ties stable"),
     ],

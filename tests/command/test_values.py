@@ -167,7 +167,7 @@ WORDS = {
     "--rerank.class_path KReciprocal --rerank.init_args {k1:\\ 3}": {"rerank": KReciprocal(k1=3)},
     "--rerank null --rerank.normalize yes": {"rerank": KReciprocal(normalize=True)},
     "--rerank.k1 20 --rerank null": {"rerank": None},
-    "--draw.shots null": {"draw": GalleryDraw(shots=None)},
+    "--gallery-draw.shots null": {"gallery_draw": GalleryDraw(shots=None)},
     "--no-multi-query": {"multi_query": False},
 }
 
@@ -221,7 +221,7 @@ REFUSED = {
     "evaluate q --rerank KReciprocal --rerank.alpha 3": "`rerank` must be null or KReciprocal with .*; got 'alpha'",
     "evaluate q -hx": "unrecognized arguments: -hx; the form is ",
     "evaluate q --rerank os.path": "`rerank` must be null or KReciprocal .*; got 'os.path'",
-    "evaluate q --draw.per nope": "`draw.per` must be one of 'identity', 'identity_and_camera'; got 'nope'",
+    "evaluate q --gallery-draw.per nope": "`gallery_draw.per` must be one of 'identity', 'identity_and_camera'; got",
     "evaluate q --camera-map {1:\\ 2.5}": r"`camera_map` must be cameras by cameras, such as {3: 2}; got {1: 2.5}",
     "detect a b --area-ranges.all 5": "`area_ranges` must be two numbers for each name, .*; got {'all': '5'}",
     "evaluate q --k true": "`k` must be a whole number or null; got 'true'",

@@ -193,7 +193,7 @@ _OF_STREAMS = {
     "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
     "leave_one_out": "`--stream` must come with the files of a gallery",
     **{f"ties {name}": f"`--stream` must come without `ties {name}`" for name in TIES_BY_PLACE},
-    "draw": "`--stream` must come without `draw`",
+    "gallery_draw": "`--stream` must come without `gallery_draw`",
 }
 _OF_LISTS = {
     **_OF_COMMAND,
@@ -205,7 +205,7 @@ _OF_LISTS = {
     "sequences beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "labels beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     **{f"ties {name}": "unrecognized arguments: --ties" for name in TIES_OF_GROUPS},
-    "draw": "`protocol` must draw no gallery",
+    "gallery_draw": "`protocol` must draw no gallery",
 }
 COMMAND_LINES = {
     "evaluate of files": EntryPoint(by_evaluate, _OF_FILES),

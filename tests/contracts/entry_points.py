@@ -60,7 +60,7 @@ class EntryPoint:
 
 
 REFUSED_BY_ALL = {
-    "missing error": r"must hold (no missing value|whole numbers or strings)|got list with None",
+    "missing_identities error": r"must hold (no missing value|whole numbers or strings)|got list with None",
     "empty_target_action error": "`empty_target_action` 'error' allows no query without a positive",
     "must_agree beside lists": "`must_agree` must come with labels; got `(ground_truth|positives)`, lists",
     "must_differ beside lists": "`must_differ` must come with labels; got `(ground_truth|positives)`, lists",
@@ -93,7 +93,8 @@ def numbers_of(results: RetrievalResults) -> Numbers:
 def by_evaluate(problem: Problem, _: Path) -> Numbers:
     arguments = _arguments(problem)
     if problem.row.is_leave_one_out:
-        alone = {name: value for name, value in arguments.items() if not name.startswith("gallery_")}
+        labels_of_gallery = problem.labels_of("_", "gallery_").keys()
+        alone = {name: value for name, value in arguments.items() if name not in labels_of_gallery}
         del alone["self_index"]
         return numbers_of(evaluate(problem.query, similarity="dot", **alone))
     return numbers_of(evaluate(problem.query, problem.gallery, similarity="dot", **arguments))
@@ -125,10 +126,10 @@ def by_lists_of_names(problem: Problem, _: Path) -> Numbers:
     queries, items = names_of_samples(problem)
     lists = [[items[place] for place in places] for places in whole_lists(problem)]
     arguments = _arguments_of_lists(problem)
-    for name, value in arguments.items():
-        for prefix, names in (("query_", queries), ("gallery_", items)):
-            if name.startswith(prefix):
-                arguments[name] = _by_name(value, names)
+    for name in problem.labels:
+        for argument, names in ((f"query_{name}", queries), (f"gallery_{name}", items)):
+            if argument in arguments:
+                arguments[argument] = _by_name(arguments[argument], names)
     if problem.row.truth in ("positions", "lists by name"):
         arguments["positives"] = dict(zip(queries, problem.ground_truth(items), strict=True))
     return numbers_of(evaluate_lists(dict(zip(queries, lists, strict=True)), **arguments))
@@ -204,7 +205,11 @@ def _options_of_metrics(problem: Problem) -> dict[str, Any]:
     changed, options = dict(problem.options), dict[str, Any]()
     if "cmc_same_camera" not in changed:  # beside it a `same_camera` of the user's would hold for the CMC as well
         options = {name: changed.pop(name) for name in LABEL_OPTIONS if name in changed}
-    options |= {"protocol": find_protocol(PROTOCOL).changed(changed), "similarity": "dot", "ties": problem.row.ties}
+    options |= {
+        "protocol": find_protocol(PROTOCOL).with_options(changed),
+        "similarity": "dot",
+        "ties": problem.row.ties,
+    }
     return options | _lists_and_pairs(problem)
 
 
@@ -321,7 +326,7 @@ def by_stream(problem: Problem, _: Path, *, num_blocks: int = 3) -> Numbers:
             for name, values in problem.labels.items()
         }
         counts += counter.count(problem.gallery[block], key=number, **labels)
-    protocol = find_protocol(PROTOCOL).changed(problem.options)
+    protocol = find_protocol(PROTOCOL).with_options(problem.options)
     return numbers_of(evaluate_stream(counter, counts, protocol=protocol))
 
 
@@ -349,7 +354,7 @@ _OF_LISTS = {
     "label groups": "Unexpected keyword arguments: `gallery_groups`",
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     **{f"ties {name}": "Unexpected keyword arguments: `ties`" for name in TIES_OF_GROUPS},
-    "draw": "`protocol` must draw no gallery",
+    "gallery_draw": "`protocol` must draw no gallery",
     "self_index beside lists": "`self_index` must come without `positives`",
     "leave_one_out beside lists": "`self_index` must come without `positives`",
     "cameras beside lists": "`query_cameras` must come without `positives`",
@@ -373,7 +378,7 @@ _OF_STREAMS = {
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
     **{f"ties {name}": f"`ties` must be one of .* got {name!r}" for name in TIES_BY_PLACE},
-    "draw": "`protocol` must rank one whole gallery.*which draws galleries",
+    "gallery_draw": "`protocol` must rank one whole gallery.*which draws galleries",
 }
 
 FUNCTIONS = {

@@ -50,7 +50,7 @@ def expected_numbers(problem: Problem) -> Numbers:
     candidates_for_cmc = candidates if cmc_rule is None else judge(problem, {**options, "same_camera": cmc_rule})
     num_positives = [sum(item.grade > 0 for item in items) for items in candidates]
     num_candidates = [len(items) for items in candidates]
-    if "draw" in options:
+    if "gallery_draw" in options:
         means = _drawn_means(problem, candidates, candidates_for_cmc)
         return Numbers(means, None, num_positives, num_candidates)
     per_query: dict[str, list[float]] = {}
@@ -197,7 +197,7 @@ def _drawn_means(
     precision, cmc = (_mean_draw(problem, judged, length) for judged in (candidates, candidates_for_cmc))
     means = {report: float(cmc.cmc[k - 1]) for report, k in cutoffs.items()}
     means |= {"map": float(precision.average_precision), "minp": float(precision.inverse_negative_penalty)}
-    if not problem.row.options.get("draws_precision", True):
+    if not problem.row.options.get("gallery_draw_for_map", True):
         for report in ("map", "minp"):
             values = [value_of(report, items, problem, 0) for items in candidates]
             means[report] = mean_of(report, values, "skip")
@@ -207,11 +207,11 @@ def _drawn_means(
 def _mean_draw(problem: Problem, candidates: Sequence[Sequence[Candidate]], length: int) -> draws.Expected:
     """The mean over queries of what drawn galleries are expected to give, with a CMC of some length."""
     options, identities = problem.row.options, problem.labels["identities"]
-    counting: dict[str, Any] = {"shots": options["draw"].shots, "ties": problem.row.ties, "max_rank": length}
+    counting: dict[str, Any] = {"shots": options["gallery_draw"].shots, "ties": problem.row.ties, "max_rank": length}
     if options.get("queries_in_draw"):
         return draws.mean_of_drawn_queries(problem.scores.tolist(), identities.query, **counting)
     strata: list[Any] = list(identities.gallery)
-    if options["draw"].per == "identity_and_camera":
+    if options["gallery_draw"].per == "identity_and_camera":
         strata = list(zip(identities.gallery, problem.labels["cameras"].gallery, strict=True))
     per_query = []
     for items in candidates:

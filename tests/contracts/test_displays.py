@@ -103,7 +103,7 @@ def counter() -> retrieval.RankCounter:
 @cache
 def comparison(*names: str) -> retrieval.Comparison:
     models = {name: retrieved() for name in names}
-    return compare(models, repeats=10, permutations=10)
+    return compare(models, num_resamples=10, num_permutations=10)
 
 
 MAKE: dict[str, Callable[[], Any]] = {
@@ -114,17 +114,17 @@ MAKE: dict[str, Callable[[], Any]] = {
     "Difference": lambda: comparison("first", MODEL).differences["map"],
     "Duplicates": lambda: retrieval.find_duplicates(*embeddings(), threshold=0.5),
     "Identification": lambda: retrieved().identification(),
-    "Interval": lambda: retrieved().interval("map", repeats=10),
+    "Interval": lambda: retrieved().interval("map", num_resamples=10),
     "PositiveRanks": lambda: retrieved().ranks,
     "RankLists": lambda: retrieved().nearest(20),
     "Relevance": relevance,
     "RetrievalResults": retrieved,
     "ScoreHistogram": lambda: retrieval.score_histogram(scores(), relevance()),
-    "Survey": lambda: counter().survey(embeddings()[1], [-1] * NUM_ITEMS, key="block"),
+    "GalleryStatistics": lambda: counter().statistics(embeddings()[1], [-1] * NUM_ITEMS, key="block"),
     "Verification": lambda: retrieval.verify(scores(), relevance()),
     "ConfidenceCurve": lambda: detected().confidence_curve(),
     "ConfusionMatrix": lambda: detected().confusion_matrix(),
-    "DetectionCurve": lambda: detected().ranked.of_class(0, iou_threshold=0.5),
+    "DetectionCurve": lambda: detected().ranked.for_class(0, iou_threshold=0.5),
     "DetectionResults": detected,
     "Detections": lambda: detection.Detections(torch.zeros(3000, 4), torch.zeros(3000), *torch.zeros(2, 3000).long()),
     "ErrorBreakdown": lambda: detected().error_breakdown(),

@@ -174,7 +174,7 @@ def try_functions(label: Label, problem: Problem) -> None:
     """The one-call functions take a label, but for `index`, which numbers the samples of a metric."""
     if not label.decides:
         return
-    protocol = find_protocol("market1501").changed(problem.row.options)
+    protocol = find_protocol("market1501").with_options(problem.row.options)
     labels = problem.labels_of("query_", "gallery_")
     by_embeddings = evaluate(problem.query, problem.gallery, similarity="dot", protocol=protocol, **labels)
     by_scores = evaluate_scores(problem.scores, protocol=protocol, **labels)
@@ -186,7 +186,7 @@ def try_functions(label: Label, problem: Problem) -> None:
 
 def try_metric(problem: Problem) -> None:
     """A metric takes a label in batches."""
-    metric = ReIDMeanAP(protocol=find_protocol("market1501").changed(problem.row.options), similarity="dot")
+    metric = ReIDMeanAP(protocol=find_protocol("market1501").with_options(problem.row.options), similarity="dot")
     for side in SIDES:
         labels = {
             name: problem.as_argument(name, getattr(values, side))

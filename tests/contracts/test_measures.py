@@ -80,7 +80,7 @@ def reports_of(row: Measure) -> list[tuple[str, int]]:
 
 def values_of(report: str, ranks: PositiveRanks, options: Mapping[str, Any]) -> Tensor:
     """The values of a measure under a protocol with some options changed."""
-    return measure(report, ranks, find_protocol("market1501").changed(options))
+    return measure(report, ranks, find_protocol("market1501").with_options(options))
 
 
 def check_measure(row: Measure) -> None:

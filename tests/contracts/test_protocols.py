@@ -131,11 +131,11 @@ MARKET = PROTOCOLS["market1501"]
 
 
 def _ignoring_k(protocol: Protocol, options: Any) -> Protocol:
-    """`Protocol.changed` without its `k`."""
+    """`Protocol.with_options` without its `k`."""
     return _CHANGED(protocol, {name: value for name, value in options.items() if name != "k"})
 
 
-_CHANGED = Protocol.changed
+_CHANGED = Protocol.with_options
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -148,7 +148,7 @@ def test_a_protocol_that_breaks_the_contract_is_told_what_to_add():
     with pytest.raises(AssertionError, match="'market1501' has no `source`"):
         check_protocol(replace(MARKET, source=""))
     with (
-        mock.patch.object(Protocol, "changed", _ignoring_k),
+        mock.patch.object(Protocol, "with_options", _ignoring_k),
         pytest.raises(AssertionError, match="with the fields of 'happywhale' written out gives other numbers"),
     ):
         check_protocol(PROTOCOLS["happywhale"])

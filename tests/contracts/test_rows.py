@@ -74,7 +74,7 @@ def test_a_label_or_a_rule_without_a_row_would_be_found():
 
 
 def test_the_reference_knows_every_rule():
-    in_the_place_of_junk = {"missing"}  # `expected.py` takes samples without an identity for junk
+    in_the_place_of_junk = {"missing_identities"}  # `expected.py` takes samples without an identity for junk
     assert set(LABEL_OPTIONS) == {*expected.RULES} | in_the_place_of_junk
 
 
@@ -100,7 +100,7 @@ def test_every_measure_is_reported_or_has_a_reason():
 EMBEDDINGS = {
     **dict.fromkeys(("query", "gallery", "embeddings", "positives"), "what is ranked; `positives` of lists are lists"),
     **dict.fromkeys(("scores", "distances", "retrieved"), "what is ranked"),
-    **dict.fromkeys(("similarity", "packed", "rerank", "multi_query", "survey"), "how scores come about"),
+    **dict.fromkeys(("similarity", "packed", "rerank", "multi_query", "statistics"), "how scores come about"),
     **dict.fromkeys(("max_bytes", "key", "is_query", "counter", "counts"), "how samples come"),
     **dict.fromkeys(("max_rank", "ranks", "reports", "prefix", "postfix", "directions"), "what is told"),
     **dict.fromkeys(("gains", "num_positives", "missing_queries", "unknown_queries"), "of lists alone"),
@@ -112,7 +112,7 @@ OF_TORCHMETRICS = (
 )
 OF_COMMANDS = (
     *("stream", "names", "labels", "file_names", "order", "captions", "config", "print_config"),
-    *("form", "truth_form", "from_one"),
+    *("form", "ground_truth_form", "one_based"),
     *("format", "decimals", "json", "save", "report", "pictures", "fail_under"),
 )
 NEUTRAL = {
@@ -197,8 +197,8 @@ def test_every_refusal_of_a_table_is_of_a_row():
 
 
 WITHOUT_EFFECT = {
-    "missing error": "all entry points refuse it",
-    "missing junk": "the reference takes samples without an identity for junk in any case",
+    "missing_identities error": "all entry points refuse it",
+    "missing_identities junk": "the reference takes samples without an identity for junk in any case",
     "empty_target_action error": "all entry points refuse it",
 }
 """features of options that change no number of the reference, with the reason"""
@@ -208,7 +208,7 @@ def changed_options() -> dict[str, list[tuple[Row, str]]]:
     """The rows with each feature of an option that differs from the protocol's value, and the option."""
     changed: dict[str, list[tuple[Row, str]]] = {}
     for row in ROWS:
-        protocol = DEFAULTS.changed(row.options)
+        protocol = DEFAULTS.with_options(row.options)
         for name, value in row.options.items():
             feature = feature_of(name, value)
             if getattr(protocol, name) != getattr(DEFAULTS, name) and feature not in WITHOUT_EFFECT:

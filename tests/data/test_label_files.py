@@ -128,7 +128,7 @@ def test_names_are_numbered_over_both_sides():
     numbers = np.array([4, 2])
     assert number_identities(numbers, numbers)[0] is numbers
     with pytest.raises(
-        TypeError, match=r"^`sides` must hold strings on all sides, or integers on all; got <U2 and int64."
+        TypeError, match=r"^`identities` must hold strings in all arrays, or integers in all; got <U2 and int64."
     ):
         number_identities(query, numbers)
 
@@ -161,7 +161,9 @@ def test_lines_of_text_are_labels_of_a_field(text, labels, tmp_path):
 
 def test_an_empty_line_is_a_missing_label(tmp_path):
     path = text_of(tmp_path / "a.txt", "bo\n\nal\n")
-    assert in_lists(read_labels(path, field="identities", missing="junk")) == {"identities": ["bo", "", "al"]}
+    assert in_lists(read_labels(path, field="identities", missing_identities="junk")) == {
+        "identities": ["bo", "", "al"]
+    }
     with pytest.raises(ValueError, match=r"a.txt: `identities` must hold .*; got '' for sample 1\."):
         read_labels(path, field="identities")
 

@@ -65,7 +65,7 @@ def test_the_truth_is_read_as_its_project_writes_it(layout, tmp_path):
 )
 def test_lines_that_fit_several_forms_are_an_error_and_each_form_can_be_said(read, text, forms, tmp_path):
     path = written(tmp_path / "a.txt", text)
-    said = "lines must fit one form, which `form` says (`--form` or `--truth-form` in the command), one of"
+    said = "lines must fit one form, which `form` says (`--form` or `--ground-truth-form` in the command), one of"
     with pytest.raises(ValueError, match=re.escape(f"{path}: {said} {forms}; got lines that are ")):
         read(path)
     results = [read(path, form=form) for form in forms.split(", ")]
@@ -99,11 +99,11 @@ def test_a_csv_of_other_columns_is_no_list(text, tmp_path):
 def test_numbers_from_one_are_counted_from_zero(tmp_path):
     text = written(tmp_path / "gt_index.txt", "1 3\n2\n")
     np.save(tmp_path / "I.npy", np.array([[1, 3, 0]]))
-    assert read_ground_truth(text, from_one=True) == [[0, 2], [1]]
-    assert read_retrieved(tmp_path / "I.npy", from_one=True).tolist() == [[0, 2, -1]]
+    assert read_ground_truth(text, one_based=True) == [[0, 2], [1]]
+    assert read_retrieved(tmp_path / "I.npy", one_based=True).tolist() == [[0, 2, -1]]
     for contents, came in (("1 0\n2 3 4\n", "0"), ("q d\n", "'d'")):
         with pytest.raises(ValueError, match=f"items that count from 1 must be numbers from 1 on; got {came}."):
-            read_ground_truth(written(tmp_path / "b.txt", contents), from_one=True)
+            read_ground_truth(written(tmp_path / "b.txt", contents), one_based=True)
 
 
 def veri(folder):
@@ -119,12 +119,12 @@ RANKED = "2 3 1 4\n4 1 2 3\n"
 
 def test_the_folder_of_veri_has_positives_and_junk(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    truth = read_ground_truth(veri(tmp_path), from_one=True)
+    truth = read_ground_truth(veri(tmp_path), one_based=True)
     assert truth == [{"ok": [0], "junk": [1]}, {"ok": [3], "junk": [0]}]
     written(tmp_path / "ranked.txt", RANKED)
-    lists = read_retrieved("ranked.txt", form="items", from_one=True)
+    lists = read_retrieved("ranked.txt", form="items", one_based=True)
     assert evaluate_lists(lists, truth)["map"] == 0.75
-    words = ["lists", "ranked.txt", ".", "--form", "items", "--from-one", "--reports", "map"]
+    words = ["lists", "ranked.txt", ".", "--form", "items", "--one-based", "--reports", "map"]
     assert main(words) == 0
     assert "75" in capsys.readouterr().out
 
@@ -136,14 +136,14 @@ def test_embeddings_are_evaluated_with_the_truth_of_veri(tmp_path, monkeypatch, 
     query, gallery = np.eye(2), scores.T.copy()
     np.save("q.npy", query)
     np.save("g.npy", gallery)
-    truth = read_ground_truth(folder, from_one=True)
+    truth = read_ground_truth(folder, one_based=True)
     options = {"similarity": "dot", "reports": ("map",), "positive_lists": ("ok",), "junk_lists": ("junk",)}
     assert evaluate(query, gallery, ground_truth=truth, **options)["map"] == 0.75
-    words = ["--ground-truth", ".", "--from-one", "--similarity", "dot", "--reports", "map"]
+    words = ["--ground-truth", ".", "--one-based", "--similarity", "dot", "--reports", "map"]
     assert main(["evaluate", "q.npy", "g.npy", *words]) == 0
     assert "75" in capsys.readouterr().out
-    assert main(["evaluate", "q.npy", "g.npy", "--from-one"]) == 2
-    assert "`--truth-form` and `--from-one` must come with `--ground-truth`" in capsys.readouterr().err
+    assert main(["evaluate", "q.npy", "g.npy", "--one-based"]) == 2
+    assert "`--ground-truth-form` and `--one-based` must come with `--ground-truth`" in capsys.readouterr().err
 
 
 def test_the_lists_of_visda_are_evaluated_by_labels(tmp_path, monkeypatch, capsys):
@@ -154,7 +154,7 @@ def test_the_lists_of_visda_are_evaluated_by_labels(tmp_path, monkeypatch, capsy
     words = ["result.txt", "--form", "items", "--labels", "query.txt", "gallery.txt", "--reports", "map"]
     assert main(["lists", *words]) == 0
     assert "75" in capsys.readouterr().out  # the first query finds its identity second, the other one first
-    assert main(["lists", *words, "--truth-form", "items"]) == 2
+    assert main(["lists", *words, "--ground-truth-form", "items"]) == 2
 
 
 def test_judgements_of_beir_fit_a_run_of_ms_marco(tmp_path, monkeypatch, capsys):

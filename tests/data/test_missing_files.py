@@ -28,7 +28,7 @@ READERS = {
     "read_ground_truth.npy": read_ground_truth,
     "read_ground_truth.pkl": read_ground_truth,
     "coco_to_tm.json": lambda path: DetectionMAP.coco_to_tm(path, path),
-    "frequencies_of.json": LvisMAP.frequencies_of,
+    "read_frequencies.json": LvisMAP.read_frequencies,
     "COCO.json": COCO,
     "loadRes.json": COCO({"images": []}).loadRes,
     "RetrievalResults.npz": RetrievalResults.load,

@@ -239,7 +239,7 @@ def test_shards_are_in_natural_order(tmp_path):
 
 def test_a_file_is_opened_again_for_each_look_at_its_rows(tmp_path):
     np.savez(tmp_path / "g.npz", f=X, pid=IDS)
-    (file,) = read_samples(tmp_path / "g.npz", reopened=True)
+    (file,) = read_samples(tmp_path / "g.npz", reopen=True)
     assert (len(file.embeddings), file.embeddings.shape, file.embeddings.dtype) == (7, (7, 4), np.float32)
     np.savez(tmp_path / "g.npz", f=X + 1, pid=IDS + 1)
     assert np.array_equal(file.embeddings[2:5], X[2:5] + 1)

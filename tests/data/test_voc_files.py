@@ -69,7 +69,7 @@ def test_a_metric_knows_the_images_by_their_names(folders):
         1,
         [VOC_CLASSES.index("cat"), VOC_CLASSES.index("dog")],
     )
-    assert str(results.ranked.of_class(VOC_CLASSES.index("dog"))).splitlines() == [
+    assert str(results.ranked.for_class(VOC_CLASSES.index("dog"))).splitlines() == [
         "1 ground truths",
         "  rank        image   score  is    TP    FP  precision  recall",
         "     1  2008_000002   0.900  TP     1     0     1.0000  1.0000",

@@ -57,7 +57,7 @@ def test_a_metric_knows_the_images_by_their_names(folders):
     metric = YoloMAP(metric="recall")
     metric.update(*read_yolo(*folders, image_sizes=(640, 480)))
     ranked = metric.results().ranked
-    assert (ranked.image_ids, ranked.of_class(3).image_ids) == (["a", "b"], ["b"])  # class 1, then class 3
+    assert (ranked.image_ids, ranked.for_class(3).image_ids) == (["a", "b"], ["b"])  # class 1, then class 3
     assert metric.compute() == 0.5  # class 3 is found, class 0 is not
 
 

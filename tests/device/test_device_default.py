@@ -47,10 +47,14 @@ def test_a_tensor_that_names_no_device_would_be_found(name):
 
 def evaluated(given, lists, hits):
     """Means of evaluations, what their comparison says, and ranks, of what lies on the CPU."""
-    results = [evaluate(*given), evaluate(*given, similarity="euclidean"), evaluate(*given, draw=GalleryDraw(1))]
+    results = [
+        evaluate(*given),
+        evaluate(*given, similarity="euclidean"),
+        evaluate(*given, gallery_draw=GalleryDraw(1)),
+    ]
     results.append(evaluate(*given[:2], ground_truth=lists, protocol="oxford5k"))
     generator = torch.Generator("cpu").manual_seed(0)
-    comparison = compare(*results[:2], generator=generator, repeats=20, permutations=20)
+    comparison = compare(*results[:2], generator=generator, num_resamples=20, num_permutations=20)
     return [each.means for each in results], comparison.to_dict(), PositiveRanks.from_hits(hits).rank.tolist()
 
 

@@ -264,7 +264,7 @@ def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
     def results(where):
         matches = match_best_of_all(*packed(where), CocoGrid((0.5, 0.75)), claim=claim, keep_ground_truths=True)
         ranked = ranked_detections(matches)
-        curve = ranked.of_class(2)
+        curve = ranked.for_class(2)
         about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
         return [vars(matches), true_positives(matches), vars(ranked), about, curve.average_precision("coco")]
 

@@ -8,9 +8,9 @@ from reid_torchmetrics.functional.retrieval import (
     find_duplicates,
     find_relevance,
     fnmr_at_fmr,
-    given_scores,
     score_embeddings,
     score_histogram,
+    scores_from_matrix,
     verify,
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
@@ -61,7 +61,7 @@ def test_verification_without_impostors_is_not_defined_there(device):
     def verified(where):
         labels = torch.zeros(4, dtype=torch.int64, device=where)
         given = find_relevance(labels, labels)
-        scores = given_scores(moved(torch.rand(4, 4, dtype=torch.float64), where), given)
+        scores = scores_from_matrix(moved(torch.rand(4, 4, dtype=torch.float64), where), given)
         found = verify(scores, given)
         return [found.equal_error_rate(), found.tar_at_far([0.1]), fnmr_at_fmr(scores, given, [0.1]).rates]
 

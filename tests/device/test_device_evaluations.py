@@ -133,9 +133,15 @@ def asked(results) -> list:
     lists = results.nearest(5)
     generator = torch.Generator().manual_seed(0)
     return [
-        *(results.means, results.without([0, 2]), results.mean_over_identities(), results.to_dict(), repr(results)),
+        *(
+            results.means,
+            results.means_without([0, 2]),
+            results.mean_over_identities(),
+            results.to_dict(),
+            repr(results),
+        ),
         *(results.by_camera(), results.by_identity(), results.by_camera_pair()),
-        *(results.interval(generator=generator, repeats=20, per_identity=each) for each in (False, True)),
+        *(results.interval(generator=generator, num_resamples=20, per_identity=each) for each in (False, True)),
         *(results.hardest(4), results.mean_precision_recall(11), results.precision_recall(1)),
         *(lists, lists.first(2), lists.margins(), lists.confident_mistakes(3), results.confident_mistakes(3)),
         lists.select(torch.tensor([2, 0], device=results.cmc.device)),
@@ -166,7 +172,7 @@ def test_two_models_are_compared_wherever_their_results_are(device):
     def comparison(where):
         results = [evaluate(*moved([each, gallery, *labels], where)) for each in (query, other)]
         generator = torch.Generator().manual_seed(0)
-        return compare(*results, generator=generator, repeats=30, permutations=30).to_dict()
+        return compare(*results, generator=generator, num_resamples=30, num_permutations=30).to_dict()
 
     assert_as_on_the_cpu(device, comparison)
 
@@ -179,16 +185,18 @@ def test_detectors_are_compared_wherever_their_results_are(device):
         return evaluate_images(*moved((found, target), where))
 
     a, b = results("cpu", preds), results("cpu", other)
-    expected = compare(a, b, repeats=4, permutations=4).to_dict()
+    expected = compare(a, b, num_resamples=4, num_permutations=4).to_dict()
     for place in ("cpu", device):
-        on_device = compare(results(device, preds), results(place, other), repeats=4, permutations=4).to_dict()
+        on_device = compare(
+            results(device, preds), results(place, other), num_resamples=4, num_permutations=4
+        ).to_dict()
         assert_same(on_device, expected, "cpu")
 
 
 def test_results_of_the_cpu_are_compared_with_those_of_the_device(device):
     given = problem()
     results = [evaluate(*moved(given, where)) for where in ("cpu", device)]
-    difference = compare(*results, generator=torch.Generator(), repeats=9, permutations=9).differences["map"]
+    difference = compare(*results, generator=torch.Generator(), num_resamples=9, num_permutations=9).differences["map"]
     assert (difference.difference, difference.p_value) == (0, 1)
 
 

@@ -124,7 +124,7 @@ def test_a_generator_on_the_cpu_draws_the_same_intervals(device, identities):
     def interval(where):
         generator = torch.Generator().manual_seed(0)
         labels = None if identities is None else moved(identities, where)
-        return bootstrap_interval(moved(VALUES, where), generator=generator, repeats=50, identities=labels)
+        return bootstrap_interval(moved(VALUES, where), generator=generator, num_resamples=50, identities=labels)
 
     assert_as_on_the_cpu(device, interval)
 

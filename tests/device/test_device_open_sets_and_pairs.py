@@ -21,7 +21,7 @@ def test_identification_is_that_of_the_cpu(device, deterministic):
         for sides, is_query in (((query, labels[0], labels[2]), True), ((gallery, labels[1], labels[3]), False)):
             metric.update(*sides, is_query=is_query)
         rates = [(found.threshold_at_fpir(RATES, rule), found.tpir_at_fpir(RATES, 2, rule)) for rule in FPIR_RULES]
-        more = [found.novelty_auc(), found.is_right(0.5), found.balanced_accuracy(0.5)]
+        more = [found.novelty_auc(), found.is_correct(0.5), found.balanced_accuracy(0.5)]
         return [found, of_scores, found.curve(), metric.compute(), metric.identification(), *rates, *more]
 
     assert_as_on_the_cpu(device, values)

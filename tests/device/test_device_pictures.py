@@ -55,7 +55,7 @@ def retrieval(where: str):
 
 def compared(where: str):
     results = [evaluate(*moved(problem(whole=True), where), similarity=name) for name in ("dot", "euclidean")]
-    return compare(*results, generator=torch.Generator().manual_seed(0), repeats=20, permutations=20)
+    return compare(*results, generator=torch.Generator().manual_seed(0), num_resamples=20, num_permutations=20)
 
 
 def pairs(where: str) -> tuple:
@@ -73,7 +73,7 @@ def across_classes(where: str):
 
 
 def curve(where: str):
-    return fed_boxes(VocMAP().to(where), *moved(images(51, 8), where)).results().ranked.of_class(2)
+    return fed_boxes(VocMAP().to(where), *moved(images(51, 8), where)).results().ranked.for_class(2)
 
 
 def drawn_boxes(where: str) -> np.ndarray:

@@ -13,10 +13,10 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate_scores,
     evaluate_stream,
     find_relevance,
-    given_scores,
     rank_positives,
     rank_positives_from_scores,
     score_embeddings,
+    scores_from_matrix,
     verify,
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
@@ -53,8 +53,8 @@ def test_a_stream_has_the_ranks_and_results_of_the_cpu(device, similarity, ties)
         options = {"similarity": similarity, "ties": ties}
         nobody = RankCounter(q, p[:0], both[0], both[1][:0], both[2], both[3][:0], **options)
         halves = [[values[number::2] for values in of_block] for number in range(2)]
-        told = [nobody.survey(*half, key=number) for number, half in enumerate(halves)]
-        counter = RankCounter(q, p, *both, **options, survey=told[0] + told[1])
+        told = [nobody.statistics(*half, key=number) for number, half in enumerate(halves)]
+        counter = RankCounter(q, p, *both, **options, statistics=told[0] + told[1])
         counts = sum(counter.count(*half, key=number) for number, half in enumerate(halves))
         return counter.ranks(counts), evaluate_stream(counter, counts).per_query
 
@@ -165,7 +165,7 @@ def test_lists_on_the_device_give_the_ranks_of_the_cpu(device, own):
     def ranks(where):
         index = None if own is None else moved(own, where)
         relevance = find_listed_relevance(moved(lists, where), moved(junk, where), num_gallery=6, self_index=index)
-        return count_ranks(given_scores(moved(scores, where), relevance), relevance, ties="optimistic")
+        return count_ranks(scores_from_matrix(moved(scores, where), relevance), relevance, ties="optimistic")
 
     assert_as_on_the_cpu(device, ranks)
 
@@ -206,7 +206,7 @@ def test_labels_that_are_elsewhere_are_named(full_device):
     relevance = find_relevance(*labels)
     refused = {
         "`gallery` and `relevance`": lambda: score_embeddings(*sides, relevance),
-        "`scores` and `relevance`": lambda: given_scores(scores, relevance),
+        "`scores` and `relevance`": lambda: scores_from_matrix(scores, relevance),
         "`query` and `query_identities`": lambda: evaluate(*sides, *labels),
         "`scores` and `query_identities`": lambda: evaluate_scores(scores, *labels),
     }
@@ -214,7 +214,7 @@ def test_labels_that_are_elsewhere_are_named(full_device):
         with pytest.raises(ValueError, match=rf"{names} must be on the same device; got {device}:0 and cpu."):
             work()
     kept_all = find_relevance(*labels, junk_identities=(-2,))
-    scores_there = given_scores(scores, find_relevance(*moved(labels, device), junk_identities=(-2,)))
+    scores_there = scores_from_matrix(scores, find_relevance(*moved(labels, device), junk_identities=(-2,)))
     for work in (count_ranks, verify, partial(nearest, k=3), partial(expect_draws, draw=GalleryDraw(1))):
         options = {"ties": "stable"} if work is count_ranks else {}
         with pytest.raises(ValueError, match=rf"`scores` and `relevance` must be on the same device; got {device}:0"):
@@ -227,6 +227,6 @@ def test_relevance_moves(device):
 
     def ranks(where):
         relevance = find_relevance(*labels, **options).to(where)
-        return [relevance, count_ranks(given_scores(moved(scores, where), relevance), relevance, ties="stable")]
+        return [relevance, count_ranks(scores_from_matrix(moved(scores, where), relevance), relevance, ties="stable")]
 
     assert_as_on_the_cpu(device, ranks)

@@ -50,7 +50,7 @@ from tests.functional.detection.mask_samples import mask_images
 from tests.strategies import ALL_TIES, SAME_CAMERA
 
 RADIUS = 25.0
-DRAWING = [name for name, protocol in PROTOCOLS.items() if protocol.draw is not None]
+DRAWING = [name for name, protocol in PROTOCOLS.items() if protocol.gallery_draw is not None]
 
 
 @dataclass
@@ -169,7 +169,7 @@ def names_of(random: Random, labels: Mapping[str, Tensor], options: dict[str, An
     if 0 in options.get("junk_identities", ()) and "identities" in named:
         options["junk_identities"] = (NAMES[0],)
     if random.random() < 0.3:
-        options["missing"] = "junk"
+        options["missing_identities"] = "junk"
     is_mistaken = random.random() < 0.1
     return lambda process: named[process % 2 :] if is_mistaken else named
 

@@ -20,7 +20,7 @@ THRESHOLDS = {"cosine": 0.9, "euclidean": 1.01, "dot": 0.99}
 
 
 def as_lists(found: Duplicates) -> tuple:
-    return found.query.tolist(), found.gallery.tolist(), found.score.tolist(), found.within
+    return found.query.tolist(), found.gallery.tolist(), found.score.tolist(), found.within_one_set
 
 
 def threshold_of(given: Problem) -> float:
@@ -102,7 +102,7 @@ def test_a_metric_finds_what_the_function_finds_and_leaves_it_out():
     others = [row for row in range(12) if row not in {3, 8}]
     kept.update(query[others], torch.arange(12)[others] % 4, is_query=True)
     kept.update(gallery, torch.arange(40) % 4, is_query=False)
-    assert metric.results().without(found.query) == dict(kept.results())
+    assert metric.results().means_without(found.query) == dict(kept.results())
     metric = ReIDMetrics(protocol="cub200")
     metric.update(gallery, torch.arange(40) % 4)
     assert as_lists(metric.duplicates(0.9)) == as_lists(find_duplicates(gallery, threshold=0.9))

@@ -60,7 +60,7 @@ def asked(results: DetectionResults, name: str) -> dict[str, object]:
         "difficult": [each.get("difficult", torch.zeros(0)).tolist() for each in all_ground_truths],
         "confusion": results.confusion_matrix().counts.tolist(),
         "detections": results.detections().is_true_positive.tolist(),
-        "curve": str(results.ranked.of_class(0)),
+        "curve": str(results.ranked.for_class(0)),
         "localization": str(results.localization_errors()),
         "errors": dict(results.error_breakdown().counts) if EVALUATORS[name].has_breakdown else None,
     }

@@ -18,7 +18,7 @@ from tests.profiles import examples
 from tests.strategies import ALL_TIES
 
 REPORTS = ("map", "ndcg_3", "acg_3", "rank_1", "precision_2")
-PROTOCOL = find_protocol("hashing").changed({"reports": REPORTS, "gain": "exponential"})
+PROTOCOL = find_protocol("hashing").with_options({"reports": REPORTS, "gain": "exponential"})
 
 
 class Problem:

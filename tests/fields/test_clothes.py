@@ -16,7 +16,7 @@ LEFT_OUT = {
     ("prcc_draws", "draws"): "the number of their draws; ours is the expectation",
 }
 _ANY_CAMERA = {"protocol": "ltcc", "same_camera": "keep"}
-_ONE_SHOT = {**_ANY_CAMERA, "draw": GalleryDraw(1, "identity")}
+_ONE_SHOT = {**_ANY_CAMERA, "gallery_draw": GalleryDraw(1, "identity")}
 CALLS = {
     "simple_ccreid": {"protocol": "ltcc"},
     "simple_ccreid_cc": {"protocol": "ltcc_cc"},

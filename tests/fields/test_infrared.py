@@ -17,7 +17,7 @@ LEFT_OUT = {
     ("llcm_draws", "mean"): "of their 400 draws, beside which ours is exact: see the test of draws",
 }
 STANDARD_ERRORS = 4.5
-GIVEN = {"draw": GalleryDraw(None), "draws_precision": False}
+GIVEN = {"gallery_draw": GalleryDraw(None), "gallery_draw_for_map": False}
 """a gallery that is drawn already: the CMC counts identities, each at its best item"""
 CALLS = {
     "eval_llcm": {"protocol": "llcm", **GIVEN},

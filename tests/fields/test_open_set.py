@@ -45,7 +45,7 @@ def average_precision_of_labels(case: FieldCase) -> torch.Tensor:
 
 
 def right(case: FieldCase, found: Identification) -> torch.Tensor:
-    return found.is_right(float(case.inputs["threshold"])).double()
+    return found.is_correct(float(case.inputs["threshold"])).double()
 
 
 def balanced(case: FieldCase, found: Identification) -> torch.Tensor:

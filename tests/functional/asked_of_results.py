@@ -5,7 +5,7 @@ from collections.abc import Callable
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults, compare
 
-FEW = {"repeats": 3, "permutations": 3}
+FEW = {"num_resamples": 3, "num_permutations": 3}
 
 RETRIEVAL: dict[str, Callable] = {
     "text": str,
@@ -16,8 +16,8 @@ RETRIEVAL: dict[str, Callable] = {
     "by camera": RetrievalResults.by_camera,
     "by identity": RetrievalResults.by_identity,
     "by camera pair": RetrievalResults.by_camera_pair,
-    "interval": lambda results: results.interval(repeats=3),
-    "interval of identities": lambda results: results.interval(repeats=3, per_identity=True),
+    "interval": lambda results: results.interval(num_resamples=3),
+    "interval of identities": lambda results: results.interval(num_resamples=3, per_identity=True),
     "hardest": lambda results: results.hardest(3),
     "hardest by the last": lambda results: results.hardest(3, by="minp"),
     "mean curve": RetrievalResults.mean_precision_recall,
@@ -28,7 +28,7 @@ RETRIEVAL: dict[str, Callable] = {
     "votes": lambda results: results.nearest(1).knn_accuracy(),
     "mistakes": lambda results: results.confident_mistakes(3),
     "identification": lambda results: results.identification().tpir_at_fpir([0.1]),
-    "without a query": lambda results: results.without([0]),
+    "without a query": lambda results: results.means_without([0]),
     "compared": lambda results: compare(results, results, **FEW).to_dict(),
 }
 DETECTION: dict[str, Callable] = {

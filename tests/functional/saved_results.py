@@ -95,7 +95,7 @@ DETECTION: dict[str, Callable] = {
 COMPARISON: dict[str, Callable] = {
     "two models": lambda: two_models.compared(two_models.evaluated(0), two_models.evaluated(1), per_identity=True),
     "three models": lambda: compare(
-        {name: two_models.evaluated(seed) for seed, name in enumerate("abc")}, repeats=50, permutations=50
+        {name: two_models.evaluated(seed) for seed, name in enumerate("abc")}, num_resamples=50, num_permutations=50
     ),
 }
 ALL = {**RETRIEVAL, **DETECTION, **COMPARISON}

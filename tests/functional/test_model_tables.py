@@ -94,7 +94,7 @@ def test_decimals_are_a_number_of_digits(decimals, error):
 
 def test_a_comparison_has_a_row_for_each_model():
     three = {"one": ranked(1, 2, 4, None), "two": ranked(1, 1, 2, None), "three": ranked(1, 1, 1, None)}
-    found = compare(three, repeats=9, permutations=9)
+    found = compare(three, num_resamples=9, num_permutations=9)
     table = found.model_table()
     assert {model: row["map"] for model, row in table.rows.items()} == pytest.approx(
         {"one": 7 / 12, "two": 5 / 6, "three": 1.0}
@@ -125,7 +125,7 @@ IN_CAMERA = "gallery images of the same person in the same camera are removed (M
 
 def test_a_caption_has_the_protocol_in_words_and_the_seed():
     three = {name: two_models.evaluated(seed, reports=("map", "rank_1", "rank_5")) for seed, name in enumerate("abc")}
-    caption = compare(three, repeats=9, permutations=9).model_table().caption
+    caption = compare(three, num_resamples=9, num_permutations=9).model_table().caption
     setup, *measures, marks = caption.split(". ")
     assert setup.split("; ") == [
         "Protocol market1501, 30 of 30 queries valid",
@@ -140,7 +140,9 @@ def test_a_caption_has_the_protocol_in_words_and_the_seed():
 def test_a_caption_tells_apart_models_with_other_similarities():
     models = {name: two_models.evaluated(0, similarity=name) for name in ("cosine", "euclidean")}
     caption = (
-        compare(models, repeats=9, permutations=9, generator=torch.Generator().manual_seed(5)).model_table().caption
+        compare(models, num_resamples=9, num_permutations=9, generator=torch.Generator().manual_seed(5))
+        .model_table()
+        .caption
     )
     assert (
         "cosine: similarity: cosine; ties: pessimistic; euclidean: similarity: euclidean; ties: pessimistic" in caption
@@ -163,7 +165,7 @@ def test_text_has_shares_in_percent_on_demand():
         "  mean_rank      2.3  rank of the first positive",
     ]
     assert (f"{a}", f"{a:.4f}") == (str(a), str(a))
-    found = compare(a, b, repeats=9, permutations=9)
+    found = compare(a, b, num_resamples=9, num_permutations=9)
     shares, rank = (each.split()[:4] for each in f"{found:.2%}".splitlines()[5:7])
     # Differences are percentage points.
     assert shares == ["map", "58.33%", "83.33%", "+25.00"]
@@ -180,9 +182,9 @@ NAMES = ["my_model&co|x", "100% #1", "[b]", "*c", r"a\b{c}^~$<d>", "two\nlines",
 def tables():
     """Tables of every kind of results, and of models with names that LaTeX and Markdown read otherwise."""
     models = [two_models.evaluated(seed) for seed in range(len(NAMES))]
-    yield compare(dict(zip(NAMES, models, strict=True)), repeats=9, permutations=9)
+    yield compare(dict(zip(NAMES, models, strict=True)), num_resamples=9, num_permutations=9)
     detections = {"a_b": problems.detection(), "c&d": problems.detection()}
-    yield compare(detections, repeats=2, permutations=2)
+    yield compare(detections, num_resamples=2, num_permutations=2)
     yield from (make() for make in ALL.values())
 
 

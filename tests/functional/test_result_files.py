@@ -94,7 +94,7 @@ def test_the_curve_of_another_camera_rule_or_of_drawn_galleries_is_computed_agai
     results = two_models.evaluated(0, protocol, max_rank=3, **changes)
     loaded = reloaded(results, tmp_path)
     assert (results.ranks_for_cmc is not None) == bool(changes)
-    assert (results.drawn is not None) == (results.protocol.draw is not None)
+    assert (results.drawn is not None) == (results.protocol.gallery_draw is not None)
     assert torch.equal(loaded.cmc, results.cmc)
     assert loaded.means == results.means
 
@@ -148,23 +148,23 @@ def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path)
     assert header["version"] == reid_torchmetrics.__version__
     protocol = header["fields"]["protocol"]["$Protocol"]
     assert protocol["name"] == "sysu_mm01_all_single"
-    assert protocol["draw"] == {"$GalleryDraw": {"shots": 1, "per": "identity_and_camera"}}
+    assert protocol["gallery_draw"] == {"$GalleryDraw": {"shots": 1, "per": "identity_and_camera"}}
 
 
 FOLDER = Path(__file__).parent
 FORMAT_OF_FIELDS = 2
 FIELDS = {
     "RetrievalResults": "query_index counts ranks protocol setup query_identities query_cameras rank_lists "
-    "camera_pairs query_names item_names label_names list_counts ranks_for_cmc drawn max_rank",
+    "camera_pairs query_names gallery_names label_names list_counts ranks_for_cmc drawn max_rank",
     "QueryCounts": "total valid junk not_in_gallery same_camera_only not_ranked",
     "PositiveRanks": "rank num_positives num_candidates tied judged",
     "TiedGroups": "policy num_groups num_positives num_negatives",
     "Judgments": "grade num_before num_negatives",
     "DrawnResults": "cmc average_precision inverse_negative_penalty num_positives weight",
-    "Protocol": "name source same_camera cmc_same_camera camera_map search_cameras junk_identities missing clothes "
-    "radius must_agree must_differ needs_groups needs_lists positive_lists junk_lists leave_one_out rule "
-    "k normalizer precision_divisor mode gain similarity reads_codes ties draw "
-    "draws_precision queries_in_draw empty_target_action reports",
+    "Protocol": "name source same_camera cmc_same_camera camera_map search_cameras junk_identities missing_identities "
+    "clothes radius must_agree must_differ needs_groups needs_lists positive_lists junk_lists leave_one_out rule "
+    "k normalizer precision_divisor mode gain similarity reads_codes ties gallery_draw "
+    "gallery_draw_for_map queries_in_draw empty_target_action reports",
     "GalleryDraw": "shots per",
     "Setup": "ties similarity rerank cameras lists sequences junk_pairs multi_query cut groups exchanged "
     "several_labels",
@@ -178,8 +178,8 @@ FIELDS = {
     "ground_truths overlaps",
     "ObjectPairs": "scores labels images is_outside true_labels true_images is_crowd is_ignored detection ground_truth "
     "iou at_least",
-    "Comparison": "names differences conventions num_queries num_valid level repeats permutations per_identity seed "
-    "gained lost gained_index lost_index protocol setup_a setup_b others",
+    "Comparison": "names differences conventions num_queries num_valid level num_resamples num_permutations "
+    "per_identity seed gained lost gained_index lost_index protocol setup_a setup_b further_comparisons",
     "Difference": "mean_a mean_b difference low high p_value num_better num_worse num_equal is_rank p_holm title "
     "lower_is_better",
 }

@@ -68,7 +68,7 @@ NAMES = [
     (EmbeddingQuality, {"measures", "moments", "identity_sums", "embeddings"}),
     (DetectionMAP, OF_BOXES),
     (VocMAP, OF_EVALUATORS | {"whole_pixels", "ground_truth_difficult"}),
-    (LvisMAP, OF_EVALUATORS | {"fixed", "max_detections", "frequencies", "frequencies_of", *LISTED}),
+    (LvisMAP, OF_EVALUATORS | {"fixed", "max_detections", "frequencies", "read_frequencies", *LISTED}),
     (YoloMAP, OF_EVALUATORS | {"matching"}),
 ]
 

@@ -124,7 +124,7 @@ def test_none_is_the_default_of_every_option(name):
 
 
 def test_none_is_what_the_protocol_says_and_not_nothing():
-    metrics = reid_torchmetrics.ReIDMetrics(protocol="gldv2", k=None, same_camera=None, reports=None, draw=None)
+    metrics = reid_torchmetrics.ReIDMetrics(protocol="gldv2", k=None, same_camera=None, reports=None, gallery_draw=None)
     assert metrics["map"].protocol is retrieval.PROTOCOLS["gldv2"]
 
 
@@ -169,7 +169,7 @@ def test_numbers_of_numpy_are_numbers_everywhere():
 
 CHOSEN = {
     "ReIDMetrics": """{ranks: [1, 5], protocol: sysu_mm01_all_multi, similarity: euclidean, junk_identities: [-1, 0],
-        camera_map: {3: 2}, rule: null, ties: null, draw: {shots: 2}, rerank: null, prefix: val/}""",
+        camera_map: {3: 2}, rule: null, ties: null, gallery_draw: {shots: 2}, rerank: null, prefix: val/}""",
     "ReIDMeanAP": "{rule: trapezoid, k: 5, similarity: torch.nn.functional.linear}",
     "ReIDMeasure": "{metric: precision_5, empty_target_action: neg, search_cameras: [1, 2]}",
     "DetectionMAP": "{iou_type: [bbox, segm], iou_thresholds: [0.5, 0.75], area_ranges: {all: [0, 100]}}",
@@ -210,7 +210,7 @@ def test_a_metric_is_made_from_the_yaml_of_hydra(name):
     chosen = CHOSEN.get(name, str(needed(name))).replace("similarity: torch.nn.functional.linear", "ties: null")
     config = omegaconf.OmegaConf.create(f"{{_target_: reid_torchmetrics.{name}, {chosen[1:]}")
     if name == "ReIDMetrics":
-        config.draw = {"_target_": "reid_torchmetrics.GalleryDraw", "shots": 2}
+        config.gallery_draw = {"_target_": "reid_torchmetrics.GalleryDraw", "shots": 2}
     assert type(hydra.utils.instantiate(config)) is MADE[name]
 
 

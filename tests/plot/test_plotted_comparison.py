@@ -27,7 +27,7 @@ def difference(low: float, middle: float, high: float, p_value: float, *, is_ran
 
 def comparison_of(differences: dict[str, Difference], **changes: object) -> Comparison:
     results = evaluate_scores(torch.tensor([[0.5, 0.4]]), torch.tensor([1]), torch.tensor([1, 2]))
-    found = compare(results, results, generator=torch.Generator().manual_seed(0), repeats=1, permutations=1)
+    found = compare(results, results, generator=torch.Generator().manual_seed(0), num_resamples=1, num_permutations=1)
     titled = {name: replace(each, title=title_of(name)) for name, each in differences.items()}
     return replace(found, differences=titled, **changes)
 

@@ -5,14 +5,20 @@ import math
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import ScoreHistogram, Verification, given_scores, score_histogram, verify
+from reid_torchmetrics.functional.retrieval import (
+    ScoreHistogram,
+    Verification,
+    score_histogram,
+    scores_from_matrix,
+    verify,
+)
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.plot import plot_scores
 
 
 def both(genuine: list[float], impostors: list[float], **options: object) -> tuple[ScoreHistogram, Verification]:
     relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
-    scores = given_scores(torch.tensor([[*genuine, *impostors]], dtype=torch.float64), relevance)
+    scores = scores_from_matrix(torch.tensor([[*genuine, *impostors]], dtype=torch.float64), relevance)
     return score_histogram(scores, relevance, **options), verify(scores, relevance)
 
 

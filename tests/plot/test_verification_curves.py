@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import Verification, given_scores, verify
+from reid_torchmetrics.functional.retrieval import Verification, scores_from_matrix, verify
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.plot import plot_det, plot_roc
 
 
 def verified(genuine: list[float], impostors: list[float]) -> Verification:
     relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
-    return verify(given_scores(torch.tensor([[*genuine, *impostors]], dtype=torch.float64), relevance), relevance)
+    return verify(scores_from_matrix(torch.tensor([[*genuine, *impostors]], dtype=torch.float64), relevance), relevance)
 
 
 EXAMPLE = verified([9, 6, 4], [8, 5, 3, 1])

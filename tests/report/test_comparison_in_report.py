@@ -20,7 +20,7 @@ OTHER_SCORES = torch.tensor([[0.8, 0.7, 0.9, 0.1], [0.5, 0.4, 0.9, 0.45], [0.2, 
 def models():
     a = problems.retrieval(reports=("map", "rank_1", "mean_rank"))
     b = evaluate_scores(OTHER_SCORES, *problems.LABELS, reports=("map", "rank_1", "mean_rank"))
-    comparison = compare(a, b, generator=torch.Generator().manual_seed(0), repeats=100, permutations=100)
+    comparison = compare(a, b, generator=torch.Generator().manual_seed(0), num_resamples=100, num_permutations=100)
     return a, b, comparison
 
 
@@ -84,7 +84,7 @@ def test_without_a_comparison_there_is_no_such_section(tmp_path):
 def test_models_go_by_their_names_and_each_of_several_has_a_table(models, tmp_path):
     a, b, _ = models
     three = {"baseline": a, "wider": b, "same": a}
-    comparison = compare(three, repeats=20, permutations=20)
+    comparison = compare(three, num_resamples=20, num_permutations=20)
     page = read(write_report(b, tmp_path / "r.html", comparison=comparison))
     assert page.one("h1").text == "baseline, wider and same compared"
     shown = section(page, "comparison")
@@ -107,7 +107,7 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     metric = DetectionMAP()
     metric.update([item | {"scores": torch.tensor([0.25])} for item in problems.DETECTIONS], problems.GROUND_TRUTHS)
     other = metric.results()
-    comparison = compare({"old": other, "new": ours}, repeats=5, permutations=5)
+    comparison = compare({"old": other, "new": ours}, num_resamples=5, num_permutations=5)
     page = read(write_report(ours, tmp_path / "r.html", comparison=comparison))
     shown = section(page, "comparison")
     rows = {row["measure"]: row for row in shown.rows("Differences of old and new, and their numbers")}

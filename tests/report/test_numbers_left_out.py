@@ -14,7 +14,7 @@ METRICS = {"map_75": lambda: DetectionMAP(iou_thresholds=[0.5, 0.6]), "map_50": 
 @pytest.mark.slow
 def test_a_number_at_a_threshold_that_is_not_the_metrics_is_left_out(lacking, tmp_path):
     results = fed(METRICS[lacking](), *images(0)).results()
-    comparison = compare(results, results, repeats=3, permutations=3)
+    comparison = compare(results, results, num_resamples=3, num_permutations=3)
     page = write_report(results, tmp_path / "page.html", comparison=comparison).read_text(encoding="utf-8")
     figure, _ = plot_comparison(comparison)
     labels = [text.get_text() for text in figure.findobj(match=lambda each: hasattr(each, "get_text"))]

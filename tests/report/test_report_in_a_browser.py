@@ -85,7 +85,7 @@ def retrieval(path: Path) -> None:
         query, query_identities, query_cameras = samples(30, seed=seed)
         labels = query_identities, gallery_identities, query_cameras, gallery_cameras + 4
         models.append(evaluate(query, gallery, *labels))
-    comparison = compare(*models, generator=torch.Generator().manual_seed(0), repeats=20, permutations=20)
+    comparison = compare(*models, generator=torch.Generator().manual_seed(0), num_resamples=20, num_permutations=20)
     results = models[1]
     write_report(results, path, comparison=comparison, title=LONG)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
@@ -24,6 +25,7 @@ from .problem import CocoProblem, grid_of
 
 ImageResult: TypeAlias = dict[str, Any]
 Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
 
 
 def _groups(problem: CocoProblem, matches: Matches) -> list[tuple[Ints, Ints]]:
@@ -72,59 +74,85 @@ def list_overlaps(problem: CocoProblem) -> dict[tuple[Any, Any], Any]:
     return overlaps
 
 
+class _MatchColumns(NamedTuple):
+    """The detections, the ground truths, and their matches, from which each cell of the results takes a part.
+
+    Columns of ground truths have one more value at the end, for the row -1: that of no ground truth.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    true_rows: Sequence[Mapping[str, Any]]
+    matched_rows: Ints
+    """the match of each detection as a row of the ground truths, -1 for none: [area ranges, thresholds, detections]"""
+    is_outside: Sequence[Flags]
+    """for each area range whether the detections are outside"""
+    true_ids: NDArray[np.float64]
+    is_ignored: Sequence[Flags]
+    """for each area range whether it ignores the ground truths"""
+
+    @classmethod
+    def of(cls, problem: CocoProblem, matches: Matches) -> _MatchColumns:
+        """Collect the columns of a problem and its matches."""
+        ranges = problem.grid.area_ranges.values()
+        rows = [problem.results.rows[row] for row in matches.rows.tolist()]
+        matched_rows = np.full((len(ranges), len(problem.grid.iou_thresholds), len(rows)), -1)
+        matched_rows[:, :, matches.columns.numpy()] = matches.ground_truths
+        true_areas = np.asarray(problem.ground_truths.areas)
+        is_crowd = np.asarray(problem.ground_truths.is_crowd)
+        return cls(
+            rows=rows,
+            true_rows=problem.truth.rows,
+            matched_rows=matched_rows,
+            is_outside=[(matches.area_bits.numpy() >> area) & 1 == 0 for area in range(len(ranges))],
+            true_ids=np.array([*(row["id"] for row in problem.truth.rows), 0], dtype=np.float64),
+            is_ignored=[
+                np.append(is_crowd | (true_areas < least) | (true_areas > most), False) for least, most in ranges
+            ],
+        )
+
+    def cell(self, area: int, places: Ints, true_rows: Ints) -> ImageResult:
+        """Return the matches of some detections and ground truths, of one image and category, in an area range."""
+        # Ground truths that count come first.
+        is_ignored = self.is_ignored[area]
+        ordered = true_rows[is_ignored[true_rows].argsort(kind="stable")]
+        matched = self.matched_rows[area][:, places]
+        detection_ids = [self.rows[place]["id"] for place in places]
+        matched_ids = self.true_ids[matched]
+        result: ImageResult = {
+            "dtIds": detection_ids,
+            "gtIds": [self.true_rows[row]["id"] for row in ordered],
+            "dtMatches": matched_ids,
+            "gtMatches": _match_ground_truths(matched, ordered, np.array(detection_ids, dtype=np.float64)),
+            "dtScores": [self.rows[place]["score"] for place in places],
+            "gtIgnore": is_ignored[ordered].astype(int),
+            "dtIgnore": is_ignored[matched] | ((matched_ids == 0) & self.is_outside[area][places]),
+        }
+        for value in result.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # a change would have no effect
+        return result
+
+
 def list_results(problem: CocoProblem) -> list[ImageResult | None]:
     """Return the matches by category, area range and image; None without objects."""
     matches = problem.matches(keep_ground_truths=True)
-    grid = problem.grid
-    ranges = list(grid.area_ranges.values())
-    rows = [problem.results.rows[row] for row in matches.rows.tolist()]
-    true_rows = problem.truth.rows
-
-    # The match of each detection as a row of the ground truths, -1 for none: [area ranges, thresholds, detections].
-    matched_rows = np.full((len(ranges), len(grid.iou_thresholds), len(rows)), -1)
-    matched_rows[:, :, matches.columns.numpy()] = matches.ground_truths
-    is_outside = [(matches.area_bits.numpy() >> area) & 1 == 0 for area in range(len(ranges))]
-
-    # Columns of ground truths have one more value at the end, for the row -1: that of no ground truth.
-    true_ids = np.array([*(row["id"] for row in true_rows), 0], dtype=np.float64)
-    true_areas = np.asarray(problem.ground_truths.areas)
-    is_crowd = np.asarray(problem.ground_truths.is_crowd)
-    is_ignored = [np.append(is_crowd | (true_areas < least) | (true_areas > most), False) for least, most in ranges]
-
+    columns = _MatchColumns.of(problem, matches)
     groups = _groups(problem, matches)
     results: list[ImageResult | None] = []
+    ranges = problem.grid.area_ranges.values()
     cells = product(enumerate(problem.categories), enumerate(ranges), enumerate(problem.images))
     for (category_index, category), (area, ends), (image_index, image) in cells:
-        places, group_true_rows = groups[category_index * len(problem.images) + image_index]
-        if not len(places) and not len(group_true_rows):
+        places, true_rows = groups[category_index * len(problem.images) + image_index]
+        if not len(places) and not len(true_rows):
             results.append(None)
             continue
-        # Ground truths that count come first.
-        ordered = group_true_rows[is_ignored[area][group_true_rows].argsort(kind="stable")]
-        matched = matched_rows[area][:, places]
-        detection_ids = [rows[place]["id"] for place in places]
-        matched_ids = true_ids[matched]
-        arrays = {
-            "dtMatches": matched_ids,
-            "gtMatches": _match_ground_truths(matched, ordered, np.array(detection_ids, dtype=np.float64)),
-            "gtIgnore": is_ignored[area][ordered].astype(int),
-            "dtIgnore": is_ignored[area][matched] | ((matched_ids == 0) & is_outside[area][places]),
-        }
-        for array in arrays.values():
-            array.flags.writeable = False  # a change would have no effect
         results.append(
             {
                 "image_id": image,
                 "category_id": category,
                 "aRng": list(ends),
-                "maxDet": grid.max_detection_thresholds[-1],
-                "dtIds": detection_ids,
-                "gtIds": [true_rows[row]["id"] for row in ordered],
-                "dtMatches": arrays["dtMatches"],
-                "gtMatches": arrays["gtMatches"],
-                "dtScores": [rows[place]["score"] for place in places],
-                "gtIgnore": arrays["gtIgnore"],
-                "dtIgnore": arrays["dtIgnore"],
+                "maxDet": problem.grid.max_detection_thresholds[-1],
+                **columns.cell(area, places, true_rows),
             }
         )
     return results

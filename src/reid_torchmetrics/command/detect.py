@@ -173,7 +173,7 @@ def _read_json(
     )
     file_options: dict[str, Any] = {}
     if metric_class is LvisMAP:
-        file_options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
+        file_options["frequencies"] = LvisMAP.read_frequencies(arguments.ground_truths)
     images = ReportImages()
     if "class_names" not in options or arguments.images is not None:
         data_set = read_json(arguments.ground_truths)

@@ -40,7 +40,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     protocol, other_options = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
     extra_labels = names_in_rules(protocol.relevance_options)
-    sample_sets = read_sample_sets(arguments, protocol.missing, extra_labels)
+    sample_sets = read_sample_sets(arguments, protocol.missing_identities, extra_labels)
     if not has_ground_truth:
         _check_labels(sample_sets, protocol, options)
     check_names(sample_sets, protocol.relevance_options)
@@ -118,7 +118,7 @@ def _evaluate_samples(
     ground_truth = None
     if arguments.ground_truth is not None:
         ground_truth = data.read_ground_truth(
-            arguments.ground_truth, by_name=False, form=arguments.truth_form, from_one=bool(arguments.from_one)
+            arguments.ground_truth, by_name=False, form=arguments.ground_truth_form, one_based=bool(arguments.one_based)
         )
     has_mixed_roles = any(_has_mixed_roles(sample_set) for sample_set in sample_sets.values())
     reason = _reason_against_metric(sample_sets, options, has_mixed_lists=has_mixed_roles and ground_truth is not None)

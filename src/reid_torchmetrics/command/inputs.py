@@ -17,7 +17,17 @@ from .terminal import UsageError
 
 NEED_EMBEDDINGS = ("similarity", "packed", "rerank", "multi_query", "stream", "order")
 """options about reading or comparing embeddings"""
-_NEED_ITEMS = ("ground_truth", "rerank", "multi_query", "draw", "report", "index", "groups", "distances", "scores")
+_NEED_ITEMS = (
+    "ground_truth",
+    "rerank",
+    "multi_query",
+    "gallery_draw",
+    "report",
+    "index",
+    "groups",
+    "distances",
+    "scores",
+)
 """options, labels and kinds of files that need the items of a gallery"""
 TIES_BY_PLACE = ("stable",)
 """tie policies that need places in a gallery; their table needs torch, so a test compares both"""
@@ -139,8 +149,8 @@ def _check_evaluate(arguments: SimpleNamespace, options: Mapping[str, Any]) -> N
         check_matrix_options(f"`--{source.kind}`", inputs)
     if arguments.stream:
         check_streamed(inputs)
-    if arguments.ground_truth is None and (arguments.truth_form or arguments.from_one):
-        raise UsageError("`--truth-form` and `--from-one` must come with `--ground-truth`; got none")
+    if arguments.ground_truth is None and (arguments.ground_truth_form or arguments.one_based):
+        raise UsageError("`--ground-truth-form` and `--one-based` must come with `--ground-truth`; got none")
 
 
 def _check_lists(arguments: SimpleNamespace) -> None:
@@ -152,8 +162,8 @@ def _check_lists(arguments: SimpleNamespace) -> None:
     if bool(arguments.labels) == bool(arguments.positives):
         got = "both" if arguments.labels else "neither"
         raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {got}")
-    if arguments.labels and arguments.truth_form:
-        raise UsageError("`--truth-form` must come with a file of the right items; got `--labels`")
+    if arguments.labels and arguments.ground_truth_form:
+        raise UsageError("`--ground-truth-form` must come with a file of the right items; got `--labels`")
 
 
 def _check_images(arguments: SimpleNamespace, options: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ class LabelRules(NamedTuple):
 
     names: Mapping[str, str]
     """names of arrays or columns in the files, by label"""
-    missing: _names.MissingLabels
+    missing_identities: _names.MissingLabels
     extra_labels: Sequence[str]
     """the labels that users name in rules"""
     file_names: str | None
@@ -89,14 +89,15 @@ def label_files(words: Sequence[str], extra_labels: Sequence[str] = ()) -> dict[
 
 
 def read_table(
-    path: str, rules: LabelRules, used: set[str], guesses: list[str], *, keeps_names: bool = False
+    path: str, rules: LabelRules, used_names: set[str], guesses: list[str], *, keeps_names: bool = False
 ) -> Columns:
     """Read the labels of a table, from its columns or from the names of files in it.
 
     Args:
         path: of the table.
         rules: for reading labels.
-        used: receives the labels in `rules.names` that the table has, and `FILE_NAMES` if labels come from file names.
+        used_names: receives the labels in `rules.names` that the table has, and `FILE_NAMES` if labels come from file
+            names.
         guesses: receives lines about columns that are not named.
         keeps_names: keep the names of the rows, as the column "names".
     """
@@ -105,8 +106,8 @@ def read_table(
         path,
         names=rules.names,
         guesses=columns_found,
-        used=used,
-        missing=rules.missing,
+        used_names=used_names,
+        missing_identities=rules.missing_identities,
         labels=rules.extra_labels,
     )
     guesses.extend(line.removeprefix(f"{path}: ") for line in columns_found)
@@ -114,7 +115,7 @@ def read_table(
     if file_names is None:
         return table
     if "identities" not in table or rules.file_names is not None:
-        used.add(FILE_NAMES)
+        used_names.add(FILE_NAMES)
         pattern = rules.file_names or "market1501"
         try:
             table = data.labels_from_names(file_names, pattern) | table
@@ -137,7 +138,7 @@ def read_field(word: str, field: str, rules: LabelRules) -> Columns:
     names = None if name is None else {field: name}
     if field not in rules.extra_labels:
         label_field = cast("_names.LabelField", field)
-        return data.read_labels(path, field=label_field, names=names, missing=rules.missing)
+        return data.read_labels(path, field=label_field, names=names, missing_identities=rules.missing_identities)
     labels = data.read_labels(path, names=names, labels=(field,))
     if field not in labels:
         raise ValueError(f"{path}: the file must have an array or a column `{field}`; got {', '.join(labels)}.")

@@ -32,20 +32,20 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     words = label_files(arguments.labels, extra_labels)
     rules = LabelRules(
         names=named_values("--names", arguments.names),
-        missing=options.get("missing") or "error",
+        missing_identities=options.get("missing_identities") or "error",
         extra_labels=extra_labels,
         file_names=arguments.file_names,
     )
     if not words:
-        _check_used(rules, used=set())
+        _check_used(rules, used_names=set())
     outputs = Outputs(arguments, [arguments.retrieved, arguments.positives or None])
-    from_one = bool(arguments.from_one)
-    retrieved = read_retrieved(arguments.retrieved, form=arguments.form, from_one=from_one)
+    one_based = bool(arguments.one_based)
+    retrieved = read_retrieved(arguments.retrieved, form=arguments.form, one_based=one_based)
     if words:
         labels = _read_labels(words, rules, retrieved)
         return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
 
-    positives = read_ground_truth(arguments.positives, form=arguments.truth_form, from_one=from_one)
+    positives = read_ground_truth(arguments.positives, form=arguments.ground_truth_form, one_based=one_based)
     is_one_list = isinstance(retrieved, list) and not any(isinstance(items, list) for items in retrieved)
     if is_one_list and Path(arguments.retrieved).suffix == ".txt":
         # The names of the items that one query has retrieved, in a file with the name of the query.
@@ -63,17 +63,17 @@ def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieve
     columns: dict[str, Columns] = {role: {} for role in SIDES}
     first_paths: dict[str, str] = {}
     guesses: list[str] = []
-    used: set[str] = set()
+    used_names: set[str] = set()
     for field, paths in words.items():
         if len(paths) != len(SIDES):
             raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(paths)}.")
         for role, path in zip(SIDES, paths, strict=True):
             if field == TABLES:
-                columns[role] |= read_table(path, rules, used, guesses, keeps_names=True)
+                columns[role] |= read_table(path, rules, used_names, guesses, keeps_names=True)
             else:
                 columns[role] |= read_field(path, field, rules)
             first_paths.setdefault(role, path)
-    _check_used(rules, used)
+    _check_used(rules, used_names)
     log_guesses(guesses)
 
     # Lists with a key for each query name the queries; items may be names, too.
@@ -85,16 +85,16 @@ def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieve
     return query_labels | gallery_labels
 
 
-def _check_used(rules: LabelRules, used: Collection[str]) -> None:
+def _check_used(rules: LabelRules, used_names: Collection[str]) -> None:
     """Raise unless a table uses each name, and the pattern of file names.
 
     Raises:
         ValueError: something is not used.
     """
     for label, name in rules.names.items():
-        if label not in used:
+        if label not in used_names:
             raise ValueError(f"`--names` must name columns in the tables of `--labels`; got {label}={name}.")
-    if rules.file_names is not None and FILE_NAMES not in used:
+    if rules.file_names is not None and FILE_NAMES not in used_names:
         raise ValueError(
             f"`{FILE_NAMES}` must come with a table of file names without identities; got {rules.file_names!r}."
         )

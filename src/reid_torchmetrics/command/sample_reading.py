@@ -35,17 +35,17 @@ SampleSets: TypeAlias = dict[str, SampleSet]
 
 
 def read_sample_sets(
-    arguments: SimpleNamespace, missing: _names.MissingLabels = "error", extra_labels: Sequence[str] = ()
+    arguments: SimpleNamespace, missing_identities: _names.MissingLabels = "error", extra_labels: Sequence[str] = ()
 ) -> SampleSets:
     """Read the files of queries and gallery, with their labels.
 
     Args:
         arguments: the options of the command itself.
-        missing: as in `read_labels`.
+        missing_identities: as in `read_labels`.
         extra_labels: the labels that users name in rules.
     """
     names = named_values("--names", arguments.names)
-    rules = LabelRules(names, missing, extra_labels, file_names=arguments.file_names)
+    rules = LabelRules(names, missing_identities, extra_labels, file_names=arguments.file_names)
     words = label_files(arguments.labels, extra_labels)
     num_tables = len(words.get(TABLES, ()))
     # The names that each set and each table uses; without tables each set must have all names.
@@ -120,9 +120,9 @@ def _open_sample_sets(
             paths,
             role=role,
             names=rules.names,
-            used=used,
-            reopened=bool(arguments.stream),
-            missing=rules.missing,
+            used_names=used,
+            reopen=bool(arguments.stream),
+            missing_identities=rules.missing_identities,
             labels=rules.extra_labels,
             kind=source.kind,
         )

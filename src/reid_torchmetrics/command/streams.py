@@ -73,22 +73,22 @@ def _evaluate(
 
     # A counter without items refuses options that do not fit, before the gallery is read.
     (no_items,) = _arrays.as_tensors(gallery_set.files[0].embeddings[:0])
-    surveyor_rules = dict(rules)
+    first_rules = dict(rules)
     if "self_index" in rules:
-        surveyor_rules["self_index"] = np.full(len(query_set), -1)
-    surveyor_rules |= gallery_set.labels(slice(0), "positive_")
-    surveyor = RankCounter(query_embeddings, read_gallery(no_items), **surveyor_rules)
+        first_rules["self_index"] = np.full(len(query_set), -1)
+    first_rules |= gallery_set.labels(slice(0), "positive_")
+    first_counter = RankCounter(query_embeddings, read_gallery(no_items), **first_rules)
     if "self_index" not in rules or not protocol.leave_one_out:
-        skipping_protocol = protocol.changed({"empty_target_action": "skip"})
-        evaluate_stream(surveyor, 0, protocol=skipping_protocol, **curve_options)
+        skipping_protocol = protocol.with_options({"empty_target_action": "skip"})
+        evaluate_stream(first_counter, 0, protocol=skipping_protocol, **curve_options)
 
     # Statistics of the whole gallery, then the listed items, then the counts of all others.
-    survey: Any = 0
-    if surveyor.similarity == "euclidean":
-        survey = _sum_over_blocks(world, gallery_set, ~is_listed, read_gallery, surveyor.survey, "Surveying")
+    statistics: Any = 0
+    if first_counter.similarity == "euclidean":
+        statistics = _sum_over_blocks(world, gallery_set, ~is_listed, read_gallery, first_counter.statistics, "Summing")
     positives = read_gallery(_read_listed(world, gallery_set, is_listed, no_items))
     positive_labels = gallery_set.labels(is_listed, "positive_")
-    counter = RankCounter(query_embeddings, positives, **positive_labels, survey=survey, **rules)
+    counter = RankCounter(query_embeddings, positives, **positive_labels, statistics=statistics, **rules)
     counts = _sum_over_blocks(world, gallery_set, ~is_listed, read_gallery, counter.count, "Counting")
     results = evaluate_stream(counter, counts, protocol=protocol, **curve_options)
 
@@ -153,7 +153,7 @@ def _sum_over_blocks(
 
 
 def _sum_over_processes(world: World, work: Callable[[], Any]) -> Any:
-    """Do local work, and sum the `Counts` or `Survey`s that it returns over all processes; 0 stands for no blocks.
+    """Do local work, and sum the `Counts` or `GalleryStatistics` that it returns, over all processes; 0 is no block.
 
     Raises:
         DistributedMetricError: an error on some process.

@@ -53,10 +53,10 @@ class NameRules:
     """names of arrays by their meaning, a key of `FIELD_NAMES`"""
     role: _names.Role | None = None
     """the side to read from a file with arrays of both"""
-    used: set[str] | None = None
+    used_names: set[str] | None = None
     """collects the keys of `names` with an array in the file; None if the file must have all of them"""
 
-    missing: _names.MissingLabels = "error"
+    missing_identities: _names.MissingLabels = "error"
     """whether identities that are missing are refused"""
     labels: Collection[str] = ()
     """names of further labels, and of the arrays that hold them"""
@@ -65,7 +65,7 @@ class NameRules:
 
     def __post_init__(self) -> None:
         """Raise unless the options are valid."""
-        _checks.one_of("missing", self.missing, _names.MissingLabels)
+        _checks.one_of("missing_identities", self.missing_identities, _names.MissingLabels)
         _checks.collection_of_names("labels", self.labels)
         for label in self.labels:
             if label in FIELD_NAMES or not label:
@@ -156,11 +156,11 @@ def find_names(
 
 
 def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[str], rules: NameRules) -> None:
-    """Raise unless the file has all arrays that the user named; with `rules.used`, add the keys that it has."""
+    """Raise unless the file has all arrays that the user named; with `rules.used_names`, add the keys that it has."""
     for key, name in rules.names.items():
-        if rules.used is not None:
+        if rules.used_names is not None:
             if key in keys and name in file_names:
-                rules.used.add(key)
+                rules.used_names.add(key)
             continue
         if key not in keys:
             raise file_error(path, f"`names` must be some of {', '.join(keys)}", repr(key))

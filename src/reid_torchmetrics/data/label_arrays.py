@@ -27,7 +27,7 @@ def as_labels(
     names: Mapping[str, str],
     arrays: Mapping[str, Any],
     length: int | None = None,
-    missing: _names.MissingLabels = "error",
+    missing_identities: _names.MissingLabels = "error",
 ) -> Labels:
     """Convert the arrays of a file to labels and roles.
 
@@ -36,7 +36,7 @@ def as_labels(
         names: Names of arrays by their meaning.
         arrays: Arrays of the file by name.
         length: Number of samples; None for the length of the first array.
-        missing: As in `read_samples`.
+        missing_identities: As in `read_samples`.
 
     Raises:
         ValueError: An array that cannot be what its name says; the message names the file.
@@ -47,19 +47,19 @@ def as_labels(
             if key == "roles":
                 labels[key] = as_roles(name or key, arrays[name], length, labels.get("identities"))
             else:
-                labels[key] = as_label(key, name or key, arrays[name], length, missing)
+                labels[key] = as_label(key, name or key, arrays[name], length, missing_identities)
             length = len(labels[key])
     return labels
 
 
 def as_label(
-    key: str, name: str, values: Any, length: int | None = None, missing: _names.MissingLabels = "error"
+    key: str, name: str, values: Any, length: int | None = None, missing_identities: _names.MissingLabels = "error"
 ) -> Array:
     """Convert an array to a label: int64 or strings [N]; or positions, float64 [N, 1 to 3].
 
     Identities may be several labels of each sample, bool [N, labels], from bools or from 0 and 1. A row or a column is
-    flattened; floats that are whole numbers become integers. Missing identities, NaN or "", are kept if `missing` is
-    "junk".
+    flattened; floats that are whole numbers become integers. Missing identities, NaN or "", are kept if
+    `missing_identities` is "junk".
 
     Raises:
         TypeError: Values of another kind.
@@ -79,7 +79,7 @@ def as_label(
     labels, is_valid = _to_integers_or_strings(vector)
     is_text = labels.dtype.kind == "U"
     is_missing = labels == "" if is_text else np.isnan(vector)
-    if key == "identities" and missing == "junk":
+    if key == "identities" and missing_identities == "junk":
         is_valid = is_valid | is_missing
         if not is_text:
             labels = vector.astype(np.float64)  # also without missing ones, as another shard may have some
@@ -87,7 +87,7 @@ def as_label(
         first = int(is_valid.argmin())
         remedy = ""
         if key == "identities" and is_missing[first]:
-            remedy = " Pass `missing='junk'` where such samples have no identity."
+            remedy = " Pass `missing_identities='junk'` where such samples have no identity."
         raise ValueError(f"`{name}` must hold {description}; got {vector[first].item()!r} for sample {first}.{remedy}")
     return labels
 

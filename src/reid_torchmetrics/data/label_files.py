@@ -47,9 +47,9 @@ def read_labels(
     *,
     names: Mapping[str, str] | None = None,
     guesses: list[str] | None = None,
-    used: set[str] | None = None,
+    used_names: set[str] | None = None,
     field: _names.LabelField | None = None,
-    missing: _names.MissingLabels = "error",
+    missing_identities: _names.MissingLabels = "error",
     labels: Collection[str] = (),
 ) -> Labels:
     """Read the labels of samples from a table: .csv, .tsv, .txt, .parquet (PyArrow), or a file of `read_samples`.
@@ -66,10 +66,10 @@ def read_labels(
             names. Without a name from you, exactly one column may have the meaning by its name.
         guesses: a list that collects a line for each column that was found by a name of the field, as
             `SampleFile.guesses`.
-        used: as in `read_samples`.
+        used_names: as in `read_samples`.
         field: meaning of an array without a name, as in a .npy. None: the only one of `labels`, else identities, or
             positions if it holds two or three floats for each sample. If `names` has it, nothing else is read.
-        missing: as in `read_samples`; an empty cell of text, and a null of a .parquet, is missing.
+        missing_identities: as in `read_samples`; an empty cell of text, and a null of a .parquet, is missing.
         labels: as in `read_samples`.
 
     Returns:
@@ -87,7 +87,7 @@ def read_labels(
             message is one line that names the file and the column.
     """
     path = Path(path)
-    rules = NameRules(names or {}, used=used, missing=missing, labels=labels)
+    rules = NameRules(names or {}, used_names=used_names, missing_identities=missing_identities, labels=labels)
     _checks.one_of("field", field or "identities", _LABEL_KEYS)
     columns = read_arrays(path, TABLES | TEXTS | FORMATS)
     if path.suffix.lower() in TEXTS:
@@ -112,7 +112,7 @@ def read_labels(
         raise file_error(path, rule, ", ".join(columns))
     if guesses is not None:
         guesses += describe_guesses(path, column_names, columns, names or {}, unread_roles)
-    return as_labels(path, column_names, columns, missing=missing)
+    return as_labels(path, column_names, columns, missing_identities=missing_identities)
 
 
 def _find_unnamed_key(values: Any, field: str | None, labels: Collection[str]) -> str:

@@ -38,7 +38,7 @@ _QUERY_BOX = "bbx"
 _OXFORD_LISTS = ("good", "ok", "junk")
 
 
-def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = None, from_one: bool = False) -> Any:
+def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = None, one_based: bool = False) -> Any:
     """Read ranked lists, for `evaluate_lists`.
 
     Args:
@@ -50,7 +50,7 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
             "rank": `query item rank`, as in MS MARCO's.
             "query": a query and its items, as in MSLS' and hloc's.
             "items": numbers of items alone, as in VisDA's.
-        from_one: whether numbers of items count from 1.
+        one_based: whether numbers of items count from 1.
 
     Returns:
         Scores by query and item for a run, strings and floats; lists of items by query where lines name it, for a .csv
@@ -67,7 +67,7 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
     if form is not None:
         _checks.one_of("form", form, RETRIEVED_FORMS)
     lists = _read_retrieved(path, form)
-    return _from_zero(path, lists) if from_one else lists
+    return _from_zero(path, lists) if one_based else lists
 
 
 def _read_retrieved(path: Path, form: str | None) -> Any:
@@ -91,7 +91,7 @@ def _read_retrieved(path: Path, form: str | None) -> Any:
 
 
 def read_ground_truth(
-    path: str | PathLike[str], *, by_name: bool = True, form: _names.TruthForm | None = None, from_one: bool = False
+    path: str | PathLike[str], *, by_name: bool = True, form: _names.TruthForm | None = None, one_based: bool = False
 ) -> Any:
     """Read the ground truth of ranked lists, for `evaluate_lists`.
 
@@ -108,7 +108,7 @@ def read_ground_truth(
             "grades": `query item grade`, as in BEIR's.
             "pairs": `query item`, as in hloc's.
             "items": numbers of items alone, as in VeRi's.
-        from_one: whether numbers of items count from 1, as VeRi's.
+        one_based: whether numbers of items count from 1, as VeRi's.
 
     Returns:
         Grades by query and item for judgements, strings and ints; lists of items by query for pairs and a .csv, and by
@@ -126,7 +126,7 @@ def read_ground_truth(
     if form is not None:
         _checks.one_of("form", form, TRUTH_FORMS)
     truth = _read_truth(path, form, by_name=by_name)
-    return _from_zero(path, truth) if from_one else truth
+    return _from_zero(path, truth) if one_based else truth
 
 
 def _read_truth(path: Path, form: str | None, *, by_name: bool) -> Any:

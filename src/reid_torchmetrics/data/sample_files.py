@@ -87,9 +87,9 @@ def read_samples(
     *,
     role: _names.Role | None = None,
     names: Mapping[str, str] | None = None,
-    used: set[str] | None = None,
-    reopened: bool = False,
-    missing: _names.MissingLabels = "error",
+    used_names: set[str] | None = None,
+    reopen: bool = False,
+    missing_identities: _names.MissingLabels = "error",
     labels: Collection[str] = (),
     kind: _names.MatrixKind | None = None,
 ) -> list[SampleFile]:
@@ -109,11 +109,11 @@ def read_samples(
         names: names of arrays by their meaning, such as `{"embeddings": "my_array", "identities": "y"}`. Without a name
             from you, exactly one array may have the meaning by its name. An array alone in a .npy or .pt has no name,
             and is embeddings.
-        used: a set that collects the keys of `names` with an array in a file, so that other files may have the rest;
-            None: each file must have all.
-        reopened: whether no embeddings are held, and the file is opened again for each slice: `embeddings[:100]`.
-        missing: "junk" keeps identities that are missing, as NaN or "", for evaluations with `missing="junk"`; "error"
-            refuses them.
+        used_names: a set that collects the keys of `names` with an array in a file, so that other files may have the
+            rest; None: each file must have all.
+        reopen: whether no embeddings are held, and the file is opened again for each slice: `embeddings[:100]`.
+        missing_identities: "junk" keeps identities that are missing, as NaN or "", for evaluations with the same
+            option; "error" refuses them.
         labels: names of further labels, such as ("side",), for evaluations with `must_agree` or `must_differ`. A file
             may have an array of integers or strings with each name.
         kind: "distances" or "scores" for a matrix of queries and gallery items, under any name or none; None: the kind
@@ -129,12 +129,12 @@ def read_samples(
             with several arrays of one meaning; arrays of another shape, dtype or length; a file that is there twice;
             shards that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
-    rules = NameRules(names or {}, role, used, missing, labels, kind)
+    rules = NameRules(names or {}, role, used_names, missing_identities, labels, kind)
     paths = _find_files(source, rules)
     distinct_paths = {os.path.realpath(path) for path in paths}  # `Path.resolve` fails for loops
     if not paths or len(distinct_paths) < len(paths):
         raise ValueError(f"`source` must name files, none of them twice; got {list(map(str, paths))}.")
-    open_file = _open_briefly if reopened else _open
+    open_file = _open_briefly if reopen else _open
     files = [open_file(path, rules) for path in paths]
     form = _describe_form(files[0])
     for file in files:
@@ -201,7 +201,7 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
 
     # Convert the labels.
     num_samples = len(tensor)
-    labels = as_labels(path, names, arrays, num_samples, rules.missing)
+    labels = as_labels(path, names, arrays, num_samples, rules.missing_identities)
     roles = labels.pop("roles", None)
     sample_names = _find_sample_names(arrays, rules, num_samples)
     return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind)
@@ -304,8 +304,8 @@ def _join_dimensions(columns: dict[str, Any], rules: NameRules) -> tuple[dict[st
     for prefix, names in names_by_prefix.items():
         numbers = [int(name.removeprefix(prefix)) for name in names]
         from_zero = list(range(len(names)))
-        from_one = list(range(1, len(names) + 1))
-        if len(names) > 1 and numbers in (from_zero, from_one):
+        one_based = list(range(1, len(names) + 1))
+        if len(names) > 1 and numbers in (from_zero, one_based):
             counted.append(names)
     if len(counted) != 1:
         return columns, rules

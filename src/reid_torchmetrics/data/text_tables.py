@@ -173,8 +173,8 @@ def _find_text_delimiter(line: str) -> str | None:
 def _are_values(names: Sequence[str]) -> bool:
     """Return whether a first row is one of numbers; columns may be called by their places, from 0 or 1 on."""
     from_zero = [str(place) for place in range(len(names))]
-    from_one = [str(place + 1) for place in range(len(names))]
-    if len(names) > 1 and list(names) in (from_zero, from_one):
+    one_based = [str(place + 1) for place in range(len(names))]
+    if len(names) > 1 and list(names) in (from_zero, one_based):
         return False
     return bool(names) and all(_NUMBER.fullmatch(name) for name in names)
 

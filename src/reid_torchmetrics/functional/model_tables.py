@@ -309,9 +309,9 @@ def comparison_display(comparison: Any) -> Display:
     for model, pair in pairs.items():
         columns, *pair_rows = _pair_rows(pair, ".4f", has_holm=_are_corrected(pairs))
         for name, *cells in pair_rows:
-            rows.append([f"{name}, {model}" if comparison.others else name, *cells])
+            rows.append([f"{name}, {model}" if comparison.further_comparisons else name, *cells])
         notes.append(_changed_queries(pair))
-    if comparison.others:
+    if comparison.further_comparisons:
         columns[2:4] = ["other", "difference"]
     return Display(title, columns, rows, [*notes, comparison.chance])
 

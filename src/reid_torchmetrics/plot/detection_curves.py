@@ -209,7 +209,7 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", 
     are not drawn. Ignored detections are left out. All values are in percent. Returns the figure and its axes.
 
     Args:
-        curve: `ranked.of_class(label)` of the results of an evaluator.
+        curve: `ranked.for_class(label)` of the results of an evaluator.
         rule: as in `compute_ap`.
         ax: axes to draw into; None for those of a new figure.
 

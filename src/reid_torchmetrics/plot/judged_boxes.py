@@ -65,7 +65,7 @@ class Judgment:
         columns, corners = self._read_columns(f"detections{end}", detections, (key, "scores", "labels"))
         true_columns, true_corners = self._read_columns(f"ground_truths{end}", ground_truths, (key, "labels"))
         is_crowd = _read_flags(ground_truths, "iscrowd", len(true_corners))
-        is_difficult = _read_flags(ground_truths, "difficult", len(true_corners)) & evaluator.knows_difficult
+        is_difficult = _read_flags(ground_truths, "difficult", len(true_corners)) & evaluator.has_difficult
         if is_rotated:
             shapes = _overlap_rotated(corners.flatten(1), true_corners.flatten(1), is_crowd)
             columns["boxes"], true_columns["boxes"] = shapes
@@ -76,8 +76,8 @@ class Judgment:
         limit = max(1, len(predicted.labels))
         grid = inputs.CocoGrid((self.iou_threshold,), (0.0,), (limit,), {"all": COCO_AREA_RANGES["all"]})
         matches = evaluator.match(
-            predicted.of_one_class() if self.average == "micro" else predicted,
-            true.of_one_class() if self.average == "micro" else true,
+            predicted.as_one_class() if self.average == "micro" else predicted,
+            true.as_one_class() if self.average == "micro" else true,
             grid,
             keep_ground_truths=True,
             **match_options(evaluator, is_difficult=is_difficult),

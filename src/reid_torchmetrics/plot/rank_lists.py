@@ -38,7 +38,7 @@ _SIGNS = {"": "", "check": "\N{CHECK MARK}", "cross": "\N{BALLOT X}"}
 
 @one_warning_of_glyphs()
 def draw_rank_lists(
-    lists: RankLists,
+    rank_lists: RankLists,
     pictures: Pictures,
     *,
     gallery_pictures: Pictures | None = None,
@@ -60,7 +60,7 @@ def draw_rank_lists(
     "image".
 
     Args:
-        lists: such as `results.nearest(10)`, or `lists.select(lists.confident_mistakes(10))`.
+        rank_lists: such as `results.nearest(10)`, or `lists.select(lists.confident_mistakes(10))`.
         pictures: of the queries by `query_index`, and of the gallery by `index`: a function of the number, or something
             indexed by it, such as a data set.
         gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is if the evaluation
@@ -82,14 +82,14 @@ def draw_rank_lists(
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
     rows = []
-    for row in range(len(lists)):
+    for row in range(len(rank_lists)):
         precision = None
         if average_precision is not None:
-            precision = float(average_precision[lists.query[row]])
-        rows.append(_cells_of_list(lists, row, pictures, gallery_pictures, names or {}, precision))
-    headings = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first right"}
-    rank = lists.first_positive_rank
-    num_candidates = (lists.index >= 0).sum(1)
+            precision = float(average_precision[rank_lists.query[row]])
+        rows.append(_cells_of_list(rank_lists, row, pictures, gallery_pictures, names or {}, precision))
+    headings = {0: "query", 1: "candidates", rank_lists.index.shape[1] + 1: "first right"}
+    rank = rank_lists.first_positive_rank
+    num_candidates = (rank_lists.index >= 0).sum(1)
     is_candidate = (rank >= 1) & (rank <= num_candidates)
     if bool(is_candidate.all()):  # nothing is behind the candidates
         rows = [cells[:-1] for cells in rows]
@@ -102,7 +102,7 @@ def draw_duplicates(
 ) -> NDArray[np.uint8]:
     """Draw the pairs with the highest scores, for `Duplicates.plot`."""
     _checks.positive_int("k", k)
-    if gallery_images is None and not found.within:
+    if gallery_images is None and not found.within_one_set:
         raise ValueError("`gallery_images` must be given for pairs of two sets; got None.")
     item_source = ("query_images", query_images)
     if gallery_images is not None:

@@ -120,7 +120,7 @@ def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html
         format_number = measure_formatter(name)
         interval_text = "none: no mean over queries"
         if name in averaged:
-            interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
+            interval = results.interval(name, generator=generator, level=_LEVEL, num_resamples=_REPEATS)
             low = format_number(float(interval.low))
             high = format_number(float(interval.high))
             interval_text = low if low == high else f"{low} to {high}"
@@ -175,7 +175,7 @@ def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictu
     num_queries = len(results.query_index)
     affected = duplicates.affected_queries
     _checks.in_range("duplicates.query", affected, 0, num_queries)
-    means_without = results.without(duplicates)
+    means_without = results.means_without(duplicates)
     rows = []
     for name, mean in results.means.items():
         format_number = measure_formatter(name)
@@ -189,7 +189,7 @@ def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictu
         return content
 
     item_pictures = copies
-    if item_pictures is None and not duplicates.within:
+    if item_pictures is None and not duplicates.within_one_set:
         item_pictures = pictures if queries.gallery_pictures is None else queries.gallery_pictures
 
     def query_picture(row: int) -> Any:

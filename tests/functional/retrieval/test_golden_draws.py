@@ -12,9 +12,9 @@ from reid_torchmetrics.functional.retrieval import (
     average_precision,
     cmc_curve,
     find_relevance,
-    given_scores,
     inverse_negative_penalty,
     mean_over_queries,
+    scores_from_matrix,
 )
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
@@ -55,7 +55,7 @@ WHOLE_GALLERY = [key for key in RECORDS if "mAP" in key or "mINP" in key or key 
 def problem_of(case: str, output: str) -> tuple[Scores, Relevance]:
     scores, *labels = inputs_of(as_problem(RECORDING.inputs[case]))
     relevance = find_relevance(*labels, junk_identities=(), **RULES[output])
-    return given_scores(scores, relevance), relevance
+    return scores_from_matrix(scores, relevance), relevance
 
 
 def expected_curve(record: Record, *, shots: int | None = 1) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, given_scores
+from reid_torchmetrics.functional.retrieval import PositiveRanks, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from tests.golden.cases import RECORDINGS
@@ -31,7 +31,7 @@ def ranks_of(setup: str) -> PositiveRanks:
     positives, junk = (listed(relevance, labels) for labels in SETUPS[setup])
     scores = -ranking.argsort(dim=1).double()  # the place of every gallery item
     problem = find_listed_relevance(positives, junk, num_gallery=scores.shape[1])
-    return count_ranks(given_scores(scores, problem), problem, ties="pessimistic")
+    return count_ranks(scores_from_matrix(scores, problem), problem, ties="pessimistic")
 
 
 def listed(relevance: Tensor, labels: tuple[int, ...]) -> list[Tensor]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.scores.scores import Scores
 from reid_torchmetrics.functional.retrieval.verification.verify import Verification, fnmr_at_fmr, verify
 from tests.golden.cases import PROBLEMS, RECORDINGS, true_distances
@@ -25,7 +25,7 @@ def named(output: str) -> list[str]:
 @cache
 def problem_of(name: str) -> tuple[Scores, Relevance]:
     relevance = find_relevance(*inputs_of(PROBLEMS[name])[1:], junk_identities=())
-    return given_scores(-torch.from_numpy(true_distances(name)), relevance), relevance
+    return scores_from_matrix(-torch.from_numpy(true_distances(name)), relevance), relevance
 
 
 @cache

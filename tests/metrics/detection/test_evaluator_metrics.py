@@ -142,7 +142,7 @@ def test_difficult_ground_truths_need_not_be_found():
     found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 1])}
     target = {"boxes": boxes.flip(0), "labels": torch.tensor([1, 1]), "difficult": torch.tensor([0, 1])}
     metric = fed(VocMAP(), [found], [target])
-    curve = metric.results().ranked.of_class(1)
+    curve = metric.results().ranked.for_class(1)
     assert (curve.num_positives, curve.is_true_positive.tolist()) == (1, [False, True])
     assert curve.is_ignored.tolist() == [True, False]
     assert float(metric.compute()["map"]) == 1
@@ -166,7 +166,7 @@ def test_the_area_under_the_curve_of_a_class_is_its_average_precision():
     results = fed(VocMAP(iou_thresholds=THRESHOLDS), *with_difficult(6)).results()
     for k, label in enumerate(results.classes.tolist()):
         for t in range(len(THRESHOLDS)):
-            area = results.ranked.of_class(label, iou_threshold=THRESHOLDS[t]).average_precision("voc")
+            area = results.ranked.for_class(label, iou_threshold=THRESHOLDS[t]).average_precision("voc")
             assert area == pytest.approx(float(results.average_precision[t, k]), nan_ok=True, abs=1e-12)
 
 

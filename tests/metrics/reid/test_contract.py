@@ -201,7 +201,7 @@ SCRIPTED = {
     "measure": lambda: ReIDMeasure("precision_10"),
     "function": lambda: ReIDMeanAP(similarity=lambda query, gallery: query @ gallery.T),
     "re-ranked": lambda: ReIDMeanAP(rerank=KReciprocal(k1=5, k2=2)),
-    "drawn": lambda: ReIDCMC(draw=GalleryDraw(1, "identity")),
+    "drawn": lambda: ReIDCMC(gallery_draw=GalleryDraw(1, "identity")),
     "options": lambda: ReIDCMC(3, mode="all_shots", camera_map={1: 0}, search_cameras=(0, 1), compute_on_cpu=True),
 }
 

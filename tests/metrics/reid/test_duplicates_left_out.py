@@ -24,8 +24,8 @@ def test_among_all_others_both_items_of_a_pair_of_copies_are_left_out():
     assert duplicates.affected_queries.tolist() == list(range(10))
     # The ten others tie with all items, which counts against them.
     assert results["hit_rate_1"] == 10 / 20
-    assert results.without(duplicates)["hit_rate_1"] == 0
-    assert results.without(duplicates.query)["hit_rate_1"] == pytest.approx(5 / 15)
+    assert results.means_without(duplicates)["hit_rate_1"] == 0
+    assert results.means_without(duplicates.query)["hit_rate_1"] == pytest.approx(5 / 15)
 
 
 def test_numbers_of_samples_with_an_index_leave_out_the_same_queries():
@@ -35,7 +35,7 @@ def test_numbers_of_samples_with_an_index_leave_out_the_same_queries():
     duplicates = indexed.duplicates()
     affected = results.query_index[duplicates.affected_queries]
     assert affected.tolist() == sorted(index[:10].tolist())
-    assert results.without(duplicates)["hit_rate_1"] == 0
+    assert results.means_without(duplicates)["hit_rate_1"] == 0
 
 
 def test_between_two_sets_the_queries_with_a_copy_are_left_out():
@@ -45,14 +45,14 @@ def test_between_two_sets_the_queries_with_a_copy_are_left_out():
     duplicates = find_duplicates(query, gallery)
     assert duplicates.affected_queries.tolist() == [0, 1]
     assert results["rank_1"] == 0.5
-    assert results.without(duplicates)["rank_1"] == 0
+    assert results.means_without(duplicates)["rank_1"] == 0
 
 
 def of_processes(process: int, size: int) -> float:
     made = ReIDMetrics(protocol="cub200", reports=("hit_rate_1",))
     own = torch.arange(process, 20, size)
     made.update(EMBEDDINGS[own], IDENTITIES[own], index=own)
-    return made.results().without(made.duplicates())["hit_rate_1"]
+    return made.results().means_without(made.duplicates())["hit_rate_1"]
 
 
 def test_processes_leave_out_the_same_queries_together(processes):

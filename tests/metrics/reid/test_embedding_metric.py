@@ -16,7 +16,7 @@ from tests.metrics.reid.samples import CLASSES, batches, expected, fed, referenc
 from tests.reference.retrieval import evaluate, similarity
 
 DRAW = retrieval.GalleryDraw(1, "identity")
-ALL = [*CLASSES.values(), ReIDMetrics, partial(ReIDMeasure, "mrr"), partial(ReIDCMC, draw=DRAW)]
+ALL = [*CLASSES.values(), ReIDMetrics, partial(ReIDMeasure, "mrr"), partial(ReIDCMC, gallery_draw=DRAW)]
 
 
 def test_the_short_names_are_the_classes():
@@ -190,7 +190,7 @@ def values_in_all_ways(given, **options):
 
 @pytest.mark.filterwarnings("ignore:No query can be evaluated")
 @pytest.mark.parametrize(("action", "mean"), [("skip", math.nan), ("neg", 0), ("pos", 1), ("error", math.nan)])
-@pytest.mark.parametrize("draw", [{}, {"draw": DRAW}])
+@pytest.mark.parametrize("draw", [{}, {"gallery_draw": DRAW}])
 def test_where_no_query_has_a_positive_the_mean_is_what_they_count_however_it_is_asked_for(action, mean, draw):
     given = batches()
     for batch in given:
@@ -204,7 +204,7 @@ def test_where_no_query_has_a_positive_the_mean_is_what_they_count_however_it_is
 @pytest.mark.parametrize("action", EMPTY_TARGET_ACTIONS)
 def test_queries_that_never_are_queries_count_nothing(action):
     # One image each, which is always drawn: leave-one-out never has a query.
-    protocol = retrieval.Protocol("", "", draw=DRAW, queries_in_draw=True, empty_target_action=action)
+    protocol = retrieval.Protocol("", "", gallery_draw=DRAW, queries_in_draw=True, empty_target_action=action)
     metric = ReIDCMC(protocol=protocol)
     metric.update(torch.eye(3), torch.arange(3))
     assert metric.compute().isnan()

@@ -110,7 +110,7 @@ def test_captions_of_pictures_have_the_names():
 
 @pytest.mark.parametrize("gone", [[1, None], torch.tensor([1.0, torch.nan]), np.array([1.0, np.nan])])
 def test_the_error_for_a_missing_identity_names_the_option(gone):
-    with pytest.raises((TypeError, ValueError), match="Pass `missing='junk'` where"):
+    with pytest.raises((TypeError, ValueError), match="Pass `missing_identities='junk'` where"):
         ReIDMeanAP().update(EMBEDDINGS[:2], gone)
 
 
@@ -167,8 +167,8 @@ BAD = [
         ["a", None],
         ValueError,
         (
-            "`identities` must hold no missing value; got None for sample 1. Pass `missing='junk'` where such samples"
-            " have no identity."
+            "`identities` must hold no missing value; got None for sample 1. Pass `missing_identities='junk'` where"
+            " such samples have no identity."
         ),
     ),
 ]
@@ -218,16 +218,16 @@ def test_a_sample_without_an_identity_is_junk_where_it_may_be():
     for value in (None, "", float("nan"), pd.NA):
         missing = [value if place in places else name for place, name in enumerate(IDENTITIES)]
         expected = ["-1" if place in places else name for place, name in enumerate(IDENTITIES)]
-        values = fed(ReIDMetrics(missing="junk"), missing).compute()
+        values = fed(ReIDMetrics(missing_identities="junk"), missing).compute()
         assert values == fed(ReIDMetrics(), expected).compute()
         # Also where -1 is an identity like others.
         others = ["gone" if place in places else name for place, name in enumerate(IDENTITIES)]
-        values = fed(ReIDMetrics(missing="junk", junk_identities=()), missing).compute()
+        values = fed(ReIDMetrics(missing_identities="junk", junk_identities=()), missing).compute()
         assert values == fed(ReIDMetrics(junk_identities=("gone",)), others).compute()
     floats = torch.tensor(NUMBERS, dtype=torch.float64)
     floats[places] = torch.nan
     numbers = [-1 if place in places else number for place, number in enumerate(NUMBERS)]
-    by_floats = ReIDMetrics(missing="junk")
+    by_floats = ReIDMetrics(missing_identities="junk")
     by_floats.update(EMBEDDINGS, floats, is_query=IS_QUERY)
     by_numbers = ReIDMetrics()
     by_numbers.update(EMBEDDINGS, numbers, is_query=IS_QUERY)
@@ -251,15 +251,15 @@ def test_a_batch_without_any_identity_goes_with_names_and_with_integers(known, j
     batches = [(known, True), (missing, True), (known, False), (missing, False)]
     as_junk = [([junk, junk] if identities is missing else identities, is_query) for identities, is_query in batches]
     expected = in_batches(ReIDMeanAP(), *as_junk)
-    assert in_batches(ReIDMeanAP(missing="junk"), *batches) == expected
+    assert in_batches(ReIDMeanAP(missing_identities="junk"), *batches) == expected
     # The first batch is without an identity.
     expected = in_batches(ReIDMeanAP(), as_junk[1], as_junk[0], *as_junk[2:])
-    assert in_batches(ReIDMeanAP(missing="junk"), batches[1], batches[0], *batches[2:]) == expected
+    assert in_batches(ReIDMeanAP(missing_identities="junk"), batches[1], batches[0], *batches[2:]) == expected
 
 
 def test_names_after_integers_are_refused_also_past_a_batch_without_any_identity():
     with pytest.raises(ValueError, match=r"^`identities` must be names in every batch, or integers in every batch"):
-        in_batches(ReIDMeanAP(missing="junk"), ([3, 4], True), ([None, None], False), (["a"], False))
+        in_batches(ReIDMeanAP(missing_identities="junk"), ([3, 4], True), ([None, None], False), (["a"], False))
 
 
 def test_names_that_stand_for_no_identity_are_warned_of():
@@ -285,7 +285,7 @@ def test_a_negative_identity_is_warned_of():
 def test_a_batch_without_any_identity_is_junk_wherever_it_comes(gone, place):
     batches = [(torch.eye(3)[:2], ["a", "b"], True), (torch.eye(3)[:2], ["a", "b"], False)]
     batches.insert(place, (torch.eye(3)[2:], [gone], False))
-    metric = ReIDMeanAP(missing="junk")
+    metric = ReIDMeanAP(missing_identities="junk")
     for embeddings, identities, is_query in batches:
         metric.update(embeddings, identities, is_query=is_query)
     results = metric.results()
@@ -294,7 +294,7 @@ def test_a_batch_without_any_identity_is_junk_wherever_it_comes(gone, place):
 
 
 def test_names_and_integers_do_not_mix_around_a_batch_without_any_identity():
-    metric = ReIDMeanAP(missing="junk")
+    metric = ReIDMeanAP(missing_identities="junk")
     metric.update(torch.eye(3)[:1], [None], is_query=False)
     metric.update(torch.eye(3)[1:2], [4], is_query=False)
     with pytest.raises(ValueError, match="got a batch of names after batches of integers"):

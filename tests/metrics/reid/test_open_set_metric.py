@@ -74,7 +74,7 @@ def test_only_a_metric_of_one_rate_is_logged():
         ({"fpir": ()}, ValueError, "`fpir` must not be empty; got ()."),
         ({"rank": 0}, ValueError, "`rank` must be at least 1; got 0."),
         ({"rule": "nist"}, ValueError, "`rule` must be one of 'largest', 'nearest', 'floor', 'strict'; got 'nist'."),
-        ({"draw": GalleryDraw(shots=1)}, ValueError, "`protocol` must not draw galleries for ReIDOpenSet; got"),
+        ({"gallery_draw": GalleryDraw(shots=1)}, ValueError, "`protocol` must not draw galleries for ReIDOpenSet; got"),
     ],
 )
 def test_a_refusal_names_the_option(options, error, message):

@@ -167,8 +167,8 @@ def test_a_refused_batch_stores_nothing(changed, message):
 
 
 def test_options_that_need_a_label_say_so_and_lists_take_none():
-    with pytest.raises(ValueError, match=r"^`draw` needs relevance by identity; got `radius` 25\.0\.$"):
-        ReIDMeanAP(draw=GalleryDraw(), radius=25.0)
+    with pytest.raises(ValueError, match=r"^`gallery_draw` needs relevance by identity; got `radius` 25\.0\.$"):
+        ReIDMeanAP(gallery_draw=GalleryDraw(), radius=25.0)
     metric = ReIDMeanAP(clothes="drop_same")
     with pytest.raises(ValueError, match=r"^`clothes` must be given for `clothes` 'drop_same'; got none\.$"):
         metric.update(torch.ones(2, 3), torch.arange(2))

@@ -40,7 +40,7 @@ def evaluated(given, **options):
 
 FROM_LABELS = [name for name, protocol in PROTOCOLS.items() if not protocol.needs_lists]
 KINDS = {
-    (kind.draw, kind.leave_one_out, kind.needs_groups, kind.radius is None): name
+    (kind.gallery_draw, kind.leave_one_out, kind.needs_groups, kind.radius is None): name
     for name, kind in PROTOCOLS.items()
     if name in FROM_LABELS
 }
@@ -76,7 +76,7 @@ OPTIONS = [
     {"ties": "expected"},
     {"camera_map": {0: 1}},
     {"search_cameras": (0, 1)},
-    {"draw": GalleryDraw(1, "identity")},
+    {"gallery_draw": GalleryDraw(1, "identity")},
     {"rerank": KReciprocal(k1=6, k2=2)},
     {"rerank": KReciprocal(k1=6, k2=2), "similarity": "euclidean"},
     {"rerank": QueryExpansion(k=3)},
@@ -159,7 +159,10 @@ BAD = [
         lambda: ReIDMeasure("mrr", protocol="vehicleid"),
         "`protocol` must not draw galleries for the report 'mrr'; got GalleryDraw(shots=1, per='identity').",
     ),
-    (lambda: ReIDMeanAP(protocol="vehicleid", rule="trapezoid"), "`draw` needs rule 'rectangle' without a cutoff `k`"),
+    (
+        lambda: ReIDMeanAP(protocol="vehicleid", rule="trapezoid"),
+        "`gallery_draw` needs rule 'rectangle' without a cutoff `k`",
+    ),
     (
         lambda: ReIDMeanAP(rerank=KReciprocal(), similarity="dot"),
         "`similarity` must be 'cosine' or 'euclidean' for k-reciprocal re-ranking; got 'dot'.",

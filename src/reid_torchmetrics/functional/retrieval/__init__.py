@@ -46,10 +46,10 @@ from .measures import (
     reciprocal_rank,
     retrieval_rank,
 )
-from .ranking import Counts, PositiveRanks, RankCounter, Survey, rank_positives, rank_positives_from_scores
+from .ranking import Counts, GalleryStatistics, PositiveRanks, RankCounter, rank_positives, rank_positives_from_scores
 from .relevance import Relevance, find_relevance
 from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
-from .scores import given_scores, score_embeddings
+from .scores import score_embeddings, scores_from_matrix
 from .verification import (
     Duplicates,
     ScoreHistogram,
@@ -73,6 +73,7 @@ __all__ = [
     "Difference",
     "Duplicates",
     "GalleryDraw",
+    "GalleryStatistics",
     "Identification",
     "Interval",
     "KReciprocal",
@@ -84,7 +85,6 @@ __all__ = [
     "Relevance",
     "RetrievalResults",
     "ScoreHistogram",
-    "Survey",
     "Verification",
     "accuracy_over_folds",
     "average_precision",
@@ -105,7 +105,6 @@ __all__ = [
     "find_relevance",
     "first_rank",
     "fnmr_at_fmr",
-    "given_scores",
     "global_average_precision",
     "hit_rate_at",
     "inverse_negative_penalty",
@@ -128,6 +127,7 @@ __all__ = [
     "retrieval_rank",
     "score_embeddings",
     "score_histogram",
+    "scores_from_matrix",
     "verify",
     "verify_pairs",
 ]

@@ -325,7 +325,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         with self._synced():
             return self._run_on_worker(evaluate)
 
-    def boxes_of(self, image: evaluation.Asked) -> evaluation.DictsOfSides:
+    def boxes_of(self, image: evaluation.ImageIds) -> evaluation.ImageDicts:
         """Return the detections and the ground truths of some images, held by any process, for drawing.
 
         The dicts are the same on all processes; all must call this method, with the same images. Boxes are in the

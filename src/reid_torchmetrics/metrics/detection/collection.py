@@ -121,7 +121,7 @@ class DetectionMetrics(MetricCollection):
         """Return all results in float64; see `DetectionMAP.results`."""
         return self._first_member().results(iou_type, across_classes=across_classes, boxes=boxes)
 
-    def boxes_of(self, image: evaluation.Asked) -> evaluation.DictsOfSides:
+    def boxes_of(self, image: evaluation.ImageIds) -> evaluation.ImageDicts:
         """Return the detections and the ground truths of some images, for drawing; see `DetectionMAP.boxes_of`."""
         return self._first_member().boxes_of(image)
 

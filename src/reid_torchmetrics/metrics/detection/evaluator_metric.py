@@ -272,7 +272,7 @@ class LvisMAP(EvaluatorMetric):
         max_detections: the most detections of an image over all classes, or with `fixed` of a class; None for 300, or
             with `fixed` for 10,000.
         frequencies: "r", "c" or "f" by label, for `map_rare`, `map_common` and `map_frequent`, else these are -1;
-            `frequencies_of` reads them from a data set.
+            `read_frequencies` reads them from a data set.
         class_metrics: also return the values of each class.
         metric: the name of one number, such as "map_rare", or "map_50/7" for the class with the label 7: then `compute`
             returns this number alone, a tensor for `LightningModule.log`.
@@ -334,7 +334,7 @@ class LvisMAP(EvaluatorMetric):
         )
 
     @staticmethod
-    def frequencies_of(path: str) -> dict[int, str]:
+    def read_frequencies(path: str) -> dict[int, str]:
         """Read the `frequency` of each category of a data set, "r", "c" or "f", by its id.
 
         Raises:

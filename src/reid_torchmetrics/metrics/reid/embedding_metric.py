@@ -84,7 +84,8 @@ class EmbeddingMetric(SampleStates):
         camera_map: cameras that the camera rule takes for another one: {3: 2} says that 2 and 3 see the same place.
         search_cameras: gallery items of other cameras are dropped for every query.
         junk_identities: gallery items of these identities are dropped for every query.
-        missing: "junk" takes samples whose identity is missing (None, NaN or "") for junk; "error" refuses them.
+        missing_identities: "junk" takes samples whose identity is missing (None, NaN or "") for junk; "error" refuses
+            them.
         clothes: "drop_same" drops the gallery items with the query's identity and clothes, "drop_other" those with
             its identity and other clothes, "keep" drops nothing.
         radius: positives are the items within this distance of the query's position, and identities are not needed.
@@ -93,7 +94,7 @@ class EmbeddingMetric(SampleStates):
             too.
         must_differ: labels in which a gallery item must differ from the query, such as ("batch",): an item that agrees
             in one of them is dropped.
-        draw: a `GalleryDraw`: the value is the exact expectation over galleries drawn in this way.
+        gallery_draw: a `GalleryDraw`: the value is the exact expectation over galleries drawn in this way.
         ties: the order of equal scores: "pessimistic" puts negatives first, "optimistic" positives, "stable" the items
             with the smaller `index`, or without `index` the earlier items, process by process; "grouped" gives all of
             them the last of their ranks, "expected" is the mean over all orders. The default is "pessimistic", unless
@@ -170,10 +171,10 @@ class EmbeddingMetric(SampleStates):
     def _change(self, **fields_of_protocol: Any) -> None:
         """Replace fields of the protocol by the values that are not None."""
         changes = {name: value for name, value in fields_of_protocol.items() if value is not None}
-        self.protocol = self.protocol.changed(changes)
+        self.protocol = self.protocol.with_options(changes)
         self._label_rules = self.protocol.relevance_options
         self._lists_names = lists_names(self._label_rules)
-        draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.draw
+        draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.gallery_draw
         if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
             if type(self).summarize_drawn == EmbeddingMetric.summarize_drawn:
@@ -300,7 +301,7 @@ class EmbeddingMetric(SampleStates):
         """Return near duplicates of queries in the gallery, or among samples without roles; see `find_duplicates`.
 
         All processes must call it with the same arguments, and get the same pairs. The rules of the protocol drop no
-        pair. `results().without(duplicates)` has the numbers without the queries that have a near duplicate.
+        pair. `results().means_without(duplicates)` has the numbers without the queries that have a near duplicate.
 
         Args:
             threshold: the smallest score of a pair; under "euclidean" the largest distance.

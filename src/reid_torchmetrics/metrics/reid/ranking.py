@@ -33,9 +33,9 @@ from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_n
 from reid_torchmetrics.functional.retrieval import advice
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.relevance import (
-    DECIDING,
     EXTRA,
     LABELS,
+    RELEVANCE_LABELS,
     SIDES,
     BatchLabels,
     LabelValues,
@@ -215,7 +215,7 @@ class SampleStates(GrowingStates):
 
     def _count_forgotten(self) -> int:
         """Count the batches that repeat earlier ones, as after a forgotten `reset`; see `count_forgotten`."""
-        labels = [getattr(self, name) for name in DECIDING if name != "groups"]
+        labels = [getattr(self, name) for name in RELEVANCE_LABELS if name != "groups"]
         groups = []
         if self.groups:
             # Batches without groups are represented by their roles.

@@ -217,7 +217,7 @@ class ReIDMeasure(_MeanOfMeasure):
             self._is_for_cmc = True
             self._longest = k
         super().__init__(**options)
-        draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.draw
+        draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.gallery_draw
         if draw is not None and not row.has_expectation(k):
             raise ValueError(f"`protocol` must not draw galleries for the report {metric!r}; got {draw!r}.")
         self.metric = self._number = metric
@@ -393,7 +393,7 @@ def _with_ranks(protocol: evaluation.Protocol, ranks: Iterable[int]) -> evaluati
     """Return a protocol that reports its CMC at other ranks."""
     reports = [name for name in protocol.reports if not parse_report(name)[0].is_cmc]
     reports += [f"rank_{rank}" for rank in ranks]
-    return protocol.changed({"reports": tuple(reports)})
+    return protocol.with_options({"reports": tuple(reports)})
 
 
 def _checked_directions(directions: Sequence[str] | None, protocol: evaluation.Protocol) -> tuple[str, ...]:

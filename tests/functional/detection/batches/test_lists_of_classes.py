@@ -77,7 +77,7 @@ def test_what_is_read_of_files_is_what_they_hold(tmp_path):
             if not row["ignore"]:  # as in LVIS' own files
                 del row["ignore"]
         Path(files[1]).write_text(json.dumps(data_set), encoding="utf-8")
-        assert LvisMAP.frequencies_of(files[1]) == case.frequencies
+        assert LvisMAP.read_frequencies(files[1]) == case.frequencies
         for found, expected in zip(LvisMAP.coco_to_tm(*files), case.dicts(), strict=True):
             assert [as_lists(item) for item in found] == [as_lists(item) for item in expected], case.name
 
@@ -106,7 +106,7 @@ def test_broken_files_are_named(tmp_path):
     read = lambda: LvisMAP.coco_to_tm(results, path)  # noqa: E731
     refused(rule.format("neg_category_ids", "null", image), read, images=lacking)
     refused(rule.format("not_exhaustive_category_ids", '["a"]', image), read, images=wrong)
-    frequencies = lambda: LvisMAP.frequencies_of(path)  # noqa: E731
+    frequencies = lambda: LvisMAP.read_frequencies(path)  # noqa: E731
     refused("must hold `categories`, a list of objects; got ", frequencies, categories=None)
     refused(
         "must have one of 'r', 'c', 'f' as `frequency`; got null in `categories[0]` (id 3).",

@@ -60,7 +60,7 @@ def of_draw(both: list[Dicts], target: Dicts, times: list[int], swapped: list[in
 
 
 def compared(*results: DetectionResults, draws: int = 20, **options: object) -> Comparison:
-    return compare(*results, **({"repeats": draws, "permutations": draws} | options))
+    return compare(*results, **({"num_resamples": draws, "num_permutations": draws} | options))
 
 
 def numbers_of(comparison: Comparison) -> list[list[float]]:

@@ -55,7 +55,7 @@ def test_a_detection_that_takes_a_ground_truth_again_is_wrong_and_one_of_a_diffi
     preds, target = images([far, SQUARE, TRAPEZOID], [SQUARE, far], [0, 1])
     metric = VocMAP(iou_type="rotated", rule="voc07")
     metric.update(preds, target)
-    curve = metric.results().ranked.of_class(0)
+    curve = metric.results().ranked.for_class(0)
     assert (curve.is_ignored.tolist(), curve.is_true_positive.tolist()) == ([True, False, False], [False, True, False])
     assert float(metric.compute()["map"]) == 1
 

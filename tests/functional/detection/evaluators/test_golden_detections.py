@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, cmc_at, given_scores
+from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, cmc_at, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from tests.golden.cases import RECORDINGS
@@ -55,7 +55,7 @@ def rank_detections() -> PositiveRanks:
         [torch.from_numpy(junk_of(probe)) for probe in probes],
         num_gallery=SCORES.shape[1],
     )
-    return count_ranks(given_scores(torch.from_numpy(SCORES), relevance), relevance, ties="pessimistic")
+    return count_ranks(scores_from_matrix(torch.from_numpy(SCORES), relevance), relevance, ties="pessimistic")
 
 
 @pytest.mark.slow

@@ -203,7 +203,7 @@ def test_results_are_saved_compared_and_told(tmp_path):
         "mean over rare classes; area range all, no limit; at most 300 detections of an image"
     )
     assert "map_rare" in str(first)
-    assert compare({"a": first, "b": first}, repeats=4, permutations=4).differences["map_rare"].p_value == 1
+    assert compare({"a": first, "b": first}, num_resamples=4, num_permutations=4).differences["map_rare"].p_value == 1
     with pytest.raises(ValueError, match="must be evaluated as `a` was; got max_detection_thresholds"):
         compare({"a": first, "b": second})
 

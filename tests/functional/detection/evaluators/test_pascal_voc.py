@@ -257,7 +257,7 @@ def test_lvis_needs_lists_of_images(evaluator):
 
 
 @pytest.mark.parametrize(
-    "evaluator", [name for name, row in EVALUATORS.items() if not (row.knows_difficult or row.is_federated)]
+    "evaluator", [name for name, row in EVALUATORS.items() if not (row.has_difficult or row.is_federated)]
 )
 @pytest.mark.parametrize("options", [{"is_difficult": [True]}, {"whole_pixels": False}])
 def test_other_evaluators_know_neither_difficult_ground_truths_nor_whole_pixels(evaluator, options):

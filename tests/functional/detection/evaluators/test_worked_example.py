@@ -47,7 +47,7 @@ def evaluated(rule: str):
 
 
 def test_the_table_has_the_published_true_and_false_positives():
-    curve = evaluated("voc").ranked.of_class(1)
+    curve = evaluated("voc").ranked.for_class(1)
     assert (len(curve), curve.num_positives) == (24, 15)
     assert (1 + curve.is_true_positive.nonzero()[:, 0]).tolist() == RIGHT
     assert curve.num_true_positives[-1] == 7
@@ -62,14 +62,14 @@ def test_the_area_by_all_points_is_the_published_one():
     by_hand = 1 / 15 * (1 / 1 + 2 / 3 + 4 * 6 / 14 + 7 / 23)
     assert float(results.summary()["map"]) == pytest.approx(by_hand)
     assert by_hand == pytest.approx(0.2457, abs=5e-5)
-    curve = results.ranked.of_class(1)
+    curve = results.ranked.for_class(1)
     assert curve.average_precision("voc") == pytest.approx(by_hand)
     assert float(compute_ap(curve.recall, curve.precision, "voc")) == pytest.approx(by_hand)
 
 
 def test_the_eleven_points_and_their_mean_are_the_published_ones():
     results = evaluated("voc07")
-    curve = results.ranked.of_class(1)
+    curve = results.ranked.for_class(1)
     recalls, heights = curve.at_recalls(11)
     assert recalls.tolist() == pytest.approx([place / 10 for place in range(11)])
     assert heights.tolist() == pytest.approx([1, 2 / 3, *[6 / 14] * 3, *[0] * 6])
@@ -80,7 +80,7 @@ def test_the_eleven_points_and_their_mean_are_the_published_ones():
 
 
 def test_the_table_can_be_printed():
-    lines = str(evaluated("voc").ranked.of_class(1)).splitlines()
+    lines = str(evaluated("voc").ranked.for_class(1)).splitlines()
     assert lines[0] == "15 ground truths"
     assert lines[1].split() == ["rank", "image", "score", "is", "TP", "FP", "precision", "recall"]
     assert len(lines) == 2 + 24
@@ -88,7 +88,7 @@ def test_the_table_can_be_printed():
 
 
 def test_a_curve_knows_its_detections_and_its_envelope():
-    curve = evaluated("voc").ranked.of_class(1)
+    curve = evaluated("voc").ranked.for_class(1)
     assert curve.score[2] == 0.91
     assert (int(curve.image[2]), int(curve.row[2])) == (2, 3)  # the fourth of its image
     assert curve.envelope[3:14].tolist() == pytest.approx([2 / 4, *[6 / 14] * 10])
@@ -104,5 +104,5 @@ def test_a_curve_knows_its_detections_and_its_envelope():
 )
 def test_curves_that_are_not_there_are_refused(options, error, message):
     with pytest.raises(error) as raised:
-        evaluated("voc").ranked.of_class(options.pop("label"), **options)
+        evaluated("voc").ranked.for_class(options.pop("label"), **options)
     assert str(raised.value) == message

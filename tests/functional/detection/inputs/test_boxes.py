@@ -109,11 +109,11 @@ def test_the_format_of_boxes_must_be_said():
     ("others", "box_format", "error", "message"),
     [
         (boxes((1, 1, 2, 2)), "yxyx", ValueError, "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'."),
-        (boxes((5, 5, 2, 6)), "xyxy", ValueError, "`others` must have widths and heights of at least 0; got -3.0."),
-        (boxes((5, 5, 2, float("nan"))), "xyxy", ValueError, "`others` must be finite; got nan."),
-        (torch.ones(1, 5), "xyxy", ValueError, "`others` must have shape [N, 4]; got [1, 5]."),
-        (torch.ones(4), "xywh", ValueError, "`others` must have shape [N, 4]; got [4]."),
-        ([[1, 1], [2]], "cxcywh", TypeError, "`others` must be a tensor, an array or a list of numbers; got list."),
+        (boxes((5, 5, 2, 6)), "xyxy", ValueError, "`boxes2` must have widths and heights of at least 0; got -3.0."),
+        (boxes((5, 5, 2, float("nan"))), "xyxy", ValueError, "`boxes2` must be finite; got nan."),
+        (torch.ones(1, 5), "xyxy", ValueError, "`boxes2` must have shape [N, 4]; got [1, 5]."),
+        (torch.ones(4), "xywh", ValueError, "`boxes2` must have shape [N, 4]; got [4]."),
+        ([[1, 1], [2]], "cxcywh", TypeError, "`boxes2` must be a tensor, an array or a list of numbers; got list."),
     ],
 )
 def test_boxes_that_are_none_in_the_format_are_refused(others, box_format, error, message):

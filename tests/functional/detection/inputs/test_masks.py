@@ -179,7 +179,7 @@ MASK = torch.zeros(1, 2, 3, dtype=torch.bool)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: mask_iou(MASK, MASK.transpose(1, 2)), ValueError, "`others` must be of an image of 2 x 3; got 3 x 2."),
+        (lambda: mask_iou(MASK, MASK.transpose(1, 2)), ValueError, "`masks2` must be of an image of 2 x 3; got 3 x 2."),
         (lambda: checked_masks("masks", MASK.float()), TypeError, "must have dtype bool or an integer dtype; got"),
         (lambda: checked_masks("masks", MASK[0]), ValueError, r"`masks` must have shape \[N, H, W\]; got \[2, 3\]."),
         (lambda: checked_masks("masks", [MASK]), TypeError, "`masks` must be a tensor or RunLengths; got list."),

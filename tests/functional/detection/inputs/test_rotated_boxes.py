@@ -143,9 +143,9 @@ def test_a_concave_quadrilateral_is_one_with_itself_and_a_crossing_order_is_refu
     assert rotated_iou(concave, concave).item() == 1
     crossing = torch.tensor([[0.0, 0, 4, 0, 0, 4, 4, 4]])
     rule = "must have corners in turn around the box, such as left top, right top, right bottom, left bottom, whose"
-    with pytest.raises(ValueError, match=f"^`boxes` {rule} edges do not cross; got .* in row 1"):
+    with pytest.raises(ValueError, match=f"^`boxes1` {rule} edges do not cross; got .* in row 1"):
         rotated_iou(torch.cat([concave, crossing]), concave)
-    with pytest.raises(ValueError, match=f"^`others` {rule} edges do not cross; got .* in row 0"):
+    with pytest.raises(ValueError, match=f"^`boxes2` {rule} edges do not cross; got .* in row 0"):
         rotated_iou(concave, crossing)
 
 
@@ -193,9 +193,17 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
     [
         (torch.zeros(2, 4), ValueError, r"`boxes` must have shape \[N, 5 or 8\] or \[N, 4, 2\]; got \[2, 4\]."),
         (torch.full((1, 8), torch.inf), ValueError, "`boxes` must be finite; got inf."),
-        (torch.zeros(2, 5).long(), TypeError, "`boxes` must have a floating point dtype of 16 to 64 bits; got torch.i"),
-        (torch.tensor([[0, 0, -1.0, 2, 0]]), ValueError, "`boxes` must have widths and heights of at least 0; got -1."),
-        (torch.tensor([[0, 0, torch.nan, 2, 0]]), ValueError, "`boxes` must be finite; got nan."),
+        (
+            torch.zeros(2, 5).long(),
+            TypeError,
+            "`boxes1` must have a floating point dtype of 16 to 64 bits; got torch.i",
+        ),
+        (
+            torch.tensor([[0, 0, -1.0, 2, 0]]),
+            ValueError,
+            "`boxes1` must have widths and heights of at least 0; got -1.",
+        ),
+        (torch.tensor([[0, 0, torch.nan, 2, 0]]), ValueError, "`boxes1` must be finite; got nan."),
     ],
 )
 def test_what_is_no_rotated_box_is_refused(boxes, error, message):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, evaluate
-from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores, find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.advice.tied_pairs import count_tied_pairs
 from tests.profiles import each_row
 from tests.strategies import ALL_TIES
@@ -43,7 +43,7 @@ def test_tied_pairs_of_the_first_query_are_counted(num_levels):
                 expected[0] += int(scores[0, positive] == scores[0, negative])
                 expected[1] += 1
     relevance = find_relevance(query_identities, gallery_identities)
-    assert count_tied_pairs(given_scores(scores, relevance), relevance) == tuple(expected)
+    assert count_tied_pairs(scores_from_matrix(scores, relevance), relevance) == tuple(expected)
 
 
 def test_queries_are_spread_over_the_set():
@@ -51,14 +51,14 @@ def test_queries_are_spread_over_the_set():
     scores[64] = scores[192] = 1.0  # every pair ties in two of the four queries that are examined: 0, 64, 128, 192
     identities = torch.arange(40) % 2
     relevance = find_relevance(torch.zeros(256, dtype=torch.int64), identities)
-    assert count_tied_pairs(given_scores(scores, relevance), relevance) == (2 * 20 * 20, 4 * 20 * 20)
+    assert count_tied_pairs(scores_from_matrix(scores, relevance), relevance) == (2 * 20 * 20, 4 * 20 * 20)
 
 
 @pytest.mark.parametrize("sizes", [(0, 5), (5, 0), (0, 0), (1, 1)])
 def test_an_empty_problem_has_no_tied_pairs(sizes):
     num_queries, num_items = sizes
     relevance = find_relevance(torch.zeros(num_queries, dtype=torch.int64), torch.zeros(num_items, dtype=torch.int64))
-    num_tied, _ = count_tied_pairs(given_scores(torch.ones(sizes), relevance), relevance)
+    num_tied, _ = count_tied_pairs(scores_from_matrix(torch.ones(sizes), relevance), relevance)
     assert num_tied == 0
 
 
@@ -67,7 +67,7 @@ def test_no_label_is_looked_at_where_no_scores_tie(monkeypatch):
     scores[:] = torch.arange(scores.numel()).reshape(scores.shape)
     relevance = find_relevance(*identities)
     monkeypatch.setattr(type(relevance), "tile", lambda *_: pytest.fail("a tile of labels was made"))
-    num_tied, num_pairs = count_tied_pairs(given_scores(scores, relevance), relevance)
+    num_tied, num_pairs = count_tied_pairs(scores_from_matrix(scores, relevance), relevance)
     assert num_tied == 0
     assert num_pairs > 0
 

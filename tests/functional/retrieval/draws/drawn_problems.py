@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
-from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
+from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
 from tests.closeness import assert_close
 from tests.reference import draws as reference
 from tests.strategies import Problem
@@ -25,7 +25,7 @@ PLANS = st.builds(GalleryDraw, st.sampled_from([1, 2, None]), st.sampled_from(ge
 def prepare(problem: Problem, *, max_bytes: int = 10**6, **rules):
     options = {name: value for name, value in problem.options.items() if name != "ties"}
     relevance = find_relevance(*problem.labels, **(options | rules))
-    return given_scores(problem.scores, relevance, max_bytes=max_bytes), relevance
+    return scores_from_matrix(problem.scores, relevance, max_bytes=max_bytes), relevance
 
 
 def expect(problem: Problem, draw: GalleryDraw, **options) -> DrawnResults:
@@ -87,7 +87,7 @@ def with_cameras(problem: Problem, draw: GalleryDraw) -> GalleryDraw:
 
 def line(scores: list[float], identities: list[int], *, query_identity: int = 1, **options):
     relevance = find_relevance(torch.tensor([query_identity]), torch.tensor(identities))
-    return expect_draws(given_scores(torch.tensor([scores]).double(), relevance), relevance, **options)
+    return expect_draws(scores_from_matrix(torch.tensor([scores]).double(), relevance), relevance, **options)
 
 
 def large(*, noise: float, per_identity: int = 4, identities: int = 300) -> tuple[Tensor, Tensor]:

@@ -11,12 +11,12 @@ from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.relevance.relevance import find_listed_relevance
-from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
+from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
 
 ID = torch.tensor([1, 2])
 BY_IDENTITY, LISTED = find_relevance(ID, ID), find_listed_relevance([ID[:1], ID[:1]], num_gallery=2)
-SCORES, DRAW = given_scores(torch.eye(2), BY_IDENTITY), GalleryDraw(1)
-NAN_SCORES = given_scores(torch.eye(2) * math.nan, BY_IDENTITY)
+SCORES, DRAW = scores_from_matrix(torch.eye(2), BY_IDENTITY), GalleryDraw(1)
+NAN_SCORES = scores_from_matrix(torch.eye(2) * math.nan, BY_IDENTITY)
 
 MESSAGES = [
     (lambda: GalleryDraw(0), ValueError, "`shots` must be at least 1; got 0."),

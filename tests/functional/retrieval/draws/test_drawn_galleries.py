@@ -11,7 +11,7 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import av
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
-from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
+from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
 from tests.functional.retrieval.draws.drawn_problems import (
     PLANS,
     TINY,
@@ -56,7 +56,12 @@ def test_queries_are_weighted_by_their_chance_not_to_be_drawn(identities, shots,
     labels = torch.tensor(identities)
     relevance = find_relevance(labels, labels, self_index=torch.arange(size))
     found = expect_draws(
-        given_scores(scores, relevance), relevance, GalleryDraw(shots), ties=ties, max_rank=3, queries_in_draw=True
+        scores_from_matrix(scores, relevance),
+        relevance,
+        GalleryDraw(shots),
+        ties=ties,
+        max_rank=3,
+        queries_in_draw=True,
     )
     expected = reference.mean_of_drawn_queries(scores.tolist(), identities, shots=shots, ties=ties, max_rank=3)
     assert_same(found.mean_cmc, torch.tensor([float(value) for value in expected.cmc], dtype=torch.float64))
@@ -68,7 +73,7 @@ def test_queries_are_weighted_by_their_chance_not_to_be_drawn(identities, shots,
 def test_what_is_dropped_is_not_level_with_a_positive_that_scores_minus_infinity():
     cameras = torch.tensor([0]), torch.tensor([1, 0, 0, 1])
     relevance = find_relevance(torch.tensor([0]), torch.tensor([0, 1, 1, 2]), *cameras, same_camera="all")
-    scores = given_scores(torch.tensor([[-torch.inf, 0.9, 0.9, 0.5]]), relevance)
+    scores = scores_from_matrix(torch.tensor([[-torch.inf, 0.9, 0.9, 0.5]]), relevance)
     found = expect_draws(scores, relevance, GalleryDraw(1))
     assert float(found.average_precision) == pytest.approx(1 / 2)  # behind the item of identity 2 alone
 
@@ -76,7 +81,7 @@ def test_what_is_dropped_is_not_level_with_a_positive_that_scores_minus_infinity
 def test_a_query_that_is_not_in_the_gallery_is_never_drawn():
     labels = torch.tensor([0, 0, 1])
     relevance = find_relevance(labels, labels, self_index=torch.tensor([0, -1, 2]))
-    scores = given_scores(torch.ones(3, 3), relevance)
+    scores = scores_from_matrix(torch.ones(3, 3), relevance)
     found = expect_draws(scores, relevance, GalleryDraw(1), queries_in_draw=True)
     assert found.weight.tolist() == [1 / 2, 1, 0]  # one of two items is drawn, none that is not there, one of one
 
@@ -145,7 +150,7 @@ def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(sh
     for small, bins in ((0, 1 << 15), (255, 1 << 15), (255, 1)):
         with taking(small_strata=small, most_bins=bins):
             options = {"ties": ties, "max_rank": 20}
-            found.append(expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(shots), **options))
+            found.append(expect_draws(scores_from_matrix(scores, relevance), relevance, GalleryDraw(shots), **options))
     for other in found[1:]:
         assert_same(table(other), table(found[0]), 1e-13)
 
@@ -197,7 +202,7 @@ def test_nothing_to_draw_from_is_nan_and_no_error():
     none, one = torch.empty(0, dtype=torch.int64), torch.tensor([1])
     for queries, gallery in ((none, one), (one, none), (none, none), (one, one + 1)):
         relevance = find_relevance(queries, gallery)
-        scores = given_scores(torch.zeros(len(queries), len(gallery)), relevance)
+        scores = scores_from_matrix(torch.zeros(len(queries), len(gallery)), relevance)
         found = expect_draws(scores, relevance, GalleryDraw(1), max_rank=3)
         assert found.cmc.shape == (len(queries), 3)
         assert bool(found.cmc.isnan().all())

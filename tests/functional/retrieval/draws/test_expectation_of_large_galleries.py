@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.draws.hypergeometric import (
 )
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
-from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
+from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
 from tests.functional.retrieval.draws.drawn_problems import assert_same, large
 from tests.profiles import examples
 
@@ -35,7 +35,7 @@ def convolved(chances: np.ndarray) -> np.ndarray:
 def test_a_wide_gallery_agrees_with_plain_convolution(noise):
     scores, labels = large(noise=noise)
     relevance = find_relevance(labels[:40], labels, self_index=torch.arange(40))
-    found = expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(1), max_rank=50)
+    found = expect_draws(scores_from_matrix(scores, relevance), relevance, GalleryDraw(1), max_rank=50)
     for q in range(0, 40, 7):
         curve, precision = np.zeros(50), 0.0
         positives = [p for p in range(len(labels)) if labels[p] == labels[q] and p != q]
@@ -52,9 +52,9 @@ def test_a_wide_gallery_agrees_with_plain_convolution(noise):
 def test_positives_that_are_left_out_add_nothing(draw):
     scores, labels = large(noise=1.0)
     relevance = find_relevance(labels[:40], labels, torch.zeros(40).long(), torch.arange(1200) % 3)
-    found = expect_draws(given_scores(scores, relevance), relevance, draw, max_rank=5, with_precision=False).cmc
+    found = expect_draws(scores_from_matrix(scores, relevance), relevance, draw, max_rank=5, with_precision=False).cmc
     with mock.patch.object(drawn_galleries, "largest_mean", return_value=math.inf):
-        everything = expect_draws(given_scores(scores, relevance), relevance, draw, max_rank=5).cmc
+        everything = expect_draws(scores_from_matrix(scores, relevance), relevance, draw, max_rank=5).cmc
     assert_same(found, everything, 1e-15)
 
 
@@ -115,7 +115,7 @@ def test_a_stratum_of_which_an_item_is_surely_drawn_is_counted_like_others():
     """Of 200 items of one identity, 100 of them ahead, 60 are drawn: none of the 100 with a chance of 2e-24."""
     identities = torch.tensor([1] + [2] * 200)
     relevance = find_relevance(torch.tensor([1]), identities)
-    scores = given_scores(torch.tensor([[0.5] + [0.9] * 100 + [0.1] * 100]), relevance)
+    scores = scores_from_matrix(torch.tensor([[0.5] + [0.9] * 100 + [0.1] * 100]), relevance)
     found = expect_draws(scores, relevance, GalleryDraw(60), max_rank=1)
     ways = [math.comb(100, t) * math.comb(100, 60 - t) for t in range(61)]
     expected = sum(way / (1 + t) for t, way in enumerate(ways)) / math.comb(200, 60)
@@ -124,7 +124,7 @@ def test_a_stratum_of_which_an_item_is_surely_drawn_is_counted_like_others():
 
 def test_a_positive_that_is_too_far_down_for_the_cmc_has_a_precision():
     relevance = find_relevance(torch.tensor([0]), torch.arange(61))
-    scores = given_scores(torch.tensor([[0.1] + [0.9] * 60]), relevance)
+    scores = scores_from_matrix(torch.tensor([[0.1] + [0.9] * 60]), relevance)
     found = expect_draws(scores, relevance, GalleryDraw(1), ties="stable", max_rank=1)
     assert float(found.average_precision) == pytest.approx(1 / 61)
     assert float(found.cmc) == 0

@@ -37,13 +37,13 @@ def ends(interval: Interval) -> list[float]:
     st.sampled_from([1, 20]),
 )
 @pytest.mark.slow
-def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, confidence, repeats):
+def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, confidence, num_resamples):
     values, identities = values_of(*(value for value, _ in rows)), torch.tensor([own for _, own in rows]).long()
     found = bootstrap_interval(
         values,
         generator=seeded(),
         level=confidence,
-        repeats=repeats,
+        num_resamples=num_resamples,
         identities=identities if by_identity else None,
         empty_target_action=action,
     )
@@ -55,7 +55,7 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
     if not clusters:
         assert ends(found) == pytest.approx([NAN, NAN], nan_ok=True)
         return
-    draws = torch.randint(len(clusters), (repeats, len(clusters)), generator=seeded()).tolist()
+    draws = torch.randint(len(clusters), (num_resamples, len(clusters)), generator=seeded()).tolist()
     ordered = [clusters[own] for own in sorted(clusters)]
     assert ends(found) == pytest.approx(averages.percentile_interval(ordered, draws, confidence), abs=1e-12)
     assert found.level == confidence
@@ -65,7 +65,7 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution_where_queries_are_many():
     values = torch.arange(1001, dtype=torch.float64) / 1000  # mean 1/2, variance 1/12
     error = math.sqrt(1 / 12 / 1001)
-    found = bootstrap_interval(values, generator=seeded(), repeats=4000)
+    found = bootstrap_interval(values, generator=seeded(), num_resamples=4000)
     assert ends(found) == pytest.approx([0.5 - 1.96 * error, 0.5 + 1.96 * error], abs=0.1 * error)
 
 
@@ -81,13 +81,13 @@ def test_queries_that_repeat_each_other_are_one_if_their_identity_is_drawn():
 
 def test_a_weight_counts_as_that_many_queries_of_one_identity():
     values, weight = values_of(0.1, NAN, 0.8, 0.3), values_of(1, 5, 3, 2)
-    repeats = weight.long()
+    num_resamples = weight.long()
     for action in ("skip", "neg"):
         weighted = bootstrap_interval(values, generator=seeded(), weight=weight, empty_target_action=action)
         repeated = bootstrap_interval(
-            values.repeat_interleave(repeats),
+            values.repeat_interleave(num_resamples),
             generator=seeded(),
-            identities=torch.arange(4).repeat_interleave(repeats),
+            identities=torch.arange(4).repeat_interleave(num_resamples),
             empty_target_action=action,
         )
         assert ends(weighted) == pytest.approx(ends(repeated))
@@ -108,9 +108,9 @@ def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
 
 def test_the_number_of_draws_at_a_time_changes_nothing():
     values = torch.rand(50).double()
-    whole = bootstrap_interval(values, generator=seeded(), repeats=33)
+    whole = bootstrap_interval(values, generator=seeded(), num_resamples=33)
     with taking(resampled_draws=120):
-        assert ends(bootstrap_interval(values, generator=seeded(), repeats=33)) == ends(whole)
+        assert ends(bootstrap_interval(values, generator=seeded(), num_resamples=33)) == ends(whole)
 
 
 def test_a_single_query_has_an_interval_without_width():
@@ -133,7 +133,7 @@ def test_an_interval_of_nothing_is_nan_and_of_empty_queries_what_they_count(acti
         ({"level": "95%"}, TypeError, "`level` must be a number; got str."),
         ({"level": 95}, ValueError, "`level` must lie between 0 and 1; got 95."),
         ({"level": NAN}, ValueError, "`level` must lie between 0 and 1; got nan."),
-        ({"repeats": 0}, ValueError, "`repeats` must be at least 1; got 0."),
+        ({"num_resamples": 0}, ValueError, "`num_resamples` must be at least 1; got 0."),
         ({"identities": torch.arange(3)}, ValueError, r"`identities` must have shape \[2\]; got \[3\]."),
         ({"empty_target_action": "zero"}, ValueError, "`empty_target_action` must be one of .*; got 'zero'."),
         ({"empty_target_action": "error"}, ValueError, ".*allows no query without a positive; got 1 of 2."),

@@ -233,8 +233,8 @@ def test_without_a_valid_query_everything_is_nan_and_none_in_json(ranks, action)
 def test_the_dict_is_json_and_holds_everything():
     written = json.loads(json.dumps(compared(A, B).to_dict(), allow_nan=False))
     assert list(written) == [
-        "measures", "gained", "lost", "names", "num_queries", "num_valid", "level", "repeats", "permutations",
-        "per_identity", "seed", "protocol", "setup_a", "setup_b", "others",
+        "measures", "gained", "lost", "names", "num_queries", "num_valid", "level", "num_resamples", "num_permutations",
+        "per_identity", "seed", "protocol", "setup_a", "setup_b", "further_comparisons",
     ]  # fmt: skip
     assert written["measures"]["map"]["difference"] == pytest.approx(1 / 4)
     assert written["measures"]["rank_1"]["convention"] == A.conventions["rank_1"]
@@ -274,7 +274,7 @@ def test_of_detections_images_are_drawn_and_classes_are_counted():
     # One image, so every draw is the same, and models that change places differ as much.
     right, wrong = ([(0.9, True)], 1), ([(0.9, False)], 1)
     classes = (right, wrong, right, wrong), (right, right, wrong, right)
-    found = compared(*(evaluate_boxes(*images_of(*each)) for each in classes), repeats=3, permutations=4)
+    found = compared(*(evaluate_boxes(*images_of(*each)) for each in classes), num_resamples=3, num_permutations=4)
     difference = found.differences["map"]
     assert numbers_of(difference) == pytest.approx([0.5, 0.75, 0.25, 0.25, 0.25, 1, 2, 1, 1, False])
     assert difference.title == "mAP"
@@ -288,9 +288,9 @@ def test_of_detections_images_are_drawn_and_classes_are_counted():
 
 
 def test_models_go_by_their_names():
-    found = compare({"baseline": A, "ours": B}, repeats=5, permutations=5)
+    found = compare({"baseline": A, "ours": B}, num_resamples=5, num_permutations=5)
     assert numbers_of(found.differences["map"]) == numbers_of(
-        compare(A, B, repeats=5, permutations=5).differences["map"]
+        compare(A, B, num_resamples=5, num_permutations=5).differences["map"]
     )
     lines = repr(found).splitlines()
     assert lines[:4] == [
@@ -305,29 +305,31 @@ def test_models_go_by_their_names():
 
 def test_the_seed_is_that_of_the_generator_and_0_without_one():
     generators = None, seeded(), torch.Generator().manual_seed(7)
-    default, given, other = (compare(A, B, repeats=9, permutations=9, generator=each) for each in generators)
+    default, given, other = (compare(A, B, num_resamples=9, num_permutations=9, generator=each) for each in generators)
     assert [default.seed, given.seed, other.seed] == [0, 0, 7]
     assert numbers_of(default.differences["map"]) == numbers_of(given.differences["map"])
     assert other.chance.endswith("sign flips of queries; seed 7")
 
 
 def test_a_generator_that_has_drawn_before_has_no_seed_to_say():
-    found = [compare(A, B, repeats=9, permutations=9, generator=seeded_once) for seeded_once in [seeded()] * 2]
+    found = [
+        compare(A, B, num_resamples=9, num_permutations=9, generator=seeded_once) for seeded_once in [seeded()] * 2
+    ]
     assert [each.seed for each in found] == [0, None]
     assert "seed" not in repr(found[1])
 
 
 def test_by_default_there_are_ten_thousand_draws():
     found = compare(A, B)
-    assert (found.repeats, found.permutations) == (10_000, 10_000)
+    assert (found.num_resamples, found.num_permutations) == (10_000, 10_000)
 
 
 def test_each_of_several_models_is_compared_with_the_first():
     three = {"first": A, "second": B, "third": ranked(2, 2, 1, None)}
-    found = compare(three, repeats=50, permutations=50)
+    found = compare(three, num_resamples=50, num_permutations=50)
     assert [*found.by_name] == ["second", "third"]
     for name, pair in found.by_name.items():
-        alone = compare({"first": A, name: three[name]}, repeats=50, permutations=50)
+        alone = compare({"first": A, name: three[name]}, num_resamples=50, num_permutations=50)
         assert pair.names == ("first", name)
         for measure, difference in pair.differences.items():
             assert numbers_of(difference) == numbers_of(alone.differences[measure])
@@ -339,7 +341,7 @@ def test_each_of_several_models_is_compared_with_the_first():
     assert lines[0].startswith("Comparison: second - first, third - first, protocol market1501")
     assert [line.split()[:2] for line in lines if "p Holm" in line] == [["first", "second"], ["first", "third"]]
     written = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert written["others"][0]["names"] == ["first", "third"]
+    assert written["further_comparisons"][0]["names"] == ["first", "third"]
     assert written["measures"]["map"]["p_holm"] == found.differences["map"].p_holm
 
 
@@ -347,14 +349,14 @@ def test_each_of_several_models_is_compared_with_the_first():
     "p_values", [[0.01, 0.04, 0.03], [0.02, 0.02, 0.9, 0.02], [0.5], [0.9, 0.8], [0.001, 0.2, 0.2, 0.05, 1.0]]
 )
 def test_holm_s_correction_is_the_definition_s(p_values):
-    pair = compare(A, B, repeats=1, permutations=1)
+    pair = compare(A, B, num_resamples=1, num_permutations=1)
     pairs = [replace(pair, differences={"map": replace(pair.differences["map"], p_value=p)}) for p in p_values]
     found = [each.differences["map"].p_holm for each in comparison.corrected(pairs)]
     assert found == pytest.approx(comparisons.holm(p_values))
 
 
 def test_an_undefined_p_value_does_not_count_in_holm_s_correction():
-    pair = compare(A, B, repeats=1, permutations=1)
+    pair = compare(A, B, num_resamples=1, num_permutations=1)
     pairs = [replace(pair, differences={"map": replace(pair.differences["map"], p_value=p)}) for p in (0.2, NAN, 0.1)]
     found = [each.differences["map"].p_holm for each in comparison.corrected(pairs)]
     assert found == pytest.approx([0.2, NAN, 0.2], nan_ok=True)

@@ -33,7 +33,7 @@ def test_chance_is_what_the_slow_reference_says_of_the_same_draws(rows, per_iden
     a = ranked(*(rank for rank, _, _ in rows), identities=identities, empty_target_action=action)
     ranks_b = [other if rank else None for rank, other, _ in rows]
     b = ranked(*ranks_b, identities=identities, empty_target_action=action)
-    found = compared(a, b, level=confidence, repeats=20, permutations=30, per_identity=per_identity)
+    found = compared(a, b, level=confidence, num_resamples=20, num_permutations=30, per_identity=per_identity)
     difference = found.differences["map"]
     clusters = defaultdict(list)
     for place, (rank, other, _) in enumerate(rows):
@@ -89,14 +89,14 @@ def test_intervals_are_those_of_scipy():
 
 def test_p_values_by_hand():
     # Differences 0, 1/2 and 1/4: as far from 0 as 3/4 are only those with equal signs, 2 of 4.
-    difference = compared(ranked(1, 2, 4), ranked(1, 1, 2), permutations=10_000).differences["map"]
+    difference = compared(ranked(1, 2, 4), ranked(1, 1, 2), num_permutations=10_000).differences["map"]
     assert difference.p_value == pytest.approx(1 / 2, abs=0.02)
 
 
 def test_queries_of_one_identity_are_flipped_together():
     a, b = (ranked(*ranks, identities=[7, 7, 8]) for ranks in ((2, 2, 4), (1, 1, 2)))
     by_query, by_identity = (
-        compared(a, b, per_identity=each, permutations=10_000).differences["map"].p_value for each in (False, True)
+        compared(a, b, per_identity=each, num_permutations=10_000).differences["map"].p_value for each in (False, True)
     )
     assert by_query == pytest.approx(2 / 8, abs=0.02)  # all signs of three queries are equal
     assert by_identity == pytest.approx(2 / 4, abs=0.02)  # both signs of two identities
@@ -107,7 +107,7 @@ def test_intervals_of_several_queries_of_one_identity_are_wider():
     identities = torch.arange(10).repeat_interleave(8).tolist()
     a, b = (ranked(*each, identities=identities) for each in ranks)
     by_query, by_identity = (
-        compared(a, b, per_identity=each, repeats=2000).differences["map"] for each in (False, True)
+        compared(a, b, per_identity=each, num_resamples=2000).differences["map"] for each in (False, True)
     )
     assert by_identity.high - by_identity.low > 2 * (by_query.high - by_query.low)  # about sqrt(8) of it
 
@@ -134,7 +134,7 @@ def test_the_interval_is_the_bootstrap_of_the_differences(protocol, per_identity
     expected = bootstrap_interval(
         b.per_query["map"] - a.per_query["map"],
         generator=seeded(),
-        repeats=50,
+        num_resamples=50,
         identities=a.query_identities if per_identity else None,
         empty_target_action=a.protocol.empty_target_action,
         weight=a.weight,

@@ -20,7 +20,7 @@ B = ranked(1, 1, 2, None)
 def said(a: Any, b: Any, kind: type[Exception] = ValueError, **options: Any) -> str:
     """The message of the error."""
     with pytest.raises(kind) as caught:
-        compare(a, b, **({"generator": seeded(), "repeats": 5, "permutations": 5} | options))
+        compare(a, b, **({"generator": seeded(), "num_resamples": 5, "num_permutations": 5} | options))
     return str(caught.value)
 
 
@@ -29,9 +29,9 @@ def said(a: Any, b: Any, kind: type[Exception] = ValueError, **options: Any) -> 
     [
         ({"generator": 7}, TypeError, "`generator` must be a torch.Generator; got int."),
         ({"level": 95}, ValueError, "`level` must lie between 0 and 1; got 95."),
-        ({"repeats": 0}, ValueError, "`repeats` must be at least 1; got 0."),
-        ({"permutations": 0}, ValueError, "`permutations` must be at least 1; got 0."),
-        ({"permutations": 0.5}, TypeError, "`permutations` must be an int; got float."),
+        ({"num_resamples": 0}, ValueError, "`num_resamples` must be at least 1; got 0."),
+        ({"num_permutations": 0}, ValueError, "`num_permutations` must be at least 1; got 0."),
+        ({"num_permutations": 0.5}, TypeError, "`num_permutations` must be an int; got float."),
         ({"per_identity": 1}, TypeError, "`per_identity` must be True or False; got int."),
     ],
 )

@@ -75,7 +75,7 @@ def results_by_doors(protocol: Protocol) -> dict[str, RetrievalResults]:
 
 def test_every_door_names_and_follows_a_normalizer_without_k():
     for normalizer in ("positives", "attainable", "hits"):
-        protocol = PROTOCOLS["market1501"].changed({"normalizer": normalizer, "reports": ["map"]})
+        protocol = PROTOCOLS["market1501"].with_options({"normalizer": normalizer, "reports": ["map"]})
         words = "over all ranks" + ("" if normalizer == "positives" else f", divided by {normalizer}") + ";"
         for door, results in results_by_doors(protocol).items():
             # One positive at 5 for two queries, two at 4 and 5 for the third.
@@ -92,7 +92,7 @@ def test_every_door_refuses_what_evaluate_refuses(name):
     refusing = {door for door in DOORS if refuses(door, name)}
     protocol = PROTOCOLS[name]
     # A stream and lists have no drawn galleries, a stream one camera rule, and lists know no cameras.
-    alone = {"stream", "lists"} if protocol.draw is not None else set()
+    alone = {"stream", "lists"} if protocol.gallery_draw is not None else set()
     alone |= {"stream"} if protocol.cmc_same_camera is not None else set()
     alone |= {"lists"} if protocol.search_cameras is not None else set()
     assert refusing == {*DOORS} or refusing <= alone

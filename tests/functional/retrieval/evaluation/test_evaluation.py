@@ -15,8 +15,8 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate_scores,
     expand_queries,
     find_relevance,
-    given_scores,
     rerank_k_reciprocal,
+    scores_from_matrix,
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
@@ -84,7 +84,9 @@ def test_leave_one_out_searches_among_the_others():
 def test_cuhk03_of_open_reid_has_one_filter_for_the_cmc_and_another_for_average_precision():
     results = evaluate_scores(SCORES, *LABELS, protocol="cuhk03_openreid")
     relevance = find_relevance(*LABELS, same_camera="all")
-    drawn = expect_draws(given_scores(SCORES, relevance), relevance, GalleryDraw(1, "identity"), with_precision=False)
+    drawn = expect_draws(
+        scores_from_matrix(SCORES, relevance), relevance, GalleryDraw(1, "identity"), with_precision=False
+    )
     assert results.means["map"] == pytest.approx(mean(EXPECTED.average_precision["rectangle"]))
     assert results.cmc.tolist() == pytest.approx(drawn.cmc.nanmean(0).tolist())
     assert results.means["rank_5"] == pytest.approx(float(results.cmc[4]))
@@ -97,7 +99,9 @@ def test_vehicleid_weighs_every_image_by_its_chance_to_be_a_query():
     own = torch.arange(40)
     results = evaluate_scores(scores, identities, identities, self_index=own, protocol="vehicleid")
     relevance = find_relevance(identities, identities, same_camera="keep", self_index=own)
-    drawn = expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(1, "identity"), queries_in_draw=True)
+    drawn = expect_draws(
+        scores_from_matrix(scores, relevance), relevance, GalleryDraw(1, "identity"), queries_in_draw=True
+    )
     size = torch.bincount(identities)[identities].double()
     weight = (size - 1) / size
     assert results.means["map"] == pytest.approx(float((weight * drawn.average_precision).nansum() / weight.sum()))
@@ -117,7 +121,7 @@ def test_sysu_searches_its_cameras_and_camera_3_leaves_out_camera_2():
         torch.arange(6) % 5, identities[searched], queries, cameras[searched], same_camera="all", camera_map={3: 2}
     )
     draw = GalleryDraw(1, "identity_and_camera")
-    drawn = expect_draws(given_scores(scores[:, searched], relevance), relevance, draw)
+    drawn = expect_draws(scores_from_matrix(scores[:, searched], relevance), relevance, draw)
     assert results.means["map"] == pytest.approx(float(drawn.average_precision.nanmean()))
     assert results.means["minp"] == pytest.approx(float(drawn.inverse_negative_penalty.nanmean()))
 
@@ -237,7 +241,7 @@ def test_a_query_with_lists_does_not_meet_itself():
 
 def test_an_option_may_switch_off_what_a_protocol_has():
     assert evaluate(QUERY, GALLERY, *LABELS, protocol="gldv2", k=None).protocol.k is None
-    without = evaluate(QUERY, GALLERY, *LABELS, protocol="cuhk03_torchreid", draw=None)
+    without = evaluate(QUERY, GALLERY, *LABELS, protocol="cuhk03_torchreid", gallery_draw=None)
     assert without.means["rank_1"] == pytest.approx(EXPECTED.cmc(1)[0])
 
 

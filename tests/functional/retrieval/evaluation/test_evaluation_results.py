@@ -75,11 +75,11 @@ def test_numbers_without_some_queries_are_those_of_the_others(action):
     left_out = (~kept).nonzero()[:, 0]
     labels = (QUERY_ID[kept], GALLERY_ID, QUERY_CAM[kept], GALLERY_CAM)
     others = evaluate(QUERY[kept], GALLERY, *labels, reports=reports, empty_target_action=action)
-    assert of_all.without(left_out) == of_all.without([*left_out.tolist(), 0]) == dict(others)
-    assert of_all.without(left_out[:0]) == dict(of_all)
+    assert of_all.means_without(left_out) == of_all.means_without([*left_out.tolist(), 0]) == dict(others)
+    assert of_all.means_without(left_out[:0]) == dict(of_all)
     copies = find_duplicates(torch.cat([QUERY[~kept], torch.eye(QUERY.shape[1])]), QUERY, threshold=0.999)
-    assert of_all.without(copies.gallery) == dict(others)
-    nothing = of_all.without(torch.arange(len(QUERY)))
+    assert of_all.means_without(copies.gallery) == dict(others)
+    nothing = of_all.means_without(torch.arange(len(QUERY)))
     assert all(torch.tensor(value).isnan() for value in nothing.values())
 
 
@@ -90,15 +90,15 @@ def test_queries_that_are_left_out_take_their_weights_with_them():
     kept = torch.tensor([0, 2, 4])
     values, weight = results.per_query["rank_1"][kept], results.weight[kept]
     assert len(weight.unique()) > 1
-    assert results.without([1, 3])["rank_1"] == pytest.approx(float((values * weight).sum() / weight.sum()))
+    assert results.means_without([1, 3])["rank_1"] == pytest.approx(float((values * weight).sum() / weight.sum()))
 
 
 def test_queries_to_leave_out_are_numbers_of_queries():
     results = evaluate(QUERY, GALLERY, *LABELS)
     with pytest.raises(TypeError, match="queries"):
-        results.without(torch.ones(2))
+        results.means_without(torch.ones(2))
     with pytest.raises(ValueError, match=r"`queries` must lie in \[0, \d+\); got values from -1 to 2"):
-        results.without([-1, 2])
+        results.means_without([-1, 2])
 
 
 @pytest.mark.parametrize("action", ["skip", "neg", "pos"])

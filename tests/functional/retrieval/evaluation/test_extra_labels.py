@@ -76,7 +76,7 @@ def test_a_gallery_in_blocks_is_ranked_as_the_slow_reference_does(seed, size):
     known = {problem.samples[place]["identity"] for place in problem.queries}
     positives = [place for place in problem.gallery if problem.samples[place]["identity"] in known]
     streamed = [place for place in problem.gallery if place not in positives]
-    protocol = find_protocol("market1501").changed(problem.options)
+    protocol = find_protocol("market1501").with_options(problem.options)
     counter = RankCounter(
         problem.embeddings[: problem.num_queries],
         problem.embeddings[positives],
@@ -279,10 +279,10 @@ def test_drawn_galleries_have_no_items_that_a_rule_drops():
     labels = {"query_labels": {"side": [0]}, "gallery_labels": {"side": [0, 0, 1]}}
     scores = torch.tensor([[0.9, 0.5, 1.0]])
     identities = {"query_identities": [7], "gallery_identities": [7, 8, 8]}
-    results = evaluate_scores(scores, **identities, **labels, must_agree=("side",), draw=GalleryDraw(1))
+    results = evaluate_scores(scores, **identities, **labels, must_agree=("side",), gallery_draw=GalleryDraw(1))
     assert results["rank_1"] == 1
     # Without the rule the item 2 is drawn in one half of all galleries, and is ahead of the positive.
-    assert evaluate_scores(scores, **identities, draw=GalleryDraw(1))["rank_1"] == 0.5
+    assert evaluate_scores(scores, **identities, gallery_draw=GalleryDraw(1))["rank_1"] == 0.5
 
 
 def test_a_query_that_loses_all_positives_is_counted_as_such():

@@ -202,8 +202,8 @@ def test_printed_results_say_that_groups_were_ranked():
 CALLED = {"scores": torch.rand(2, 3), "query_identities": [1, 2], "gallery_identities": [1, 1, 2]}
 GROUPS = {"gallery_groups": [4, 4, 5]}
 ON_ITEMS = (
-    "`gallery_groups` must come without `junk_pairs`, `self_index`, `ground_truth`, `rerank`, `draw`, which act on"
-    " items; got "
+    "`gallery_groups` must come without `junk_pairs`, `self_index`, `ground_truth`, `rerank`, `gallery_draw`, which act"
+    " on items; got "
 )
 REFUSED = [
     (
@@ -222,7 +222,7 @@ REFUSED = [
     (GROUPS | {"gallery_identities": [1, 2]}, "`gallery_identities` must have shape [3]; got [2]."),
     (GROUPS | {"self_index": [0, 1]}, f"{ON_ITEMS}`self_index`."),
     (GROUPS | {"junk_pairs": torch.outer}, f"{ON_ITEMS}`junk_pairs`."),
-    (GROUPS | {"draw": GalleryDraw()}, f"{ON_ITEMS}`draw`."),
+    (GROUPS | {"gallery_draw": GalleryDraw()}, f"{ON_ITEMS}`gallery_draw`."),
     (
         {"protocol": "veri776_image_to_track"},
         "`gallery_groups` must be given under protocol 'veri776_image_to_track'; got none.",

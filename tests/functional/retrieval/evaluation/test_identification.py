@@ -85,7 +85,7 @@ def test_the_example_has_its_novelty_and_its_balanced_accuracy():
     found = EXAMPLE.balanced_accuracy(5.5)  # of identity 1 one of two is right, 2 is; 10 and 11 raise alarms
     assert [*map(float, found)] == pytest.approx([3 / 4, 1 / 3])
     assert float(found.geometric_mean) == 0.5
-    assert EXAMPLE.is_right(5.5).tolist() == [True, True, False, False, False, True, True]
+    assert EXAMPLE.is_correct(5.5).tolist() == [True, True, False, False, False, True, True]
 
 
 def test_the_best_of_several_mates_counts():
@@ -162,7 +162,7 @@ def test_an_empty_gallery_raises_no_alarm():
             ValueError,
             "`rule` must be one of 'largest', 'nearest', 'floor', 'strict'; got 'nist'.",
         ),
-        (lambda: EXAMPLE.is_right(None), TypeError, "`threshold` must be a number; got NoneType."),
+        (lambda: EXAMPLE.is_correct(None), TypeError, "`threshold` must be a number; got NoneType."),
         (
             lambda: (
                 evaluate_scores(SCORES, ground_truth=[{"easy": [0]}] * 7, protocol="roxford5k_easy")
@@ -173,7 +173,7 @@ def test_an_empty_gallery_raises_no_alarm():
             "`balanced_accuracy` must come with `query_identities`; got relevance as lists, or several labels.",
         ),
         (
-            lambda: evaluate_scores(SCORES, [1] * 7, [1, 2], draw=GalleryDraw(shots=1)).identification(),
+            lambda: evaluate_scores(SCORES, [1] * 7, [1, 2], gallery_draw=GalleryDraw(shots=1)).identification(),
             ValueError,
             "`protocol` must draw no gallery in open-set identification; got ",
         ),

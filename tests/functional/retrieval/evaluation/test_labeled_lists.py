@@ -13,7 +13,7 @@ NUM_QUERIES, NUM_GALLERY = 12, 50
 ITEMS = [
     name
     for name, protocol in PROTOCOLS.items()
-    if protocol.draw is None and not protocol.needs_groups and not protocol.needs_lists
+    if protocol.gallery_draw is None and not protocol.needs_groups and not protocol.needs_lists
 ]
 
 
@@ -113,7 +113,7 @@ def test_items_and_queries_may_have_names():
     found = evaluate_lists(retrieved, **named, protocol="market1501")
     np.testing.assert_equal(numbers_of(found), numbers_of(expected))
     assert found.query_names == tuple(queries)
-    assert found.item_names == tuple(items)
+    assert found.gallery_names == tuple(items)
     by_number = {100 + row: [500 + item for item in order[row].tolist()] for row in range(NUM_QUERIES)}
     numbered = {
         name: {(100 if name.startswith("query_") else 500) + key: value for key, value in enumerate(values.tolist())}

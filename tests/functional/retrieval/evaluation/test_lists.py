@@ -103,7 +103,7 @@ def test_a_repeated_item_keeps_its_places_and_scores_once():
 def test_scores_order_a_run_as_trec_eval_does():
     run = {"q": {"d1": 0.5, "d10": 0.5, "d2": 0.5, "d3": 0.9}}
     results = evaluate_lists(run, {"q": ["d2"]})
-    assert [results.item_names[item] for item in results.nearest(4).index[0]] == ["d3", "d2", "d10", "d1"]
+    assert [results.gallery_names[item] for item in results.nearest(4).index[0]] == ["d3", "d2", "d10", "d1"]
     assert results["mrr"] == 1 / 2
 
 
@@ -154,7 +154,7 @@ def test_a_negative_grade_is_not_judged():
 def test_a_query_that_the_truth_lacks_is_left_out_if_asked():
     lists, truth = {"z": ["y"], "b": ["x"], "c": ["x"]}, {"a": ["x"], "b": ["x"]}
     results = evaluate_lists(lists, truth, unknown_queries="skip")
-    assert (results["map"], results.query_names, results.item_names) == (1 / 2, ("a", "b"), ("x",))
+    assert (results["map"], results.query_names, results.gallery_names) == (1 / 2, ("a", "b"), ("x",))
     both = evaluate_lists(lists, truth, unknown_queries="skip", missing_queries="skip")
     assert (both["map"], both.query_names, both.query_index.tolist()) == (1, ("b",), [1])
     assert np.isnan(evaluate_lists(lists, {}, unknown_queries="skip")["map"])
@@ -209,9 +209,9 @@ def test_results_are_named_saved_and_compared(tmp_path):
     assert results.name_of(int(results.hardest(1)[0])) == "second query"
     assert "positives: ok" in repr(results)
     loaded = RetrievalResults.load(results.save(tmp_path / "lists.npz"))
-    assert (loaded.query_names, loaded.item_names, loaded.means) == (
+    assert (loaded.query_names, loaded.gallery_names, loaded.means) == (
         results.query_names,
-        results.item_names,
+        results.gallery_names,
         results.means,
     )
     assert normalized_dcg(loaded.ranks).tolist() == normalized_dcg(results.ranks).tolist()
@@ -277,7 +277,7 @@ def test_strings_are_numbered_as_they_come_when_they_are_asked_for(pass_on, rand
         {"ok": random.sample(names[:3], random.randint(0, 3)), "junk": random.sample(names[3:5], 2 * is_junk_there)}
         for _ in lists
     ]
-    protocol = find_protocol("trec").changed({"positive_lists": ("ok",), "junk_lists": ("junk",)})
+    protocol = find_protocol("trec").with_options({"positive_lists": ("ok",), "junk_lists": ("junk",)})
     ordered = [*dict.fromkeys(chain(*(row["ok"] for row in truth), *(row["junk"] for row in truth), *lists))]
     number = {name: place for place, name in enumerate(ordered)}
     found = pass_on(evaluate_lists(lists, truth, protocol=protocol))
@@ -289,5 +289,5 @@ def test_strings_are_numbered_as_they_come_when_they_are_asked_for(pass_on, rand
     assert torch.equal(found.nearest(1).index, as_ints.nearest(1).index)
     for name, value in vars(as_ints.rank_lists).items():
         assert value is None or torch.equal(getattr(found.rank_lists, name).nan_to_num(-9), value.nan_to_num(-9)), name
-    assert found.item_names == (tuple(ordered) or None)
+    assert found.gallery_names == (tuple(ordered) or None)
     assert torch.equal(found.ranks.rank, as_ints.ranks.rank)

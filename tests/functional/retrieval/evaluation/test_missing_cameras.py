@@ -68,7 +68,7 @@ def test_every_benchmark_with_a_rule_about_cameras_says_it(name):
     metric.update(QUERY, LABELS["query_identities"], is_query=True)
     metric.update(GALLERY, LABELS["gallery_identities"], is_query=False)
     protocol = PROTOCOLS[name]
-    draws_by_camera = protocol.draw is not None and "camera" in protocol.draw.per
+    draws_by_camera = protocol.gallery_draw is not None and "camera" in protocol.gallery_draw.per
     if protocol.search_cameras is not None or draws_by_camera:
         with pytest.raises(ValueError, match=r"must (come with|know) cameras"):
             metric.compute()

@@ -32,8 +32,8 @@ NAMES = {-1: "-1", 0: "zebra", 1: "hall", 2: "yard", 3: "ida", 5: "Bo", 7: "éla
 SORTED = {"Bo": 0, "anna": 1, "ida": 2, "zebra": 3, "élan": 4, "-1": -1}
 
 RULED = {"junk_identities": ("anna",), "search_cameras": ("hall",), "camera_map": {"hall": "yard"}}
-PROTOCOL_OF_NAMES = find_protocol("market1501").changed(RULED)
-PROTOCOL_OF_NUMBERS = find_protocol("market1501").changed(
+PROTOCOL_OF_NAMES = find_protocol("market1501").with_options(RULED)
+PROTOCOL_OF_NUMBERS = find_protocol("market1501").with_options(
     {"junk_identities": (9,), "search_cameras": (1,), "camera_map": {1: 2}}
 )
 
@@ -156,7 +156,7 @@ def test_names_are_ranked_by_a_counter_of_blocks():
             counter = retrieval.RankCounter(QUERY, GALLERY, **queries, **positives, **rules)
             other = ["somebody"], ["yard"]
             counts = counter.count(GALLERY[:1], *(other if each is not labels else ([77], [2])), key=0)
-            protocol = find_protocol("market1501").changed(rules)
+            protocol = find_protocol("market1501").with_options(rules)
             found.append(retrieval.evaluate_stream(counter, counts, protocol=protocol))
         assert str(dict(found[0])) == str(dict(found[1]))
         assert found[0].to_frame("query")["query_identities"].tolist() == named(labels, "list")["query_identities"]
@@ -174,8 +174,10 @@ def test_missing_identities_are_junk_where_they_may_be(door, gone):
     expected = functions[door](**labels)
     for each in (named(labels, "list"), labels):
         missing = {name: [gone if value in (-1, "-1") else value for value in values] for name, values in each.items()}
-        assert functions[door](**missing, missing="junk") == expected
-        with pytest.raises(ValueError, match=r"^`query_identities` must hold no missing value; .*`missing='junk'`"):
+        assert functions[door](**missing, missing_identities="junk") == expected
+        with pytest.raises(
+            ValueError, match=r"^`query_identities` must hold no missing value; .*`missing_identities='junk'`"
+        ):
             functions[door](**missing)
 
 
@@ -186,7 +188,7 @@ def test_missing_identities_are_junk_where_they_may_be(door, gone):
 def test_a_side_without_any_identity_goes_with_names_and_with_integers(known, form, gone):
     missing = FORMS[form]([gone] * 3)
     for query, gallery in ((known, missing), (missing, known), (missing, missing)):
-        results = retrieval.evaluate(QUERY[:3], GALLERY[:3], query, gallery, missing="junk")
+        results = retrieval.evaluate(QUERY[:3], GALLERY[:3], query, gallery, missing_identities="junk")
         assert results.num_positives.tolist() == [0, 0, 0]
         # Items without an identity are dropped, and others are candidates.
         assert results.num_candidates.tolist() == [0 if gallery is missing else 3] * 3
@@ -195,7 +197,7 @@ def test_a_side_without_any_identity_goes_with_names_and_with_integers(known, fo
 @pytest.mark.parametrize("known", [["a", "b"], [3, 4]])
 @pytest.mark.usefixtures("unannotated")
 def test_a_counter_takes_blocks_without_any_identity_beside_names_and_integers(known):
-    positives = {"positive_identities": known, "missing": "junk"}
+    positives = {"positive_identities": known, "missing_identities": "junk"}
     counter = retrieval.RankCounter(QUERY[:2], GALLERY[:2], query_identities=known, **positives)
     counts = counter.count(GALLERY[2:4], [None, None], key=0)
     assert counter.ranks(counts).num_candidates.tolist() == [2, 2]
@@ -207,7 +209,7 @@ def test_a_missing_camera_is_an_error():
     labels = named({name: NUMBERS[name] for name in WITH_CAMERAS}, "list")
     labels["query_cameras"][2] = None
     with pytest.raises(ValueError, match=r"^`query_cameras` must hold no missing value; got None for sample 2\.$"):
-        retrieval.evaluate(QUERY, GALLERY, **labels, missing="junk")
+        retrieval.evaluate(QUERY, GALLERY, **labels, missing_identities="junk")
 
 
 def test_columns_of_pandas_are_labels():
@@ -342,7 +344,7 @@ TAKING = {
     "mean_over_identities": lambda one, _: retrieval.mean_over_identities(ONES, one),
     "knn_accuracy": lambda one, two: retrieval.knn_accuracy(torch.as_tensor(FOUR).long(), FOUR, one),
     "bootstrap_interval": lambda one, _: retrieval.bootstrap_interval(
-        ONES, generator=torch.Generator().manual_seed(0), repeats=2, identities=one
+        ONES, generator=torch.Generator().manual_seed(0), num_resamples=2, identities=one
     ),
     "verify_pairs": retrieval.verify_pairs,
     "accuracy_over_folds": lambda one, two: retrieval.accuracy_over_folds(one, two, folds=2),

@@ -41,18 +41,18 @@ def test_a_protocol_cannot_be_written_to_and_can_be_a_key():
 
 def test_a_changed_protocol_says_so_and_one_that_is_not_stays_itself():
     protocol = PROTOCOLS["market1501"]
-    assert protocol.changed({"rule": "rectangle", "k": None}) is protocol
-    changed = protocol.changed({"rule": "trapezoid", "camera_map": {3: 2}})
+    assert protocol.with_options({"rule": "rectangle", "k": None}) is protocol
+    changed = protocol.with_options({"rule": "trapezoid", "camera_map": {3: 2}})
     assert (changed.rule, changed.camera_map) == ("trapezoid", ((3, 2),))
     assert changed.name == "market1501 with rule='trapezoid', camera_map=((3, 2),)"
-    assert changed.changed({"k": 5}).name == f"{changed.name}, k=5"
-    assert PROTOCOLS["gldv2"].changed({"k": None}).k is None
+    assert changed.with_options({"k": 5}).name == f"{changed.name}, k=5"
+    assert PROTOCOLS["gldv2"].with_options({"k": None}).k is None
 
 
 def test_a_camera_rule_that_is_given_holds_for_the_cmc_too():
     protocol = PROTOCOLS["cuhk03_openreid"]
-    assert protocol.changed({"same_camera": "keep"}).for_cmc.same_camera == "keep"
-    assert protocol.changed({"same_camera": "keep", "cmc_same_camera": "all"}).for_cmc.same_camera == "all"
+    assert protocol.with_options({"same_camera": "keep"}).for_cmc.same_camera == "keep"
+    assert protocol.with_options({"same_camera": "keep", "cmc_same_camera": "all"}).for_cmc.same_camera == "all"
 
 
 def test_the_defaults_are_those_of_market_1501():
@@ -61,14 +61,14 @@ def test_the_defaults_are_those_of_market_1501():
 
 def test_words_on_drawn_galleries_are_only_with_numbers_over_such():
     weighted = "queries weighted by their chance not to be drawn"
-    protocols = [*PROTOCOLS.values(), replace(find_protocol("vehicleid"), draws_precision=False)]
+    protocols = [*PROTOCOLS.values(), replace(find_protocol("vehicleid"), gallery_draw_for_map=False)]
     for protocol in protocols:
         for name in protocol.reports:
             measure, _ = parse_report(name)
             words = describe(name, protocol, Setup("pessimistic", "cosine", cameras=True)).split("; ")
             expected = protocol.draws(measure) and protocol.queries_in_draw
             assert (weighted in words) == expected, (protocol.name, name)
-            if protocol.draw is None:
+            if protocol.gallery_draw is None:
                 assert "expected over" not in " ".join(words)
 
 
@@ -87,26 +87,32 @@ BAD = [
     ({"reports": ("rank_0",)}, f"{all_patterns()[-1]!r}; got 'rank_0'."),
     ({"reports": ("mAP@5",)}, "got 'mAP@5', which may be 'map_5'."),
     (
-        {"draw": SHOT, "reports": ("map_5",)},
-        "`draw` has expectations of map, minp, rank_<k> only; got 'map_5' to report.",
+        {"gallery_draw": SHOT, "reports": ("map_5",)},
+        "`gallery_draw` has expectations of map, minp, rank_<k> only; got 'map_5' to report.",
     ),
     (
-        {"draw": SHOT, "reports": ("map", "mrr")},
-        "`draw` has expectations of map, minp, rank_<k> only; got 'mrr' to report.",
+        {"gallery_draw": SHOT, "reports": ("map", "mrr")},
+        "`gallery_draw` has expectations of map, minp, rank_<k> only; got 'mrr' to report.",
     ),
     (
-        {"draw": SHOT, "reports": ("map", "precision_10")},
-        "`draw` has expectations of map, minp, rank_<k> only; got 'precision_10' to report.",
+        {"gallery_draw": SHOT, "reports": ("map", "precision_10")},
+        "`gallery_draw` has expectations of map, minp, rank_<k> only; got 'precision_10' to report.",
     ),
-    ({"draw": SHOT, "rule": "trapezoid"}, "`draw` needs rule 'rectangle' without a cutoff `k`; got rule 'trapezoid'."),
-    ({"draw": SHOT, "mode": "all_shots"}, "`draw` needs mode 'first_match'; got 'all_shots'."),
-    ({"draw": SHOT, "k": 5}, "`draw` needs rule 'rectangle' without a cutoff `k`; got rule 'rectangle' and k 5."),
+    (
+        {"gallery_draw": SHOT, "rule": "trapezoid"},
+        "`gallery_draw` needs rule 'rectangle' without a cutoff `k`; got rule 'trapezoid'.",
+    ),
+    ({"gallery_draw": SHOT, "mode": "all_shots"}, "`gallery_draw` needs mode 'first_match'; got 'all_shots'."),
+    (
+        {"gallery_draw": SHOT, "k": 5},
+        "`gallery_draw` needs rule 'rectangle' without a cutoff `k`; got rule 'rectangle' and k 5.",
+    ),
     (
         {"rule": "interpolated_11", "normalizer": "hits"},
         "`normalizer` must be 'positives' with rule 'interpolated_11';",
     ),
     ({"reports": ()}, "`reports` must not be empty; got ()."),
-    ({"queries_in_draw": True}, "`queries_in_draw` needs a drawn gallery; got no `draw`."),
+    ({"queries_in_draw": True}, "`queries_in_draw` needs a drawn gallery; got no `gallery_draw`."),
 ]
 
 
@@ -118,9 +124,9 @@ def test_fields_that_do_not_fit_are_named(fields, message):
 
 
 BAD_TYPES = [
-    ({"draw": "single"}, "`draw` must be one of GalleryDraw or None; got str."),
+    ({"gallery_draw": "single"}, "`gallery_draw` must be one of GalleryDraw or None; got str."),
     ({"search_cameras": (1.5,)}, "`search_cameras` must hold ints or names only; got 1.5."),
-    ({"draws_precision": 1}, "`draws_precision` must be True or False; got int."),
+    ({"gallery_draw_for_map": 1}, "`gallery_draw_for_map` must be True or False; got int."),
     ({"camera_map": 5}, "`camera_map` must be a mapping of ints or names, or a tuple of pairs; got 5."),
 ]
 
@@ -151,4 +157,4 @@ def test_an_unknown_protocol_or_option_is_named():
     with pytest.raises(ValueError, match=r"^`protocol` must .*; got 'market', which may be 'market1501'\.$"):
         find_protocol("market")
     with pytest.raises(ValueError, match=r"^`options` must be some of name, source, .*; got 'color'\.$"):
-        PROTOCOLS["market1501"].changed({"color": 1})
+        PROTOCOLS["market1501"].with_options({"color": 1})

@@ -57,7 +57,7 @@ REFUSED = [
     (changed(DRAWN, drawn__weight=[0.5, 0.5, NAN, 0.5]), "`drawn.weight` must be NaN where it is undefined, and nowhere else; got other values."),
     (replace(DRAWN, cmc=torch.ones(60, dtype=torch.float64)), "`drawn.cmc` must have at least 60 ranks; got 50."),
     (replace(OF_LABELS, ranks_for_cmc=OF_LABELS.ranks), "`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got some."),
-    (replace(OF_LABELS, protocol=OF_LABELS.protocol.changed({"cmc_same_camera": "all"})), "`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got none."),
+    (replace(OF_LABELS, protocol=OF_LABELS.protocol.with_options({"cmc_same_camera": "all"})), "`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got none."),
     (replace(WITH_RULE, ranks_for_cmc=OF_LISTS.ranks), "`ranks_for_cmc.num_positives` must have shape [3]; got [2]."),
     (replace(OF_LISTS, query_names=("q",)), "`query_names` must have one row for each label; got 1 rows for 2 labels."),
     (replace(OF_LABELS, label_names={"weather": {1: "rain"}}), "`label_names` must be one of "),

@@ -39,7 +39,7 @@ def values_of(results):
     return {
         "numbers": {name: values.nan_to_num(-1).tolist() for name, values in results.per_query.items()},
         "items": lists_of_results.index.tolist(),
-        "names": results.item_names,
+        "names": results.gallery_names,
         "counts": str(results.list_counts),
     }
 

@@ -140,7 +140,7 @@ def test_counters_and_metrics_have_the_numbers_of_the_function(problem, ties, ma
     labels = {"query_identities": problem.query_labels, "gallery_identities": problem.gallery_labels}
     options = {"similarity": "dot", "ties": ties, "max_bytes": max_bytes}
     results = evaluate(problem.query, problem.gallery, **labels, protocol="hashing", reports=REPORTS, **options)
-    metric = ReIDMetrics(protocol=find_protocol("hashing").changed({"reports": REPORTS}), **options)
+    metric = ReIDMetrics(protocol=find_protocol("hashing").with_options({"reports": REPORTS}), **options)
     metric.update(problem.query, problem.query_labels, is_query=True)
     for rows in (slice(0, 5), slice(5, None)):
         metric.update(problem.gallery[rows], problem.gallery_labels[rows], is_query=False)
@@ -158,7 +158,7 @@ def test_counters_and_metrics_have_the_numbers_of_the_function(problem, ties, ma
     others = problem.gallery[~is_listed], problem.gallery_labels[~is_listed]
     counts = counter.count(*others, key="others")
     check(
-        evaluate_stream(counter, counts, protocol=find_protocol("hashing").changed({"reports": REPORTS})),
+        evaluate_stream(counter, counts, protocol=find_protocol("hashing").with_options({"reports": REPORTS})),
         [{name: float(results.per_query[name][query]) for name in REPORTS} for query in range(len(problem.query))],
     )
 
@@ -272,7 +272,7 @@ def test_batches_must_have_the_labels_of_earlier_ones():
     ("options", "message"),
     [
         ({"multi_query": True}, "`multi_query` needs `query_identities` and a `gallery`, no labels but identities and cameras, and no `self_index`; got a matrix of labels as `query_identities`."),
-        ({"protocol": "cuhk03_openreid"}, "`draw` must come with one identity for each sample, to draw galleries of identities; got a matrix of labels."),
+        ({"protocol": "cuhk03_openreid"}, "`gallery_draw` must come with one identity for each sample, to draw galleries of identities; got a matrix of labels."),
         ({"junk_identities": (3,)}, "`junk_identities` must list nothing but -1 where `identities` are a matrix of labels, as samples have no identity of their own; got (3,)."),
     ],
 )  # fmt: skip

@@ -40,7 +40,7 @@ def ranked(
 
 
 def compared(a: RetrievalResults, b: RetrievalResults, *, seed: int = 0, **options: object) -> Comparison:
-    return compare(a, b, generator=seeded(seed), **({"repeats": 50, "permutations": 50} | options))
+    return compare(a, b, generator=seeded(seed), **({"num_resamples": 50, "num_permutations": 50} | options))
 
 
 def numbers_of(difference: Difference) -> list[float]:

@@ -10,13 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import Counts, RankCounter, Survey, evaluate_stream, find_protocol
+from reid_torchmetrics.functional.retrieval import (
+    Counts,
+    GalleryStatistics,
+    RankCounter,
+    evaluate_stream,
+    find_protocol,
+)
 from tests.reference.retrieval import evaluate as slow_evaluate
 from tests.reference.retrieval import similarity as slow_similarity
 from tests.strategies import STREAMED_TIES
 from tests.stream_problems import assert_equal, counted, counter_of, drawn, joined, stored
 
-OTHER = "must be of a counter with the same queries, positives, options and survey; got that of another one"
+OTHER = "must be of a counter with the same queries, positives, options and statistics; got that of another one"
 
 
 def slow_ranks(query, positives, blocks, ties):
@@ -63,7 +69,7 @@ def test_a_part_that_is_pickled_is_small():
 
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("key", [3, "part-3", "", np.int64(3), np.str_("part-3"), -1])
-@pytest.mark.parametrize("method", ["count", "survey"])
+@pytest.mark.parametrize("method", ["count", "statistics"])
 def test_a_key_that_comes_twice_is_an_error(key, method):
     query, positives, blocks = drawn(3)
     take = getattr(counter_of(query, positives), method)
@@ -79,7 +85,7 @@ def test_a_key_that_comes_twice_is_an_error(key, method):
 @pytest.mark.usefixtures("unannotated")
 def test_a_block_needs_a_key():
     counter = counter_of(*drawn(3)[:2])
-    for take in (counter.count, counter.survey):
+    for take in (counter.count, counter.statistics):
         with pytest.raises(TypeError, match="key"):
             take(*drawn(3)[2][0])
         for key in (None, 1.0, ("a", 1)):
@@ -88,20 +94,20 @@ def test_a_block_needs_a_key():
 
 
 @pytest.mark.usefixtures("unannotated")
-def test_counts_and_surveys_are_different_things_and_nothing_is_0():
+def test_counts_and_statistics_do_not_add_up_and_no_block_is_0():
     query, positives, blocks = drawn(3)
     counter = counter_of(query, positives)
-    counts, survey = counter.count(*blocks[0], key=0), counter.survey(*blocks[1], key=1)
-    assert (type(counts), type(survey)) == (Counts, Survey)
-    for other in (survey, 1, None, "a", counts.numbers):
+    counts, statistics = counter.count(*blocks[0], key=0), counter.statistics(*blocks[1], key=1)
+    assert (type(counts), type(statistics)) == (Counts, GalleryStatistics)
+    for other in (statistics, 1, None, "a", counts.numbers):
         with pytest.raises(TypeError):
             counts + other
-    for other in (survey, 1, None, counter.ranks(0), [counts]):
+    for other in (statistics, 1, None, counter.ranks(0), [counts]):
         with pytest.raises(TypeError, match="`counts` must be Counts, or 0 for no block; got"):
             counter.ranks(other)
     for other in (counts, 1, None):
-        with pytest.raises(TypeError, match="`survey` must be Survey, or 0 for no block; got"):
-            counter_of(query, positives, survey=other)
+        with pytest.raises(TypeError, match="`statistics` must be GalleryStatistics, or 0 for no block; got"):
+            counter_of(query, positives, statistics=other)
     assert 0 + counts is counts
     assert sum([]) == 0
     assert_equal(counter.ranks(sum([])), stored(query, positives, []))
@@ -149,8 +155,8 @@ def test_counting_changes_neither_counter_nor_counts():
 def test_rules_that_mean_the_same_add_up_however_they_are_spelled(one, two):
     query, positives, blocks = drawn(3)
     counters = [counter_of(query, positives, **options) for options in (one, two)]
-    survey = counters[0].survey(*blocks[0], key=0) + counters[1].survey(*blocks[1], key=1)
-    counter_of(query, positives, **one, survey=survey)
+    statistics = counters[0].statistics(*blocks[0], key=0) + counters[1].statistics(*blocks[1], key=1)
+    counter_of(query, positives, **one, statistics=statistics)
     counts = counters[0].count(*blocks[0], key=0) + counters[1].count(*blocks[1], key=1)
     expected = counters[0].ranks(counted(counters[0], blocks[:2]))
     assert_equal(counters[1].ranks(counts), expected)
@@ -199,11 +205,11 @@ def test_counts_of_other_problems_are_refused(options):
     for bad in (lambda: mine + theirs, lambda: counter.ranks(theirs), lambda: evaluate_stream(counter, theirs)):
         with pytest.raises(ValueError, match=OTHER):
             bad()
-    mine, theirs = counter.survey(*blocks[0], key=0), other.survey(*blocks[1], key=1)
-    if options.keys() & {"ties", "positives"}:  # a survey does not depend on them
+    mine, theirs = counter.statistics(*blocks[0], key=0), other.statistics(*blocks[1], key=1)
+    if options.keys() & {"ties", "positives"}:  # a statistics does not depend on them
         assert (mine + theirs).keys == {0, 1}
         return
-    for bad in (lambda: mine + theirs, lambda: counter_of(query, positives, survey=theirs)):
+    for bad in (lambda: mine + theirs, lambda: counter_of(query, positives, statistics=theirs)):
         with pytest.raises(ValueError, match=OTHER):
             bad()
 
@@ -263,5 +269,5 @@ def test_a_protocol_searches_all_cameras_where_a_counter_searches_none():
     with pytest.raises(ValueError, match=r"with search_cameras=None for a counter with \(\)"):
         evaluate_stream(counter(search_cameras=()), 0)
     assert evaluate_stream(counter(camera_map={2: 2}, junk_identities=[-1, -1]), 0)
-    other = find_protocol("market1501").changed({"junk_identities": (5, -1, 5)})
+    other = find_protocol("market1501").with_options({"junk_identities": (5, -1, 5)})
     assert evaluate_stream(counter(junk_identities=[-1, 5]), 0, protocol=other)

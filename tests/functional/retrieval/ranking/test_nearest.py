@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores, score_embeddings
+from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, score_embeddings, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from tests.profiles import examples
@@ -25,7 +25,7 @@ def relevance_of(problem: Problem) -> Relevance:
 
 def list_nearest(problem: Problem, k: int, rows=None, max_bytes: int = 10**7, ties: str = "stable") -> Nearest:
     relevance = relevance_of(problem)
-    return nearest(given_scores(problem.scores, relevance, max_bytes=max_bytes), relevance, k, rows, ties=ties)
+    return nearest(scores_from_matrix(problem.scores, relevance, max_bytes=max_bytes), relevance, k, rows, ties=ties)
 
 
 def as_lists(found: Nearest) -> list[list[tuple[int, float, bool]]]:
@@ -118,7 +118,7 @@ def test_junk_is_never_listed_and_positions_count_it():
     relevance = find_relevance(
         torch.tensor([1]), torch.tensor([1, -1, 2, 1]), torch.tensor([0]), torch.tensor([0, 0, 0, 1])
     )
-    found = nearest(given_scores(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), relevance), relevance, 3)
+    found = nearest(scores_from_matrix(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), relevance), relevance, 3)
     assert found.positions.tolist() == [[2, 3, -1]]
     assert found.scores.tolist() == [[2.0, 1.0, pytest.approx(NAN, nan_ok=True)]]
     assert found.positive.tolist() == [[False, True, False]]
@@ -127,7 +127,7 @@ def test_junk_is_never_listed_and_positions_count_it():
 @pytest.mark.parametrize("max_bytes", [1, 10**7])
 def test_a_candidate_that_scores_minus_infinity_is_listed_and_junk_is_not(max_bytes):
     relevance = find_listed_relevance([torch.tensor([3])], [torch.tensor([0, 2])], num_gallery=5)
-    scores = given_scores(torch.tensor([[-INF, -INF, 7.0, -INF, -INF]]), relevance, max_bytes=max_bytes)
+    scores = scores_from_matrix(torch.tensor([[-INF, -INF, 7.0, -INF, -INF]]), relevance, max_bytes=max_bytes)
     found = nearest(scores, relevance, 4)
     assert found.positions.tolist() == [[1, 3, 4, -1]]
     assert found.scores[0, :3].tolist() == [-INF] * 3
@@ -156,7 +156,7 @@ def test_pairs_that_a_rule_of_the_users_drops_are_not_listed():
     relevance = find_relevance(
         torch.tensor([0, 1]), torch.tensor([0, 0, 1]), junk_pairs=lambda queries, items: queries[:, None] == items
     )
-    found = nearest(given_scores(torch.tensor([[3.0, 2.0, 1.0]]).repeat(2, 1), relevance), relevance, 3)
+    found = nearest(scores_from_matrix(torch.tensor([[3.0, 2.0, 1.0]]).repeat(2, 1), relevance), relevance, 3)
     assert found.positions.tolist() == [[1, 2, -1], [0, 2, -1]]
 
 
@@ -173,14 +173,14 @@ def test_without_queries_or_without_a_gallery_there_is_only_padding(identity):
     some, none = torch.full((2,), identity), torch.empty(0, dtype=torch.int64)
     for queries, gallery in ((none, some), (some, none), (torch.tensor([1, 2]), torch.tensor([-1, -1])), (none, none)):
         relevance = find_relevance(queries, gallery)
-        found = nearest(given_scores(torch.zeros(len(queries), len(gallery)), relevance), relevance, 2)
+        found = nearest(scores_from_matrix(torch.zeros(len(queries), len(gallery)), relevance), relevance, 2)
         assert found.positions.tolist() == [[-1]] * len(queries)
         assert found.scores.isnan().all()
 
 
 def test_a_k_beyond_the_gallery_lists_all_of_it_and_reserves_no_more():
     relevance = find_relevance(torch.arange(15) % 3, torch.arange(45) % 3)
-    scores = given_scores(torch.rand(15, 45), relevance)
+    scores = scores_from_matrix(torch.rand(15, 45), relevance)
     every, beyond = nearest(scores, relevance, 45), nearest(scores, relevance, 10**15)
     assert beyond.positions.shape == (15, 45)
     assert torch.equal(beyond.positions, every.positions)
@@ -188,16 +188,16 @@ def test_a_k_beyond_the_gallery_lists_all_of_it_and_reserves_no_more():
 
 def test_junk_identities_are_no_part_of_the_gallery_that_lists_are_as_long_as():
     relevance = find_relevance(torch.tensor([1]), torch.tensor([1, -1, 2, 1]))
-    found = nearest(given_scores(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), relevance), relevance, 10)
+    found = nearest(scores_from_matrix(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), relevance), relevance, 10)
     assert found.positions.tolist() == [[0, 2, 3]]
 
 
 def test_a_score_that_is_nan_is_refused_unless_it_is_of_junk():
     relevance = find_listed_relevance([torch.tensor([1])], [torch.tensor([0])], num_gallery=3)
-    found = nearest(given_scores(torch.tensor([[NAN, 1.0, 2.0]]), relevance), relevance, 3)
+    found = nearest(scores_from_matrix(torch.tensor([[NAN, 1.0, 2.0]]), relevance), relevance, 3)
     assert found.positions.tolist() == [[2, 1, -1]]
     with pytest.raises(ValueError, match=r"^`scores` must give scores that can be ordered; got NaN\.$"):
-        nearest(given_scores(torch.tensor([[0.0, 1.0, NAN]]), relevance), relevance, 1)
+        nearest(scores_from_matrix(torch.tensor([[0.0, 1.0, NAN]]), relevance), relevance, 1)
 
 
 @pytest.mark.usefixtures("unannotated")
@@ -214,4 +214,4 @@ def test_a_score_that_is_nan_is_refused_unless_it_is_of_junk():
 def test_a_bad_argument_is_named(k, rows, kind, message):
     relevance = find_relevance(torch.tensor([1, 1]), torch.tensor([1, 2]))
     with pytest.raises(kind, match=f"^{message}$"):
-        nearest(given_scores(torch.eye(2), relevance), relevance, k, rows)
+        nearest(scores_from_matrix(torch.eye(2), relevance), relevance, k, rows)

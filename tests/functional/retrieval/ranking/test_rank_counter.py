@@ -68,7 +68,7 @@ def test_counted_in_any_order_and_added_in_any_tree_bits_are_those_of_the_galler
         return parts[0]
 
     nobody = counter_of(query, [values[:0] for values in positives], **options)
-    counter = counter_of(query, positives, **options, survey=added(nobody.survey), max_bytes=max_bytes)
+    counter = counter_of(query, positives, **options, statistics=added(nobody.statistics), max_bytes=max_bytes)
     assert_equal(counter.ranks(added(counter.count)), stored(query, positives, blocks, **options))
 
 
@@ -119,7 +119,7 @@ def test_an_item_of_a_query_belongs_in_positives():
     embeddings, identities, cameras = (values.clone() for values in joined(blocks[0], blocks[1:]))
     identities[4] = 0
     number = (query[1] == 0).nonzero()[0, 0]
-    for method in (counter.count, counter.survey):
+    for method in (counter.count, counter.statistics):
         with pytest.raises(ValueError, match=rf"got row 4 with identity 0 of query {number}"):
             method(embeddings, identities, cameras, key=0)
 
@@ -169,17 +169,19 @@ def test_a_counter_is_pickled_without_its_positives_and_what_it_was_cut_from():
     assert len(pickle.dumps(counter)) < rows[:20].nbytes + 20 * 1980 + 10_000
 
 
-def test_a_block_that_asks_for_other_scores_is_refused_unless_it_was_surveyed():
+def test_a_block_that_asks_for_other_scores_is_refused_unless_its_statistics_were_passed():
     query, positives, blocks = drawn(3, whole=False)
     blocks = [(embeddings * (1e-20 if n == 2 else 1), *labels) for n, (embeddings, *labels) in enumerate(blocks)]
     counter = counter_of(query, positives)
-    with pytest.raises(ValueError, match=r"`embeddings` must fit scores of torch.float32.*torch.float64, so `survey`"):
+    with pytest.raises(
+        ValueError, match=r"`embeddings` must fit scores of torch.float32.*torch.float64, so pass the sum"
+    ):
         counter.count(*blocks[2], key=0)
-    survey = sum(counter.survey(*block, key=key) for key, block in enumerate(blocks))
-    surveyed = counter_of(query, positives, survey=survey)
-    assert_equal(surveyed.ranks(counted(surveyed, blocks)), stored(query, positives, blocks))
+    statistics = sum(counter.statistics(*block, key=key) for key, block in enumerate(blocks))
+    informed = counter_of(query, positives, statistics=statistics)
+    assert_equal(informed.ranks(counted(informed, blocks)), stored(query, positives, blocks))
     with pytest.raises(ValueError, match="`counts` must be of a counter with the same"):
-        counter.ranks(counted(surveyed, blocks))
+        counter.ranks(counted(informed, blocks))
 
 
 @pytest.mark.parametrize(
@@ -239,17 +241,19 @@ DISTRACTORS = torch.full((1000, 1), 4098.0), [3] * 1000
 
 
 @pytest.mark.parametrize("cuts", [[], [999], [1, 500]])
-def test_what_was_surveyed_decides_where_distances_are_measured_from(cuts):
+def test_statistics_decide_where_distances_are_measured_from(cuts):
     # From the mean of query and positives alone, -4096, float32 has no digit left to tell distances 1 and 2 apart.
     alone = RankCounter(*FAR, similarity="euclidean")
     parts = torch.arange(1000).tensor_split(cuts)
-    survey = sum(alone.survey(DISTRACTORS[0][part], [3] * len(part), key=len(part)) for part in parts)
-    surveyed = RankCounter(*FAR, similarity="euclidean", survey=survey)
-    assert surveyed.ranks(surveyed.count(*DISTRACTORS, key=0)).rank.tolist() == [1]
+    statistics = sum(alone.statistics(DISTRACTORS[0][part], [3] * len(part), key=len(part)) for part in parts)
+    informed = RankCounter(*FAR, similarity="euclidean", statistics=statistics)
+    assert informed.ranks(informed.count(*DISTRACTORS, key=0)).rank.tolist() == [1]
     counts = alone.count(*DISTRACTORS, key=1)
     assert alone.ranks(counts).rank.tolist() == [1001]
-    for add in (lambda: surveyed.ranks(counts), lambda: surveyed.count(*DISTRACTORS, key=0) + counts):
-        with pytest.raises(ValueError, match=r"must be of a counter with the same .* survey; got that of another one"):
+    for add in (lambda: informed.ranks(counts), lambda: informed.count(*DISTRACTORS, key=0) + counts):
+        with pytest.raises(
+            ValueError, match=r"must be of a counter with the same .* statistics; got that of another one"
+        ):
             add()
 
 
@@ -295,7 +299,7 @@ def test_a_block_is_free_once_it_was_counted(similarity):
     held = weakref.ref(block)
     gc.disable()  # a cycle would wait for it
     try:
-        counter.survey(block, [3, 3, 3], key=0)
+        counter.statistics(block, [3, 3, 3], key=0)
         counter.count(block, [3, 3, 3], key=0)
         del block
         assert held() is None
@@ -309,6 +313,6 @@ def test_a_block_without_any_identity_is_junk_beside_names_and_beside_numbers(it
     names = {"query_identities": ["a", "b"], "positive_identities": items}
     numbers = {"query_identities": [0, 1], "positive_identities": [None if item is None else 0 for item in items]}
     for labels in (names, numbers):
-        counter = RankCounter(embeddings[:2], embeddings[:2], **labels, missing="junk")
+        counter = RankCounter(embeddings[:2], embeddings[:2], **labels, missing_identities="junk")
         counts = counter.count(embeddings[2:], [None, None], key=0)
         assert counter.ranks(counts).num_candidates.tolist() == [sum(item is not None for item in items)] * 2

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import find_relevance, given_scores, rank_positives
+from reid_torchmetrics.functional.retrieval import find_relevance, rank_positives, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks, nearest
 from reid_torchmetrics.functional.retrieval.scores import Rows, score_rows
 from tests.distributed import threads
@@ -28,7 +28,7 @@ def part_of(problem: Problem, world, max_bytes: int, dtype: torch.dtype):
     cameras = (None, None) if gallery_cameras is None else (query_cameras, gallery_cameras[places])
     options = {"same_camera": problem.same_camera, "junk_identities": problem.junk_identities}
     relevance = find_relevance(query, gallery[places], *cameras, self_index=own, **options)
-    scores = given_scores(problem.scores[:, places].to(dtype), relevance, max_bytes=max_bytes)
+    scores = scores_from_matrix(problem.scores[:, places].to(dtype), relevance, max_bytes=max_bytes)
     return scores, relevance, places if relevance.kept is None else places[relevance.kept]
 
 

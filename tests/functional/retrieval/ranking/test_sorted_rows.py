@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.retrieval import find_relevance
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks, ranks
 from reid_torchmetrics.functional.retrieval.ranking.sorted_rows import are_of_codes, sort_rows_of_codes
-from reid_torchmetrics.functional.retrieval.scores import given_scores
+from reid_torchmetrics.functional.retrieval.scores import scores_from_matrix
 
 TIED = ("num_groups", "num_positives", "num_negatives")
 
@@ -50,10 +50,10 @@ def test_sorting_and_counting_agree(seed, levels, num_labels, ties, rule, drops)
     junk_pairs = (lambda query, items: (query[:, None] + items) % 3 == 0) if drops else None
     relevance = find_relevance(**labels, **rule, junk_pairs=junk_pairs)
     with mock.patch.object(ranks, "sort_rows_of_codes", wraps=sort_rows_of_codes) as sorting:
-        by_sorting = count_ranks(given_scores(scores, relevance), relevance, ties=ties)
+        by_sorting = count_ranks(scores_from_matrix(scores, relevance), relevance, ties=ties)
     assert sorting.called
     with mock.patch.object(ranks, "are_of_codes", return_value=False):
-        by_counting = count_ranks(given_scores(scores, relevance), relevance, ties=ties)
+        by_counting = count_ranks(scores_from_matrix(scores, relevance), relevance, ties=ties)
     for name in ("rank", "num_positives", "num_candidates"):
         assert torch.equal(getattr(by_sorting, name), getattr(by_counting, name)), name
     if by_counting.tied is None:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, drawn_galleries, expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy, count_ranks
 from reid_torchmetrics.functional.retrieval.ranking.counting import negatives_above, sort_rows
@@ -37,7 +37,7 @@ def prepared(problem: Problem, max_bytes: int, *, flipped: bool):
     options = {"same_camera": problem.same_camera, "junk_identities": problem.junk_identities}
     relevance = find_relevance(query_identities, gallery_identities, query_cameras, gallery_cameras, **options)
     scores = problem.scores.flip(1) if flipped else problem.scores
-    return given_scores(scores, relevance, max_bytes=max_bytes), relevance
+    return scores_from_matrix(scores, relevance, max_bytes=max_bytes), relevance
 
 
 @examples(20)

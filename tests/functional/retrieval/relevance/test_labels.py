@@ -9,9 +9,9 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import find_relevance
 from reid_torchmetrics.functional.retrieval.relevance import (
-    DECIDING,
     LABELS,
     NO_GROUP,
+    RELEVANCE_LABELS,
     in_one_spelling,
     pack_columns,
     relevance_labels,
@@ -41,9 +41,9 @@ def test_names_on_both_sides_are_numbers_and_minus_one_is_junk(kind):
 
 @pytest.mark.parametrize("gone", [None, ""])
 def test_a_side_without_any_identity_may_come_with_names(gone):
-    items, _ = listed(query_identities=["a", "b"], gallery_identities=[gone, gone], missing="junk")
+    items, _ = listed(query_identities=["a", "b"], gallery_identities=[gone, gone], missing_identities="junk")
     assert items == [[], []]
-    _, is_junk = listed(query_identities=[gone, gone], gallery_identities=["a", "b"], missing="junk")
+    _, is_junk = listed(query_identities=[gone, gone], gallery_identities=["a", "b"], missing_identities="junk")
     assert is_junk.tolist() == [True, True]
 
 
@@ -56,8 +56,8 @@ def test_an_empty_side_may_come_with_names():
     ("options", "error", "message"),
     [
         ({"query_identities": ["a", 1, "b"]}, TypeError, "`query_identities` must hold integers only, or names only; got 1 and names."),
-        ({"query_identities": ["a", "", ""]}, ValueError, "`query_identities` must hold no missing value; got '' for sample 1. Pass `missing='junk'` where such samples have no identity."),
-        ({"query_identities": np.array(["a", "b", ""])}, ValueError, "`query_identities` must hold no missing value; got '' for sample 2. Pass `missing='junk'` where such samples have no identity."),
+        ({"query_identities": ["a", "", ""]}, ValueError, "`query_identities` must hold no missing value; got '' for sample 1. Pass `missing_identities='junk'` where such samples have no identity."),
+        ({"query_identities": np.array(["a", "b", ""])}, ValueError, "`query_identities` must hold no missing value; got '' for sample 2. Pass `missing_identities='junk'` where such samples have no identity."),
         (NAMES | {"junk_identities": (-1, 3)}, ValueError, "`junk_identities` must list names, or -1, where identities are names; got (-1, 3)."),
         ({"query_cameras": ["a"] * 3, "gallery_cameras": ["b"] * 5, "camera_map": {3: -1}}, ValueError, "`camera_map` must list names, or -1, where cameras are names; got {3: -1}."),
         ({"query_cameras": ["a"] * 3, "gallery_cameras": ["b"] * 5, "search_cameras": [1]}, ValueError, "`search_cameras` must list names, or -1, where cameras are names; got [1]."),
@@ -104,7 +104,7 @@ def test_labels_are_kept_in_their_dtype():
 
 
 def test_some_labels_decide_on_both_sides_and_groups_on_one():
-    assert LABELS.keys() - {*DECIDING} == {"index"}
+    assert LABELS.keys() - {*RELEVANCE_LABELS} == {"index"}
     labels = {"index": torch.arange(2), "groups": torch.arange(2), "cameras": torch.arange(2)}
     assert [*relevance_labels(labels, "query", "gallery")] == [*relevance_labels(labels, "query")] == ["cameras"]
     assert [*relevance_labels(labels, "gallery")] == [*relevance_labels(labels)] == ["cameras", "groups"]

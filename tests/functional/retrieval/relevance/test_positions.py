@@ -157,7 +157,7 @@ def by_function(query, gallery, radius, embeddings):
 
 def by_counter(query, gallery, radius, embeddings):
     sides = {"query_positions": query, "positive_positions": gallery}
-    protocol = find_protocol("pitts30k").changed({"radius": radius})
+    protocol = find_protocol("pitts30k").with_options({"radius": radius})
     rules = protocol.relevance_options
     counter = RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, **rules)
     evaluate_stream(counter, 0, protocol=protocol)

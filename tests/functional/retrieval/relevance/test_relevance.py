@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_listed_relevance
 from tests.paths import path
@@ -158,7 +158,7 @@ def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time, fe
 @given(ruled_problems(), st.sampled_from([1, 200, 10**6]))
 def test_ranks_under_every_rule_are_those_of_the_slow_reference(problem, max_bytes):
     found = problem.relevance()
-    ranks = count_ranks(given_scores(problem.scores, found, max_bytes=max_bytes), found, ties="pessimistic")
+    ranks = count_ranks(scores_from_matrix(problem.scores, found, max_bytes=max_bytes), found, ties="pessimistic")
     expected = [
         positive_ranks(row.tolist(), candidates.positive, candidates.negative)
         for row, candidates in zip(problem.scores, problem.expected(), strict=True)
@@ -181,7 +181,7 @@ def test_ranks_from_lists_are_those_of_the_slow_reference(problem, seed):
     positives, junk, num_gallery = problem
     scores = torch.rand((len(positives), num_gallery), generator=torch.Generator().manual_seed(seed))
     found = find_listed_relevance(as_tensors(positives), as_tensors(junk), num_gallery=num_gallery)
-    ranks = count_ranks(given_scores(scores, found), found, ties="pessimistic")
+    ranks = count_ranks(scores_from_matrix(scores, found), found, ties="pessimistic")
     negatives = [
         [place for place in range(num_gallery) if place not in own + out]
         for own, out in zip(positives, junk, strict=True)

@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import (
     rerank_k_reciprocal,
 )
 from reid_torchmetrics.functional.retrieval.reranking.neighbors import find_neighbors
-from reid_torchmetrics.functional.retrieval.scores.scores import Scores, given_scores
+from reid_torchmetrics.functional.retrieval.scores.scores import Scores, scores_from_matrix
 from tests.closeness import assert_close
 from tests.profiles import examples
 from tests.reference.reranking import reranked_distances
@@ -234,7 +234,7 @@ def test_neighbors_are_in_order_and_lower_positions_first_among_equals(data, max
     matrix = [[data.draw(st.integers(0, 2)) for _ in range(num_items)] for _ in range(num_items)]
     k, rows_are_items = data.draw(st.integers(1, 22)), data.draw(st.booleans())
     nobody = torch.zeros(num_items, dtype=torch.int64)
-    scores = given_scores(torch.tensor(matrix).float(), find_relevance(nobody, nobody), max_bytes=max_bytes)
+    scores = scores_from_matrix(torch.tensor(matrix).float(), find_relevance(nobody, nobody), max_bytes=max_bytes)
     found = find_neighbors(scores, k, rows_are_items=rows_are_items)
     for p, row in enumerate(matrix):
         order = sorted(range(num_items), key=lambda q: (not (rows_are_items and p == q), -row[q], q))[:k]

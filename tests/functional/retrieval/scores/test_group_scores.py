@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, GivenScores, GroupScores, Rows
+from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, GroupScores, MatrixScores, Rows
 from tests.profiles import examples
 
 
@@ -17,7 +17,7 @@ def test_a_group_scores_as_its_best_members(seed, num_queries, num_groups, max_b
     sizes = [random.randint(1, 5) for _ in range(num_groups)]
     table = [[[float(random.randint(0, 2)) for _ in range(size)] for size in sizes] for _ in range(num_queries)]
     positions = random.sample(range(100), sum(sizes))
-    members = GivenScores(torch.tensor([sum(row, []) for row in table]), kept=None, max_bytes=max_bytes)
+    members = MatrixScores(torch.tensor([sum(row, []) for row in table]), kept=None, max_bytes=max_bytes)
     scores = GroupScores(members, torch.tensor(positions), torch.tensor(sizes))
     assert (scores.num_queries, scores.num_gallery, scores.dtype) == (num_queries, num_groups, torch.float32)
     assert scores.max_bytes <= max_bytes / 2

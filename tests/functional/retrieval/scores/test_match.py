@@ -8,9 +8,9 @@ from reid_torchmetrics.functional.retrieval import (
     bootstrap_interval,
     find_relevance,
     fnmr_at_fmr,
-    given_scores,
     mean_over_queries,
     score_embeddings,
+    scores_from_matrix,
     verify,
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
@@ -44,7 +44,7 @@ def test_a_relevance_of_another_type_is_refused_by_its_name(wrong):
     with pytest.raises(TypeError, match=message):
         score_embeddings(QUERY, GALLERY, wrong)
     with pytest.raises(TypeError, match=message):
-        given_scores(torch.zeros(4, 12), wrong)
+        scores_from_matrix(torch.zeros(4, 12), wrong)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -76,7 +76,7 @@ def test_many_rates_are_found_exactly_with_little_memory():
     relevance = find_relevance(torch.zeros(20).long(), torch.arange(200) % 3)
     scores = torch.randn(20, 200, generator=torch.Generator().manual_seed(0))
     rates = [place / 100 for place in range(1, 100)]
-    found = fnmr_at_fmr(given_scores(scores, relevance), relevance, rates)
+    found = fnmr_at_fmr(scores_from_matrix(scores, relevance), relevance, rates)
     impostors = -scores[:, torch.arange(200) % 3 > 0].flatten().double()
     expected = impostors.quantile(torch.tensor(rates, dtype=torch.float64))
     assert_close(-found.thresholds, expected, atol=1e-12)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import find_relevance
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, GivenScores, Rows, score_embeddings
+from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, MatrixScores, Rows, score_embeddings
 from tests.profiles import examples
 from tests.strategies import SIMILARITIES_OF_ALL
 
@@ -38,7 +38,7 @@ def test_they_are_to_the_bit_those_of_whole_tiles(seed, similarity, dtype, dimen
 def test_given_scores_are_looked_up():
     given = torch.randn(5, 20)
     kept = torch.tensor([3, 1, 19])
-    scores = GivenScores(given, kept=kept, max_bytes=100)
+    scores = MatrixScores(given, kept=kept, max_bytes=100)
     columns = torch.tensor([[2, 0], [1, 1]])
     assert torch.equal(scores.at(slice(1, 3), columns), given[1:3].gather(1, kept[columns]))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import evaluate_scores, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import evaluate_scores, find_relevance, scores_from_matrix
 
 NUM_QUERIES, NUM_GALLERY = 600, 1100  # more than a block of each
 GENERATOR = torch.Generator().manual_seed(0)
@@ -38,5 +38,5 @@ def test_the_layout_of_scores_changes_no_number(form, has_junk, max_bytes):
 def test_any_tile_is_copied(rows, columns):
     relevance = find_relevance(QUERY_IDENTITIES, torch.arange(NUM_GALLERY))
     out = torch.empty(rows.stop - rows.start, columns.stop - columns.start)
-    given_scores(SCORES.T.contiguous().T, relevance).fill(out, rows, columns)
+    scores_from_matrix(SCORES.T.contiguous().T, relevance).fill(out, rows, columns)
     assert torch.equal(out, SCORES[rows, columns])

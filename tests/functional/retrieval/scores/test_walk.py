@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.scores import Walk, cut_in_panels, rows_with_gallery
-from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
+from reid_torchmetrics.functional.retrieval.scores.scores import MatrixScores
 
 sizes = st.integers(0, 40)
 
 
-def numbered(num_queries: int, num_gallery: int, max_bytes: int = 1000) -> GivenScores:
+def numbered(num_queries: int, num_gallery: int, max_bytes: int = 1000) -> MatrixScores:
     """Scores that tell which pair they are of."""
     scores = torch.arange(num_queries * num_gallery, dtype=torch.float64).view(num_queries, num_gallery)
-    return GivenScores(scores, kept=None, max_bytes=max_bytes)
+    return MatrixScores(scores, kept=None, max_bytes=max_bytes)
 
 
 @given(sizes, sizes, st.integers(1, 50), st.integers(1, 50))
@@ -37,7 +37,7 @@ def test_panels_are_equally_wide_and_only_the_last_begins_in_the_one_before(num_
 
 @given(st.integers(1, 3000), st.integers(1, 3000), st.integers(100, 10**6), st.integers(4, 30), st.integers(0, 5000))
 def test_a_panel_fits_the_memory_that_it_may_take(num_queries, num_gallery, max_bytes, per_score, per_row):
-    scores = GivenScores(torch.empty(num_queries, 1).expand(-1, num_gallery), kept=None, max_bytes=max_bytes)
+    scores = MatrixScores(torch.empty(num_queries, 1).expand(-1, num_gallery), kept=None, max_bytes=max_bytes)
     rows, width = cut_in_panels(scores, per_score - 4, per_row)
     assert 1 <= rows <= num_queries
     assert 1 <= width <= num_gallery
@@ -51,7 +51,7 @@ def test_panels_are_no_wider_than_their_number_asks():
 
 
 def test_sides_of_a_tile_fill_the_kernels_of_a_product_where_they_can():
-    scores = GivenScores(torch.empty(500, 1).expand(-1, 20_000), kept=None, max_bytes=60 * 1365 * 4)
+    scores = MatrixScores(torch.empty(500, 1).expand(-1, 20_000), kept=None, max_bytes=60 * 1365 * 4)
     assert cut_in_panels(scores, most_rows=60) == (48, 1008)
     assert cut_in_panels(scores, most_rows=200) == (192, 384)
     assert rows_with_gallery(replace_max_bytes(scores, 100 * 20_000 * 4), 0) == 96
@@ -60,6 +60,6 @@ def test_sides_of_a_tile_fill_the_kernels_of_a_product_where_they_can():
     assert rows_with_gallery(replace_max_bytes(scores, 7 * 20_000 * 4), 0) == 0  # too few to be worth it
 
 
-def replace_max_bytes(scores: GivenScores, max_bytes: int) -> GivenScores:
+def replace_max_bytes(scores: MatrixScores, max_bytes: int) -> MatrixScores:
     scores.max_bytes = max_bytes
     return scores

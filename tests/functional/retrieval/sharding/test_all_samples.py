@@ -25,8 +25,8 @@ from tests.profiles import of_each
 OPTIONS = {
     "k-reciprocal": {"rerank": KReciprocal(k1=6, k2=3)},
     "query expansion": {"rerank": QueryExpansion(k=3), "similarity": "euclidean"},
-    "single shot": {"draw": GalleryDraw(1, "identity"), "ties": "stable"},
-    "drawn by camera": {"draw": GalleryDraw(2, "identity_and_camera")},
+    "single shot": {"gallery_draw": GalleryDraw(1, "identity"), "ties": "stable"},
+    "drawn by camera": {"gallery_draw": GalleryDraw(2, "identity_and_camera")},
     "two camera rules": {"protocol": "cuhk03_openreid"},
 }
 

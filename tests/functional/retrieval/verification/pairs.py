@@ -2,9 +2,9 @@
 
 import torch
 
-from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
-from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
+from reid_torchmetrics.functional.retrieval.scores.scores import MatrixScores
 from tests.reference.retrieval import candidates
 from tests.strategies import Problem
 
@@ -33,7 +33,7 @@ def pairs_of(problem: Problem) -> tuple[list[float], list[float]]:
     return genuine, impostors
 
 
-def row(genuine: list[float], impostors: list[float], dtype=torch.float64) -> tuple[GivenScores, Relevance]:
+def row(genuine: list[float], impostors: list[float], dtype=torch.float64) -> tuple[MatrixScores, Relevance]:
     """One query whose positives come first."""
     relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
-    return given_scores(torch.tensor([[*genuine, *impostors]], dtype=dtype), relevance), relevance
+    return scores_from_matrix(torch.tensor([[*genuine, *impostors]], dtype=dtype), relevance), relevance

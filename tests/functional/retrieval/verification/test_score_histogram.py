@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.retrieval import (
     ScoreHistogram,
     find_relevance,
-    given_scores,
     score_embeddings,
     score_histogram,
+    scores_from_matrix,
 )
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
@@ -28,7 +28,7 @@ def contents(found: ScoreHistogram) -> tuple[list[float], list[int], list[int]]:
 
 def histogram_of(problem: Problem, *, max_bytes: int = 10**6, **options: object) -> ScoreHistogram:
     relevance = relevance_of(problem)
-    return score_histogram(given_scores(problem.scores, relevance, max_bytes=max_bytes), relevance, **options)
+    return score_histogram(scores_from_matrix(problem.scores, relevance, max_bytes=max_bytes), relevance, **options)
 
 
 def counted(values: list[float], edges: list[float]) -> list[int]:
@@ -60,7 +60,7 @@ def test_scores_beyond_the_limits_are_in_the_outermost_bins():
 
 def test_junk_is_in_no_bin():
     relevance = find_listed_relevance([torch.tensor([0])], [torch.tensor([2, 3])], num_gallery=4)
-    scores = given_scores(torch.tensor([[1.0, 0.0, 50.0, torch.nan]]), relevance)
+    scores = scores_from_matrix(torch.tensor([[1.0, 0.0, 50.0, torch.nan]]), relevance)
     assert contents(score_histogram(scores, relevance, bins=1)) == ([0, 1], [1], [1])
 
 
@@ -97,7 +97,7 @@ def test_the_order_of_queries_and_gallery_changes_nothing(problem, random):
 def test_no_more_scores_are_held_than_the_memory_bound_allows(max_bytes):
     identities = torch.arange(150) % 40
     relevance = find_relevance(identities[:20], identities)
-    scores = given_scores(torch.randn(20, 150), relevance, max_bytes=max_bytes)
+    scores = scores_from_matrix(torch.randn(20, 150), relevance, max_bytes=max_bytes)
     with mock.patch.object(scores, "fill", wraps=scores.fill) as fill:
         score_histogram(scores, relevance)
     sizes = [call.args[0].numel() * 4 for call in fill.call_args_list]
@@ -135,7 +135,7 @@ def test_neighbors_among_floats_have_bins_without_width():
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
 def test_no_pairs_give_empty_bins_from_0_to_1(shape):
     relevance = find_relevance(*(torch.zeros(size, dtype=torch.int64) for size in shape))
-    found = score_histogram(given_scores(torch.empty(shape), relevance), relevance, bins=2)
+    found = score_histogram(scores_from_matrix(torch.empty(shape), relevance), relevance, bins=2)
     assert contents(found) == ([0, 0.5, 1], [0, 0], [0, 0])
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import find_relevance, given_scores, score_embeddings
+from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs, impostor_scores_at
 from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_fmr, verify
 from tests.closeness import assert_close
@@ -21,7 +21,7 @@ from tests.profiles import examples
 def test_no_more_scores_are_held_than_the_memory_bound_allows(max_bytes):
     identities = torch.arange(150) % 40
     relevance = find_relevance(identities[:20], identities)
-    scores = given_scores(torch.randn(20, 150), relevance, max_bytes=max_bytes)
+    scores = scores_from_matrix(torch.randn(20, 150), relevance, max_bytes=max_bytes)
     fills = mock.patch.object(scores, "fill", wraps=scores.fill)
     with fills as fill, taking(gaps=1 << 10):
         verify(scores, relevance)
@@ -37,10 +37,10 @@ def test_many_pairs_are_counted_as_sorting_counts_them():
     scores = is_genuine.float() + torch.randn(100, 600)
     relevance = find_relevance(identities[:100], identities)
     genuine, impostors = scores[is_genuine].sort().values, scores[~is_genuine].sort().values
-    found = verify(given_scores(scores, relevance, max_bytes=30_000), relevance)
+    found = verify(scores_from_matrix(scores, relevance, max_bytes=30_000), relevance)
     assert torch.equal(found.num_impostors_at, len(impostors) - torch.searchsorted(impostors, found.thresholds))
     with taking(gaps=1 << 11):
-        rates, thresholds = fnmr_at_fmr(given_scores(scores, relevance), relevance, [0.001, 0.01, 0.1])
+        rates, thresholds = fnmr_at_fmr(scores_from_matrix(scores, relevance), relevance, [0.001, 0.01, 0.1])
     expected = -torch.quantile(-impostors.double(), torch.tensor([0.001, 0.01, 0.1], dtype=torch.float64))
     assert_close(thresholds, expected, rtol=1e-12)
     assert rates.tolist() == [float((genuine <= limit).double().mean()) for limit in thresholds]
@@ -73,12 +73,12 @@ def test_euclidean_scores_are_distances_that_can_be_compared_between_queries(off
     relevance = find_relevance(torch.arange(6) % 4, torch.arange(15) % 4)
     scores = score_embeddings(query.float(), gallery.float(), relevance, similarity="euclidean", max_bytes=max_bytes)
     squared = (query[:, None] - gallery).square().sum(-1).double()
-    found, expected = verify(scores, relevance), verify(given_scores(-squared.sqrt(), relevance), relevance)
+    found, expected = verify(scores, relevance), verify(scores_from_matrix(-squared.sqrt(), relevance), relevance)
     assert_close(found.thresholds.double(), expected.thresholds, rtol=1e-7, atol=1e-7)
     for name in ("num_genuine_at", "num_impostors_at", "num_impostors_above"):
         assert getattr(found, name).tolist() == getattr(expected, name).tolist()
     with taking(gaps=1 << 8):
-        expected_rates = fnmr_at_fmr(given_scores(-squared.sqrt(), relevance), relevance, [0.0, 1 / 3])
+        expected_rates = fnmr_at_fmr(scores_from_matrix(-squared.sqrt(), relevance), relevance, [0.0, 1 / 3])
         for one, other in zip(fnmr_at_fmr(scores, relevance, [0.0, 1 / 3]), expected_rates, strict=True):
             assert_close(one, other, rtol=1e-7, atol=1e-7)
 

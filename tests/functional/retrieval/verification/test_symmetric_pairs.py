@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import find_relevance, given_scores, score_embeddings
+from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.scores import SymmetricScores
 from reid_torchmetrics.functional.retrieval.verification import scored_pairs, symmetric_pairs
 from reid_torchmetrics.functional.retrieval.verification.scored_pairs import score_histogram
@@ -156,7 +156,7 @@ def test_other_problems_are_multiplied_both_ways():
     others = {
         "a copy": score_embeddings(embeddings.clone(), embeddings, relevance, similarity="dot"),
         "a function": score_embeddings(embeddings, embeddings, relevance, similarity=lambda a, b: a @ b.T),
-        "given scores": given_scores(embeddings @ embeddings.T, relevance),
+        "given scores": scores_from_matrix(embeddings @ embeddings.T, relevance),
         "little memory": score_embeddings(embeddings, embeddings, relevance, similarity="dot", max_bytes=10_000),
     }
     assert [name for name, made in others.items() if symmetric_pairs.find_symmetric_pairs(made, relevance)] == []
@@ -169,7 +169,7 @@ def test_other_problems_are_multiplied_both_ways():
 def test_scores_of_few_genuine_pairs_are_looked_up_in_a_matrix():
     identities = torch.arange(400) // 2
     relevance = find_relevance(identities[:50], identities)
-    scores = given_scores(torch.randn(50, 400), relevance)
+    scores = scores_from_matrix(torch.randn(50, 400), relevance)
     filled, fill = [], scores.fill
 
     def count(out, rows, columns):

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.functional.retrieval.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
 from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
@@ -24,7 +24,7 @@ NAN = pytest.approx(math.nan, nan_ok=True)
 
 def verified(problem: Problem, scores=None, **options) -> Verification:
     relevance = relevance_of(problem)
-    return verify(given_scores(problem.scores if scores is None else scores, relevance, **options), relevance)
+    return verify(scores_from_matrix(problem.scores if scores is None else scores, relevance, **options), relevance)
 
 
 def contents(found: Verification) -> tuple:
@@ -133,7 +133,7 @@ def test_non_match_rates_are_those_of_the_slow_reference(problem):
     genuine, impostors = pairs_of(problem)
     relevance = relevance_of(problem)
     with taking(gaps=64):  # for speed
-        found = fnmr_at_fmr(given_scores(problem.scores, relevance), relevance, RATES)
+        found = fnmr_at_fmr(scores_from_matrix(problem.scores, relevance), relevance, RATES)
     if not genuine or not impostors:
         assert found.rates.isnan().all()
         return
@@ -193,7 +193,7 @@ def test_without_genuine_pairs_or_impostors_nothing_is_defined(genuine, impostor
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
 def test_no_queries_or_no_gallery_give_no_pairs(shape):
     relevance = find_relevance(*(torch.zeros(size, dtype=torch.int64) for size in shape))
-    scores = given_scores(torch.empty(shape), relevance)
+    scores = scores_from_matrix(torch.empty(shape), relevance)
     assert contents(verify(scores, relevance)) == ([], [], [], [], 0, 0)
     assert fnmr_at_fmr(scores, relevance, [0.5]).rates.tolist() == [NAN]
 
@@ -212,17 +212,17 @@ def test_pairs_that_a_rule_of_the_users_drops_are_neither_and_the_calling_thread
         return queries[:, None] == items
 
     relevance = find_relevance(torch.arange(40) % 2, torch.arange(40) % 2, junk_pairs=is_junk)
-    found = verify(given_scores(torch.eye(40), relevance, max_bytes=2000), relevance)
+    found = verify(scores_from_matrix(torch.eye(40), relevance, max_bytes=2000), relevance)
     assert contents(found) == ([0.0], [40 * 19], [40 * 20], [0], 40 * 19, 40 * 20)
     assert threads == {threading.get_ident()}
 
 
 def test_nan_is_refused_except_in_junk():
     relevance = find_listed_relevance([torch.tensor([0])], [torch.tensor([2])], num_gallery=3)
-    verify(given_scores(torch.tensor([[1, 0, torch.nan]]), relevance), relevance)
+    verify(scores_from_matrix(torch.tensor([[1, 0, torch.nan]]), relevance), relevance)
     for scores in ([torch.nan, 0, 0], [0, torch.nan, 0]):
         with pytest.raises(ValueError, match=r"`scores` must give scores that can be ordered; got NaN\."):
-            verify(given_scores(torch.tensor([scores]), relevance), relevance)
+            verify(scores_from_matrix(torch.tensor([scores]), relevance), relevance)
 
 
 @pytest.mark.usefixtures("unannotated")

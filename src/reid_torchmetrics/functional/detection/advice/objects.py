@@ -49,7 +49,7 @@ def match_without_labels(detections: Detections, ground_truths: GroundTruths, at
         max_detection_thresholds=(MOST_DETECTIONS,),
         area_ranges={"all": (-math.inf, math.inf)},
     )
-    return match_on_grid(detections.of_one_class(), ground_truths.of_one_class(), grid, keep_ground_truths=True)
+    return match_on_grid(detections.as_one_class(), ground_truths.as_one_class(), grid, keep_ground_truths=True)
 
 
 def rows_of_pairs(matches: Matches) -> tuple[Tensor, Tensor]:

@@ -228,7 +228,7 @@ class RankedDetections(Displayed, ImageRows):
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """names of all images by number; None without names"""
 
-    def of_class(self, label: int, *, iou_threshold: float | None = None) -> DetectionCurve:
+    def for_class(self, label: int, *, iou_threshold: float | None = None) -> DetectionCurve:
         """Return the detections of a class at an IoU threshold; None stands for the first threshold.
 
         Raises:

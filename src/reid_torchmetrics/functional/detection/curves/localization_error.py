@@ -44,7 +44,7 @@ class LocalizationErrors(Displayed):
         rows = [(name, f"{float(mean):.4f}") for name, mean in self.means().items()]
         return Display(f"LocalizationErrors: means over {counted(len(self.error), 'class')}", rows=rows)
 
-    def of_label(self, classes: Int[Tensor, " classes"], label: int | None) -> LocalizationErrors:
+    def for_label(self, classes: Int[Tensor, " classes"], label: int | None) -> LocalizationErrors:
         """Return the values of one class, without entries if no box has the label; None stands for all classes."""
         if label is None:
             return self

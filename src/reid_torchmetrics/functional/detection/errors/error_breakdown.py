@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -162,38 +163,18 @@ class _DetectionErrors:
     def of(cls, objects: ObjectPairs, iou_threshold: float, background_threshold: float, rule: str) -> _DetectionErrors:
         """Match the detections, and classify those without a match."""
         counts = ~objects.is_ignored
-        is_tidecv = rule == "tidecv"
+        takes_last = rule != "tidecv"
         has_same_class = objects.labels[objects.detection] == objects.true_labels[objects.ground_truth]
         has_positive = counts[objects.ground_truth]
-
-        # The matches, and the detections that are no errors.
-        least_overlap = iou_threshold if is_tidecv else min(iou_threshold, LARGEST_THRESHOLD)
-        is_candidate = has_same_class & (objects.iou >= least_overlap)
-        if is_tidecv:  # tidecv drops crowds, and detections beyond its limit, before it matches
-            is_within = _are_within_limit(objects)
-            is_candidate &= has_positive & is_within[objects.detection]
-        match_rule = CONFUSION_RULES["coco"]._replace(takes_last=not is_tidecv)
-        match = match_candidates(objects, is_candidate, match_rule)
-        is_matched = match >= 0
-        is_right = flag_of_match(counts, match)
-        is_left_out = torch.where(is_matched, ~is_right, objects.is_outside)
-        is_ignored = is_left_out
-        if is_tidecv:
-            is_left_out = is_left_out | ~is_within
-            is_ignored = is_left_out.clone()
-            is_ignored[objects.detection[has_same_class & ~has_positive & (objects.iou > iou_threshold)]] = True
-            is_ignored &= ~is_right
+        matched = _match(objects, has_same_class, iou_threshold, is_tidecv=rule == "tidecv")
         is_free = counts.clone()
-        is_free[match[is_matched]] = False
+        is_free[matched.ground_truth[matched.ground_truth >= 0]] = False
 
         # The largest overlap of each detection with a positive of its class, and with one of another class.
-        pairs = OverlappingPairs(objects.ground_truth, objects.detection, objects.iou)
-        same_pairs = select(pairs, (has_same_class & has_positive).nonzero()[:, 0])
-        other_pairs = select(pairs, (~has_same_class & has_positive).nonzero()[:, 0])
-        same = best_pairs(same_pairs, len(match), takes_last=not is_tidecv)
-        other = best_pairs(other_pairs, len(match), takes_last=not is_tidecv)
+        same = _best_overlaps(objects, has_same_class & has_positive, takes_last=takes_last)
+        other = _best_overlaps(objects, ~has_same_class & has_positive, takes_last=takes_last)
         kind = _classify(same.iou, other.iou, iou_threshold, background_threshold)
-        kind[is_right | is_left_out] = _NONE
+        kind[matched.is_right | matched.is_left_out] = _NONE
 
         # A ground truth is missed if no error could be repaired by it.
         target = torch.where(kind == _LOCALIZATION, same.ground_truth, other.ground_truth)
@@ -208,15 +189,15 @@ class _DetectionErrors:
             scores=objects.scores,
             class_index=place_of_labels(objects.labels, classes).long(),
             true_class_index=true_class_index,
-            is_right=is_right,
-            is_ignored=is_ignored,
+            is_right=matched.is_right,
+            is_ignored=matched.is_ignored,
             kind=kind,
             target=target,
             is_free=is_free,
             is_missed=is_missed,
             is_averaged=num_positives > 0,
             num_positives=num_positives,
-            rows=(~is_ignored).nonzero()[:, 0],
+            rows=(~matched.is_ignored).nonzero()[:, 0],
         )
 
     def repaired(self, kind: int) -> _DetectionErrors:
@@ -280,6 +261,48 @@ class _DetectionErrors:
         # A class that lost all its ground truths counts as 0 in the mean.
         areas = areas[0, is_averaged].nan_to_num(nan=0.0)
         return float(areas.sum() / max(1, len(areas)))
+
+
+class _Matched(NamedTuple):
+    """The ground truths that detections match, and the detections that are no errors."""
+
+    ground_truth: Int[Tensor, " detections"]
+    """-1 for none"""
+    is_right: Bool[Tensor, " detections"]
+    is_left_out: Bool[Tensor, " detections"]
+    """whether the detection has no kind of error, although it is not right"""
+    is_ignored: Bool[Tensor, " detections"]
+    """whether it is not on the curves before any repair"""
+
+
+def _match(
+    objects: ObjectPairs, has_same_class: Bool[Tensor, " pairs"], iou_threshold: float, *, is_tidecv: bool
+) -> _Matched:
+    """Match the detections by COCO's rule, or as tidecv does."""
+    counts = ~objects.is_ignored
+    has_positive = counts[objects.ground_truth]
+    least_overlap = iou_threshold if is_tidecv else min(iou_threshold, LARGEST_THRESHOLD)
+    is_candidate = has_same_class & (objects.iou >= least_overlap)
+    if is_tidecv:  # tidecv drops crowds, and detections beyond its limit, before it matches
+        is_within = _are_within_limit(objects)
+        is_candidate &= has_positive & is_within[objects.detection]
+    match_rule = CONFUSION_RULES["coco"]._replace(takes_last=not is_tidecv)
+    match = match_candidates(objects, is_candidate, match_rule)
+    is_right = flag_of_match(counts, match)
+    is_left_out = torch.where(match >= 0, ~is_right, objects.is_outside)
+    if not is_tidecv:
+        return _Matched(match, is_right, is_left_out, is_left_out)
+    is_left_out = is_left_out | ~is_within
+    is_ignored = is_left_out.clone()
+    is_ignored[objects.detection[has_same_class & ~has_positive & (objects.iou > iou_threshold)]] = True
+    is_ignored &= ~is_right
+    return _Matched(match, is_right, is_left_out, is_ignored)
+
+
+def _best_overlaps(objects: ObjectPairs, is_pair: Bool[Tensor, " pairs"], *, takes_last: bool) -> OverlappingPairs:
+    """Return the largest overlap of each detection in some of the pairs."""
+    pairs = OverlappingPairs(objects.ground_truth, objects.detection, objects.iou)
+    return best_pairs(select(pairs, is_pair.nonzero()[:, 0]), len(objects.labels), takes_last=takes_last)
 
 
 def _classify(

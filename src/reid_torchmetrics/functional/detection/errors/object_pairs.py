@@ -121,7 +121,7 @@ def pair_objects(
     """
     # If all objects have one label, pairs are found across classes.
     pairs = find_pairs(
-        detections.of_one_class(), ground_truths.of_one_class(), at_least=LEAST_OVERLAP, max_bytes=max_bytes
+        detections.as_one_class(), ground_truths.as_one_class(), at_least=LEAST_OVERLAP, max_bytes=max_bytes
     )
 
     # Crowds, ground truths outside the range and difficult ones are ignored.

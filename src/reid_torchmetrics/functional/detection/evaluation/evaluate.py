@@ -143,7 +143,7 @@ def _evaluator_with_options(
             unknown_options["iou_type"] = iou_type
     if not is_voc:
         unknown_options["whole_pixels"] = whole_pixels
-    if not evaluator.knows_difficult:
+    if not evaluator.has_difficult:
         unknown_options["is_difficult"] = is_difficult
     for option, value in unknown_options.items():
         if value is not None:

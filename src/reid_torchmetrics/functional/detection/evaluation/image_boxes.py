@@ -16,9 +16,9 @@ from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import batches, inputs, matching
 
-Asked: TypeAlias = Tensor | _checks.Integers | Sequence[str]
+ImageIds: TypeAlias = Tensor | _checks.Integers | Sequence[str]
 """images by `image_id`, ints or names; images with names also by number"""
-DictsOfSides: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+ImageDicts: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """dicts of detections and dicts of ground truths, one for each image"""
 
 _DETECTION_KEYS = ("boxes", "scores", "labels")
@@ -93,7 +93,7 @@ def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> li
     return [dict(zip(keys, tensors, strict=False)) for tensors in parts]
 
 
-def listed_ids(image: Asked) -> list[int] | list[str]:
+def listed_ids(image: ImageIds) -> list[int] | list[str]:
     """Return the ids in a list.
 
     Raises:
@@ -117,7 +117,7 @@ def places_of(ids: Sequence[int | str], names: Sequence[str] | None) -> list[int
     return [image if isinstance(image, int) else places.get(image) for image in ids]
 
 
-def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[str] | None) -> DictsOfSides:
+def choose_boxes(image: ImageIds, boxes: Mapping[int, ImageBoxes], names: Sequence[str] | None) -> ImageDicts:
     """Return the detections and the ground truths of some images.
 
     Raises:

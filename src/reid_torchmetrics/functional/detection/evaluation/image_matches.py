@@ -177,7 +177,7 @@ class MatchRequest:
         # With "micro" the matching sees one class, while users see their own labels.
         to_match = (detections, ground_truths)
         if self.micro:
-            to_match = (detections.of_one_class(), ground_truths.of_one_class())
+            to_match = (detections.as_one_class(), ground_truths.as_one_class())
         options = match_options(self.evaluator, is_difficult=is_difficult, lists=lists)
         if classes is not None:
             options["classes"] = classes
@@ -259,7 +259,7 @@ class MatchRequest:
         is_outside = None
         if self.evaluator.is_federated:
             is_outside = matches.area_bits[order] & 1 == 0
-        if not self.evaluator.knows_crowds and ground_truths.is_crowd is not None:
+        if not self.evaluator.has_crowds and ground_truths.is_crowd is not None:
             rows = (~ground_truths.is_crowd).nonzero()[:, 0]
             ground_truths = ground_truths.at(rows)
             is_difficult = None if is_difficult is None else is_difficult[rows]

@@ -65,7 +65,7 @@ class PairedDetections:
         labels = self.matches.classes[self.positives[:, 1].unique()].tolist()
         if not labels:
             return self.means[:0]
-        return torch.stack([_numbers(second.of_label(label)) - _numbers(first.of_label(label)) for label in labels])
+        return torch.stack([_numbers(second.for_label(label)) - _numbers(first.for_label(label)) for label in labels])
 
     def differences(
         self, times: Int[Tensor, "draws images"], swapped: Int[Tensor, "draws images"]

@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
-from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes, list_matches
+from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes, list_matches
 from .paired_detections import PairedDetections
 from .result_checks import SAVED_AS, check_stored
 
@@ -196,7 +196,7 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     @property
     def ranked(self) -> curves.RankedDetections:
-        """Every detection by class and descending score; `ranked.of_class(label)` is the curve of a class."""
+        """Every detection by class and descending score; `ranked.for_class(label)` is the curve of a class."""
         ranked = curves.ranked_detections(self.matches)
         return replace(
             ranked,
@@ -205,7 +205,7 @@ class DetectionResults(NamedNumbers, SavedResults):
             iou_thresholds=tuple(self.averages.grid.iou_thresholds),
         )
 
-    def boxes_of(self, image: Asked) -> DictsOfSides:
+    def boxes_of(self, image: ImageIds) -> ImageDicts:
         """Return the detections and the ground truths of some images for drawings; other processes need not call this.
 
         Args:

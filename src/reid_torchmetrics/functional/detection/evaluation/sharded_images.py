@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.detection.inputs import as_words, num_words, n
 from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
 from reid_torchmetrics.functional.world import SentRows, Settings, World, agree, differing, exchange_rows
 
-from .image_boxes import Asked, ImageBoxes, listed_ids, places_of
+from .image_boxes import ImageBoxes, ImageIds, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
 from .tensor_exchange import exchange_tensors
 
@@ -141,7 +141,7 @@ class ShardedImages:
         return matches
 
     @torch.no_grad()
-    def boxes_of(self, image: Asked | None = None) -> tuple[dict[int, ImageBoxes], tuple[str, ...] | None]:
+    def boxes_of(self, image: ImageIds | None = None) -> tuple[dict[int, ImageBoxes], tuple[str, ...] | None]:
         """Return the boxes in images of all processes by `image_id`, and the names of all images if they have names.
 
         Keys are the numbers of images without an `image_id`, and the numbers of names for images with names. Images

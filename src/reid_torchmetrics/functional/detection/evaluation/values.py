@@ -110,10 +110,10 @@ class SingleValue:
             threshold = grid.shown_threshold
             index = grid.threshold_index(threshold)
             errors = images.once(curves.localization_errors, threshold, threshold=index)
-            return errors.of_label(images.matches.classes, self.label).means()[self.name]
+            return errors.for_label(images.matches.classes, self.label).means()[self.name]
         averages = images.averages(rule, confidence)
         if self.label is not None:
-            averages = averages.of_label(self.label)
+            averages = averages.for_label(self.label)
         return averages.numbers()[averages.value_names.index(self.name)]
 
     def _at_point(self, images: ImageMatches, confidence: float | None) -> Tensor:

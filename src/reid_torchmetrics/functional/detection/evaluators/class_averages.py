@@ -116,7 +116,7 @@ class ClassAverages:
         values.update(self.at_confidence)
         return values
 
-    def of_label(self, label: int) -> ClassAverages:
+    def for_label(self, label: int) -> ClassAverages:
         """Return the numbers of one class; they have no entries if no box has the label."""
         is_label = self.classes == label
         return replace(

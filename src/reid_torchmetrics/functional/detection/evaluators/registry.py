@@ -55,9 +55,9 @@ class Evaluator:
     """the scope of the limits, see `CocoGrid`"""
     has_limits: bool = False
     """whether there are area ranges and limits of detections; without them the grid has one range without ends"""
-    knows_crowds: bool = False
+    has_crowds: bool = False
     """whether detections may lie in crowds; other evaluators leave crowds out"""
-    knows_difficult: bool = False
+    has_difficult: bool = False
     """whether ground truths may be difficult: they need not be found"""
     is_federated: bool = False
     """whether images have lists of absent and of partly annotated classes"""
@@ -80,7 +80,7 @@ class Evaluator:
     def extras(self) -> tuple[str, ...]:
         """Names of the data in `target` that not all evaluators read."""
         names = []
-        if self.knows_difficult:
+        if self.has_difficult:
             names.append("difficult")
         if self.is_federated:
             names.append("lists")
@@ -175,7 +175,7 @@ def match_options(evaluator: Evaluator, *, is_difficult: Any = None, lists: Any 
             without lists.
     """
     options = {}
-    if evaluator.knows_difficult:
+    if evaluator.has_difficult:
         options["is_difficult"] = is_difficult
     if evaluator.is_federated:
         options["lists"] = lists
@@ -202,7 +202,7 @@ _lvis = partial(
     rules=tuple(AP_RULES),
     rule="coco",
     has_limits=True,
-    knows_crowds=True,
+    has_crowds=True,
     is_federated=True,
     has_breakdown=False,
 )
@@ -214,7 +214,7 @@ VOC_EVALUATOR = VocEvaluator(
     rules=VOC_RULES,
     rule="voc",
     iou_thresholds=(0.5,),
-    knows_difficult=True,
+    has_difficult=True,
     has_breakdown=False,
 )
 
@@ -226,7 +226,7 @@ EVALUATORS: dict[str, Evaluator] = {
         rules=tuple(AP_RULES),
         rule="coco",
         has_limits=True,
-        knows_crowds=True,
+        has_crowds=True,
     ),
     "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),

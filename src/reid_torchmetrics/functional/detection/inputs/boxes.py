@@ -188,24 +188,24 @@ def iou_of_areas(common: Tensor, areas: Tensor, other_areas: Tensor, is_crowd: T
 
 
 def pairwise_iou(
-    boxes: Float[Tensor, "boxes 4"] | _checks.Array,
-    others: Float[Tensor, "others 4"] | _checks.Array,
+    boxes1: Float[Tensor, "boxes1 4"] | _checks.Array,
+    boxes2: Float[Tensor, "boxes2 4"] | _checks.Array,
     *,
     box_format: _names.BoxFormat,
-    is_crowd: Bool[Tensor, " others"] | _checks.Integers | None = None,
+    is_crowd: Bool[Tensor, " boxes2"] | _checks.Integers | None = None,
     whole_pixels: bool = False,
-) -> Float[Tensor, "boxes others"]:
-    """Compute the intersection over union of every box with every other, float64.
+) -> Float[Tensor, "boxes1 boxes2"]:
+    """Compute the intersection over union of every box in `boxes1` with every box in `boxes2`, float64.
 
     The arithmetic is that of pycocotools' mask API, COCO's reference. There is no default format: COCO's is "xywh",
     torchvision's and `DetectionMAP`'s is "xyxy", and boxes of one read as the other give plausible numbers.
 
     Args:
-        boxes: boxes in the format.
-        others: boxes in the format.
+        boxes1: boxes in the format, such as detections.
+        boxes2: boxes in the format, such as ground truths.
         box_format: "xyxy", "xywh" or "cxcywh", see `to_xywh`.
-        is_crowd: whether each of the others is a region with many objects: then the intersection is divided by the
-            area of the box alone.
+        is_crowd: whether each of `boxes2` is a region with many objects: then the intersection is divided by the
+            area of the box in `boxes1` alone.
         whole_pixels: count both edges of a box, as in Pascal VOC.
 
     Raises:
@@ -213,12 +213,12 @@ def pairwise_iou(
         ValueError: an unknown format, boxes that are not [N, 4] or not finite, or a negative size, as of corners in
             the wrong order.
     """
-    boxes, others, is_crowd = _arrays.as_tensors(boxes, others, is_crowd)
+    boxes1, boxes2, is_crowd = _arrays.as_tensors(boxes1, boxes2, is_crowd)
     find_sides = Sides.of_corners if whole_pixels else Sides.of
-    boxes = checked_boxes("boxes", boxes, box_format)
-    others = checked_boxes("others", others, box_format)
-    columns = [column[:, None] for column in vars(find_sides(boxes)).values()]
-    return overlap(Sides(*columns), find_sides(others), is_crowd)
+    boxes1 = checked_boxes("boxes1", boxes1, box_format)
+    boxes2 = checked_boxes("boxes2", boxes2, box_format)
+    columns = [column[:, None] for column in vars(find_sides(boxes1)).values()]
+    return overlap(Sides(*columns), find_sides(boxes2), is_crowd)
 
 
 def checked_boxes(argument: str, boxes: Tensor, box_format: str) -> Boxes:

@@ -55,7 +55,7 @@ class PackedObjects:
         """Replace columns, by the names of the fields."""
         return self.unchecked(**(vars(self) | columns))
 
-    def of_one_class(self: Objects) -> Objects:  # noqa: PYI019
+    def as_one_class(self: Objects) -> Objects:  # noqa: PYI019
         """Return the objects with label 0 for all."""
         return self.with_columns(labels=torch.zeros_like(self.labels))
 

@@ -75,33 +75,33 @@ def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | No
 
 
 def mask_iou(
-    masks: Masks, others: Masks, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
-) -> Float[Tensor, "masks others"]:
-    """Compute the intersection over union of every mask of an image with every other, float64.
+    masks1: Masks, masks2: Masks, *, is_crowd: Bool[Tensor, " masks2"] | _checks.Array | None = None
+) -> Float[Tensor, "masks1 masks2"]:
+    """Compute the intersection over union of every mask in `masks1` with every mask in `masks2`, float64.
 
     Pixels are counted, so the values are those of pycocotools to the last bit. The value is 0 if a mask is empty.
 
     Args:
-        masks: bool or integers [masks, height, width] with 0 outside, or `RunLengths`.
-        others: masks in one of the same forms.
-        is_crowd: whether each of the others is a region with many objects: then the intersection is divided by the
-            area of the mask alone.
+        masks1: bool or integers [masks, height, width] with 0 outside, or `RunLengths`.
+        masks2: masks of the same image in one of the same forms.
+        is_crowd: whether each of `masks2` is a region with many objects: then the intersection is divided by the
+            area of the mask in `masks1` alone.
 
     Raises:
         TypeError: masks of the wrong dtype.
         ValueError: masks that are not [N, H, W], of images of different sizes, or on different devices.
     """
-    masks, others, is_crowd = _arrays.as_tensors(masks, others, is_crowd)
-    counted = checked_masks("masks", masks)
-    other_counted = checked_masks("others", others)
-    if isinstance(masks, Tensor) and isinstance(others, Tensor):
-        _checks.same_device("masks", masks, "others", others)
+    masks1, masks2, is_crowd = _arrays.as_tensors(masks1, masks2, is_crowd)
+    counted = checked_masks("masks1", masks1)
+    other_counted = checked_masks("masks2", masks2)
+    if isinstance(masks1, Tensor) and isinstance(masks2, Tensor):
+        _checks.same_device("masks1", masks1, "masks2", masks2)
     if counted.size != other_counted.size:
         raise ValueError(
-            f"`others` must be of an image of {_size_text(counted.size)}; got {_size_text(other_counted.size)}."
+            f"`masks2` must be of an image of {_size_text(counted.size)}; got {_size_text(other_counted.size)}."
         )
     if is_crowd is not None:
-        _checks.mask("is_crowd", is_crowd, len(others), is_crowd.device)
+        _checks.mask("is_crowd", is_crowd, len(masks2), is_crowd.device)
     return counted_iou(counted, other_counted, is_crowd)
 
 

@@ -20,7 +20,7 @@ from .shapes import ObjectColumns, ShapeType
 
 _Boxes = Float[Tensor, "boxes _"]
 _AnyBoxes = _Boxes | Float[Tensor, "boxes 4 2"] | _checks.Array
-_Others = Float[Tensor, "others _"] | Float[Tensor, "others 4 2"] | _checks.Array
+_OtherBoxes = Float[Tensor, "boxes2 _"] | Float[Tensor, "boxes2 4 2"] | _checks.Array
 _Corners = Float[Tensor, "boxes 4 2"]
 _NUM_PARAMETERS = 5  # center x, center y, width, height, angle
 _NUM_COORDINATES = 8  # x and y of four corners
@@ -36,9 +36,9 @@ _MOST_PAIRS = 1 << 18
 
 
 def rotated_iou(
-    boxes: _AnyBoxes, others: _Others, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
-) -> Float[Tensor, "boxes others"]:
-    """Compute the intersection over union of every rotated box with every other, float64.
+    boxes1: _AnyBoxes, boxes2: _OtherBoxes, *, is_crowd: Bool[Tensor, " boxes2"] | _checks.Array | None = None
+) -> Float[Tensor, "boxes1 boxes2"]:
+    """Compute the intersection over union of every rotated box in `boxes1` with every one in `boxes2`, float64.
 
     It is exact up to rounding. The YOLO family's probIoU compares normal distributions instead: it is 1 for a square
     and the same square turned by 45 degrees, with an overlap of 0.707, and 0.119 for two squares side by side.
@@ -48,11 +48,11 @@ def rotated_iou(
     bottom, right bottom is an error, because parts of such a shape would count as negative.
 
     Args:
-        boxes: center x, center y, width, height, and the angle of rotation from the x axis to the y axis, in radians;
+        boxes1: center x, center y, width, height, and the angle of rotation from the x axis to the y axis, in radians;
             or x and y of four corners in turn, [N, 8] or [N, 4, 2].
-        others: rotated boxes in one of the same forms.
-        is_crowd: whether each of the others is a region with many objects: then the intersection is divided by the
-            area of the box alone.
+        boxes2: rotated boxes in one of the same forms.
+        is_crowd: whether each of `boxes2` is a region with many objects: then the intersection is divided by the
+            area of the box in `boxes1` alone.
 
     Raises:
         TypeError: boxes of the wrong dtype.
@@ -60,13 +60,13 @@ def rotated_iou(
             that cross.
     """
     kind = RotatedType()
-    boxes = kind.read("boxes", boxes, is_true=False)
-    others = kind.read("others", others, is_true=True)
-    _checks.same_device("boxes", boxes, "others", others)
-    kind.check_images(["boxes", "others"], [boxes, others])
+    boxes1 = kind.read("boxes1", boxes1, is_true=False)
+    boxes2 = kind.read("boxes2", boxes2, is_true=True)
+    _checks.same_device("boxes1", boxes1, "boxes2", boxes2)
+    kind.check_images(["boxes1", "boxes2"], [boxes1, boxes2])
     if is_crowd is not None:
-        is_crowd = _checks.mask("is_crowd", is_crowd, len(others), others.device)
-    return pairwise_rotated_iou(boxes, others, is_crowd)
+        is_crowd = _checks.mask("is_crowd", is_crowd, len(boxes2), boxes2.device)
+    return pairwise_rotated_iou(boxes1, boxes2, is_crowd)
 
 
 def pairwise_rotated_iou(boxes: Tensor, others: Tensor, is_crowd: Tensor | None = None) -> Tensor:

@@ -159,9 +159,7 @@ def _match_rows(
     area_bits = area_bits.index_select(0, places)
     del places  # as large as all the pairs
 
-    # Each area range ignores crowds, and ground truths outside the range.
-    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
-    ignored = true_ordered.is_crowd | ranges.exclude(areas.index_select(0, true_ordered.rows))
+    ignored = _mark_ignored(ground_truths, true_ordered, ranges)
     num_positives = classes.new_zeros((len(ignored), len(classes)))
     num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
@@ -196,12 +194,26 @@ def _match_rows(
         area_bits=area_bits,
         **assignments._asdict(),
     )
-    if order != sorted(order):  # back to the order of the grid
-        index_in_order = sorted(order, key=order.__getitem__)
-        matches = matches.map_columns(lambda values: values[:, index_in_order])
+    matches = _in_order_of_grid(matches, order)
     if largest_limit < len(ordered.rows):  # detections beyond the largest limit were no candidates
         matches = matches.within(len(grid.max_detection_thresholds) - 1)
     return matches
+
+
+def _mark_ignored(
+    ground_truths: inputs.GroundTruths, ordered: inputs.OrderedGroundTruths, ranges: _AreaRanges
+) -> Bool[Tensor, "areas ground_truths"]:
+    """Mark the crowds, and the ground truths outside each area range, which that range ignores."""
+    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
+    return ordered.is_crowd | ranges.exclude(areas.index_select(0, ordered.rows))
+
+
+def _in_order_of_grid(matches: Matches, order: Sequence[int]) -> Matches:
+    """Return matches by ascending threshold in the order of the grid; `order` has the indices in the grid."""
+    if order == sorted(order):
+        return matches
+    index_in_order = sorted(order, key=order.__getitem__)
+    return matches.map_columns(lambda values: values[:, index_in_order])
 
 
 def _order_rows(

@@ -86,7 +86,7 @@ def expect_draws(
     differ by some 1e-15 of themselves.
 
     Args:
-        scores: scores of the kept gallery, as `score_embeddings` and `given_scores` make them.
+        scores: scores of the kept gallery, as `score_embeddings` and `scores_from_matrix` make them.
         relevance: positives, negatives and junk; made from identities.
         draw: the rule for drawing a gallery.
         ties: "pessimistic", "optimistic" or "stable"; the other tie policies have no order to draw from.

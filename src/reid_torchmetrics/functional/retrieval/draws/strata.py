@@ -99,8 +99,8 @@ def find_strata(relevance: Relevance, per: str) -> Strata:
     """
     if relevance.shared is not None:
         raise ValueError(
-            "`draw` must come with one identity for each sample, to draw galleries of identities; got a matrix of"
-            " labels."
+            "`gallery_draw` must come with one identity for each sample, to draw galleries of identities; got a matrix"
+            " of labels."
         )
     if relevance.gallery_identities is None:
         raise ValueError("`relevance` must come from identities, to draw galleries of them; got lists of positives.")

@@ -36,7 +36,16 @@ from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, 
 from .ranking_options import Setup
 from .results import RetrievalResults
 
-_JSON_FIELDS = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")
+_JSON_FIELDS = (
+    "names",
+    "num_queries",
+    "num_valid",
+    "level",
+    "num_resamples",
+    "num_permutations",
+    "per_identity",
+    "seed",
+)
 """fields that are JSON-safe as they are"""
 
 
@@ -90,8 +99,8 @@ class Comparison(Tabled, SavedResults):
     num_valid: int
     """queries with a positive; 0 where the queries of one model were not ranked; for detections the images"""
     level: float
-    repeats: int
-    permutations: int
+    num_resamples: int
+    num_permutations: int
     per_identity: bool
     seed: int | None
     """the seed of the draws; None where a generator was given that had drawn before"""
@@ -108,7 +117,7 @@ class Comparison(Tabled, SavedResults):
     setup_a: Setup | None = None
     setup_b: Setup | None = None
     """may differ from `setup_a` in similarity and re-ranking"""
-    others: tuple[Comparison, ...] = ()
+    further_comparisons: tuple[Comparison, ...] = ()
     """the comparisons of a with further models"""
 
     @classmethod
@@ -143,7 +152,7 @@ class Comparison(Tabled, SavedResults):
     @property
     def by_name(self) -> dict[str, Comparison]:
         """The comparison of a with each other model, by the name of that model."""
-        comparisons = (replace(self, others=()), *self.others)
+        comparisons = (replace(self, further_comparisons=()), *self.further_comparisons)
         return {comparison.names[1]: comparison for comparison in comparisons}
 
     @property
@@ -154,7 +163,8 @@ class Comparison(Tabled, SavedResults):
         else:
             unit, flips = "identities" if self.per_identity else "queries", "sign flips"
         seed = "" if self.seed is None else f"; seed {self.seed}"
-        return f"intervals: {self.repeats} bootstrap samples of {unit}; p: {self.permutations} {flips} of {unit}{seed}"
+        intervals = f"intervals: {self.num_resamples} bootstrap samples of {unit}"
+        return f"{intervals}; p: {self.num_permutations} {flips} of {unit}{seed}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, JSON-safe.
@@ -179,7 +189,7 @@ class Comparison(Tabled, SavedResults):
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
             **{name: getattr(self, name) for name in _JSON_FIELDS},
             **{name: None if value is None else asdict(value) for name, value in settings.items()},
-            "others": [comparison.to_dict() for comparison in self.others],
+            "further_comparisons": [comparison.to_dict() for comparison in self.further_comparisons],
         }
 
     def to_frame(self) -> Any:
@@ -205,8 +215,8 @@ def compare(
     *,
     generator: torch.Generator | None = None,
     level: float = 0.95,
-    repeats: int | None = None,
-    permutations: int | None = None,
+    num_resamples: int | None = None,
+    num_permutations: int | None = None,
     per_identity: bool = False,
 ) -> Comparison:
     """Compare models, or one with and without re-ranking, on the same queries and gallery, or on the same images.
@@ -215,11 +225,11 @@ def compare(
 
     For every mean that both report, the comparison has the mean difference b - a over queries, with:
 
-    - Its percentile bootstrap interval, as in `bootstrap_interval`: queries are resampled `repeats` times, the same
-      ones for both models. So it is much narrower than the intervals of the two means suggest.
+    - Its percentile bootstrap interval, as in `bootstrap_interval`: queries are resampled `num_resamples` times, the
+      same ones for both models. So it is much narrower than the intervals of the two means suggest.
     - The p-value of Fisher's randomization test, two-sided: if the models were interchangeable, each query's
-      difference might as well have the other sign. It is (1 + permutations at least as extreme) / (1 + permutations)
-      over random signs, so never below 1 / (1 + `permutations`).
+      difference might as well have the other sign. It is (1 + permutations at least as extreme) / (1 +
+      permutations) over random signs, so never below 1 / (1 + `num_permutations`).
 
     Both generalize to other queries, not to another gallery or another training run, and each number is tested by
     itself. Queries of one identity are not independent of each other: with `per_identity`, whole identities are drawn
@@ -252,8 +262,8 @@ def compare(
         b: results of the other model; None if `a` has them.
         generator: source of all randomness, on the CPU; None for one with the seed 0.
         level: share of the resampled differences that lie inside of an interval.
-        repeats: how often queries or images are resampled; None for 10,000, for images 1,000.
-        permutations: how often signs are drawn, or images swapped; None as for `repeats`.
+        num_resamples: how often queries or images are resampled; None for 10,000, for images 1,000.
+        num_permutations: how often signs are drawn, or images swapped; None as for `num_resamples`.
         per_identity: draw and flip identities with all their queries.
 
     Raises:
@@ -270,8 +280,8 @@ def compare(
     resampling = Resampling(
         generator,
         level,
-        repeats=num_draws if repeats is None else repeats,
-        permutations=num_draws if permutations is None else permutations,
+        num_resamples=num_draws if num_resamples is None else num_resamples,
+        num_permutations=num_draws if num_permutations is None else num_permutations,
     )
     if generator.device.type != "cpu":
         raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
@@ -295,7 +305,7 @@ def compare(
         comparisons.append(replace(comparison, seed=seed))
     if len(comparisons) > 1:
         comparisons = corrected(comparisons)
-    return replace(comparisons[0], others=tuple(comparisons[1:]))
+    return replace(comparisons[0], further_comparisons=tuple(comparisons[1:]))
 
 
 def _check_models(a: Any, b: Any) -> Mapping[Any, Any]:
@@ -363,8 +373,8 @@ def _compare_images(
         num_queries=paired.num_images,
         num_valid=paired.num_images,
         level=resampling.level,
-        repeats=resampling.repeats,
-        permutations=resampling.permutations,
+        num_resamples=resampling.num_resamples,
+        num_permutations=resampling.num_permutations,
         per_identity=per_identity,
         seed=None,
     )
@@ -405,8 +415,8 @@ def _compare_queries(
         num_queries=len(query_index),
         num_valid=min(a.counts.valid, b.counts.valid),
         level=resampling.level,
-        repeats=resampling.repeats,
-        permutations=resampling.permutations,
+        num_resamples=resampling.num_resamples,
+        num_permutations=resampling.num_permutations,
         per_identity=per_identity,
         seed=None,
         gained=is_gained.nonzero()[:, 0],

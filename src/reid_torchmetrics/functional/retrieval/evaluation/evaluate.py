@@ -148,11 +148,7 @@ def evaluate(
     has_lists = ground_truth is not None
     protocol, side_labels, missing_cameras = _protocol_and_labels(evaluate, protocol, arguments, lists=has_lists)
     _checks.boolean("multi_query", multi_query)
-    if protocol.leave_one_out and gallery is not None:
-        raise ValueError(
-            f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
-            " so that all samples are given once, as `query`; got a gallery."
-        )
+    _check_gallery(protocol, gallery)
     _checks.boolean("packed", packed)
     may_be_codes = protocol.reads_codes and similarity is None
     similarity = protocol.similarity_or(similarity)
@@ -168,11 +164,9 @@ def evaluate(
     )
 
     # The images of a query become one, before anything is compared.
-    is_unpooled = False
+    num_images = len(query)
     if multi_query:
-        num_images = len(query)
         query, labels = _pool(query, labels, gallery)
-        is_unpooled = 0 < num_images == len(query)
     if gallery is None:
         labels = _leave_one_out(labels, query)
         gallery = query
@@ -184,7 +178,7 @@ def evaluate(
     problem = RetrievalProblem(Embeddings(query_rows, gallery_rows, similarity, rerank, max_bytes), labels)
     evidence = RetrievalEvidence(
         missing_cameras=missing_cameras,
-        is_unpooled=is_unpooled,
+        is_unpooled=multi_query and 0 < num_images == len(query),
         has_copied_queries=partial(_has_copied_queries, query, gallery, problem, protocol),
     )
     problem = problem.grouped(protocol)
@@ -310,7 +304,7 @@ def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:
     """Raise unless a protocol ranks one whole gallery by the rules of a counter."""
     protocol.check_relevance({}, lists=False)
     obstacle = None
-    if protocol.draw is not None:
+    if protocol.gallery_draw is not None:
         obstacle = "draws galleries"
     elif protocol.needs_groups:
         obstacle = "ranks groups"
@@ -445,6 +439,15 @@ def _warn_unless_cameras_exist(problem: RetrievalProblem, protocol: Protocol) ->
         " so that the results are NaN.",
         lambda: not searched & set(cameras.tolist()),
     )
+
+
+def _check_gallery(protocol: Protocol, gallery: object) -> None:
+    """Raise if a protocol searches every query among the others, and there is a gallery."""
+    if protocol.leave_one_out and gallery is not None:
+        raise ValueError(
+            f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
+            " so that all samples are given once, as `query`; got a gallery."
+        )
 
 
 def _pool(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:

@@ -81,7 +81,7 @@ class IdentificationRates(NamedTuple):
 
 
 class BalancedAccuracy(NamedTuple):
-    """Means over identities of the share of an identity's queries with a correct decision, as in `is_right`."""
+    """Means over identities of the share of an identity's queries with a correct decision, as in `is_correct`."""
 
     known: Float[Tensor, ""]
     """mean over mated queries, BAKS"""
@@ -130,10 +130,12 @@ class Identification(Displayed):
         return Display(title, ("FPIR", "TPIR", "threshold"), rows)
 
     @classmethod
-    def from_rank_lists(cls, lists: RankLists) -> Identification:
+    def from_rank_lists(cls, rank_lists: RankLists) -> Identification:
         """Build from the lists of all queries, `results.nearest(1)` or `metric.nearest(1)`."""
-        best_score = lists.scores[:, 0].nan_to_num(-torch.inf, torch.inf, -torch.inf)
-        return cls(best_score, lists.first_positive_score, lists.first_positive_rank, lists.query_identities)
+        best_score = rank_lists.scores[:, 0].nan_to_num(-torch.inf, torch.inf, -torch.inf)
+        return cls(
+            best_score, rank_lists.first_positive_score, rank_lists.first_positive_rank, rank_lists.query_identities
+        )
 
     @property
     def is_mated(self) -> Bool[Tensor, " queries"]:
@@ -218,7 +220,7 @@ class Identification(Displayed):
             return torch.full((), torch.nan, dtype=torch.float64, device=self.best_score.device)
         return verify_pairs(self.best_score, self.is_mated).area_under_curve()
 
-    def is_right(self, threshold: float) -> Bool[Tensor, " queries"]:
+    def is_correct(self, threshold: float) -> Bool[Tensor, " queries"]:
         """Return a mask of the queries with a correct decision at `threshold`.
 
         A mated query must have its mate as best candidate, with a score of at least the threshold. The best candidate
@@ -232,7 +234,7 @@ class Identification(Displayed):
         return torch.where(self.is_mated, accepted & (self.mate_rank == 1), ~accepted)
 
     def balanced_accuracy(self, threshold: float) -> BalancedAccuracy:
-        """Return BAKS and BAUS: means of `is_right` over the identities of mated, and of non-mated queries.
+        """Return BAKS and BAUS: means of `is_correct` over the identities of mated, and of non-mated queries.
 
         Source: `wildlife-datasets`; AnimalCLEF 2025.
 
@@ -240,7 +242,7 @@ class Identification(Displayed):
             TypeError: `threshold` is no number.
             ValueError: identities of the queries are not known.
         """
-        is_right = self.is_right(threshold).double()
+        is_correct = self.is_correct(threshold).double()
         identities = self.query_identities
         if identities is None:
             raise ValueError(
@@ -248,8 +250,8 @@ class Identification(Displayed):
             )
         is_mated = self.is_mated
         return BalancedAccuracy(
-            known=mean_over_identities(is_right[is_mated], identities[is_mated]),
-            unknown=mean_over_identities(is_right[~is_mated], identities[~is_mated]),
+            known=mean_over_identities(is_correct[is_mated], identities[is_mated]),
+            unknown=mean_over_identities(is_correct[~is_mated], identities[~is_mated]),
         )
 
     @property

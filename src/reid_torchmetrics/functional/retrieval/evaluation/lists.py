@@ -110,7 +110,7 @@ def evaluate_lists(
 
     Returns:
         Results in the order of `positives`, or of the labels. Keys that are ints are their `query_index`; keys that are
-        strings are `query_names`, and items that are strings `item_names`, by the numbers in `nearest`.
+        strings are `query_names`, and items that are strings `gallery_names`, by the numbers in `nearest`.
 
     Raises:
         TypeError: an argument of the wrong type, ints in one place and strings in another.
@@ -124,8 +124,8 @@ def evaluate_lists(
     _checks.known_arguments("evaluate_lists", options, list(inspect.signature(evaluate_lists).parameters))
     has_truth = positives is not None
     changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth, lists_argument="positives")
-    if changed_protocol.draw is not None:
-        raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {changed_protocol.draw!r}.")
+    if changed_protocol.gallery_draw is not None:
+        raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {changed_protocol.gallery_draw!r}.")
     labels: dict[str, Any] = {
         "query_identities": query_identities,
         "gallery_identities": gallery_identities,
@@ -323,11 +323,11 @@ def _query_numbers(queries: ListQueries, items: Entries) -> Int[Tensor, " querie
 
 def _with_names(results: RetrievalResults, queries: ListQueries, reader: ItemReader) -> RetrievalResults:
     """Return results with the names of queries and items, where lists have names."""
-    results = replace(results, query_names=queries.names, item_names=tuple(reader.names) or None)
+    results = replace(results, query_names=queries.names, gallery_names=tuple(reader.names) or None)
     if reader.unnumbered:
         # Items are numbered when a user reads the lists or the names, which is seldom.
         number_lists = partial(_number_lists, results.rank_lists, reader)
-        vars(results).update(rank_lists=number_lists, item_names=reader.all_names)
+        vars(results).update(rank_lists=number_lists, gallery_names=reader.all_names)
     return results
 
 

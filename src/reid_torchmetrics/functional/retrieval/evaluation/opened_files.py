@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING, EXTRA, LABELS
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, RELEVANCE_LABELS
 
 Files: TypeAlias = Sequence[Any]
 """The shards of a side, in order: each has `embeddings` [N, D], and `labels` by their names in `LABELS` or others"""
@@ -54,7 +54,7 @@ def read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tuple
     extra_labels: dict[str, Any] = {}
     names_in_files = dict.fromkeys(chain.from_iterable(file.labels for file in files))
     for name in names_in_files:
-        if name in LABELS and name not in DECIDING:
+        if name in LABELS and name not in RELEVANCE_LABELS:
             continue
         columns = [file.labels[name] for file in files if name in file.labels]
         label = f"{argument}_{name if name in LABELS else EXTRA}"

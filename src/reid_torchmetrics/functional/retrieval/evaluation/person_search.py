@@ -87,7 +87,7 @@ def person_search(
         ValueError: shapes, lengths or options that do not fit, boxes that are not finite or of negative size, cameras
             that are missing.
     """
-    changed_protocol = find_protocol(protocol).changed(options)
+    changed_protocol = find_protocol(protocol).with_options(options)
     _checks.one_of("similarity", similarity, ("cosine", "dot"))
     _checks.one_of("same_camera", changed_protocol.same_camera, ("keep", "all"))
     _checks.positive_int("max_rank", max_rank)
@@ -100,28 +100,24 @@ def person_search(
     boxes = _checked_boxes("boxes", boxes, device)
     true_boxes = _checked_boxes("true_boxes", true_boxes, device)
     _checks.length("boxes", len(boxes), len(embeddings))
-
-    def check_labels(argument: str, values: Any, length: int | None = None) -> Tensor:
-        return _checks.whole_labels(argument, values, length).long().to(device)
-
-    true_images = check_labels("true_images", true_images, len(true_boxes))
-    images = check_labels("images", images, len(boxes))
+    true_images = _checked_labels("true_images", true_images, device, len(true_boxes))
+    images = _checked_labels("images", images, device, len(boxes))
     if galleries is not None:
         _checks.length("galleries", len(galleries), len(query))
-        galleries = [check_labels(f"galleries[{place}]", gallery) for place, gallery in enumerate(galleries)]
-    identities = {"query_identities": query_identities, "true_identities": true_identities}
-    identities = number_names(identities, {}, sides=("query", "true")).values
+        galleries = [_checked_labels(f"galleries[{place}]", gallery, device) for place, gallery in enumerate(galleries)]
     cameras = None
     if changed_protocol.same_camera == "all":
-        cameras = (
-            check_labels("query_cameras", query_cameras, len(query)),
-            check_labels("image_cameras", image_cameras),
-        )
-        _checks.in_range("images", torch.cat([images, true_images]), 0, len(cameras[1]))
-    query_images = check_labels("query_images", query_images, len(query))
-    query_identities = check_labels("query_identities", identities["query_identities"], len(query))
-    true_identities = check_labels("true_identities", identities["true_identities"], len(true_boxes))
+        query_cameras = _checked_labels("query_cameras", query_cameras, device, len(query))
+        image_cameras = _checked_labels("image_cameras", image_cameras, device)
+        _checks.in_range("images", torch.cat([images, true_images]), 0, len(image_cameras))
+        cameras = (query_cameras, image_cameras)
+    query_images = _checked_labels("query_images", query_images, device, len(query))
+    identities = {"query_identities": query_identities, "true_identities": true_identities}
+    identities = number_names(identities, {}, sides=("query", "true")).values
+    query_identities = _checked_labels("query_identities", identities["query_identities"], device, len(query))
+    true_identities = _checked_labels("true_identities", identities["true_identities"], device, len(true_boxes))
 
+    # Only the first true box of a person in an image counts.
     first = _first_boxes(true_identities, true_images)
     true_boxes = true_boxes[first]
     true_images = true_images[first]
@@ -164,6 +160,11 @@ def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Ten
         query = torch.nn.functional.normalize(query, dim=1)
         embeddings = torch.nn.functional.normalize(embeddings, dim=1)
     return query, embeddings
+
+
+def _checked_labels(argument: str, values: Any, device: torch.device, length: int | None = None) -> Tensor:
+    """Raise unless labels are whole numbers."""
+    return _checks.whole_labels(argument, values, length).long().to(device)
 
 
 def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[Tensor, "boxes 4"]:

@@ -17,8 +17,8 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.relevance import (
-    DECIDING,
     LABELS,
+    RELEVANCE_LABELS,
     GivenJunkPairs,
     LabelTables,
     LabelValues,
@@ -136,7 +136,7 @@ class Matrix:
 
     def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> scoring.Scores:
         """Return the scores of the gallery items at some positions, in any order; None for all."""
-        return scoring.GivenScores(
+        return scoring.MatrixScores(
             self.matrix,
             kept=items,
             argument=self.argument,
@@ -229,7 +229,7 @@ class Labels:
 def _labels_of_side(labels: Mapping[str, Any], prefix: str) -> dict[str, Tensor]:
     """Return the checked labels of one side, by their names without the prefix."""
     side = {}
-    for name in DECIDING:
+    for name in RELEVANCE_LABELS:
         argument = prefix + name
         values = labels.get(argument)
         if values is not None:
@@ -316,7 +316,7 @@ class RetrievalProblem:
             "self_index": self.labels.self_index,
             "ground_truth": self.labels.ground_truth,
             "rerank": self.source.rerank,
-            "draw": protocol.draw,
+            "gallery_draw": protocol.gallery_draw,
         }
         for name, value in options.items():
             if value is not None:

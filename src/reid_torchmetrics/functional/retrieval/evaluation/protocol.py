@@ -26,12 +26,12 @@ class RelevanceOptions(TypedDict, total=False):
     camera_map: Mapping[int | str, int | str] | None
     search_cameras: Iterable[int | str] | None
     junk_identities: Iterable[int | str] | None
-    missing: _names.MissingLabels | None
+    missing_identities: _names.MissingLabels | None
     clothes: _names.ClothesRule | None
     radius: float | None
     must_agree: Collection[str] | None
     must_differ: Collection[str] | None
-    draw: GalleryDraw | None
+    gallery_draw: GalleryDraw | None
     empty_target_action: _names.EmptyTargetAction | None
 
 
@@ -48,7 +48,7 @@ class ProtocolOptions(RelevanceOptions, total=False):
     precision_divisor: _names.PrecisionDivisor | None
     mode: _names.CmcMode | None
     gain: _names.Gain | None
-    draws_precision: bool | None
+    gallery_draw_for_map: bool | None
     queries_in_draw: bool | None
     reports: Sequence[str] | None
 
@@ -56,7 +56,7 @@ class ProtocolOptions(RelevanceOptions, total=False):
 _TYPES = {name: get_args(union)[0] for name, union in get_type_hints(ProtocolOptions).items()}
 _WORDS = {name: kind for name, kind in _TYPES.items() if get_origin(kind) is Literal}
 """the fields that are one of some words, with their types"""
-_FLAGS = ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw", "reads_codes")
+_FLAGS = ("needs_groups", "needs_lists", "leave_one_out", "gallery_draw_for_map", "queries_in_draw", "reads_codes")
 """the fields that are True or False"""
 
 
@@ -85,7 +85,7 @@ class Protocol:
     """cameras of the gallery; None for all"""
     junk_identities: tuple[int | str, ...] = (-1,)
     """identities that are dropped for every query; names where identities are names"""
-    missing: _names.MissingLabels = "error"
+    missing_identities: _names.MissingLabels = "error"
     """whether samples without an identity, None, NaN or "", are refused or junk"""
     clothes: _names.ClothesRule = "keep"
     """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
@@ -122,9 +122,9 @@ class Protocol:
     """whether embeddings of integers, bools, or 0 and 1 are binary codes, unless the caller passes a similarity"""
     ties: _names.TieName | None = None
     """the order of equal scores, unless the caller passes one; None for "pessimistic" """
-    draw: GalleryDraw | None = None
+    gallery_draw: GalleryDraw | None = None
     """draw of the gallery; the numbers are expectations over all draws, exact but for rounding"""
-    draws_precision: bool = True
+    gallery_draw_for_map: bool = True
     """whether average precision and INP are those of drawn galleries, and not of the whole gallery"""
     queries_in_draw: bool = False
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
@@ -142,10 +142,10 @@ class Protocol:
         _checks.nonempty("reports", self.reports)
         measures.check_area(self.rule, self.k, self.normalizer)
         self._check_expectations()
-        if self.queries_in_draw and self.draw is None:
-            raise ValueError("`queries_in_draw` needs a drawn gallery; got no `draw`.")
-        if self.draw is not None and self.radius is not None:
-            raise ValueError(f"`draw` needs relevance by identity; got `radius` {self.radius}.")
+        if self.queries_in_draw and self.gallery_draw is None:
+            raise ValueError("`queries_in_draw` needs a drawn gallery; got no `gallery_draw`.")
+        if self.gallery_draw is not None and self.radius is not None:
+            raise ValueError(f"`gallery_draw` needs relevance by identity; got `radius` {self.radius}.")
 
     def _check_fields(self) -> None:
         """Raise unless each field has a valid value by itself."""
@@ -163,7 +163,7 @@ class Protocol:
         _checks.cutoff("k", self.k)
         if self.search_cameras is not None:
             _checks.integers_or_names("search_cameras", self.search_cameras)
-        _checks.instance("draw", self.draw, (GalleryDraw,))
+        _checks.instance("gallery_draw", self.gallery_draw, (GalleryDraw,))
         if self.radius is not None:
             _checks.nonnegative("radius", self.radius)
         _check_camera_pairs(self.camera_map)
@@ -178,14 +178,14 @@ class Protocol:
             measure, k = measures.parse_report(name)
             if self.draws(measure) and not measure.has_expectation(k):
                 supported = measures.with_expectation()
-                raise ValueError(f"`draw` has expectations of {supported} only; got {name!r} to report.")
-        if self.draw is None:
+                raise ValueError(f"`gallery_draw` has expectations of {supported} only; got {name!r} to report.")
+        if self.gallery_draw is None:
             return
-        if self.draws_precision and (self.rule != "rectangle" or self.k is not None):
+        if self.gallery_draw_for_map and (self.rule != "rectangle" or self.k is not None):
             got = f"rule {self.rule!r}" if self.k is None else f"rule {self.rule!r} and k {self.k}"
-            raise ValueError(f"`draw` needs rule 'rectangle' without a cutoff `k`; got {got}.")
+            raise ValueError(f"`gallery_draw` needs rule 'rectangle' without a cutoff `k`; got {got}.")
         if self.mode != "first_match":
-            raise ValueError(f"`draw` needs mode 'first_match'; got {self.mode!r}.")
+            raise ValueError(f"`gallery_draw` needs mode 'first_match'; got {self.mode!r}.")
 
     def similarity_or(
         self, similarity: _names.SimilarityName | CustomSimilarity | None
@@ -207,7 +207,7 @@ class Protocol:
 
     def draws(self, measure: measures.Measure) -> bool:
         """Return whether a measure is computed for drawn galleries, and not for the whole gallery."""
-        return self.draw is not None and (measure.is_cmc or self.draws_precision)
+        return self.gallery_draw is not None and (measure.is_cmc or self.gallery_draw_for_map)
 
     @property
     def for_cmc(self) -> Protocol:
@@ -262,7 +262,7 @@ class Protocol:
         fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
         return {name: value for name, value in fields.items() if _frozen(value) != getattr(self, name)}
 
-    def changed(self, options: Mapping[str, Any]) -> Protocol:
+    def with_options(self, options: Mapping[str, Any]) -> Protocol:
         """Return the protocol with other options; its name lists the changes.
 
         A `same_camera` holds for the CMC, too, unless it comes with a `cmc_same_camera`.

@@ -24,8 +24,8 @@ _CUHK03 = Protocol(
     "cuhk03_torchreid",
     "Li et al., CVPR 2014, as torchreid's eval_cuhk03 reads it: single gallery shot among all items but those of"
     " the query's identity and camera; average precision over the whole gallery",
-    draw=GalleryDraw(),
-    draws_precision=False,
+    gallery_draw=GalleryDraw(),
+    gallery_draw_for_map=False,
     reports=_TO_RANK_20,
 )
 _REID = [
@@ -57,7 +57,7 @@ _REID = [
         "Liu et al., CVPR 2016: one random image of every identity is the gallery, the others are queries; all images"
         " are given as queries and gallery alike (leave-one-out)",
         same_camera="keep",
-        draw=GalleryDraw(),
+        gallery_draw=GalleryDraw(),
         leave_one_out=True,
         queries_in_draw=True,
         reports=("map", "rank_1", "rank_5"),
@@ -112,7 +112,7 @@ _CLOTHES = [
         _PRCC,
         "prcc_single_shot",
         "Yang et al., TPAMI 2021: one random image of every identity of camera A is the gallery",
-        draw=GalleryDraw(),
+        gallery_draw=GalleryDraw(),
     ),
     _like(_PRCC, "deepchange", "Xu and Zhu, ICCV 2023, as Simple-CCReID: tracklets are given as cameras"),
     _like(
@@ -139,7 +139,7 @@ def _sysu(search: str, cameras: tuple[int, ...], shots: int) -> Protocol:
         same_camera="all",
         camera_map=((3, 2),),
         search_cameras=cameras,
-        draw=GalleryDraw(shots=shots, per="identity_and_camera"),
+        gallery_draw=GalleryDraw(shots=shots, per="identity_and_camera"),
         reports=("map", "minp", "rank_1", "rank_10", "rank_20"),
     )
 
@@ -157,7 +157,7 @@ _INFRARED = [
         "llcm",
         "Zhang and Wang, CVPR 2023 (DEEN): one random image of every identity and camera is the gallery; the CMC counts"
         " identities; both directions",
-        draw=GalleryDraw(per="identity_and_camera"),
+        gallery_draw=GalleryDraw(per="identity_and_camera"),
         reports=("map", "minp", "rank_1", "rank_10", "rank_20"),
     ),
 ]
@@ -403,11 +403,11 @@ def take_protocol(
         lists_argument: the caller's argument for lists, for messages.
 
     Raises:
-        ValueError: an unknown name, or an error of `Protocol.check_relevance` or `Protocol.changed`.
+        ValueError: an unknown name, or an error of `Protocol.check_relevance` or `Protocol.with_options`.
     """
     fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
     other_options = {name: value for name, value in options.items() if name not in PROTOCOL_FIELDS}
     named_protocol = find_protocol(protocol)
-    changed_protocol = named_protocol.changed(fields)  # a field of the wrong type is a TypeError in any case
+    changed_protocol = named_protocol.with_options(fields)  # a field of the wrong type is a TypeError in any case
     named_protocol.check_relevance(fields, lists=lists, lists_argument=lists_argument)
     return changed_protocol, other_options

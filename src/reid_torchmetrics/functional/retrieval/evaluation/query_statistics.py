@@ -49,7 +49,7 @@ class Breakdown(Displayed):
         title = f"Breakdown: means of {counted(len(names), 'group')} of queries"
         return Display(title, ("group", "mean", "valid", "queries"), rows, more_rows(len(names), "group"))
 
-    def named(self, names: Mapping[int, str]) -> Breakdown:
+    def with_names(self, names: Mapping[int, str]) -> Breakdown:
         """Return the groups with the names of their first label, in the order of the names."""
         names_of_groups = [names.get(number, str(number)) for number in self.labels[:, 0].tolist()]
         order = sorted(range(len(names_of_groups)), key=names_of_groups.__getitem__)
@@ -123,14 +123,14 @@ def bootstrap_interval(
     *,
     generator: torch.Generator | None = None,
     level: float = 0.95,
-    repeats: int = 1000,
+    num_resamples: int = 1000,
     identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
     empty_target_action: _names.EmptyTargetAction = "skip",
     weight: Tensor | _checks.Numbers | None = None,
 ) -> Interval:
     """Return the percentile bootstrap interval of `mean_over_queries`: quantiles (1 -+ `level`) / 2 of resampled means.
 
-    Each of `repeats` times as many queries as there are with a value are drawn with replacement; quantiles are
+    Each of `num_resamples` times as many queries as there are with a value are drawn with replacement; quantiles are
     interpolated linearly. Queries of one identity share its gallery items and are not independent: with `identities`,
     whole identities are drawn, and the mean is over all their queries. The gallery stays as it is, so the interval is
     about other queries, not about another gallery or another training run. A single query, or a single identity, has
@@ -144,7 +144,7 @@ def bootstrap_interval(
         generator: source of all randomness; one on the CPU draws the same wherever `values` are. None for one with the
             seed 0.
         level: share of the means that lie between the ends of the interval.
-        repeats: how often queries are drawn.
+        num_resamples: how often queries are drawn.
         identities: identity of every query, or another label whose queries are drawn as a whole.
         empty_target_action: as in `mean_over_queries`; it is applied to `values` before anything is drawn.
         weight: as in `mean_over_queries`; every query is as likely to be drawn, also with another weight.
@@ -154,7 +154,7 @@ def bootstrap_interval(
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
     generator = seeded(generator)
-    Resampling(generator, level, repeats)
+    Resampling(generator, level, num_resamples)
     values = to_compute_device(values)
     if identities is not None:
         identities = _checks.whole_labels("identities", identities, len(values), values.device)
@@ -168,7 +168,7 @@ def bootstrap_interval(
     # A query without positives is drawn only where it counts in the mean: `terms` leaves the others out.
     totals, sizes, _ = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action], identities)
     means = []
-    for rows in draws(len(totals), (repeats, len(totals)), generator):
+    for rows in draws(len(totals), (num_resamples, len(totals)), generator):
         drawn = rows.to(totals.device)
         means.append(totals[drawn].sum(1) / sizes[drawn].sum(1))
     low, high = percentile_ends(torch.cat(means), level)
@@ -208,7 +208,7 @@ def draws(
         yield torch.randint(limit, shape_of_block, generator=generator, dtype=dtype, device=generator.device)
 
 
-def percentile_ends(means: Float[Tensor, "repeats ..."], level: float) -> Float[Tensor, "2 ..."]:
+def percentile_ends(means: Float[Tensor, "num_resamples ..."], level: float) -> Float[Tensor, "2 ..."]:
     """Return the quantiles (1 -+ `level`) / 2 of the means of all draws that have one."""
     return means.nanquantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]), dim=0)
 
@@ -224,8 +224,8 @@ class Resampling:
 
     generator: torch.Generator
     level: float
-    repeats: int
-    permutations: int = 1
+    num_resamples: int
+    num_permutations: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.generator, torch.Generator):
@@ -233,8 +233,8 @@ class Resampling:
         _checks.number("level", self.level)
         if not 0 < self.level < 1:
             raise ValueError(f"`level` must lie between 0 and 1; got {self.level}.")
-        _checks.positive_int("repeats", self.repeats)
-        _checks.positive_int("permutations", self.permutations)
+        _checks.positive_int("num_resamples", self.num_resamples)
+        _checks.positive_int("num_permutations", self.num_permutations)
 
 
 class Chance(NamedTuple):
@@ -270,8 +270,8 @@ def chances(
     for names in names_by_queries.values():
         totals = torch.stack([all_terms[name][0] for name in names], dim=1)
         sizes = all_terms[names[0]][1]
-        means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
-        p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator)
+        means = bootstrap_means(totals, sizes, resampling.num_resamples, resampling.generator)
+        p_values = sign_flip_p_values(totals, resampling.num_permutations, resampling.generator)
         observed = totals.sum(0) / sizes.sum()
         results.update(zip(names, _chances(observed, means, p_values, resampling.level), strict=True))
     return results
@@ -298,25 +298,25 @@ def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
 
     # Interval: a bootstrap of the same images for both models.
     resampled = []
-    for drawn in draws(num_images, (resampling.repeats, num_images), generator):
+    for drawn in draws(num_images, (resampling.num_resamples, num_images), generator):
         times = _occurrences(drawn).long()
         resampled.append(paired.differences(times, torch.zeros_like(times)))
 
     # p-value: the models change places at a random half of the images.
-    flips = draws(2, (resampling.permutations, num_images), generator)
+    flips = draws(2, (resampling.num_permutations, num_images), generator)
     flipped = [paired.differences(torch.ones_like(is_flipped), is_flipped) for is_flipped in flips]
     num_extreme = (torch.cat(flipped).abs() >= observed.abs() - ROUNDING).sum(0)
-    p_values = (1 + num_extreme).double() / (1 + resampling.permutations)
+    p_values = (1 + num_extreme).double() / (1 + resampling.num_permutations)
     return _chances(observed, torch.cat(resampled), p_values, resampling.level)
 
 
 def bootstrap_means(
-    totals: Float[Tensor, "drawable numbers"], sizes: Tensor, repeats: int, generator: torch.Generator
-) -> Float[Tensor, "repeats numbers"]:
+    totals: Float[Tensor, "drawable numbers"], sizes: Tensor, num_resamples: int, generator: torch.Generator
+) -> Float[Tensor, "num_resamples numbers"]:
     """Return the sum of `totals` over the sum of `sizes` in each draw, the same draws for all numbers."""
     num_drawable = len(totals)
     columns = torch.cat([totals, sizes[:, None]], dim=1)
-    blocks = draws(num_drawable, (repeats, num_drawable), generator)
+    blocks = draws(num_drawable, (num_resamples, num_drawable), generator)
     sums = torch.cat([_occurrences(drawn) @ columns for drawn in blocks])  # one product for all numbers
     return sums[:, :-1] / sums[:, -1:]
 
@@ -328,18 +328,18 @@ def _occurrences(drawn: Int[Tensor, "block drawable"]) -> Float[Tensor, "block d
 
 
 def sign_flip_p_values(
-    totals: Float[Tensor, "drawable numbers"], permutations: int, generator: torch.Generator
+    totals: Float[Tensor, "drawable numbers"], num_permutations: int, generator: torch.Generator
 ) -> Float[Tensor, " numbers"]:
     """Return two-sided p-values of the sums of `totals` under random signs, the same signs for all numbers.
 
-    A p-value is (1 + permutations with a sum at least as far from 0 as the observed one) / (1 + permutations). Sums
+    A p-value is (1 + permutations with a sum at least as far from 0 as the observed one) / (1 + num_permutations). Sums
     that differ by rounding are as far.
     """
     # A permutation keeps the signs of a random half, and flips the others.
     observed = totals.sum(0)
     least = observed.abs() - ROUNDING * totals.abs().sum(0)
     num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")
-    for is_kept in draws(2, (permutations, len(totals)), generator, torch.float64):
+    for is_kept in draws(2, (num_permutations, len(totals)), generator, torch.float64):
         sums = 2 * (is_kept @ totals) - observed  # the kept totals minus the flipped ones
         num_extreme += (sums.abs() >= least).sum(0)
-    return (1 + num_extreme).double() / (1 + permutations)
+    return (1 + num_extreme).double() / (1 + num_permutations)

@@ -83,14 +83,14 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
 
     protocol = options.protocol
     drawn = None
-    if protocol.draw is not None:  # a process that needs expectations has the whole gallery
+    if protocol.gallery_draw is not None:  # a process that needs expectations has the whole gallery
         drawn = expect_draws(
             scores,
             relevance,
-            protocol.draw,
+            protocol.gallery_draw,
             ties=options.ties,  # type: ignore[arg-type]
             max_rank=options.max_rank,
-            with_precision=protocol.draws_precision,
+            with_precision=protocol.gallery_draw_for_map,
             queries_in_draw=protocol.queries_in_draw,
         )
 
@@ -224,8 +224,10 @@ def mean_by_camera_pair(
     gallery_cameras = problem.labels.gallery.get("cameras")
     if query_cameras is None or gallery_cameras is None:
         raise ValueError("`by_camera_pair` must come with cameras; got no `gallery_cameras`.")
-    if protocol.draw is not None:
-        raise ValueError(f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.draw!r}.")
+    if protocol.gallery_draw is not None:
+        raise ValueError(
+            f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.gallery_draw!r}."
+        )
 
     cameras = _gather_cameras(gallery_cameras, world)
     searched = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]

@@ -32,7 +32,7 @@ from .protocol import Protocol
 _SEVERAL_LABELS = "several_labels"
 """marks in the names of labels that identities are a matrix of labels"""
 _RELEVANCE_FIELDS = (*LABEL_OPTIONS, "leave_one_out", "positive_lists", "junk_lists")
-_DRAW_FIELDS = ("draw", "queries_in_draw", "draws_precision")
+_DRAW_FIELDS = ("gallery_draw", "queries_in_draw", "gallery_draw_for_map")
 _CALL_HIT_RATE_RECALL = ("cub200", "cars196", "sop", "inshop")
 """protocols of papers that call the hit rate Recall@k"""
 _SHORTEST_CURVE = 50  # of an expectation over drawn galleries
@@ -135,7 +135,7 @@ class RankingOptions:
         """Return the options of a ranking under a protocol, for the CMC or for other measures."""
         ranking_protocol = _ranking_protocol(protocol, for_cmc=for_cmc)
         max_rank = 0
-        if ranking_protocol.draw is not None:
+        if ranking_protocol.gallery_draw is not None:
             # Expectations are computed for a long curve, so that metrics at several ranks share it.
             max_rank = max(longest, _SHORTEST_CURVE)
             for measure, k in map(parse_report, protocol.reports):
@@ -155,7 +155,7 @@ class RankingOptions:
     @property
     def needs_all_samples(self) -> bool:
         """True if a ranking cannot be put together from rankings of parts of the gallery."""
-        return self.rerank is not None or self.protocol.draw is not None
+        return self.rerank is not None or self.protocol.gallery_draw is not None
 
     def setup(self, label_names: Collection[str]) -> Setup:
         """Return the setup for results, given the names of the labels."""
@@ -182,7 +182,7 @@ def _ranking_protocol(protocol: Protocol, *, for_cmc: bool) -> Protocol:
     if for_cmc:
         protocol = protocol.for_cmc
     names = list(_RELEVANCE_FIELDS)
-    if protocol.draw is not None and (for_cmc or protocol.draws_precision):
+    if protocol.gallery_draw is not None and (for_cmc or protocol.gallery_draw_for_map):
         names += _DRAW_FIELDS
     fields_of_ranking = {name: getattr(protocol, name) for name in names}
     for name in ("junk_identities", *AGREEMENT_RULES):
@@ -198,8 +198,8 @@ def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     benchmark = protocol.name.partition(" with ")[0]
     if measure.name == "recall" and benchmark in _CALL_HIT_RATE_RECALL:
         parts.append(f"the papers' Recall@{k} is hit_rate_{k}")
-    if is_drawn and protocol.draw is not None and protocol.draw.shots is not None:
-        parts.append(f"expected over {protocol.draw}")
+    if is_drawn and protocol.gallery_draw is not None and protocol.gallery_draw.shots is not None:
+        parts.append(f"expected over {protocol.gallery_draw}")
     if is_drawn and protocol.queries_in_draw:
         parts.append("queries weighted by their chance not to be drawn")
     parts += _describe_relevance(protocol.for_cmc if measure.is_cmc else protocol, setup)
@@ -229,7 +229,7 @@ def _describe_relevance(protocol: Protocol, setup: Setup) -> list[str]:
     if setup.several_labels:
         words.append("positives share a label")
         return words
-    if protocol.missing == "junk":
+    if protocol.missing_identities == "junk":
         words.append("samples without an identity are junk")
     junk_identities = ", ".join(map(str, protocol.junk_identities)) or "none"
     words.append(f"junk identities: {junk_identities}")

@@ -38,7 +38,7 @@ def check_stored(saved: Mapping[str, Any]) -> None:
     if saved["drawn"] is not None:
         _check_drawn(saved["drawn"], saved["max_rank"])
     if saved["rank_lists"] is not None:
-        items = saved["item_names"]
+        items = saved["gallery_names"]
         _check_rank_lists(saved["rank_lists"], ranks, _MOST if items is None else len(items))
     for name, pairs in (saved["camera_pairs"] or {}).items():
         _checks.in_range(f"camera_pairs.{name}.num_valid", pairs.num_valid.flatten(), 0, counts.total + 1)
@@ -50,7 +50,7 @@ def _check_rankings(
 ) -> None:
     """Raise unless there are the rankings that the protocol needs for its numbers, and no others."""
     is_drawn = drawn is not None
-    if is_drawn != (protocol.draw is not None) and (is_drawn or has_valid):
+    if is_drawn != (protocol.gallery_draw is not None) and (is_drawn or has_valid):
         got = "some" if is_drawn else "none"
         raise ValueError(f"`drawn` must be there if the protocol draws galleries, and only then; got {got}.")
     needs_ranks_for_cmc = protocol.for_cmc is not protocol and not is_drawn

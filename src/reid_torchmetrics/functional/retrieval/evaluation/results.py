@@ -107,7 +107,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """the evaluated problem; None in results of a metric, which does not hand out its samples"""
     query_names: tuple[str, ...] | None = None
     """the names of the queries, where lists came with strings as their keys"""
-    item_names: tuple[str, ...] | None = Later()  # type: ignore[assignment]
+    gallery_names: tuple[str, ...] | None = Later()  # type: ignore[assignment]
     """the names of the items, by their numbers in rank lists, where lists came with strings as items"""
     label_names: Mapping[str, Mapping[int, str]] | None = None
     """the names of "identities", "cameras" and other labels by their numbers, where the evaluation was given names"""
@@ -163,7 +163,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """Return the names of "identities", "cameras" or another label by their numbers; none for integer labels."""
         return (self.label_names or {}).get(label_name, {})
 
-    def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers | Duplicates) -> dict[str, float]:
+    def means_without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers | Duplicates) -> dict[str, float]:
         """Compute the reported numbers without some queries.
 
         Args:
@@ -240,7 +240,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         *,
         generator: torch.Generator | None = None,
         level: float = 0.95,
-        repeats: int = 1000,
+        num_resamples: int = 1000,
         per_identity: bool = False,
     ) -> Interval:
         """Return the bootstrap confidence interval of a reported number, see `bootstrap_interval`.
@@ -251,7 +251,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             self.per_query[self._name_or_first(name)],
             generator=generator,
             level=level,
-            repeats=repeats,
+            num_resamples=num_resamples,
             identities=self._label("query_identities") if per_identity else None,
             empty_target_action=self._action,
             weight=self.weight,
@@ -338,8 +338,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
         Raises:
             ValueError: drawn galleries, lists that were cut, or results that hold no lists.
         """
-        if self.protocol.draw is not None:
-            raise ValueError(f"`protocol` must draw no gallery in open-set identification; got {self.protocol.draw!r}.")
+        if self.protocol.gallery_draw is not None:
+            raise ValueError(
+                f"`protocol` must draw no gallery in open-set identification; got {self.protocol.gallery_draw!r}."
+            )
         if self.setup.cut:  # a query whose mate is not listed is not non-mated
             raise ValueError("`identification` must come from scores of all candidates; got results of ranked lists.")
         return Identification.from_rank_lists(self.nearest(1))
@@ -446,10 +448,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _mean_by(self, label: str, name: str | None, method: str) -> Breakdown:
         if self.weight is not None:  # queries that are drawn have weights, and a mean per label would ignore them
             rule = "must come with a protocol that draws no gallery from the queries"
-            raise ValueError(f"`{method}` {rule}; got `queries_in_draw` and {self.protocol.draw!r}.")
+            raise ValueError(f"`{method}` {rule}; got `queries_in_draw` and {self.protocol.gallery_draw!r}.")
         breakdown = mean_by(self.per_query[self._name_or_first(name)], self._label(label))
         names = self.names_of(label.removeprefix("query_"))
-        return breakdown.named(names) if names else breakdown
+        return breakdown.with_names(names) if names else breakdown
 
     def _label(self, name: str) -> Tensor:
         """Return a label of every query; raise if the evaluation was not given it."""

@@ -106,11 +106,11 @@ def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max
     if is_one_set:
         own_positions = torch.searchsorted(places, numbers, right=True) - 1
         item_positions = torch.searchsorted(numbers, places)
-        return AllPairs(scores, item_positions, own_positions, within=True, world=together)
+        return AllPairs(scores, item_positions, own_positions, within_one_set=True, world=together)
     own_places = problem.labels.self_index
     if own_places is None:
         own_places = torch.full_like(numbers, -1)
-    return AllPairs(scores, places, own_places, within=False, world=together)
+    return AllPairs(scores, places, own_places, within_one_set=False, world=together)
 
 
 @torch.no_grad()

@@ -79,8 +79,8 @@ class Counts(_Sum):
 
 
 @final
-class Survey(_Sum):
-    """Facts by `RankCounter.survey` that all scores depend on; `+` and `sum` add up blocks.
+class GalleryStatistics(_Sum):
+    """Numbers by `RankCounter.statistics` that all scores depend on; `+` and `sum` add up blocks.
 
     `numbers` are float64: sums over the gallery for the similarity, and the number of blocks with scores in float64.
     """
@@ -110,6 +110,6 @@ def digest_of(*values: object) -> str:
 def _check_digest(argument: str, digest: str, expected: str) -> None:
     if digest != expected:
         raise ValueError(
-            f"`{argument}` must be of a counter with the same queries, positives, options and survey; got that of"
+            f"`{argument}` must be of a counter with the same queries, positives, options and statistics; got that of"
             " another one."
         )

@@ -92,7 +92,7 @@ def nearest(
     score, as under "pessimistic". "expected" has no order of its own: items are in gallery order, as under "stable".
 
     Args:
-        scores: from `score_embeddings` or `given_scores`.
+        scores: from `score_embeddings` or `scores_from_matrix`.
         relevance: the one that `scores` was made with.
         k: number of candidates to list; a larger number than that of the gallery lists all of them.
         queries: positions of the queries to list, in any order; None for all.

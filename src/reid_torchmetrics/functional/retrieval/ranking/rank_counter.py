@@ -56,7 +56,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     score_dtype,
 )
 
-from .counts import Counts, Nothing, Survey, digest_of, keys_of
+from .counts import Counts, GalleryStatistics, Nothing, digest_of, keys_of
 from .positive_ranks import PositiveRanks, unchecked_ranks
 from .ranks import count_ranks
 from .tie_policies import TIE_POLICIES, best_first
@@ -93,7 +93,7 @@ class StreamOptions(TypedDict, total=False):
     camera_map: Mapping[int | str, int | str] | None
     search_cameras: Collection[int | str] | None
     junk_identities: Collection[int | str]
-    missing: _names.MissingLabels
+    missing_identities: _names.MissingLabels
     clothes: _names.ClothesRule
     radius: float | None
     must_agree: Collection[str]
@@ -140,7 +140,8 @@ class RankCounter:
     ran again may cause it.
 
     Under "euclidean" the last digits of scores depend on the mean of the gallery, and embeddings that float32 cannot
-    square change the dtype of all scores. If that matters, `survey` every block, and make the counter with the sum.
+    square change the dtype of all scores. If that matters, add up the `statistics` of all blocks, and
+    make the counter with the sum.
 
     Args:
         query: embeddings of the queries [queries, D].
@@ -152,8 +153,8 @@ class RankCounter:
         positive_cameras: cameras of `positives`.
         similarity: as in `rank_positives`.
         ties: as in `rank_positives`, but not "stable", as a stream has no order.
-        survey: the sum of the surveys of all blocks, by a counter with the same queries and options; that counter needs
-            no positives.
+        statistics: the sum of the `statistics` of all blocks, by a counter with the same queries and options; that
+            counter needs no positives.
         max_bytes: bound on the memory for scores and for prepared rows of a block; as in `rank_positives`.
         options: `query_sequences` and `positive_sequences`, the same for clothes, positions and labels, and the options
             of `find_relevance` without `junk_pairs`; a protocol has them in its `relevance_options`. `self_index` holds
@@ -189,7 +190,7 @@ class RankCounter:
         *,
         similarity: _names.SimilarityName | CustomSimilarity = "cosine",
         ties: _names.TieName = "pessimistic",
-        survey: Survey | Nothing = 0,
+        statistics: GalleryStatistics | Nothing = 0,
         max_bytes: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> None:
@@ -228,16 +229,18 @@ class RankCounter:
         self.self_index = block.relevance.self_index
         self.may_be_unknown = block.relevance.may_be_unknown
         self.positions = self._sample_positions(block, rules["radius"]) if "radius" in rules else None
-        self._rank(block, survey)
+        self._rank(block, statistics)
 
     @_in_pool
-    def _rank(self, block: _Block, survey: Survey | Nothing) -> None:
+    def _rank(self, block: _Block, statistics: GalleryStatistics | Nothing) -> None:
         """Rank the positives among themselves, and keep their scores."""
         # Facts that all scores depend on.
         similarity_name = "function" if callable(self.similarity) else self.similarity
-        self._survey_digest = digest_of(self._query, *chain(*self.query_labels.items()), self.rules, similarity_name)
+        self._statistics_digest = digest_of(
+            self._query, *chain(*self.query_labels.items()), self.rules, similarity_name
+        )
         facts = self._facts_of(Rows([self._query]), block.rows)
-        self._facts = Survey.added(facts, "survey", survey, self._survey_digest)
+        self._facts = GalleryStatistics.added(facts, "statistics", statistics, self._statistics_digest)
         needs_float64 = bool(self._facts[-1])
         self._dtype = torch.float64 if needs_float64 else torch.float32
 
@@ -249,7 +252,7 @@ class RankCounter:
         self.query_counts = part.relevance.counts(ranks.num_positives)
         # Functions cannot be hashed, so their scores tell them apart.
         self._digest = digest_of(
-            self._survey_digest,
+            self._statistics_digest,
             self.ties,
             self._thresholds.scores,
             ranks.rank,
@@ -264,7 +267,7 @@ class RankCounter:
         return torch.cat([sums, sums.new_tensor([dtype == torch.float64])])
 
     @_in_pool
-    def survey(
+    def statistics(
         self,
         embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
         identities: Shaped[Tensor, "items ..."] | Identities | None = None,
@@ -272,10 +275,10 @@ class RankCounter:
         *,
         key: int | str,
         **labels: Unpack[StreamLabels],
-    ) -> Survey:
-        """Return the facts of a block that all scores depend on; arguments and errors are as for `count`."""
+    ) -> GalleryStatistics:
+        """Return statistics of a block that all scores depend on; arguments and errors are as for `count`."""
         block = self._block(embeddings, identities, cameras, labels)
-        return Survey(self._facts_of(block.rows).cpu().numpy(), self._survey_digest, keys_of(key))
+        return GalleryStatistics(self._facts_of(block.rows).cpu().numpy(), self._statistics_digest, keys_of(key))
 
     @_in_pool
     def count(
@@ -307,8 +310,8 @@ class RankCounter:
         needed_dtype = promoted([self._dtype, score_dtype(self.similarity, block.rows)])
         if needed_dtype != self._dtype:
             raise ValueError(
-                f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and blocks that were surveyed"
-                f" do; got some that need {needed_dtype}, so `survey` every block first."
+                f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and `statistics` do; got"
+                f" some that need {needed_dtype}, so pass the sum of the `statistics` of all blocks to the counter."
             )
         part = self._part(block)
         thresholds = self._thresholds

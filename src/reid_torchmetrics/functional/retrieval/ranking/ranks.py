@@ -40,9 +40,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
     Scores,
-    given_scores,
     read_embeddings,
     score_embeddings,
+    scores_from_matrix,
 )
 from reid_torchmetrics.functional.world import World, all_gather_values
 
@@ -144,7 +144,7 @@ def rank_positives_from_scores(
         options={"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index},
         device=scores.device,
     )
-    return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
+    return count_ranks(scores_from_matrix(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
 
 
 def _find_relevance(

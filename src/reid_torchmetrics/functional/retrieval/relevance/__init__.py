@@ -23,10 +23,10 @@ from .label_names import (
     words_for_unknown,
 )
 from .labels import (
-    DECIDING,
     LABEL_RULES,
     LABELS,
     NO_GROUP,
+    RELEVANCE_LABELS,
     SIDES,
     BatchLabels,
     ExtraLabels,

@@ -20,9 +20,9 @@ from reid_torchmetrics._signatures import with_typed_options
 from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
 from .label_names import MISSING, in_one_order, number_names, rules_by_number
 from .labels import (
-    DECIDING,
     LABEL_RULES,
     LABELS,
+    RELEVANCE_LABELS,
     SIDES,
     LabelValues,
     SideLabels,
@@ -46,7 +46,7 @@ LABEL_OPTIONS = (
     "camera_map",
     "search_cameras",
     "junk_identities",
-    "missing",
+    "missing_identities",
     *LABEL_RULES,
     "radius",
     *AGREEMENT_RULES,
@@ -68,7 +68,7 @@ def find_relevance(
     camera_map: Mapping[int | str, int | str] | None = None,
     search_cameras: Collection[int | str] | None = None,
     junk_identities: Collection[int | str] = (-1,),
-    missing: _names.MissingLabels = "error",
+    missing_identities: _names.MissingLabels = "error",
     clothes: _names.ClothesRule = "keep",
     radius: float | None = None,
     must_agree: Collection[str] = (),
@@ -100,8 +100,8 @@ def find_relevance(
             show the same place (SYSU-MM01).
         search_cameras: cameras to search; gallery items of other cameras are dropped for every query. None keeps all.
         junk_identities: gallery items of these identities are dropped for every query.
-        missing: treatment of samples with a missing identity (None, NaN or ""): "junk" drops them from the gallery, and
-            leaves queries without a positive; "error" raises.
+        missing_identities: treatment of samples with a missing identity (None, NaN or ""): "junk" drops them from the
+            gallery, and leaves queries without a positive; "error" raises.
         clothes: "drop_same" drops the gallery items with the query's identity and clothes (changed clothes),
             "drop_other" drops the items with its identity and other clothes (same clothes), "keep" drops nothing.
         radius: the largest distance of a positive, in the unit of the positions.
@@ -126,18 +126,18 @@ def find_relevance(
             not whole numbers; a rule with integers for labels that are names, or the reverse; or a label that a rule
             needs is missing.
     """
-    # Check the options, and replace names by numbers.
-    lists: dict[str, Any] = {
-        "junk_identities": junk_identities,
+    label_rules = {"clothes": clothes}
+    rules: dict[str, Any] = {
+        **label_rules,
+        "same_camera": same_camera,
         "camera_map": camera_map,
         "search_cameras": search_cameras,
-        "missing": missing,
+        "junk_identities": junk_identities,
+        "missing_identities": missing_identities,
+        "radius": radius,
         "must_agree": must_agree,
         "must_differ": must_differ,
     }
-    label_rules = {"clothes": clothes}
-    _check_lists(lists)
-    check_agreement(lists | {"same_camera": same_camera} | label_rules)
     arguments: dict[str, Any] = {
         "query_identities": query_identities,
         "gallery_identities": gallery_identities,
@@ -145,44 +145,56 @@ def find_relevance(
         "gallery_cameras": gallery_cameras,
         **labels,
     }
-    arguments, tables = number_names(arguments, lists)
-    by_number = rules_by_number(lists, tables)
-    junk = by_number["junk_identities"]
-    mapping = by_number["camera_map"] or {}
+    _check_lists(rules)
+    check_agreement(rules)
 
-    # Check the labels.
+    # Replace names by numbers, and check the labels.
+    arguments, tables = number_names(arguments, rules)
     self_index, *tensors = _arrays.as_tensors(self_index, *arguments.values())
     arguments = dict(zip(arguments, tensors, strict=True))
-    options = with_default_rules({"radius": radius, **label_rules, **lists})
-    check_needed(why_needed(options), arguments, "query_", "gallery_")
+    check_needed(why_needed(with_default_rules(rules)), arguments, "query_", "gallery_")
     query, gallery = _check_labels(arguments, self_index)
     if self_index is not None:
         self_index = self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     for name, rule in label_rules.items():
         _checks.one_of(name, rule, LABEL_RULES[name])
-    has_several = num_labels_of(query) > 0
-    if has_several:
-        _check_several(radius, junk)
+    by_number = rules_by_number(rules, tables)
+    if num_labels_of(query):
+        _check_several(radius, by_number["junk_identities"])
+    return _find_relevance(query, gallery, by_number, self_index, junk_pairs)
 
+
+def _find_relevance(
+    query: LabelValues,
+    gallery: LabelValues,
+    rules: Mapping[str, Any],
+    self_index: Tensor | None,
+    junk_pairs: GivenJunkPairs | None,
+) -> Relevance:
+    """Find the relevance by checked labels; the options in `rules` list numbers, not names."""
     # Drop junk from the gallery.
     num_gallery = length_of(gallery)
-    is_junk = _with_one_of(junk, query, "identities")
-    kept, may_be_unknown = _find_kept(query, gallery, junk, by_number["search_cameras"])
+    is_junk = _with_one_of(rules["junk_identities"], query, "identities")
+    kept, may_be_unknown = _find_kept(query, gallery, rules["junk_identities"], rules["search_cameras"])
     if kept is not None:
         gallery = select_samples(gallery, kept)
     own_column = _own_column(self_index, kept, num_gallery)
 
     # List the items that are positives unless a rule drops them.
+    radius = rules["radius"]
+    has_several = num_labels_of(query) > 0
     shared = SharedLabels(query["identities"], gallery["identities"], own_column) if has_several else None
     run_start, run_length, order = _positive_runs(query, gallery, radius, shared)
     if radius is not None:
         is_junk = torch.zeros_like(is_junk)  # items of other identities may be near
 
     # Items of the query's sequence are dropped, whatever their identity.
-    actions = {"cameras": same_camera, "sequences": "all", **label_rules}
-    rules = _rules(query, gallery, actions, mapping)
-    rules += _agreement_rules(query, gallery, lists, mapping)
+    camera_map = rules["camera_map"] or {}
+    actions = {"cameras": rules["same_camera"], "sequences": "all"}
+    actions.update((name, rules[name]) for name in LABEL_RULES if name in rules)
+    label_rules = _rules(query, gallery, actions, camera_map)
+    label_rules += _agreement_rules(query, gallery, rules, camera_map)
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
@@ -193,8 +205,8 @@ def find_relevance(
         is_junk=is_junk,
         self_index=self_index,
         own_column=own_column,
-        rules=rules,
-        num_dropped=_count_dropped(rules, length_of(gallery)),
+        rules=label_rules,
+        num_dropped=_count_dropped(label_rules, length_of(gallery)),
         junk_pairs=junk_pairs_of(junk_pairs, length_of(query), num_gallery, is_junk.device),
         query_identities=None if has_several else query.get("identities"),
         gallery_identities=None if has_several else gallery.get("identities"),
@@ -222,7 +234,7 @@ def _positive_runs(
 
 def _check_lists(lists: Mapping[str, Any]) -> None:
     """Raise unless options that list labels hold numbers or names."""
-    _checks.one_of("missing", lists["missing"], _names.MissingLabels)
+    _checks.one_of("missing_identities", lists["missing_identities"], _names.MissingLabels)
     _checks.integers_or_names("junk_identities", lists["junk_identities"])
     check_camera_map(lists["camera_map"])
     if lists["search_cameras"] is not None:
@@ -284,7 +296,7 @@ def _check_labels(
     device = next((value.device for value in arguments.values() if isinstance(value, Tensor)), None)
     query: dict[str, Tensor] = {}
     gallery: dict[str, Tensor] = {}
-    for name in DECIDING:
+    for name in RELEVANCE_LABELS:
         for side, labels in zip(SIDES, (query, gallery), strict=True):
             argument = f"{side}_{name}"
             value = arguments.get(argument)

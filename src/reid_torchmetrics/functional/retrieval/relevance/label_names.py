@@ -48,7 +48,7 @@ _WORDS_FOR_UNKNOWN = (
     "unknown",
     "unidentified",
     "undefined",
-    "missing",
+    "missing_identities",
     "none",
     "null",
     "nan",
@@ -170,7 +170,7 @@ def _read_label(
         value = values.get(argument)
         if value is None:
             continue
-        missing = rules.get("missing") or "error"
+        missing = rules.get("missing_identities") or "error"
         value = _read_values(argument, value, label=label, missing=missing)
         if _are_names(value) and not (value != "").any():
             value = np.full(len(value), MISSING)
@@ -285,13 +285,13 @@ def _is_missing(item: Any) -> bool:
 
 
 def _refuse_missing(argument: str, is_missing: _arrays.Array, values: Any, *, label: str, missing: str) -> None:
-    """Raise if values are missing, unless they are identities and `missing` is "junk"."""
+    """Raise if values are missing, unless they are identities and `missing_identities` is "junk"."""
     is_identity = label == "identities"
     if not is_missing.any() or (is_identity and missing != "error"):
         return
     place = int(is_missing.argmax())
     value = values[place].item() if isinstance(values, np.ndarray) else values[place]
-    remedy = " Pass `missing='junk'` where such samples have no identity." if is_identity else ""
+    remedy = " Pass `missing_identities='junk'` where such samples have no identity." if is_identity else ""
     raise ValueError(f"`{argument}` must hold no missing value; got {value!r} for sample {place}.{remedy}")
 
 
@@ -371,7 +371,7 @@ def _suggest_numbers(names: Sequence[_arrays.Array]) -> str:
 
 def lists_names(rules: Mapping[str, Any]) -> bool:
     """Return whether rules list names other than "-1", or change missing labels."""
-    if rules.get("missing") == "junk":
+    if rules.get("missing_identities") == "junk":
         return True
     for option in RULES_BY_LABEL:
         values = _values_in(rules.get(option) or ())
@@ -398,7 +398,7 @@ def rules_by_number(rules: Mapping[str, Any], tables: LabelTables) -> dict[str, 
         else:
             by_number[option] = tuple(_number(value, numbers) for value in rule)
     junk = by_number.get("junk_identities", (_JUNK,))
-    if rules.get("missing") == "junk" and MISSING not in junk:
+    if rules.get("missing_identities") == "junk" and MISSING not in junk:
         by_number["junk_identities"] = (*junk, MISSING)
     return by_number
 

@@ -145,7 +145,7 @@ _ROWS = (
 )
 LABELS = {label.name: label for label in _ROWS}
 """the labels by name; `index`, the sample's number in its data set, is a label of metrics only"""
-DECIDING = tuple(label.name for label in _ROWS if label.decides)
+RELEVANCE_LABELS = tuple(label.name for label in _ROWS if label.decides)
 """names of the labels that decide relevance"""
 LABEL_RULES = {label.name: label.rules for label in _ROWS if label.rules}
 """rules by the name of the option and of its label"""
@@ -155,7 +155,7 @@ _LABEL_OF_OPTION = {
     "camera_map": "cameras",
     "search_cameras": "cameras",
     "junk_identities": "identities",
-    "missing": "identities",
+    "missing_identities": "identities",
     "radius": "positions",
     **{name: name for name in LABEL_RULES},
 }
@@ -264,7 +264,7 @@ def select_samples(labels: LabelValues, positions: Tensor | slice) -> dict[str, 
 def relevance_labels(labels: LabelValues, *sides: str) -> dict[str, Tensor]:
     """Return the labels that decide relevance, and that samples of all these sides have."""
     selected = {}
-    for name in DECIDING:
+    for name in RELEVANCE_LABELS:
         if name in labels and set(sides).issubset(LABELS[name].sides):
             selected[name] = labels[name]
     return selected

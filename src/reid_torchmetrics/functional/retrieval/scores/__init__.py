@@ -8,12 +8,12 @@ from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, check_pair, checked_ro
 from .scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,
-    GivenScores,
+    MatrixScores,
     Scores,
     bytes_within,
-    given_scores,
     score_embeddings,
     score_rows,
+    scores_from_matrix,
 )
 from .similarity import (
     SIMILARITIES,

@@ -222,7 +222,7 @@ class EmbeddingScores(Scores):
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
 
 
-class GivenScores(Scores):
+class MatrixScores(Scores):
     """Scores that the user computed, or minus distances; they are read tile by tile and never written to."""
 
     def __init__(
@@ -342,9 +342,9 @@ def score_embeddings(
     )
 
 
-def given_scores(
+def scores_from_matrix(
     scores: Float[Tensor, "queries gallery"] | _checks.Array, relevance: Relevance, *, max_bytes: int | None = None
-) -> GivenScores:
+) -> MatrixScores:
     """Wrap scores that the user computed, higher is closer; pass a distance matrix as `-distances`.
 
     Minus infinity and infinity are ordinary scores. `scores` is not written to; `max_bytes` bounds its copies.
@@ -358,7 +358,7 @@ def given_scores(
     _checks.same_device("scores", scores, "relevance", relevance)
     _checks.length("scores", len(scores), relevance.num_queries)
     _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
-    return GivenScores(scores, kept=relevance.kept, max_bytes=bytes_within(max_bytes, scores.device))
+    return MatrixScores(scores, kept=relevance.kept, max_bytes=bytes_within(max_bytes, scores.device))
 
 
 def _check_is_relevance(relevance: object) -> None:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.relevance import (
-    DECIDING,
     LABELS,
     MISSING,
     NO_GROUP,
+    RELEVANCE_LABELS,
     LabelTables,
     LabelValues,
     check_alike,
@@ -57,7 +57,7 @@ class Samples:
         total = sum(map(len, embeddings))
         if not total:  # no sample lacks a label
             roles = torch.empty(0, dtype=torch.int8, device=device)
-            return cls(embeddings, roles, {name: LABELS[name].empty(device=device) for name in DECIDING})
+            return cls(embeddings, roles, {name: LABELS[name].empty(device=device) for name in RELEVANCE_LABELS})
 
         roles = _joined("roles", states["roles"], total, device)
         labels: dict[str, Tensor] = {}

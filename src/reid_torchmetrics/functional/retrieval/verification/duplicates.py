@@ -56,7 +56,7 @@ class Duplicates(Displayed):
     """int64; numbers of gallery items from 0, in a metric in the order of `index` if it was given"""
     score: Float[Tensor, " pairs"]
     """higher is closer; minus the distance under "euclidean" and "hamming" """
-    within: bool
+    within_one_set: bool
     """whether both items of a pair belong to one set"""
     similarity: str
     """such as "cosine"; for a function its module and name"""
@@ -83,7 +83,7 @@ class Duplicates(Displayed):
         """Sentence about the pairs, such as "3 pairs of cosine 0.95 or more: 2 of 100 queries have a near copy"."""
         rule = _THRESHOLDS.get(self.similarity, f"score {{:g}} or more under {self.similarity}").format(self.threshold)
         num_affected = len(self.affected_queries)
-        samples = counted(self.num_queries, "item" if self.within else "query")
+        samples = counted(self.num_queries, "item" if self.within_one_set else "query")
         have = "has" if num_affected == 1 else "have"
         return f"{counted(len(self), 'pair')} of {rule}: {num_affected:,} of {samples} {have} a near copy"
 
@@ -92,9 +92,9 @@ class Duplicates(Displayed):
         """Queries with a near duplicate, ascending, without repetitions.
 
         Within one set both items of a pair are affected, because each is a query that finds the other one.
-        `RetrievalResults.without` leaves these queries out.
+        `RetrievalResults.means_without` leaves these queries out.
         """
-        items = torch.cat([self.query, self.gallery]) if self.within else self.query
+        items = torch.cat([self.query, self.gallery]) if self.within_one_set else self.query
         affected: Tensor = items.unique()
         return affected
 
@@ -153,7 +153,7 @@ class Duplicates(Displayed):
     @functools.cached_property
     def _groups(self) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"]]:
         """Members of all groups, ascending, and the group of each; queries and the items of one set are below 0."""
-        gallery = self.gallery - _QUERY if self.within else self.gallery
+        gallery = self.gallery - _QUERY if self.within_one_set else self.gallery
         pairs = torch.stack([self.query - _QUERY, gallery])
         members, ends = pairs.unique(return_inverse=True)
         # `smallest` is the smallest member that each member is known to be connected with. Both members of a pair take
@@ -175,7 +175,7 @@ class AllPairs(NamedTuple):
     """number of the item in each column, in the whole gallery"""
     own: Int[Tensor, " queries"]
     """column of each query itself, else -1; within one set, where items ascend, the last column up to the query"""
-    within: bool
+    within_one_set: bool
     world: World = ALONE
 
     @torch.no_grad()
@@ -207,7 +207,7 @@ class AllPairs(NamedTuple):
     ) -> list[Result]:
         """Apply `work` to some queries in each panel of columns."""
         own = self.own[rows, None]
-        first_column = int(own[0]) + 1 if self.within else 0
+        first_column = int(own[0]) + 1 if self.within_one_set else 0
         last_own = int(own.max())
         results = []
         for panel, num_seen in walk.panels:
@@ -218,7 +218,7 @@ class AllPairs(NamedTuple):
             self.scores.to_comparable(values, rows)
             if last_own >= columns.start:
                 column = torch.arange(columns.start, columns.stop, device=own.device)
-                does_not_count = column <= own if self.within else column == own
+                does_not_count = column <= own if self.within_one_set else column == own
                 values.masked_fill_(does_not_count, -torch.inf)
             results.append(work(values, rows, columns))
         return results
@@ -258,9 +258,9 @@ def find_duplicates(
     max_bytes = scoring.bytes_within(max_bytes, query.device)
     scores = scoring.score_rows(ALONE, query_rows, item_rows, similarity=similarity, max_bytes=max_bytes)
     item_numbers = torch.arange(len(items), device=query.device)
-    within = gallery is None
-    own = item_numbers if within else torch.full((len(query),), -1, device=query.device)
-    return find_pairs(AllPairs(scores, item_numbers, own, within), threshold, similarity)
+    within_one_set = gallery is None
+    own = item_numbers if within_one_set else torch.full((len(query),), -1, device=query.device)
+    return find_pairs(AllPairs(scores, item_numbers, own, within_one_set), threshold, similarity)
 
 
 def check_threshold(threshold: float, similarity: str | scoring.CustomSimilarity) -> None:
@@ -312,7 +312,7 @@ def find_pairs(pairs: AllPairs, threshold: float, similarity: str | scoring.Cust
         query[order],
         item[order],
         score,
-        pairs.within,
+        pairs.within_one_set,
         similarity=scoring.similarity_name(similarity),
         threshold=threshold,
         num_queries=len(pairs.own),
