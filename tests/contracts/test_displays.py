@@ -114,6 +114,7 @@ MAKE: dict[str, Callable[[], Any]] = {
     "Difference": lambda: comparison("first", MODEL).differences["map"],
     "Duplicates": lambda: retrieval.find_duplicates(*embeddings(), threshold=0.5),
     "Identification": lambda: retrieved().identification(),
+    "IndexRecall": lambda: retrieval.index_recall(torch.zeros(NUM_QUERIES, 10).long(), *embeddings()),
     "Interval": lambda: retrieved().interval("map", num_resamples=10),
     "PositiveRanks": lambda: retrieved().ranks,
     "RankLists": lambda: retrieved().nearest(20),

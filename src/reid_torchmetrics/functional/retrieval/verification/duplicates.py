@@ -58,8 +58,8 @@ class Duplicates(Displayed):
     """higher is closer; minus the distance under "euclidean" and "hamming" """
     within_one_set: bool
     """whether both items of a pair belong to one set"""
-    similarity: str
-    """such as "cosine"; for a function its module and name"""
+    similarity: _names.SimilarityName | scoring.CustomSimilarity
+    """name or function that the pairs were scored by"""
     threshold: float
     """the smallest score of a pair; under "euclidean" and "hamming" the largest distance"""
     num_queries: int
@@ -81,7 +81,8 @@ class Duplicates(Displayed):
     @property
     def summary(self) -> str:
         """Sentence about the pairs, such as "3 pairs of cosine 0.95 or more: 2 of 100 queries have a near copy"."""
-        rule = _THRESHOLDS.get(self.similarity, f"score {{:g}} or more under {self.similarity}").format(self.threshold)
+        name = scoring.similarity_name(self.similarity)
+        rule = _THRESHOLDS.get(name, f"score {{:g}} or more under {name}").format(self.threshold)
         num_affected = len(self.affected_queries)
         samples = counted(self.num_queries, "item" if self.within_one_set else "query")
         have = "has" if num_affected == 1 else "have"
@@ -277,7 +278,9 @@ def check_threshold(threshold: float, similarity: str | scoring.CustomSimilarity
         raise ValueError(f"`threshold` must lie in [{low:g}, {high:g}] under {similarity!r}; got {threshold}.")
 
 
-def find_pairs(pairs: AllPairs, threshold: float, similarity: str | scoring.CustomSimilarity) -> Duplicates:
+def find_pairs(
+    pairs: AllPairs, threshold: float, similarity: _names.SimilarityName | scoring.CustomSimilarity
+) -> Duplicates:
     """Find all pairs with a score of at least `threshold`, or with a distance of at most `threshold`.
 
     Raises:
@@ -313,7 +316,7 @@ def find_pairs(pairs: AllPairs, threshold: float, similarity: str | scoring.Cust
         item[order],
         score,
         pairs.within_one_set,
-        similarity=scoring.similarity_name(similarity),
+        similarity=similarity,
         threshold=threshold,
         num_queries=len(pairs.own),
     )
