@@ -1,6 +1,7 @@
 """Every public result prints as a short text, and has a short table of HTML in notebooks, however large it is."""
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -169,6 +170,40 @@ def test_a_notebook_has_a_table_of_a_result_with_escaped_names(name):
         assert len(lengths) == 1
     title, *_ = str(result).splitlines()
     assert " ".join(page.text.split()).startswith(" ".join(title.split()))
+
+
+def without_queries() -> retrieval.RetrievalResults:
+    no_queries = torch.zeros(0, dtype=torch.int64)
+    return retrieval.evaluate(torch.zeros(0, 4), torch.eye(4), no_queries, torch.arange(4), no_queries, torch.arange(4))
+
+
+def without_images() -> detection.DetectionResults:
+    metric = DetectionMAP()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nothing was given
+        return metric.results(across_classes=True, localization=True)
+
+
+EMPTY: dict[str, Callable[[], Any]] = {
+    "Breakdown: means of 0 groups of queries": lambda: without_queries().by_camera(),
+    "CameraPairs: means of 0 query cameras (rows) in 4 gallery": lambda: without_queries().by_camera_pair(),
+    "Identification: 0 mated and 0 non-mated queries": lambda: without_queries().identification(),
+    "Interval: nan to nan, level 0.95": lambda: without_queries().interval(),
+    "RankLists: 0 queries, the first 3 candidates": lambda: without_queries().nearest(3),
+    "Duplicates: 0 pairs of cosine 0.95 or more: 0 of 4 items have": lambda: retrieval.find_duplicates(torch.eye(4)),
+    "ConfusionMatrix: IoU 0.5": lambda: without_images().confusion_matrix(),
+    "ErrorBreakdown: average precision nan": lambda: without_images().error_breakdown(),
+    "ImageErrors: 0 of 0 images with errors": lambda: without_images().image_errors(),
+    "LocalizationErrors: means over 0 classes": lambda: without_images().localization_errors(),
+    "ConfidenceCurve": lambda: without_images().confidence_curve(),
+}
+
+
+@pytest.mark.parametrize("title", EMPTY)
+def test_a_result_of_nothing_prints(title):
+    result = EMPTY[title]()
+    assert str(result).startswith(title)
+    assert parse(result._repr_html_()).text
 
 
 def test_more_models_are_rows_of_one_table():

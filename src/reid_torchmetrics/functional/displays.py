@@ -76,7 +76,7 @@ class Displayed:
         return self._display().html()
 
 
-def fields_display(result: Any, title: str = "") -> Display:
+def fields_display(result: Any) -> Display:
     """Return the fields of a dataclass or a named tuple as a table; fields that are None are left out."""
     names = [field.name for field in fields(result)] if is_dataclass(result) else list(result._fields)
     rows = []
@@ -84,7 +84,7 @@ def fields_display(result: Any, title: str = "") -> Display:
         value = getattr(result, name)
         if value is not None:
             rows.append((name, value_text(value)))
-    return Display(title or type(result).__name__, rows=rows, num_left=2)
+    return Display(type(result).__name__, rows=rows, num_left=2)
 
 
 def displayed(kind: type[Result]) -> type[Result]:

@@ -41,7 +41,7 @@ class LocalizationErrors(Displayed):
     """the score of the last detection that counts"""
 
     def _display(self) -> Display:
-        rows = [(name, f"{float(mean):.4f}") for name, mean in self.means().items()]
+        rows = [(name, f"{float(getattr(self, values).nanmean()):.4f}") for name, values in LRP_VALUES.items()]
         return Display(f"LocalizationErrors: means over {counted(len(self.error), 'class')}", rows=rows)
 
     def for_label(self, classes: Int[Tensor, " classes"], label: int | None) -> LocalizationErrors:

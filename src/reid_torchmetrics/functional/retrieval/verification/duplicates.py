@@ -84,9 +84,10 @@ class Duplicates(Displayed):
         name = scoring.similarity_name(self.similarity)
         rule = _THRESHOLDS.get(name, f"score {{:g}} or more under {name}").format(self.threshold)
         num_affected = len(self.affected_queries)
-        samples = counted(self.num_queries, "item" if self.within_one_set else "query")
+        samples = "items" if self.within_one_set else "queries"
         have = "has" if num_affected == 1 else "have"
-        return f"{counted(len(self), 'pair')} of {rule}: {num_affected:,} of {samples} {have} a near copy"
+        pairs = counted(len(self), "pair")
+        return f"{pairs} of {rule}: {num_affected:,} of {self.num_queries:,} {samples} {have} a near copy"
 
     @property
     def affected_queries(self) -> Int[Tensor, " affected"]:
