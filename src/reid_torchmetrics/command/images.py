@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from reid_torchmetrics import _names
 from reid_torchmetrics.functional.detection.batches import bare_name
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
@@ -151,24 +153,24 @@ def find_path(folder: str, name: str) -> str:
     return path
 
 
-def check_files(folder: str, names: Sequence[str], unit: str) -> None:
-    """Raise unless there is a file for each name; `unit` is the word for the place of a name, such as "row".
+def check_files(folder: str, names: Mapping[Any, str], unit: str) -> None:
+    """Raise unless there is a file for each name; `unit` is the word for a key of the names, such as "row".
 
     Raises:
         FileNotFoundError: files are missing.
         ValueError: a name leads outside of the folder.
     """
     missing = []
-    for place, name in enumerate(names):
+    for key, name in names.items():
         if not os.path.isfile(find_path(folder, name)):  # noqa: PTH113
-            missing.append(f"{name!r} of {unit} {place}")
+            missing.append(f"{name!r} of {unit} {key}")
     if missing:
         got = f"none for {len(missing):,} of {len(names):,}, first {missing[0]}"
         raise FileNotFoundError(f"{folder}: there must be a file in the folder for each {unit}; got {got}.")
 
 
 def check_sample_images(folder: str, sample_sets: Mapping[str, SampleSet]) -> None:
-    """Raise unless samples have names, and each name is that of a file.
+    """Raise unless samples have names, and each name of a query or gallery item is that of a file.
 
     Raises:
         FileNotFoundError: files are missing.
@@ -178,7 +180,11 @@ def check_sample_images(folder: str, sample_sets: Mapping[str, SampleSet]) -> No
         if sample_set.names is None:
             remedy = "as an array or a column such as `path`, or by `--names names=NAME`"
             raise ValueError(f"`--images` must come with names of files, {remedy}; got none of the {role}.")
-        check_files(folder, sample_set.names.tolist(), f"{role} row")
+        names = dict(enumerate(sample_set.names.tolist()))
+        roles = sample_set.columns.get("roles")
+        if roles is not None:  # rows without a role are left out
+            names = {row: names[row] for row in np.flatnonzero(roles.any(axis=1)).tolist()}
+        check_files(folder, names, f"{role} row")
 
 
 def sample_images(folder: str | None, sample_sets: Mapping[str, SampleSet]) -> ReportImages:
@@ -231,7 +237,7 @@ def box_images(folder: str, images: Sequence[Mapping[str, Any]]) -> ReportImages
             raise ValueError(f"`--images` must come with a `file_name` of each image; got {got}.")  # noqa: TRY004
         names[image["id"]] = name
         sizes[image["id"]] = (image.get("width"), image.get("height"))
-    check_files(folder, list(names.values()), "image")
+    check_files(folder, names, "image")
     return ReportImages(ImageFiles(folder, names, sizes=sizes), names=names, box_format="xywh")
 
 
