@@ -139,6 +139,9 @@ def test_an_undefined_number_is_not_available_in_all_that_is_read(kind):
         assert "n/a" in text
         assert not re.search(r"\bnan\b|-1\.0|= -1", text)
     assert ",," in results.model_table().csv(1)  # a program reads it
+    html = results._repr_html_()
+    assert '<td style="color: gray">n/a</td>' in html
+    assert "<td>n/a</td>" not in html
 
 
 @pytest.mark.parametrize("make", [problems.retrieval, problems.detection, DETECTION["no images"]])
@@ -148,7 +151,7 @@ def test_a_notebook_shows_a_table_of_the_numbers(make):
     cells = [[each.text for each in row.all() if each.name in ("th", "td")] for row in shown.one("table").all("tr")]
     assert cells == [[name, f"{value:.4f}" if value >= 0 else "n/a"] for name, value in results.means.items()]
     head, *_, last = str(results).splitlines()
-    assert (shown.one("caption").text, shown.one("p").text) == (head, last)
+    assert (shown.one("caption").text, shown.one("p").text) == (head, last.strip())
 
 
 def test_a_notebook_shows_names_as_they_are():

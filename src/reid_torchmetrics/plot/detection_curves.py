@@ -14,7 +14,7 @@ from reid_torchmetrics._names import DetectionRule
 from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCurve, confidence_curve
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
-from reid_torchmetrics.functional.model_tables import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED
 
 from .axes import (
     THIN_CURVE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
-from reid_torchmetrics.functional.model_tables import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
 
 from .axes import USUAL_SIZE, Axes, Plotted, new_axes, short_name

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
-from reid_torchmetrics.functional.model_tables import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
 
 from .axes import Axes, Plotted, new_axes, short_name

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.model_tables import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
 

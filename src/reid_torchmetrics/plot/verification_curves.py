@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.model_tables import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import Identification
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 

@@ -14,7 +14,8 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from reid_torchmetrics.functional.model_tables import UNDEFINED, in_words
+from reid_torchmetrics.functional.displays import UNDEFINED
+from reid_torchmetrics.functional.model_tables import in_words
 from reid_torchmetrics.functional.retrieval.measures import parse_report, title_of
 from reid_torchmetrics.plot import COLUMN_SIZE, new_axes
 

@@ -17,7 +17,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
-from reid_torchmetrics.functional.model_tables import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference, RetrievalResults
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.plot import (
@@ -53,6 +53,8 @@ def write_report(
     pictures: Pictures | None = None,
     names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
+    image_names: Mapping[int, str] | Mapping[str, str] | None = None,
+    gallery_image_names: Mapping[int, str] | None = None,
     num_hardest: int | None = None,
     num_mistakes: int | None = None,
     comparison: Comparison | None = None,
@@ -87,6 +89,9 @@ def write_report(
             tables alone.
         names: for a retrieval: names of the identities; without a name the number is shown.
         gallery_pictures: for a retrieval: as in `plot.draw_rank_lists`.
+        image_names: names of the image files by the numbers or names that `pictures` take, which the page shows beside
+            the images; None for no names.
+        gallery_image_names: for a retrieval: names for the gallery; None for `image_names`.
         num_hardest: for a retrieval: number of the hardest queries on the page; None for 60.
         num_mistakes: for a retrieval: number of confident mistakes; None for 20.
         comparison: the result of `compare` for these results and others; None for no such section.
@@ -123,6 +128,8 @@ def write_report(
     _checks.instance("title", title, (str,))
     _checks.names_of_labels("names", names)
     _checks.names_of_labels("class_names", class_names)
+    _checks.names_of_labels("image_names", image_names)
+    _checks.names_of_labels("gallery_image_names", gallery_image_names)
     for name in ("pictures", "gallery_pictures", "duplicate_pictures"):
         check_pictures(name, options.get(name))
     _checks.instance("duplicates", duplicates, (Duplicates,))

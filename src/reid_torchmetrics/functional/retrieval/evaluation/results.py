@@ -359,7 +359,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         settings = {name: asdict(getattr(self, name)) for name in ("counts", "protocol", "setup")}
         return {"measures": rows, **settings}
 
-    __repr__ = __format__ = summary_text
+    __str__ = __format__ = summary_text
 
     def model_table(self, name: str = "model") -> ModelTable:
         """Return a table, as papers have it, with one row: that of the model, by its name."""
