@@ -58,8 +58,8 @@ class Duplicates(Displayed):
     """higher is closer; minus the distance under "euclidean" and "hamming" """
     within_one_set: bool
     """whether both items of a pair belong to one set"""
-    similarity: _names.SimilarityName | scoring.CustomSimilarity
-    """name or function that the pairs were scored by"""
+    similarity: str
+    """its name, or the name of a function"""
     threshold: float
     """the smallest score of a pair; under "euclidean" and "hamming" the largest distance"""
     num_queries: int
@@ -81,8 +81,8 @@ class Duplicates(Displayed):
     @property
     def summary(self) -> str:
         """Sentence about the pairs, such as "3 pairs of cosine 0.95 or more: 2 of 100 queries have a near copy"."""
-        name = scoring.similarity_name(self.similarity)
-        rule = _THRESHOLDS.get(name, f"score {{:g}} or more under {name}").format(self.threshold)
+        other_rule = f"score {{:g}} or more under {self.similarity}"
+        rule = _THRESHOLDS.get(self.similarity, other_rule).format(self.threshold)
         num_affected = len(self.affected_queries)
         samples = "items" if self.within_one_set else "queries"
         have = "has" if num_affected == 1 else "have"
@@ -317,7 +317,7 @@ def find_pairs(
         item[order],
         score,
         pairs.within_one_set,
-        similarity=similarity,
+        similarity=scoring.similarity_name(similarity),
         threshold=threshold,
         num_queries=len(pairs.own),
     )
