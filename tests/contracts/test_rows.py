@@ -112,8 +112,8 @@ OF_TORCHMETRICS = (
 )
 OF_COMMANDS = (
     *("stream", "names", "labels", "file_names", "order", "captions", "config", "print_config"),
-    *("form", "ground_truth_form", "one_based"),
-    *("format", "decimals", "json", "save", "report", "pictures", "fail_under"),
+    *("form", "ground_truth_form", "one_based", "exact", "recall_k"),
+    *("format", "decimals", "json", "save", "report", "images", "pictures", "fail_under"),
 )
 NEUTRAL = {
     "evaluate": EMBEDDINGS,
