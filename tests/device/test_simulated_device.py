@@ -29,7 +29,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cuda_refuses_is_refused(simulated, name):
+def test_operations_that_cuda_refuses_are_refused(simulated, name):
     work, message = REFUSED[name]
     with pytest.raises(RuntimeError, match=message):
         work(torch.arange(3.0, device=simulated))

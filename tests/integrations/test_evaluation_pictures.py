@@ -178,7 +178,7 @@ def test_a_fast_run_for_development_draws_but_logs_nothing():
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_where_ties_have_no_order_there_is_no_curve_of_precision():
+def test_a_curve_of_precision_needs_an_order_of_ties():
     class Expected(PicturedModule):
         def __init__(self):
             super().__init__()

@@ -196,7 +196,7 @@ def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
 # Imports
 
 
-def test_what_the_package_does_not_have_is_an_attribute_error():
+def test_a_name_that_the_package_lacks_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'EvaluationPicture'"):
         _ = integrations.EvaluationPicture
 

@@ -247,7 +247,7 @@ def value_alone(metric: Metric | MetricCollection) -> object:
 @pytest.mark.parametrize("of_embeddings", [True, False], ids=["embeddings", "boxes"])
 @pytest.mark.filterwarnings("ignore:Encountered more than")
 @pytest.mark.slow
-def test_behind_any_other_metric_of_the_same_samples_a_value_is_its_own(of_embeddings):
+def test_a_value_is_the_same_after_any_other_metric_of_the_same_samples(of_embeddings):
     kinds = [kind for kind in OPTIONS if kind.__name__.startswith(("ReID", "Emb")) == of_embeddings]
     samples = batches_of_embeddings() if of_embeddings else batches_of_boxes()
     metrics = {name: make() for name, make in makers(kinds).items()}

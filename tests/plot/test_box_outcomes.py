@@ -39,7 +39,7 @@ def test_boxes_are_right_wrong_missed_or_ignored():
 
 
 @pytest.mark.parametrize("min_score", [0.95, {1: 0.95, 2: 0.0}])
-def test_what_a_detection_took_that_scores_too_little_is_missed(min_score):
+def test_a_ground_truth_is_missed_if_its_detection_scores_too_little(min_score):
     boxes = judge(min_score=min_score)
     assert [box.outcome for box in boxes if box.label == 1] == ["missed"]
 

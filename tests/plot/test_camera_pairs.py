@@ -78,7 +78,7 @@ def test_cameras_have_the_names_that_they_are_given():
     assert {label.get_rotation() for label in axes.xaxis.get_ticklabels()} == {90}
 
 
-def test_what_is_no_share_is_refused():
+def test_a_value_that_is_no_share_is_refused():
     with pytest.raises(ValueError, match=r"^`pairs` must have means from 0 to 1, to be read in percent; got 17\.0\.$"):
         plot_camera_pairs(pairs_of([[0.5, 17.0]]))
 

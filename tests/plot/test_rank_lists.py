@@ -138,7 +138,7 @@ def test_captions_say_rank_score_identity_and_camera(written):
     ]
 
 
-def test_where_no_first_right_answer_is_behind_the_list_there_is_no_column_for_it(written):
+def test_the_column_of_first_matches_is_left_out_if_none_is_behind_the_list(written):
     draw_rank_lists(lists().select(torch.tensor([0])), gray, height=200)
     assert written[:2] == ["query", "candidates"]
     assert not {"first right", "it is"} & {*written}
@@ -181,7 +181,7 @@ def test_names_may_have_accents_and_lines(written):
     assert any(text.startswith("Renée") for text in written)
 
 
-def test_what_is_not_known_is_not_shown(written):
+def test_labels_that_are_not_known_are_not_shown(written):
     labels = ("query_identities", "query_cameras", "identities", "cameras", "first_positive_camera")
     draw_rank_lists(lists(**dict.fromkeys(labels)), gray, height=200)
     shown = ["query 7", "#1  0.750", "#2  0.500", "it is", "#2", "query 9", "#1  0.250", "#57  -0.125"]

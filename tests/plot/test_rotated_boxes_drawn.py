@@ -90,6 +90,6 @@ def test_boxes_of_a_metric_are_judged_as_it_counts_them():
         ),
     ],
 )
-def test_what_is_no_rotated_box_is_named(found, true, message):
+def test_a_value_that_is_no_rotated_box_is_named(found, true, message):
     with pytest.raises((TypeError, ValueError), match=message):
         draw_boxes(PICTURE, found, true)

@@ -216,7 +216,7 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_said(results, options, error, message, tmp_path):
+def test_a_wrong_value_has_a_message(results, options, error, message, tmp_path):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         write_report(results(), tmp_path / "r.html", **options)
     assert [*tmp_path.iterdir()] == []

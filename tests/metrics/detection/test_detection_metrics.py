@@ -72,7 +72,7 @@ def test_a_threshold_that_is_not_looked_at_gives_minus_one():
     assert number("f1_75", iou_thresholds=[0.5]) == number("map_75", iou_thresholds=[0.5]) == -1
 
 
-def test_where_nothing_is_right_the_numbers_are_zero_and_there_is_no_best_confidence():
+def test_numbers_without_a_true_positive_are_zero_and_there_is_no_best_confidence():
     preds, target = example()
     preds[0]["boxes"] = preds[0]["boxes"] + 500
     values = {

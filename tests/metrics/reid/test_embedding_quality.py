@@ -93,7 +93,7 @@ def test_batches_and_their_order_change_nothing(size):
     assert values(fed(ALL(), drawn(1), size, order)) == as_of(drawn(1))
 
 
-def test_what_is_added_up_grows_with_identities_alone():
+def test_the_sums_grow_with_the_number_of_identities_alone():
     metric = EmbeddingQuality(("rankme", "norm_mean", "alignment"))
     metric.update(torch.empty(0, 5), [])
     for number in range(200):
@@ -237,7 +237,7 @@ def test_a_collapse_to_one_point_and_to_one_line():
         ((), TypeError, "EmbeddingQuality.update()"),
     ],
 )
-def test_of_a_refused_batch_nothing_is_stored(arguments, error, message):
+def test_nothing_of_a_refused_batch_is_stored(arguments, error, message):
     metric = fed(ALL(), (torch.eye(4), torch.arange(4)))
     for call in (metric.update, metric.forward):
         with pytest.raises(error) as caught:

@@ -81,7 +81,7 @@ TWO = torch.tensor([True, False])
         ((FIRST[0], SECOND[:2], TWO), ValueError, "`first` must have shape [N, D]; got [5]."),
     ],
 )
-def test_of_a_refused_batch_nothing_is_stored(arguments, error, message):
+def test_nothing_of_a_refused_batch_is_stored(arguments, error, message):
     metric = fed(PairVerification())
     for call in (metric.update, metric.forward):
         with pytest.raises(error) as caught:
