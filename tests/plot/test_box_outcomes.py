@@ -56,7 +56,7 @@ def test_a_label_decides_unless_all_classes_are_one():
     assert ("right", 3, 0.9) in outcomes(judge(other, average="micro"))
 
 
-def test_what_was_given_stays_as_it_was():
+def test_the_dicts_of_the_caller_stay_as_they_were():
     true = ground_truths(difficult=torch.tensor([True, False, True]))
     assert outcomes(judge(true=true)) == EXPECTED  # COCO knows no difficult ones
     assert true["difficult"].tolist() == [True, False, True]

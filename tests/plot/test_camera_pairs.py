@@ -51,7 +51,7 @@ def test_a_cell_has_its_number_and_an_undefined_one_a_dash():
     assert texts == {(0, 0): "25", (1, 0): "–", (2, 0): "100", (0, 1): "0", (1, 1): "50", (2, 1): "13"}  # noqa: RUF001
 
 
-def test_what_is_undefined_is_hatched_and_said():
+def test_undefined_cells_are_hatched_and_named():
     _, axes = plot_camera_pairs(PAIRS)
     assert axes.patch.get_hatch()
     assert axes.get_xlabel() == "gallery camera\nhatched: undefined, no query has a match there"

@@ -122,7 +122,7 @@ def test_an_array_that_is_written_to_is_refused_though_numpy_counts_no_versions(
         metric.compute()
 
 
-def test_it_is_a_metric_like_all_others():
+def test_embedding_quality_is_a_metric_like_all_others():
     given, more = drawn(2), drawn(3)
     metric = fed(ALL().set_dtype(torch.float64), given)
     assert list(metric.compute()) == [*MEASURES]
@@ -199,7 +199,7 @@ UNDEFINED = {
 
 
 @pytest.mark.parametrize("case", UNDEFINED)
-def test_what_is_not_defined_is_nan_and_said_once(case):
+def test_an_undefined_value_is_nan_with_one_warning(case):
     embeddings, identities, names, counts = UNDEFINED[case]
     why = f"cannot be told of {counts} of them NaN or infinite, so the result is NaN."
     metric = ALL()

@@ -162,7 +162,7 @@ def test_embeddings_that_are_written_to_after_update_are_an_error_that_names_clo
     assert fed(metric, batches()).compute() == fed(make(), batches()).compute()
 
 
-def test_what_was_written_to_before_update_or_lies_in_a_copy_is_no_error():
+def test_tensors_written_to_before_update_or_in_a_copy_are_no_error():
     given, metric = batches(), ReIDMeanAP()
     whole = torch.cat([batch["embeddings"] for batch in given])
     first = 0

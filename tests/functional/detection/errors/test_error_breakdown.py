@@ -67,7 +67,7 @@ def test_a_false_positive_alone_is_of_its_kind(found, kind, gain):
     assert told.gains == dict.fromkeys(ERROR_KINDS, 0.0) | {kind: gain}
 
 
-def test_what_comes_before_a_true_positive_costs_a_half_of_it():
+def test_a_detection_before_a_true_positive_costs_a_half_of_it():
     """The right one is second: precision 1/2. Without the first it is 1."""
     told = breakdown_of([(1, FAR, 0.9), (1, BOX, 0.8)], [(1, BOX)])
     assert told.average_precision == 0.5

@@ -223,7 +223,7 @@ def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have(
     assert torch.equal(results.worst_images(9).num_misses, expected.worst_images(9).num_misses)
 
 
-def test_what_compute_sends_has_no_ground_truths_of_images():
+def test_messages_of_compute_hold_no_ground_truths_of_images():
     request = DetectionMAP()._match_requests()[0]
     held = fed(DetectionMAP(), *two_images())._sharded().images()
     assert request.run(*ImageNumbering.alone(held).number(held, 0).boxes()).origins is None

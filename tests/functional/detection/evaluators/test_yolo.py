@@ -101,7 +101,7 @@ def test_recorded_values_are_equal(name, evaluator, options):
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_what_the_family_calls_continuous_is_the_area_of_all_points(name):
+def test_the_continuous_area_of_the_family_is_that_of_all_points(name):
     problem = RECORDED[name]
     found = yolo_average_precision(*inputs_of(problem), rule="voc")
     expected = problem.expected["yolo/average_precision_continuous"]

@@ -50,7 +50,7 @@ def test_queries_that_are_gained_and_lost_at_rank_1_are_listed():
     assert found.lost_index.tolist() == [100]
 
 
-def test_it_is_public_in_two_places():
+def test_compare_is_public_in_two_places():
     assert reid_torchmetrics.compare is compare
 
 

@@ -41,7 +41,7 @@ def changed(results, **values):
 
 
 @pytest.mark.parametrize("results", [OF_LABELS, OF_LISTS, DRAWN, WITH_RULE, WITH_PAIRS, COMPARED])
-def test_what_is_evaluated_agrees(results, tmp_path):
+def test_results_of_an_evaluation_agree(results, tmp_path):
     loaded = type(results).load(results.save(tmp_path / "results.npz"))
     assert loaded.to_dict() == results.to_dict()
 

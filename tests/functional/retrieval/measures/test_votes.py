@@ -34,7 +34,7 @@ def test_the_nearest_of_labels_with_equal_votes_comes_first():
     assert knn_accuracy(labels, scores, [3], vote="majority", top_k=2).tolist() == [1]
 
 
-def test_what_has_no_vote_is_never_right_and_padding_does_not_vote():
+def test_a_query_without_votes_is_never_right_and_padding_does_not_vote():
     labels, scores = torch.tensor([[-1, -1, -1], [7, -1, -1]]), torch.tensor([[NAN] * 3, [0.5, NAN, NAN]])
     assert knn_accuracy(labels, scores, [-1, 7], top_k=9).tolist() == [0, 1]
     assert knn_accuracy(labels, scores, [-1, 7], only_full=True).tolist() == [0, 0]
