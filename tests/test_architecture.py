@@ -365,7 +365,7 @@ def test_no_file_is_longer_than_500_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
-    "command.evaluate": "a subcommand; `duplicates` names the same bad rows",
+    "command.exact_search": "embeddings by a metric, which no list needs",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.mat_files": "a format of files, with its layout",
@@ -383,7 +383,6 @@ ONE_IMPORTER = {
     "functional.retrieval.draws.strata_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.ranking.whole_scores": "a way of counting of its own, with its worked example",
     "functional.retrieval.evaluation.list_ranks": "a way of ranking of its own, with its worked example",
-    "functional.retrieval.evaluation.opened_files": "files in the place of tensors, which no other function takes",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries, with the reasons why there is none",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
     "functional.retrieval.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",

@@ -45,7 +45,7 @@ def test_every_public_name_is_on_exactly_one_page():
         module, _, last = name.rpartition(".")
         documented[identity(sys.modules[module], last)] += 1
     assert documented == Counter(public)
-    assert len(public) <= 160  # each is kept for years
+    assert len(public) <= 165  # each is kept for years
 
 
 def test_names_for_extensions_are_on_the_faces_of_their_rooms_and_public_nowhere():

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .functional.retrieval import evaluate_lists as evaluate_lists
     from .functional.retrieval import evaluate_scores as evaluate_scores
     from .functional.retrieval import find_duplicates as find_duplicates
+    from .functional.retrieval import index_recall as index_recall
     from .functional.retrieval import verify_pairs as verify_pairs
     from .functional.world import DistributedMetricError as DistributedMetricError
     from .metrics.detection import DetectionMAP as DetectionMAP
@@ -57,7 +58,7 @@ _NAMES = {
     "_warnings": "AdviceWarning",
     "data": "UnpaddedDistributedSampler",
     "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_lists"
-    " evaluate_scores find_duplicates verify_pairs",
+    " evaluate_scores find_duplicates index_recall verify_pairs",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics LvisMAP VocMAP YoloMAP",
     "metrics.reid": "EmbeddingMetric EmbeddingQuality PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure"

@@ -8,7 +8,14 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, YoloMAP, evaluate, evaluate_scores
 from reid_torchmetrics.functional.detection import evaluate_boxes, evaluate_images
-from reid_torchmetrics.functional.retrieval import KReciprocal, compare, evaluate_lists, evaluate_stream, person_search
+from reid_torchmetrics.functional.retrieval import (
+    KReciprocal,
+    compare,
+    evaluate_lists,
+    evaluate_stream,
+    index_recall,
+    person_search,
+)
 from tests.found_classes import images_of
 from tests.functional.detection.detection_samples import fed, images, named, with_lists
 from tests.functional.retrieval.evaluation import two_models
@@ -98,7 +105,8 @@ COMPARISON: dict[str, Callable] = {
         {name: two_models.evaluated(seed) for seed, name in enumerate("abc")}, num_resamples=50, num_permutations=50
     ),
 }
-ALL = {**RETRIEVAL, **DETECTION, **COMPARISON}
+INDEX: dict[str, Callable] = {"index": lambda: index_recall([[0, 1], [2, -1], [3, 3]], QUERY[:3], GALLERY, k=2)}
+ALL = {**RETRIEVAL, **DETECTION, **COMPARISON, **INDEX}
 
 
 def difference(one: object, other: object, place: str = "") -> str:

@@ -179,13 +179,14 @@ FIELDS = {
     "ObjectPairs": "scores labels images is_outside true_labels true_images is_crowd is_ignored detection ground_truth "
     "iou at_least",
     "Comparison": "names differences conventions num_queries num_valid level num_resamples num_permutations "
-    "per_identity seed gained lost gained_index lost_index protocol setup_a setup_b further_comparisons",
+    "per_identity seed gained lost gained_index lost_index protocol setup_a setup_b cutoff further_comparisons",
+    "IndexRecall": "per_query k num_gallery similarity num_short",
     "Difference": "mean_a mean_b difference low high p_value num_better num_worse num_equal is_rank p_holm title "
     "lower_is_better",
 }
 
 
-@pytest.mark.parametrize("name", ["metric", "coco", "two models"])
+@pytest.mark.parametrize("name", ["metric", "coco", "two models", "index"])
 def test_fields_of_files_are_those_of_the_format(name):
     results = ALL[name]()
     stored = {type(results).__name__: {*results._to_fields()}}

@@ -29,6 +29,8 @@ _NEED_ITEMS = (
     "scores",
 )
 """options, labels and kinds of files that need the items of a gallery"""
+_NEED_EXACT = ("recall_k", "similarity", "packed", "order")
+"""options of `lists` about exact search"""
 TIES_BY_PLACE = ("stable",)
 """tie policies that need places in a gallery; their table needs torch, so a test compares both"""
 
@@ -152,11 +154,21 @@ def _check_evaluate(arguments: SimpleNamespace, options: Mapping[str, Any]) -> N
 
 
 def _check_lists(arguments: SimpleNamespace) -> None:
-    """Raise unless the right items of lists come in one way.
+    """Raise unless the right items of lists come in one way, and options about exact search come with it.
 
     Raises:
         UsageError: They come in two ways, or in none.
     """
+    if arguments.exact:
+        if len(arguments.exact) < 2:
+            got = ", ".join(arguments.exact)
+            raise UsageError(f"`--exact` must name the files of the queries and of the gallery; got {got}")
+        if arguments.positives:
+            raise UsageError(f"`--exact` must come with labels, not with {arguments.positives!r}; got both")
+        return
+    for name in _NEED_EXACT:
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"`--{name.replace('_', '-')}` must come with `--exact`; got none")
     if bool(arguments.labels) == bool(arguments.positives):
         got = "both" if arguments.labels else "neither"
         raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {got}")
@@ -169,7 +181,8 @@ def _input_words(command: str, arguments: SimpleNamespace, options: Mapping[str,
     words: list[str] = []
     for option in command_options(command):
         value = getattr(arguments, option.name, None)
-        is_input = option.group in ("files", "labels") and (option.is_positional or option.kind == "FILE")
+        names_files = option.is_positional or option.kind == "FILE" or option.name == "exact"
+        is_input = option.group in ("files", "labels", "exact") and names_files
         if not is_input or value is None:
             continue
         if isinstance(value, str):

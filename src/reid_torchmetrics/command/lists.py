@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
-from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.functional.retrieval import Protocol, compare, evaluate_lists
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
 
+from .exact_search import evaluate_exact, find_recall, read_exact
+from .inputs import split_array
 from .kinds import named_values
 from .label_tables import FILE_NAMES, TABLES, LabelRules, label_files, read_field, read_table
 from .outputs import Outputs
@@ -29,6 +32,11 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
         lists_argument="positives",
     )
     extra_labels = names_in_rules(protocol.relevance_options)
+    one_based = bool(arguments.one_based)
+    if arguments.exact:
+        retrieved = read_retrieved(arguments.retrieved, form=arguments.form, one_based=one_based)
+        return _compare_with_exact(retrieved, arguments, options, protocol, extra_labels)
+
     words = label_files(arguments.labels, extra_labels)
     rules = LabelRules(
         names=named_values("--names", arguments.names),
@@ -39,7 +47,6 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     if not words:
         _check_used(rules, used_names=set())
     outputs = Outputs(arguments, [arguments.retrieved, arguments.positives or None])
-    one_based = bool(arguments.one_based)
     retrieved = read_retrieved(arguments.retrieved, form=arguments.form, one_based=one_based)
     if words:
         labels = _read_labels(words, rules, retrieved)
@@ -56,6 +63,47 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
         retrieved = {query: retrieved}
         positives = {query: positives[query]}
     return outputs.write({"": evaluate_lists(retrieved, positives, **options)})
+
+
+def _compare_with_exact(
+    retrieved: Any,
+    arguments: SimpleNamespace,
+    options: dict[str, Any],
+    protocol: Protocol,
+    extra_labels: Sequence[str],
+) -> int:
+    """Evaluate lists of an index and exact search, and write the recall of the lists and the comparison of both."""
+    words = label_files(arguments.labels, extra_labels)
+    label_paths = [split_array(path)[0] for paths in words.values() for path in paths]
+    outputs = Outputs(arguments, [arguments.retrieved, *arguments.exact, *label_paths])
+
+    sample_sets = read_exact(arguments, protocol, extra_labels)
+    needs_names = _needs_names(retrieved)
+    labels: dict[str, Any] = {}
+    for role, sample_set in sample_sets.items():
+        columns = dict(sample_set.columns)
+        if sample_set.names is not None:
+            columns["names"] = sample_set.names
+        path = sample_set.files[0].path
+        labels |= _labels_by_row(columns, path, role, needs_names=needs_names[role])
+
+    if not labels:
+        got = "none in the files of `--exact`"
+        raise ValueError(f"labels such as identities must be in these files, or be given by `--labels`; got {got}.")
+    lists = evaluate_lists(retrieved, **labels, **options)
+    exact = replace(evaluate_exact(sample_sets, protocol, arguments), query_names=lists.query_names)
+    recall = find_recall(retrieved, sample_sets, protocol, arguments, has_names=needs_names["gallery"])
+    name = Path(arguments.retrieved).stem
+    comparison = compare({"exact": exact, name if name != "exact" else arguments.retrieved: lists})
+    return outputs.write({"": comparison}, reported=lists, comparison=comparison, recall=recall)
+
+
+def _needs_names(retrieved: Any) -> dict[str, bool]:
+    """Return whether lists name the queries, as their keys, and whether they name the gallery items, by role."""
+    has_keys = isinstance(retrieved, Mapping)
+    lists = list(retrieved.values()) if has_keys else retrieved
+    has_names = isinstance(lists, list) and any(isinstance(item, str) for item in chain.from_iterable(lists))
+    return {"query": has_keys, "gallery": has_names}
 
 
 def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieved: Any) -> dict[str, Any]:
@@ -76,13 +124,10 @@ def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieve
     _check_used(rules, used_names)
     log_guesses(guesses)
 
-    # Lists with a key for each query name the queries; items may be names, too.
-    has_keys = isinstance(retrieved, Mapping)
-    lists = list(retrieved.values()) if has_keys else retrieved
-    has_names = isinstance(lists, list) and any(isinstance(item, str) for item in chain.from_iterable(lists))
-    query_labels = _labels_by_row(columns["query"], first_paths["query"], "query", needs_names=has_keys)
-    gallery_labels = _labels_by_row(columns["gallery"], first_paths["gallery"], "gallery", needs_names=has_names)
-    return query_labels | gallery_labels
+    labels: dict[str, Any] = {}
+    for side, needs_names in _needs_names(retrieved).items():
+        labels |= _labels_by_row(columns[side], first_paths[side], side, needs_names=needs_names)
+    return labels
 
 
 def _check_used(rules: LabelRules, used_names: Collection[str]) -> None:

@@ -29,7 +29,7 @@ from .terminal import PROGRAM, UsageError
 TABLE = json.loads(files(__package__).joinpath("options.json").read_text(encoding="utf-8"))
 COMMANDS: dict[str, str] = {name: command["summary"] for name, command in TABLE["commands"].items()}
 """summaries of the subcommands, by name"""
-COMMAND_GROUPS = ("files", "labels", "output")
+COMMAND_GROUPS = ("files", "labels", "exact", "output")
 """groups of options that the command itself reads; all others are passed to a function"""
 _OUTPUTS = ("save", "report", "pictures")
 _ABOUT_FILES = ("CONFIG", "SWITCH")

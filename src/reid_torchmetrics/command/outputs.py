@@ -18,6 +18,7 @@ from typing import Any
 from reid_torchmetrics import _checks
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.model_tables import ModelTable
+from reid_torchmetrics.functional.retrieval import IndexRecall
 from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparison
 from reid_torchmetrics.report import write_report
 
@@ -64,19 +65,29 @@ class Outputs:
                 raise ValueError(f"{file}: must be another file than {other} to write to; got the same.")
 
     @one_warning_of_glyphs()
-    def write(self, results: Mapping[str, Any], *, reported: Any = None, comparison: Any = None) -> int:
+    def write(
+        self,
+        results: Mapping[str, Any],
+        *,
+        reported: Any = None,
+        comparison: Any = None,
+        recall: IndexRecall | None = None,
+    ) -> int:
         """Write results, by the prefix of their names, and return the exit status.
 
         Args:
             results: of each prefix.
             reported: the results on the page of the report, which is about one model; None: each of `results`.
             comparison: of models, for the page.
+            recall: of a vector index, which is printed before the results.
 
         Raises:
             OSError: a file that cannot be written.
             ValueError: `--fail-under` names a number that the results do not have.
         """
         numbers = _numbers_by_name(results)
+        if recall is not None:
+            numbers[f"index_recall_{recall.k}"] = recall.mean
         for name in self._thresholds:
             if name not in numbers:
                 raise ValueError(f"`--fail-under` must name one of {', '.join(numbers)}; got {name!r}.")
@@ -85,13 +96,16 @@ class Outputs:
 
         # The text is last: it says that all files are there.
         contents = {prefix.rstrip("_"): part.to_dict() for prefix, part in results.items()}
-        text = json.dumps(contents.get("", contents), indent=1, allow_nan=False)
+        contents = contents.get("", contents)
+        if recall is not None:
+            contents["index_recall"] = recall.to_dict()
+        text = json.dumps(contents, indent=1, allow_nan=False)
         if self._arguments.json == _STANDARD_OUTPUT:
             print(text)  # noqa: T201
         else:
             if self._arguments.json is not None:
                 write_whole(Path(self._arguments.json), f"{text}\n".encode())
-            print(self._text(results))  # noqa: T201
+            print(self._text(results, recall))  # noqa: T201
         return self._exit_status(numbers)
 
     def _find_output_files(self, prefixes: Sequence[str]) -> list[Path]:
@@ -113,13 +127,14 @@ class Outputs:
         if self._arguments.pictures is not None:
             _draw(results, Path(self._arguments.pictures), prefix)
 
-    def _text(self, results: Mapping[str, Any]) -> str:
-        """Return the numbers in percent: as text, or as tables with a row per model."""
+    def _text(self, results: Mapping[str, Any], recall: IndexRecall | None) -> str:
+        """Return the numbers in percent: as text, or as tables with a row per model, which are about results alone."""
         write_table = _TABLES.get(self._arguments.format)
         decimals = self._arguments.decimals
         if write_table is None:
             places = 2 if decimals is None else decimals
-            return "\n\n".join(f"{part:.{places}%}" for part in results.values())
+            parts = list(results.values()) if recall is None else [recall, *results.values()]
+            return "\n\n".join(f"{part:.{places}%}" for part in parts)
         tables = []
         for prefix, part in results.items():
             name = prefix.rstrip("_")

@@ -234,7 +234,7 @@ def test_the_dict_is_json_and_holds_everything():
     written = json.loads(json.dumps(compared(A, B).to_dict(), allow_nan=False))
     assert list(written) == [
         "measures", "gained", "lost", "names", "num_queries", "num_valid", "level", "num_resamples", "num_permutations",
-        "per_identity", "seed", "protocol", "setup_a", "setup_b", "further_comparisons",
+        "per_identity", "seed", "protocol", "setup_a", "setup_b", "cutoff", "further_comparisons",
     ]  # fmt: skip
     assert written["measures"]["map"]["difference"] == pytest.approx(1 / 4)
     assert written["measures"]["rank_1"]["convention"] == A.conventions["rank_1"]

@@ -5,6 +5,7 @@ from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores, evaluate_stream
 from .ground_truth import ListedTruth
 from .identification import FPIR_RULES, Identification
+from .index_recall import IndexRecall, index_recall
 from .list_forms import MISSING_QUERIES, Lists
 from .lists import evaluate_lists
 from .person_search import person_search

@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
-from .paired_queries import pair
+from .paired_queries import cut_as_lists, pair
 from .protocol import Protocol
 from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws, seeded
 from .ranking_options import Setup
@@ -109,6 +109,9 @@ class Comparison(Tabled, SavedResults):
     setup_a: Setup | None = None
     setup_b: Setup | None = None
     """may differ from `setup_a` in similarity and re-ranking"""
+    cutoff: int | None = None
+    """number of candidates after which rankings of the whole gallery were cut, as other models have lists; None where
+    nothing was cut"""
     further_comparisons: tuple[Comparison, ...] = ()
     """the comparisons of a with further models"""
 
@@ -120,6 +123,7 @@ class Comparison(Tabled, SavedResults):
 
     def _check(self) -> None:
         """Raise unless queries exist and shares are in [0, 1]; no field of a comparison follows from the others."""
+        _checks.cutoff("cutoff", self.cutoff)
         if not 0 <= self.num_valid <= self.num_queries:
             raise ValueError(f"`num_valid` must lie in [0, {self.num_queries}]; got {self.num_valid}.")
         if not self.differences.keys() <= self.conventions.keys():
@@ -146,6 +150,14 @@ class Comparison(Tabled, SavedResults):
         """The comparison of a with each other model, by the name of that model."""
         comparisons = (replace(self, further_comparisons=()), *self.further_comparisons)
         return {comparison.names[1]: comparison for comparison in comparisons}
+
+    @property
+    def setups(self) -> dict[str, Setup | None]:
+        """The setup of each model by its name; None for detections."""
+        setups = {self.names[0]: self.setup_a}
+        for name, comparison in self.by_name.items():
+            setups[name] = comparison.setup_b
+        return setups
 
     @property
     def chance(self) -> str:
@@ -181,6 +193,7 @@ class Comparison(Tabled, SavedResults):
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
             **{name: getattr(self, name) for name in _JSON_FIELDS},
             **{name: None if value is None else asdict(value) for name, value in settings.items()},
+            "cutoff": self.cutoff,
             "further_comparisons": [comparison.to_dict() for comparison in self.further_comparisons],
         }
 
@@ -234,6 +247,11 @@ def compare(
     these are positions, and the order must be the same. Protocols may differ in name, source and reported numbers.
     Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
 
+    Lists of a vector index that are judged by labels, from `evaluate_lists`, may be compared with exact search, from
+    `evaluate`. Then all models are evaluated at one cutoff: rankings of the whole gallery are cut after as many
+    candidates as the longest list has, and positives behind them are not retrieved. Where equal scores have no order,
+    as under the ties "expected", the ranking stays whole, and the text of the comparison names it.
+
     For detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
     the matches; an image that is drawn twice counts twice, and a number without ground truths in a draw is left out of
     its interval. For the p-value, the two models' detections of random images are swapped. Images are matched by
@@ -264,8 +282,11 @@ def compare(
             common; `per_identity` without identities.
     """
     models = _check_models(a, b)
+    cutoff = None
+    is_retrieval = all(isinstance(results, RetrievalResults) for results in models.values())
+    if is_retrieval:
+        models, cutoff = cut_as_lists(models)
     (first_name, first), *others = models.items()
-    is_retrieval = isinstance(first, RetrievalResults)
     num_draws = 10_000 if is_retrieval else 1_000  # each draw of images is an evaluation
     generator = seeded(generator)
     resampling = Resampling(
@@ -293,7 +314,7 @@ def compare(
             comparison = _compare_queries(first, results, names, resampling, per_identity=per_identity)
         else:
             comparison = _compare_images(first, results, names, resampling, per_identity=per_identity)
-        comparisons.append(replace(comparison, seed=seed))
+        comparisons.append(replace(comparison, seed=seed, cutoff=cutoff))
     if len(comparisons) > 1:
         comparisons = corrected(comparisons)
     return replace(comparisons[0], further_comparisons=tuple(comparisons[1:]))

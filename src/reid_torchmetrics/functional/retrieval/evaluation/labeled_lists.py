@@ -95,7 +95,7 @@ def read_labeled_lists(
 
     num_queries = len(_first(_labels_of_side(arrays, "query_")))
     num_gallery = len(_first(_labels_of_side(arrays, "gallery_")))
-    items = _read_items(retrieved, names, reader, queries, num_queries, num_gallery)
+    items = read_items(retrieved, names, reader, queries, num_queries, num_gallery)
     return LabeledLists(items, queries, _join_extra_labels(arrays, labels))
 
 
@@ -160,7 +160,7 @@ def _find_queries(
     return find_queries(retrieved, labels, missing_queries, unknown_queries, argument=argument)
 
 
-def _read_items(
+def read_items(
     retrieved: Lists,
     names: Sequence[Any] | None,
     reader: ItemReader,

@@ -2,20 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import TypeVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from reid_torchmetrics.functional.retrieval.ranking import cut_after
+
 from .protocol import PROTOCOL_FIELDS
+from .ranking import Ranking
 from .ranking_options import Setup
-from .results import RetrievalResults
+from .results import RetrievalResults, summarize
+
+Name = TypeVar("Name")
 
 _PROTOCOL_CONVENTIONS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
 """fields of a protocol that must be equal; names, sources and reported numbers may differ"""
 _SETUP_CONVENTIONS = tuple(field.name for field in fields(Setup) if field.name not in ("similarity", "rerank"))
 """fields of a setup that must be equal; similarity and re-ranking are part of a model"""
+
+
+def cut_as_lists(
+    models: Mapping[Name, RetrievalResults],
+) -> tuple[Mapping[Name, RetrievalResults], int | None]:
+    """Cut rankings of the whole gallery after the longest list of the other models, so that all have one cutoff.
+
+    Rankings in which equal scores have no order stay as they are.
+
+    Returns:
+        The results of all models; and the cutoff, None where nothing was cut.
+    """
+    lengths = []
+    for results in models.values():
+        if results.setup.cut:
+            lengths += results.num_candidates.tolist()
+    if not lengths:
+        return models, None
+    cutoff = max(lengths)
+    cut_models = dict(models)
+    for name, results in models.items():
+        is_ordered = results.ranks.tied is None and not results.counts.not_ranked
+        if not results.setup.cut and is_ordered and bool((results.num_candidates > cutoff).any()):
+            cut_models[name] = _cut_results(results, cutoff)
+    has_cut = any(cut_models[name] is not results for name, results in models.items())
+    return cut_models, cutoff if has_cut else None
+
+
+def _cut_results(results: RetrievalResults, cutoff: int) -> RetrievalResults:
+    """Return the results where each ranking ends after `cutoff` candidates; the setup is that of the whole ranking."""
+    ranking = Ranking(
+        cut_after(results.ranks, cutoff),
+        results.counts,
+        query_index=results.query_index,
+        query_identities=results.query_identities,
+        query_cameras=results.query_cameras,
+        names=dict(results.label_names or {}),
+    )
+    ranking_for_cmc = ranking
+    if results.ranks_for_cmc is not None:
+        ranking_for_cmc = replace(ranking, ranks=cut_after(results.ranks_for_cmc, cutoff))
+    cut = summarize(ranking, ranking_for_cmc, results.protocol, results.setup, max_rank=len(results.cmc))
+    return replace(cut, query_names=results.query_names)
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:
@@ -90,7 +140,7 @@ def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[s
     """Raise unless both were evaluated by the same conventions.
 
     Lists of an index, judged by labels, may be compared with an exact search: a list has an order of its own, and may
-    be cut.
+    be cut. See `cut_as_lists`.
     """
     is_index_with_search = a.setup.cut != b.setup.cut
     conventions_b = _conventions(b)

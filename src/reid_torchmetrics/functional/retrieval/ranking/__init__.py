@@ -11,6 +11,7 @@ from .positive_ranks import (
     TiedGroups,
     block_of,
     check_ranks,
+    cut_after,
     in_float,
     ranks_of_hits,
 )

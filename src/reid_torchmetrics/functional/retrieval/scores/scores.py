@@ -420,11 +420,18 @@ def _differ(scores: Tensor, expected: Tensor) -> bool:
 
 
 def score_rows(
-    world: World, query: Rows | RowsInBlocks, gallery: Rows, *, similarity: str | CustomSimilarity, max_bytes: int
+    world: World,
+    query: Rows | RowsInBlocks,
+    gallery: Rows,
+    *,
+    similarity: str | CustomSimilarity,
+    max_bytes: int,
+    sums: Float[Tensor, " sums"] | None = None,
 ) -> EmbeddingScores:
     """Score all queries against this process's part of the gallery; tiles of scores are computed on demand.
 
-    Dtype and statistics are those of the whole gallery, so that a score does not depend on how it is sharded.
+    Dtype and statistics are those of the whole gallery, so that a score does not depend on how it is sharded. A single
+    process may pass the statistics of another gallery as `sums`.
 
     Raises:
         DistributedMetricError: an error on some process, or a function that gives other scores on another process.
@@ -434,7 +441,7 @@ def score_rows(
         check_function(world, query, gallery, similarity, max_bytes)
     make_scores = functools.partial(EmbeddingScores, query, gallery, similarity=similarity, max_bytes=max_bytes)
     if world.size == 1:
-        return make_scores()
+        return make_scores(sums=sums)
     _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query.local, gallery))]))
     dtype = promoted([DTYPES[code] for (code,) in codes])
     sums = all_reduce_values(world, lambda: gallery_statistics(similarity, gallery, dtype).to(world.device))

@@ -1,0 +1,72 @@
+"""Exact search beside the lists of an index: the recall of the lists, and the numbers of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from reid_torchmetrics.functional.retrieval import IndexRecall, Protocol, RetrievalResults, index_recall
+from reid_torchmetrics.functional.retrieval.relevance import SIDES
+from reid_torchmetrics.metrics.reid import ReIDMetrics
+
+from .evaluate import naming_bad_rows
+from .processes import Share
+from .sample_reading import SampleSets, check_names, read_sample_sets
+from .sample_sets import batches
+
+_RECALL_AT = 10
+_ONE_PROCESS = Share(process=0, size=1)
+
+
+def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Sequence[str]) -> SampleSets:
+    """Read the embeddings of `--exact` with their labels, from the same files or from those of `--labels`.
+
+    Raises:
+        ValueError: files that are not those of queries and of a gallery.
+    """
+    query, *gallery = arguments.exact
+    words = SimpleNamespace(**vars(arguments) | {"query": query, "gallery": gallery, "captions": None, "stream": None})
+    sample_sets = read_sample_sets(words, protocol.missing_identities, extra_labels)
+    if sample_sets.keys() != set(SIDES):
+        raise ValueError(f"`--exact` must name files of the queries and of the gallery; got {query}, a single set.")
+    check_names(sample_sets, protocol.relevance_options)
+    return sample_sets
+
+
+def evaluate_exact(sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace) -> RetrievalResults:
+    """Evaluate exact search in the embeddings of `--exact`; they stay in mapped files."""
+    metric = ReIDMetrics(protocol=protocol, similarity=arguments.similarity, packed=bool(arguments.packed))
+    with naming_bad_rows(_files_of(sample_sets)):
+        for embeddings, is_query, labels in batches(sample_sets, _ONE_PROCESS):
+            metric.update(embeddings, is_query=is_query, **labels)
+        return metric.results()
+
+
+def find_recall(
+    retrieved: Any, sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace, *, has_names: bool
+) -> IndexRecall:
+    """Return the recall of the lists; `has_names` says whether items are names of rows."""
+    query_set = sample_sets["query"]
+    gallery_set = sample_sets["gallery"]
+    query_blocks = [file.embeddings[:] for file in query_set.files]
+    has_keys = isinstance(retrieved, dict)
+    return index_recall(
+        retrieved,
+        query_blocks[0] if len(query_blocks) == 1 else np.concatenate(query_blocks),
+        gallery_set.files,
+        k=_RECALL_AT if arguments.recall_k is None else arguments.recall_k,
+        similarity=protocol.similarity_or(arguments.similarity),
+        packed=bool(arguments.packed),
+        query_names=query_set.names.tolist() if has_keys and query_set.names is not None else None,
+        gallery_names=gallery_set.names.tolist() if has_names and gallery_set.names is not None else None,
+    )
+
+
+def _files_of(sample_sets: SampleSets) -> list[Any]:
+    files: list[Any] = []
+    for sample_set in sample_sets.values():
+        files.extend(sample_set.files)
+    return files

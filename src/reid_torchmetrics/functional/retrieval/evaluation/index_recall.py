@@ -1,0 +1,339 @@
+"""Recall of a vector index: the share of the exact nearest items that its lists hold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.named_numbers import json_safe
+from reid_torchmetrics.functional.result_files import SavedResults
+from reid_torchmetrics.functional.retrieval import scores as scoring
+from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
+from reid_torchmetrics.functional.world import ALONE
+
+from .labeled_lists import read_items
+from .list_forms import ItemReader, ListQueries, Lists, read_retrieved
+from .opened_files import Files, are_files
+from .query_statistics import Interval, bootstrap_interval
+
+Gallery: TypeAlias = Shaped[Tensor, "gallery dim"] | _checks.Array | Files | Iterable[Any]
+"""One array, files of `data.read_samples`, or blocks of items in the order of their positions"""
+_BYTES_PER_SCORE = 8  # beside the score itself, while the best scores of a panel are found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndexRecall(SavedResults):
+    """Recall of a vector index at k for each query, with its mean."""
+
+    per_query: Float[Tensor, " queries"]
+    """float64; the share of each query"""
+    k: int
+    """number of nearest items, and of entries of a list that count"""
+    num_gallery: int
+    similarity: str
+    """its name, or the name of a function"""
+    num_short: int
+    """lists with fewer than k different items among their first k entries, though the gallery has as many"""
+
+    @classmethod
+    def _from_fields(cls, saved: dict[str, Any]) -> IndexRecall:
+        recall = cls(**saved)
+        _checks.positive_int("k", recall.k)
+        _checks.positive_int("num_gallery", recall.num_gallery)
+        _checks.in_range("num_short", torch.tensor([recall.num_short]), 0, len(recall.per_query) + 1)
+        if not bool(((recall.per_query >= 0) & (recall.per_query <= 1)).all()):
+            raise ValueError("`per_query` must hold shares from 0 to 1; got another value.")
+        return recall
+
+    @property
+    def mean(self) -> float:
+        """Mean over the queries; NaN without queries."""
+        return float(self.per_query.mean())
+
+    def __float__(self) -> float:
+        """Return the mean."""
+        return self.mean
+
+    def interval(
+        self, *, generator: torch.Generator | None = None, level: float = 0.95, num_resamples: int = 1000
+    ) -> Interval:
+        """Return the bootstrap confidence interval of the mean, see `bootstrap_interval`."""
+        return bootstrap_interval(self.per_query, generator=generator, level=level, num_resamples=num_resamples)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mean and the settings, JSON-safe; the mean is None without queries."""
+        return {
+            "recall": json_safe(self.mean),
+            "k": self.k,
+            "num_queries": len(self.per_query),
+            "num_gallery": self.num_gallery,
+            "similarity": self.similarity,
+            "num_short": self.num_short,
+        }
+
+    def __format__(self, form: str) -> str:
+        """Return the text; `f"{recall:.2%}"` has the recall in percent."""
+        recall = format(self.mean, form or ".4f")
+        sizes = f"{len(self.per_query):,} queries in a gallery of {self.num_gallery:,} items"
+        text = f"IndexRecall: recall@{self.k} {recall} over {sizes}; similarity: {self.similarity}"
+        if self.num_short:
+            text += f"; {self.num_short:,} lists have fewer than {self.k} items"
+        return text
+
+    def __repr__(self) -> str:
+        return format(self)
+
+    def _repr_html_(self) -> str:
+        """Return the text for notebooks."""
+        return f"<p>{escape(repr(self))}</p>"
+
+
+@torch.no_grad()
+def index_recall(
+    retrieved: Lists,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    gallery: Gallery,
+    *,
+    k: int = 10,
+    similarity: _names.SimilarityName | scoring.CustomSimilarity = "cosine",
+    packed: bool = False,
+    tolerance: float = 1e-6,
+    query_names: Sequence[Any] | None = None,
+    gallery_names: Sequence[Any] | None = None,
+    max_bytes: int | None = None,
+) -> IndexRecall:
+    """Return the recall of a vector index at k: the share of the exact k nearest items that its lists hold.
+
+        recall@k = |{items among the first k of the list that score at least as the exact k-th item}| / k
+
+    An item is judged by its score, not by its position. So a copy of the k-th item counts as right, whichever of both
+    the index returned, and recall is never above 1. An item that a list repeats counts once. Where the gallery has
+    fewer than k items, k is their number.
+
+    The k-th score and the scores of the retrieved items come from one pass over the gallery, in bounded memory: it may
+    be memory-mapped, or come in blocks. Cameras and identities play no role here; `evaluate_lists` and `compare` show
+    the cost of the index in the measures of a benchmark.
+
+    Source: Aumueller, Bernhardsson and Faithfull, "ANN-Benchmarks: A Benchmarking Tool for Approximate Nearest Neighbor
+    Algorithms", Information Systems, 2020, where recall is defined by the distance of the k-th neighbor.
+
+    Args:
+        retrieved: for every query its items, best first: a matrix of positions in the gallery, as `search` of faiss
+            returns it, where -1 is nothing; lists; or a mapping of the names of queries to lists. Entries after the
+            first k do not count.
+        query: embeddings of the queries.
+        gallery: embeddings of the gallery; or files of `data.read_samples`, or an iterable of blocks [items, dim] in
+            the order of the positions, each of which is read once.
+        k: number of nearest items.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks, as in `evaluate`; it
+            should be the one that the index approximates.
+        packed: whether codes are bits packed into uint8, as in `evaluate`.
+        tolerance: an item also counts if its score is lower than that of the k-th item by no more than this share of
+            the largest absolute score among the k nearest items, since an index rounds otherwise; 0 for none.
+        query_names: names of the queries, strings or ints, if `retrieved` is a mapping; a query without a list
+            retrieved nothing.
+        gallery_names: names of the gallery items, strings or ints, if lists hold names in the place of positions.
+        max_bytes: bound on the scores that are held at a time, as in `evaluate`.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, another number of lists, items or queries that do not
+            exist, embeddings that are not finite, or scores that are NaN.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import index_recall
+        >>> query, gallery = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.1], [1.0, 0.2], [0.0, 1.0]])
+        >>> index_recall([[0, 2]], query, gallery, k=2)
+        IndexRecall: recall@2 0.5000 over 1 queries in a gallery of 3 items; similarity: cosine
+    """
+    _checks.positive_int("k", k)
+    _checks.boolean("packed", packed)
+    _checks.number("tolerance", tolerance)
+    if not 0 <= tolerance < 1:
+        raise ValueError(f"`tolerance` must lie in [0, 1); got {tolerance}.")
+    scoring.check_similarity(similarity)
+    read = partial(scoring.read_embeddings, similarity=similarity, packed=packed)
+    query = read("query", query)
+    items = _read_lists(retrieved, query_names, gallery_names, len(query))[:, :k].to(query.device)
+    items = _without_repeated(items)
+
+    search = _Search(query, items, k, similarity, scoring.bytes_within(max_bytes, query.device))
+    for block in _blocks_of(gallery):
+        search.add(read("gallery", block, device=query.device))
+    search.check_end(gallery_names)
+
+    least = search.least_scores(tolerance)
+    is_right = (search.scores_of_items >= least[:, None]) & (items >= 0)
+    num_nearest = min(k, search.num_gallery)
+    return IndexRecall(
+        per_query=is_right.sum(1).double() / num_nearest,
+        k=k,
+        num_gallery=search.num_gallery,
+        similarity=scoring.similarity_name(similarity),
+        num_short=int(((items >= 0).sum(1) < num_nearest).sum()),
+    )
+
+
+def _read_lists(
+    retrieved: Lists,
+    query_names: Sequence[Any] | None,
+    gallery_names: Sequence[Any] | None,
+    num_queries: int,
+) -> Int[Tensor, "queries longest"]:
+    """Return lists as positions in the gallery, -1 for nothing; positions are not compared with its size."""
+    retrieved = _arrays.to_compute_device(retrieved)
+    queries = ListQueries()
+    if isinstance(retrieved, Mapping):
+        if query_names is None:
+            raise ValueError("`query_names` must be given where `retrieved` is a mapping of queries; got none.")
+        _check_names("query_names", query_names, num_queries)
+        unknown = retrieved.keys() - set(query_names)
+        if unknown:
+            raise ValueError(f"`retrieved` must hold queries of `query_names`; got {min(unknown, key=str)!r}.")
+        queries = ListQueries(keys=tuple(query_names))
+        retrieved = [retrieved.get(name, ()) for name in query_names]
+    elif query_names is not None:
+        raise ValueError("`query_names` must come with `retrieved` as a mapping of queries; got lists in order.")
+    reader = ItemReader()
+    if gallery_names is not None:
+        _check_names("gallery_names", gallery_names)
+        return read_items(retrieved, list(gallery_names), reader, queries, num_queries, len(gallery_names))
+    items = read_retrieved(retrieved, reader, num_queries)
+    names = reader.all_names()
+    if names:
+        rule = "must hold positions in the gallery, or names that `gallery_names` has"
+        raise TypeError(f"`retrieved` {rule}; got {names[0]!r} without `gallery_names`.")
+    return items
+
+
+def _check_names(argument: str, names: Collection[Any], number: int | None = None) -> None:
+    """Raise unless there are as many names as rows, if their number is known, and each occurs once."""
+    if number is not None and len(names) != number:
+        raise ValueError(f"`{argument}` must hold one name for each of {number} rows; got {len(names)}.")
+    earlier = set()
+    for name in names:
+        if name in earlier:
+            raise ValueError(f"`{argument}` must hold each name once; got {name!r} twice.")
+        earlier.add(name)
+
+
+def _without_repeated(items: Int[Tensor, "queries longest"]) -> Int[Tensor, "queries longest"]:
+    """Return lists with -1 for each entry with an item that the list has before."""
+    in_order, place = items.sort(dim=1, stable=True)
+    is_repeated = torch.zeros_like(items, dtype=torch.bool)
+    is_repeated[:, 1:] = in_order[:, 1:] == in_order[:, :-1]
+    return items.masked_fill(torch.zeros_like(is_repeated).scatter_(1, place, is_repeated), -1)
+
+
+def _blocks_of(gallery: Any) -> Iterator[Any]:
+    """Yield the embeddings of a gallery: of one array, of files, or block by block."""
+    if are_files(gallery):
+        for file in gallery:
+            yield file.embeddings[:]
+        return
+    if isinstance(gallery, (list, tuple)):
+        has_blocks = all(hasattr(block, "shape") for block in gallery)
+    else:
+        has_blocks = isinstance(gallery, Iterable) and not hasattr(gallery, "shape")
+    if has_blocks:
+        yield from gallery
+    else:
+        yield gallery
+
+
+class _Search:
+    """Exact search in blocks of a gallery, which also keeps the scores of the items in the lists of an index."""
+
+    def __init__(
+        self,
+        query: Float[Tensor, "queries dim"],
+        items: Int[Tensor, "queries longest"],
+        k: int,
+        similarity: str | scoring.CustomSimilarity,
+        max_bytes: int,
+    ) -> None:
+        self.num_gallery = 0
+        self.scores_of_items = torch.full(items.shape, -torch.inf, dtype=torch.float64, device=query.device)
+        """the scores of the items in the blocks so far"""
+        self._best = self.scores_of_items.new_empty((len(query), 0))
+        self._query = query
+        self._items = items
+        self._k = k
+        self._similarity = similarity
+        self._max_bytes = max_bytes
+        self._statistics: Tensor | None = None
+
+    def add(self, block: Float[Tensor, "items dim"]) -> None:
+        """Search the next block of the gallery."""
+        query_rows, block_rows = workers.run(
+            lambda: scoring.checked_rows(self._query, block), self._query.device, inside=callable(self._similarity)
+        )
+        if not len(block):
+            return
+        if self._statistics is None:  # those of the first block, so that copies in other blocks have the same scores
+            dtype = scoring.score_dtype(self._similarity, query_rows, block_rows)
+            self._statistics = scoring.gallery_statistics(self._similarity, block_rows, dtype)
+        scores = scoring.score_rows(
+            ALONE,
+            query_rows,
+            block_rows,
+            similarity=self._similarity,
+            max_bytes=self._max_bytes,
+            sums=self._statistics,
+        )
+        size = scoring.cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
+        search_tile = partial(self._search_tile, scores)
+        best_in_block = self._best.new_empty((len(self._query), min(self._k, len(block))))
+        for rows, best in scoring.share_tiles(scores, size, search_tile, "Index recall"):
+            best_in_block[rows] = best
+        self._best = _largest(torch.cat([self._best, best_in_block], dim=1), self._k)
+        self.num_gallery += len(block)
+
+    def _search_tile(
+        self, scores: scoring.EmbeddingScores, walk: scoring.Walk, rows: slice
+    ) -> Float[Tensor, "queries best"]:
+        """Return the best scores of some queries in a block, falling; note the scores of the items in their lists."""
+        items = self._items[rows] - self.num_gallery
+        best = self._best.new_empty((len(items), 0))
+        for panel, num_seen in walk.panels:
+            values = walk.fill(rows, panel)[:, num_seen:]
+            scores.to_comparable(values, rows)
+            width = values.shape[1]
+            best_in_panel, _ = stable_top_k(values, min(self._k, width))
+            _checks.no_nan(scores.argument, best_in_panel[:, :1])  # NaN is the highest
+            best = _largest(torch.cat([best, best_in_panel.double()], dim=1), self._k)
+
+            column = items - (panel.start + num_seen)
+            is_inside = (column >= 0) & (column < width) & (self._items[rows] >= 0)
+            values_of_items = values.gather(1, column.clamp(0, width - 1)).double()
+            self.scores_of_items[rows] = values_of_items.where(is_inside, self.scores_of_items[rows])
+        return best
+
+    def check_end(self, gallery_names: Sequence[Any] | None) -> None:
+        """Raise unless all blocks together have the items of the lists."""
+        if not self.num_gallery:
+            raise ValueError("`gallery` must have at least one item; got none.")
+        if gallery_names is not None and len(gallery_names) != self.num_gallery:
+            got = f"{len(gallery_names)} names for {self.num_gallery} items"
+            raise ValueError(f"`gallery_names` must hold one name for each gallery item; got {got}.")
+        _checks.in_range("retrieved", self._items.flatten(), -1, self.num_gallery)
+
+    def least_scores(self, tolerance: float) -> Float[Tensor, " queries"]:
+        """Return the score from which on an item counts as right, for each query."""
+        largest = self._best.where(self._best.isfinite(), 0).abs().amax(1)
+        return self._best[:, -1] - tolerance * largest
+
+
+def _largest(values: Float[Tensor, "queries values"], k: int) -> Float[Tensor, "queries k"]:
+    """Return the k largest values of each query, falling; all of them if there are fewer."""
+    return values.topk(min(k, values.shape[1]), dim=1).values
