@@ -373,7 +373,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _columns(self) -> dict[str, Any]:
         """Return the columns of `to_frame`, with a value for each query."""
-        columns: dict[str, Any] = {} if self.query_names is None else {"query": list(self.query_names)}
+        columns: dict[str, Any] = {}
+        if self.query_names is not None:
+            columns["query"] = list(self.query_names)
         tensors = {name: getattr(self, name) for name in _QUERY_COLUMNS} | dict(self.per_query)
         for name, values in tensors.items():
             if values is not None:
