@@ -24,6 +24,7 @@ FACES = ["functional.retrieval", "functional.detection", "plot", "report", "data
 SOME_WORDS = re.compile(rf"\b(Literal|{'|'.join(name for name in vars(_names) if name[0].isupper())})\b")
 ANY_WORD = re.compile(r"(<class 'str'>|str|(typing\.)?Any)( \||$)")
 OPEN = {"metric"}  # the numbers of pairs are few, those of other metrics have parameters
+RESULTS = {"Duplicates", "IndexRecall"}  # their `similarity` may be the name of a user's function
 
 
 def callables() -> Iterator[tuple[str, Any]]:
@@ -50,7 +51,11 @@ def options(asked: list[tuple[str, Any]]) -> tuple[list[str], list[str]]:
     """Calls with a misspelt option, and options that take any word though one of their name takes some only."""
     found = [(name, *parts) for name, each in asked for parts in parameters(each)]
     some = {option for _, option, kind in found if SOME_WORDS.search(kind)} - OPEN
-    any_word = [f"{name}({option}: {kind})" for name, option, kind in found if option in some and ANY_WORD.match(kind)]
+    any_word = [
+        f"{name}({option}: {kind})"
+        for name, option, kind in found
+        if option in some and ANY_WORD.match(kind) and name.rpartition(".")[2] not in RESULTS
+    ]
     return [f'{name}({option}="misspelt")' for name, option, kind in found if SOME_WORDS.search(kind)], any_word
 
 
