@@ -91,7 +91,7 @@ def test_without_a_logger_the_files_are_in_the_default_folder(tmp_path):
 def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
     seen = []
     monkeypatch.setattr(drawings.plot, "draw_rank_lists", lambda *a, **options: seen.append((a, options)) or pixels())
-    options = {"gallery_pictures": [picture(0)] * 5, "names": {7: "seven"}}
+    options = {"gallery_pictures": [picture(0)] * 5, "identity_names": {7: "seven"}}
     fit(EvaluationPictures(pictures=picture, num_queries=2, k=3, **options), max_epochs=1)
     ((lists, pictures), given) = seen[0]
     assert lists.query_index.tolist() == HARDEST

@@ -142,8 +142,16 @@ BAD = [
     ),
     (lambda: EvaluationPictures(mean=0.5), ValueError, "`mean` and `std` must be given together; got `mean` alone."),
     (lambda: EvaluationPictures(mean="a", std=[1]), TypeError, "`mean` must be a number; got str."),
-    (lambda: EvaluationPictures(names=["a"]), TypeError, "`names` must be a mapping of labels to names; got list."),
-    (lambda: EvaluationPictures(names={0: 1}), TypeError, "`names` must have strings as names; got 0: 1."),
+    (
+        lambda: EvaluationPictures(identity_names=["a"]),
+        TypeError,
+        "`identity_names` must be a mapping of labels to names; got list.",
+    ),
+    (
+        lambda: EvaluationPictures(identity_names={0: 1}),
+        TypeError,
+        "`identity_names` must have strings as names; got 0: 1.",
+    ),
     *[
         (lambda option=option: EvaluationPictures(**{option: 0}), ValueError, f"`{option}` must be at least 1; got 0.")
         for option in ("num_queries", "k", "num_images", "every_n_epochs")

@@ -163,7 +163,9 @@ def test_large_scores_have_two_decimals(written):
 
 
 def test_identities_have_names_that_are_cut_where_they_are_too_long(written):
-    draw_rank_lists(lists().select(torch.tensor([0])), gray, names={1: "Ada", 5: "Bartholomew\nFeatherstonehaugh"})
+    draw_rank_lists(
+        lists().select(torch.tensor([0])), gray, identity_names={1: "Ada", 5: "Bartholomew\nFeatherstonehaugh"}
+    )
     assert written[3:5] == ["Ada", "cam 3"]  # in a line of its own, as all names
     assert written[-2:] == ["Ada", "cam 4"]
     (cut,) = [text for text in written if text.startswith("Barth")]
@@ -171,12 +173,12 @@ def test_identities_have_names_that_are_cut_where_they_are_too_long(written):
 
 
 def test_names_must_be_strings():
-    with pytest.raises(TypeError, match=r"^`names` must have strings as names; got 5: 7\.$"):
-        draw_rank_lists(lists(), gray, names={5: 7})
+    with pytest.raises(TypeError, match=r"^`identity_names` must have strings as names; got 5: 7\.$"):
+        draw_rank_lists(lists(), gray, identity_names={5: 7})
 
 
 def test_names_may_have_accents_and_lines(written):
-    draw_rank_lists(lists().select(torch.tensor([0])), gray, names={1: "Zoé", 5: "Renée\nÉlodie"})
+    draw_rank_lists(lists().select(torch.tensor([0])), gray, identity_names={1: "Zoé", 5: "Renée\nÉlodie"})
     assert "Zoé" in written
     assert any(text.startswith("Renée") for text in written)
 

@@ -136,7 +136,7 @@ def test_identities_are_ordered_with_the_worst_first_where_the_number_is_a_rank(
 
 def test_identities_have_names_that_are_escaped(report, with_lists):
     nasty = '</script><script>alert("x")</script>'
-    page = report(with_lists, names={2: nasty}, pictures=problems.picture, title=nasty)
+    page = report(with_lists, identity_names={2: nasty}, pictures=problems.picture, title=nasty)
     assert len(page.all("script")) == 2
     assert nasty in section(page, "identities").text
     assert nasty in section(page, "hardest").text

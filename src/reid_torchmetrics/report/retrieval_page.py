@@ -69,7 +69,7 @@ def retrieval_page(
     compared: Sequence[Section] = (),
     *,
     pictures: Pictures | None = None,
-    names: Mapping[int, str] | None = None,
+    identity_names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
     num_hardest: int = 60,
     num_mistakes: int = 20,
@@ -85,8 +85,8 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     if duplicate_pictures is not None and (pictures is None or duplicates is None):
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
-    identity_names = {**results.names_of("identities"), **(names or {})}
-    queries = _ReportedQueries(results, identity_names, pictures, gallery_pictures)
+    all_names = {**results.names_of("identities"), **(identity_names or {})}
+    queries = _ReportedQueries(results, all_names, pictures, gallery_pictures)
     hardest = results.hardest(num_hardest).tolist()
     duplicate_sections = []
     if duplicates is not None:
@@ -101,7 +101,7 @@ def retrieval_page(
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
         Section("camera-pairs", "Pairs of cameras", content_or_reason(_camera_pairs, results)),
         Section("cameras", "Cameras", content_or_reason(_cameras, results)),
-        Section("identities", "Identities", content_or_reason(_identities, results, identity_names)),
+        Section("identities", "Identities", content_or_reason(_identities, results, all_names)),
     ]
     lead = f"{str(results.setup).capitalize()}."
     return Page(f"Retrieval results, {results.protocol.name}", lead, sections, results.to_dict())

@@ -40,7 +40,7 @@ def write_report(
     *,
     title: str | None = None,
     pictures: Pictures | None = None,
-    names: Mapping[int, str] | None = None,
+    identity_names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
     num_hardest: int | None = None,
     num_mistakes: int | None = None,
@@ -74,7 +74,7 @@ def write_report(
         pictures: for a retrieval the pictures of the rank lists, as in `plot.draw_rank_lists`; for a detection the
             images by their `image_id`, with `detections` and `ground_truths` unless the results hold boxes. None for
             tables alone.
-        names: for a retrieval: names of the identities; without a name the number is shown.
+        identity_names: for a retrieval: names of the identities; without a name the number is shown.
         gallery_pictures: for a retrieval: as in `plot.draw_rank_lists`.
         num_hardest: for a retrieval: number of the hardest queries on the page; None for 60.
         num_mistakes: for a retrieval: number of confident mistakes; None for 20.
@@ -110,7 +110,7 @@ def write_report(
     if path.is_dir():
         raise IsADirectoryError(f"`path` must be that of a file; got the folder {os.fspath(path)!r}.")
     _checks.instance("title", title, (str,))
-    _checks.names_of_labels("names", names)
+    _checks.names_of_labels("identity_names", identity_names)
     _checks.names_of_labels("class_names", class_names)
     for name in ("pictures", "gallery_pictures", "duplicate_pictures"):
         check_pictures(name, options.get(name))
