@@ -22,10 +22,13 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "gallery_scraper",
     "formulas",
     "names_table",
     "outside_links",
     "public_names",
+    "short_signatures",
+    "stacked_tables",
 ]
 exclude_patterns = ["_build", "images/README.md", "gallery/*.py", "gallery/*.ipynb"]
 nitpicky = True
@@ -73,11 +76,13 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/of",
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (520, 364),
     "image_scrapers": ("gallery_scraper.show_named",),
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "download_all_examples": False,
     "min_reported_time": 3600,  # a build says little about the reader's machine
+    "write_computation_times": False,
     "show_memory": False,
     "show_signature": False,
     "doc_module": ("reid_torchmetrics",),
@@ -108,6 +113,7 @@ if repository:  # set by .github/workflows/docs.yml
     }
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).parent / "_ext" / "search_scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 pygments_style = "friendly"

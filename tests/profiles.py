@@ -2,7 +2,7 @@
 
 quick      a tenth of the examples, the same in each run, and one parameter of a test, but all rows of a registry
            (`each_row`), without those that are marked `slow`; no shapes are executed, and no process is started
-suite      all examples, the same in each run
+suite      half of the examples, the same in each run
 nightly    ten times the examples, and new ones in each run; `--hypothesis-seed` asks for those of another run
 """
 
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 PROFILE = os.environ.get("TEST_PROFILE", "suite")
 IS_QUICK = PROFILE == "quick"
-_TIMES = {"quick": 0.1, "suite": 1.0, "nightly": 10.0}[PROFILE]
+_TIMES = {"quick": 0.1, "suite": 0.5, "nightly": 10.0}[PROFILE]
 
 settings.register_profile(
     PROFILE, deadline=None, max_examples=round(100 * _TIMES), derandomize=PROFILE != "nightly", print_blob=True
@@ -26,7 +26,7 @@ settings.load_profile(PROFILE)
 
 
 def examples(number: int) -> settings:
-    """Settings of a test that draws a number of examples of its own in the suite."""
+    """Settings of a test that draws a number of examples of its own, times the factor of the profile."""
     return settings(max_examples=max(1, round(number * _TIMES)))
 
 

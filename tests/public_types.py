@@ -23,6 +23,8 @@ from reid_torchmetrics import _names
 FACES = ["functional.retrieval", "functional.detection", "plot", "report", "data", "coco", "integrations"]
 SOME_WORDS = re.compile(rf"\b(Literal|{'|'.join(name for name in vars(_names) if name[0].isupper())})\b")
 ANY_WORD = re.compile(r"(<class 'str'>|str|(typing\.)?Any)( \||$)")
+MADE_HERE = ("Duplicates", "IndexRecall")
+"""results, which users do not make; their similarity may be the name of a function"""
 OPEN = {"metric"}  # the numbers of pairs are few, those of other metrics have parameters
 RESULTS = {"Duplicates", "IndexRecall"}  # their `similarity` may be the name of a user's function
 
@@ -49,6 +51,7 @@ def lost(line: str, method: Any) -> bool:
 
 def options(asked: list[tuple[str, Any]]) -> tuple[list[str], list[str]]:
     """Calls with a misspelt option, and options that take any word though one of their name takes some only."""
+    asked = [(name, each) for name, each in asked if not name.endswith(MADE_HERE)]
     found = [(name, *parts) for name, each in asked for parts in parameters(each)]
     some = {option for _, option, kind in found if SOME_WORDS.search(kind)} - OPEN
     any_word = [

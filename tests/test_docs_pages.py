@@ -208,3 +208,61 @@ def test_an_anchor_is_that_of_github(title, anchor, tmp_path):
 def test_only_the_comment_lines_at_the_end_of_a_block_are_its_output():
     assert printed("# why\nprint(1)\nprint()\nprint(2)\n# 1\n#\n# 2\n") == ["1", "", "2"]
     assert printed("# why\nprint(1)\n") == []
+
+
+GUIDES = DOCS / "how_to"
+VERBS = {
+    "Add",
+    "Compare",
+    "Detect",
+    "Evaluate",
+    "Find",
+    "Identify",
+    "Keep",
+    "Log",
+    "Rank",
+    "Re-rank",
+    "Read",
+    "Understand",
+    "Use",
+    "Verify",
+    "Write",
+}
+
+
+def listed_pages(name: str) -> list[str]:
+    """The names in the table of contents of a page of guides."""
+    text = (GUIDES / f"{name}.md").read_text(encoding="utf-8")
+    (contents,) = re.findall(r"^```{toctree}\n(?::\w+:\n\n)?(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    return contents.split()
+
+
+def title_of(name: str) -> str:
+    return headings(GUIDES / f"{name}.md")[0].title
+
+
+def test_every_guide_is_in_one_of_four_groups():
+    groups = listed_pages("index")
+    guides = [name for group in groups for name in listed_pages(group)]
+    assert len(groups) == 4
+    assert sorted(["index", *groups, *guides]) == sorted(path.stem for path in GUIDES.glob("*.md"))
+
+
+def test_the_list_of_guides_has_the_groups_and_titles_of_the_sidebar():
+    lines = ["# How-to guides"]
+    for group in listed_pages("index"):
+        lines.append(f"## [{title_of(group)}]({group}.md)")
+        lines.extend(f"- [{title_of(name)}]({name}.md)" for name in listed_pages(group))
+    text = without_fences((GUIDES / "index.md").read_text(encoding="utf-8"))
+    assert [line for line in text.splitlines() if line.startswith(("#", "- "))] == lines
+
+
+def test_the_title_of_a_guide_begins_with_a_verb():
+    names = {path.stem for path in GUIDES.glob("*.md")} - {"index"}
+    assert {title_of(name).split()[0].strip(",") for name in names} <= VERBS
+
+
+def test_the_search_finds_pages_of_use_and_not_those_about_the_project():
+    hidden = {name_of(path) for path in PAGES if "nosearch: true" in path.read_text(encoding="utf-8").partition("#")[0]}
+    about_project = {"changelog.md", "contributing.md", "decisions.md"}
+    assert hidden == about_project | {"numbers/benchmarks.md", "numbers/recorded_outputs.md"}

@@ -13,6 +13,7 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate,
     find_duplicates,
     find_relevance,
+    index_recall,
     person_search,
     rank_positives,
     rerank_k_reciprocal,
@@ -246,6 +247,10 @@ def detect(query, gallery, labels, max_bytes):
         (draw_galleries, "Drawn galleries"),
         (histogram, "Pairs"),
         (lambda query, gallery, labels, **bound: find_duplicates(query, gallery, **bound), "Duplicates"),
+        (
+            lambda query, gallery, labels, **bound: index_recall(labels[0][:, None], query, gallery, **bound),
+            "Index recall",
+        ),
         (search_persons, "Person search"),
         (detect, "Overlaps"),
     ],

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
-from reference_pages import documented_names, find_meant, names_of_definitions, only_returned
+from reference_pages import documented_names, find_meant, names_of_definitions
 from sphinx.addnodes import desc_signature, pending_xref
 from sphinx.pycode import ModuleAnalyzer
 
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 _COLON = "\ue000"
-_IN_WORDS = {
-    r"~?(numpy\.)?ndarray\[tuple\[[^]]*\], ~?(numpy\.)?dtype\[[^]]*\]\]": "ndarray",
-    r"~?([\w.]+\.)?Sequence\[~?([\w.]+\.)?SupportsIndex\]": "Sequence[int]",
-    r"_checks\.Array": "ndarray",
-    r"_checks\.Integers": "ndarray | Sequence[int]",
-    r"_checks\.SeveralLabels": "Sequence[Sequence[int]]",
-    r"~?(typing\.)?Literal\[[^]]{200,}\]": "str",  # such as the names of the protocols
-}
-"""types in signatures by their pattern, as they are read"""
 _CODE = re.compile(r"(?<![`:\w])(``.+?``|`[^`<>]+?`)(?![`\w_])")
 _NAME_OR_CALL = re.compile(r"([A-Za-z_][\w.]*)(\(.*\))?", re.DOTALL)
 
@@ -83,18 +74,6 @@ def _contents(value: Any) -> str:
     return f"Value: ``{value!r}``."
 
 
-def _sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *signature: Any) -> tuple[str, Any] | None:
-    """Leave out how a class is made that users are given, whose fields are listed, and names that fill many lines."""
-    if name in only_returned():
-        return "", None
-    arguments, returned = signature
-    if arguments is None:
-        return None
-    for long, short in _IN_WORDS.items():
-        arguments = re.sub(long, short, arguments)
-    return arguments, returned
-
-
 def _show_public_bases(app: Sphinx, name: str, thing: Any, options: Any, bases: list[type]) -> None:
     """Instead of a base that is not public the next that is, or one of another project."""
     public = (base for base in thing.__mro__[1:] if (base.__module__, base.__qualname__) in names_of_definitions())
@@ -137,7 +116,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Listen to what autodoc finds, to pages that were read and to links that lead nowhere."""
     app.connect("autodoc-process-docstring", _hide_colons, priority=100)
     app.connect("autodoc-process-docstring", _link_names, priority=900)  # napoleon has made the sections
-    app.connect("autodoc-process-signature", _sign)
     app.connect("autodoc-process-bases", _show_public_bases)
     app.connect("doctree-read", _finish_page, priority=100)  # before the contents are collected
     app.connect("missing-reference", _resolve, priority=900)  # intersphinx has tried

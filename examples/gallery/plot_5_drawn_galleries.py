@@ -144,3 +144,5 @@ for _ in range(500):
 tens = 100 * torch.stack(draws).view(50, 10).mean(1)
 print(f"mean of {len(tens)} times ten draws: {tens.mean():.2f} %", end=", ")
 print(f"standard deviation of ten draws {tens.std():.2f} points")
+
+# sphinx_gallery_thumbnail_number = 1

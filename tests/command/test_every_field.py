@@ -27,9 +27,9 @@ LISTS = [[int(item) for item in np.flatnonzero(IDS[NUM_QUERIES:] == of)] for of 
 
 
 def lines():
-    """The commands of the section about every field, without the name of the program."""
-    section = PAGE.read_text(encoding="utf-8").partition("## Commands for every field")[2].partition("\n## ")[0]
-    return re.findall(r"^reid-torchmetrics (.*)$", section.replace("\\\n", ""), re.MULTILINE)
+    """The commands in the tables of the first section, without the name of the program."""
+    section = PAGE.read_text(encoding="utf-8").partition("## Commands for your files")[2].partition("\n## ")[0]
+    return re.findall(r"^\| .* \| `reid-torchmetrics (.*)` \|$", section, re.MULTILINE)
 
 
 LINES = lines()
@@ -169,12 +169,12 @@ EXPECTED = {
     "evaluate query.npz gallery.npz --protocol ltcc_cc": lambda: by_labels("ltcc_cc", cameras=CAMERAS, clothes=CLOTHES),
     "evaluate images.npy": lambda: captions(X[:8], X, (IMAGES, OF_CAPTIONS)),
     "evaluate captions.npy": lambda: captions(X, X[:8], (OF_CAPTIONS, IMAGES)),
-    "evaluate queries.npy database.npy --protocol pitts30k   --labels": lambda: (
+    "evaluate queries.npy database.npy --protocol pitts30k --labels": lambda: (
         evaluate(
             *sides(X), query_positions=PLACES[:NUM_QUERIES], gallery_positions=PLACES[NUM_QUERIES:], protocol="pitts30k"
         ).means
     ),
-    "evaluate queries.npy database.npy --protocol pitts30k   --ground": lambda: (
+    "evaluate queries.npy database.npy --protocol pitts30k --ground": lambda: (
         evaluate(*sides(X), ground_truth=[{"ok": each} for each in LISTS], protocol="pitts30k").means
     ),
     "evaluate test.npz": lambda: evaluate(X, query_identities=IDS, protocol="cub200").means,

@@ -8,6 +8,7 @@ from reid_torchmetrics.functional.retrieval import (
     find_duplicates,
     find_relevance,
     fnmr_at_fmr,
+    index_recall,
     score_embeddings,
     score_histogram,
     scores_from_matrix,
@@ -94,3 +95,16 @@ def test_duplicates_and_their_groups_are_those_of_the_cpu(device, deterministic,
         return [*of_sides, *(each.groups() for each in of_sides)]
 
     assert_as_on_the_cpu(device, found)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
+def test_the_recall_of_an_index_is_that_of_the_cpu(device, deterministic, similarity):
+    def measured(where):
+        query, gallery, *_ = moved(problem(whole=True), where)
+        retrieved = moved((query[:, :2] @ gallery[:, :2].T).cpu().topk(8).indices, where)
+        options = {"k": 5, "similarity": similarity, "max_bytes": 10**4}
+        recall = index_recall(retrieved, query, gallery, **options)
+        of_blocks = index_recall(retrieved, query, gallery.split(17), **options)
+        return [recall, of_blocks, recall.interval().low]
+
+    assert_as_on_the_cpu(device, measured)

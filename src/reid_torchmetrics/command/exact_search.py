@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from reid_torchmetrics.functional.retrieval import IndexRecall, Protocol, RetrievalResults, index_recall
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
 from reid_torchmetrics.metrics.reid import ReIDMetrics
@@ -51,11 +49,10 @@ def find_recall(
     """Return the recall of the lists; `has_names` says whether items are names of rows."""
     query_set = sample_sets["query"]
     gallery_set = sample_sets["gallery"]
-    query_blocks = [file.embeddings[:] for file in query_set.files]
     has_keys = isinstance(retrieved, dict)
     return index_recall(
         retrieved,
-        query_blocks[0] if len(query_blocks) == 1 else np.concatenate(query_blocks),
+        query_set.files,
         gallery_set.files,
         k=_RECALL_AT if arguments.recall_k is None else arguments.recall_k,
         similarity=protocol.similarity_or(arguments.similarity),

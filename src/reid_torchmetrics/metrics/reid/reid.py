@@ -83,8 +83,10 @@ class ReIDMeanAP(_MeanOfMeasure):
 class ReIDMINP(_MeanOfMeasure):
     """Mean inverse negative penalty (mINP): the mean over queries of n / r_n, r_n the rank of the last of n positives.
 
-    Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI 2021. For
-    options see `EmbeddingMetric`.
+    Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI 2021.
+
+    Args:
+        options: see `EmbeddingMetric`.
 
     Example:
         >>> import torch

@@ -130,6 +130,8 @@ def test_mapped_arrays_and_files_of_samples_are_galleries(tmp_path):
     assert index_recall(retrieved, query.numpy(), mapped, k=4).per_query.tolist() == expected
     files = [SampleFile("a.npy", gallery[:13].numpy(), {}, ()), SampleFile("b.npy", gallery[13:].numpy(), {}, ())]
     assert index_recall(retrieved, query, files, k=4).per_query.tolist() == expected
+    query_files = [SampleFile("q.npy", query[:2].numpy(), {}, ()), SampleFile("r.npy", query[2:].numpy(), {}, ())]
+    assert index_recall(retrieved, query_files, files, k=4).per_query.tolist() == expected
 
 
 @pytest.mark.parametrize("name", [str, lambda number: 1000 - number], ids=["strings", "ints"])

@@ -78,7 +78,7 @@ def evaluate(
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> RetrievalResults:
-    """Evaluate embeddings under a protocol.
+    """Rank a gallery for each query, and compute the numbers of a protocol, such as mAP and Rank-1.
 
     Embeddings are tensors or NumPy arrays. Labels are tensors, arrays or lists; they are moved to the device of the
     embeddings. Labels are integers, whole numbers as floats, or names on both sides. For names, tensors of the results
@@ -202,6 +202,12 @@ def evaluate_scores(
     Pass one of both; lists of neighbors hold minus the distance. A warning says once if right answers come last, as if
     distances were passed as scores, or the reverse. The other arguments, the results and the errors are as in
     `evaluate`.
+
+    Args:
+        scores: one row per query and one column per gallery item.
+        distances: a matrix of the same shape.
+        protocol: a name in `PROTOCOLS` or a `Protocol`.
+        options: all other keywords of `evaluate` except those that act on embeddings.
     """
     if (scores is None) == (distances is None):
         got = "neither" if scores is None else "both"

@@ -100,7 +100,7 @@ class IndexRecall(SavedResults):
 @torch.no_grad()
 def index_recall(
     retrieved: Lists,
-    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
     gallery: Gallery,
     *,
     k: int = 10,
@@ -130,12 +130,11 @@ def index_recall(
         retrieved: for every query its items, best first: a matrix of positions in the gallery, as `search` of faiss
             returns it, where -1 is nothing; lists; or a mapping of the names of queries to lists. Entries after the
             first k do not count.
-        query: embeddings of the queries.
+        query: embeddings of the queries, or files of `data.read_samples`.
         gallery: embeddings of the gallery; or files of `data.read_samples`, or an iterable of blocks [items, dim] in
             the order of the positions, each of which is read once.
         k: number of nearest items.
-        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks, as in `evaluate`; it
-            should be the one that the index approximates.
+        similarity: as in `evaluate`; it should be the one that the index approximates.
         packed: whether codes are bits packed into uint8, as in `evaluate`.
         tolerance: an item also counts if its score is lower than that of the k-th item by no more than this share of
             the largest absolute score among the k nearest items, since an index rounds otherwise; 0 for none.
@@ -163,7 +162,10 @@ def index_recall(
         raise ValueError(f"`tolerance` must lie in [0, 1); got {tolerance}.")
     scoring.check_similarity(similarity)
     read = partial(scoring.read_embeddings, similarity=similarity, packed=packed)
-    query = read("query", query)
+    if are_files(query):
+        query = torch.cat([read("query", block) for block in _blocks_of(query)])
+    else:
+        query = read("query", query)
     items = _read_lists(retrieved, query_names, gallery_names, len(query))[:, :k].to(query.device)
     items = _without_repeated(items)
 
