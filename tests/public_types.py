@@ -26,7 +26,6 @@ ANY_WORD = re.compile(r"(<class 'str'>|str|(typing\.)?Any)( \||$)")
 MADE_HERE = ("Duplicates", "IndexRecall")
 """results, which users do not make; their similarity may be the name of a function"""
 OPEN = {"metric"}  # the numbers of pairs are few, those of other metrics have parameters
-RESULTS = {"Duplicates", "IndexRecall"}  # their `similarity` may be the name of a user's function
 
 
 def callables() -> Iterator[tuple[str, Any]]:
@@ -54,11 +53,7 @@ def options(asked: list[tuple[str, Any]]) -> tuple[list[str], list[str]]:
     asked = [(name, each) for name, each in asked if not name.endswith(MADE_HERE)]
     found = [(name, *parts) for name, each in asked for parts in parameters(each)]
     some = {option for _, option, kind in found if SOME_WORDS.search(kind)} - OPEN
-    any_word = [
-        f"{name}({option}: {kind})"
-        for name, option, kind in found
-        if option in some and ANY_WORD.match(kind) and name.rpartition(".")[2] not in RESULTS
-    ]
+    any_word = [f"{name}({option}: {kind})" for name, option, kind in found if option in some and ANY_WORD.match(kind)]
     return [f'{name}({option}="misspelt")' for name, option, kind in found if SOME_WORDS.search(kind)], any_word
 
 
