@@ -125,7 +125,7 @@ def test_a_notebook_shows_a_table_of_the_numbers(make):
     cells = [[each.text for each in row.all() if each.name in ("th", "td")] for row in shown.one("table").all("tr")]
     assert cells == [[name, f"{value:.4f}"] for name, value in results.means.items()]
     head, *_, last = str(results).splitlines()
-    assert (shown.one("caption").text, shown.one("p").text) == (head, last)
+    assert (shown.one("caption").text, shown.one("p").text) == (head, last.strip())
 
 
 def test_a_notebook_shows_names_as_they_are():

@@ -36,6 +36,33 @@ def test_the_hardest_queries_are_in_a_table_where_there_are_no_pictures(report, 
     ]
 
 
+def test_names_of_images_are_beside_the_numbers_of_queries(report, with_lists):
+    page = report(with_lists, image_names={0: "a/first.jpg", 1: "b/<second>.jpg"})
+    assert [row["file"] for row in section(page, "hardest").rows(HARDEST)] == ["b/<second>.jpg", "a/first.jpg"]
+
+
+def test_names_of_images_are_in_the_captions_of_pictures(report, with_lists):
+    options = {"pictures": lambda number: Image.new("RGB", (8, 16)), "gallery_image_names": {0: "c/third.x.jpg"}}
+    page = report(with_lists, image_names={0: "a/first.jpg"}, **options)
+    _, row = section(page, "hardest").all("div", class_="pictures")  # query 0 is second
+    captions = [figure.one("figcaption").children[-1] for figure in row.all("figure")]
+    assert captions[:2] == ["first", "third.x"]
+    assert all(caption.startswith("id") for caption in captions[2:])  # labels alone
+
+
+def test_names_of_the_gallery_are_those_of_the_queries_unless_there_are_others(report, with_lists):
+    page = report(with_lists, pictures=lambda number: Image.new("RGB", (8, 16)), image_names={0: "a/first.jpg"})
+    _, row = section(page, "hardest").all("div", class_="pictures")
+    assert [figure.one("figcaption").children[-1] for figure in row.all("figure")][:2] == ["first", "first"]
+
+
+def test_names_of_images_are_a_mapping_of_strings(report):
+    with pytest.raises(TypeError, match="`image_names` must be a mapping of labels to names; got list"):
+        report(image_names=["a.jpg"])
+    with pytest.raises(TypeError, match="`gallery_image_names` must have strings as names; got 0: 1"):
+        report(gallery_image_names={0: 1})
+
+
 def test_a_mistake_is_a_query_whose_best_candidate_is_wrong(report, with_lists):
     assert [row["query"] for row in section(report(with_lists), "mistakes").rows(MISTAKES)] == ["1"]
 

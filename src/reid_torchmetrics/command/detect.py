@@ -25,6 +25,7 @@ from reid_torchmetrics.data import (
 )
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 
+from .images import FilesByStem, FileSizes, ReportImages, box_images, named_images
 from .outputs import Outputs
 from .processes import join_processes, share_errors
 from .terminal import log
@@ -46,6 +47,8 @@ class _DetectionFiles(NamedTuple):
     """options of the metric that the files decide, such as names of classes"""
     notes: list[str]
     """guesses, as lines for the user"""
+    images: ReportImages = ReportImages()
+    """the images for the report"""
 
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
@@ -79,7 +82,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
             results = {}
             for prefix, iou_type in zip(prefixes, iou_types, strict=True):
                 results[prefix] = metric.results(iou_type, across_classes=needs_classes, boxes=needs_boxes)
-        return outputs.write(results) if share.process == 0 else 0
+        return outputs.write(results, images=files.images) if share.process == 0 else 0
 
 
 def _read_detection_files(
@@ -88,7 +91,8 @@ def _read_detection_files(
     """Read ground truths and detections by the reader of their files.
 
     Args:
-        arguments: the paths `ground_truths` and `detections`, `evaluator`, `unknown_categories` and `image_size`.
+        arguments: the paths `ground_truths`, `detections` and `images`, `evaluator`, `unknown_categories` and
+            `image_size`.
         metric_class: the metric of the evaluator.
         iou_types: the shapes in the command line; None if it has none.
         options: the options of the metric in the command line.
@@ -117,7 +121,16 @@ def _read_detection_files(
         _checks.one_of("iou_type", iou_type or "bbox", ("bbox",))
         class_names = options.get("class_names") or _find_voc_names(arguments)
         preds, target = read_voc(arguments.ground_truths, arguments.detections, class_names)
-    return _DetectionFiles(preds, target, "xyxy", {"class_names": class_names}, notes=[])
+    files = None if arguments.images is None else FilesByStem(arguments.images)
+    images = _find_images(files, target)
+    return _DetectionFiles(preds, target, "xyxy", {"class_names": class_names}, notes=[], images=images)
+
+
+def _find_images(files: FilesByStem | None, target: Sequence[dict[str, Any]]) -> ReportImages:
+    """Return the images of ground truths that are named by the files without suffix; none without a folder."""
+    if files is None:
+        return ReportImages()
+    return named_images(files, [image["image_id"] for image in target])
 
 
 def _find_layout(arguments: SimpleNamespace) -> str:
@@ -161,10 +174,14 @@ def _read_json(
     file_options: dict[str, Any] = {}
     if metric_class is LvisMAP:
         file_options["frequencies"] = LvisMAP.read_frequencies(arguments.ground_truths)
-    if "class_names" not in options:
+    images = ReportImages()
+    if "class_names" not in options or arguments.images is not None:
         data_set = read_json(arguments.ground_truths)
-        file_options["class_names"] = _distinct_names(data_set.get("categories", [])) or None
-    return _DetectionFiles(preds, target, "xywh", file_options, notes)
+        if "class_names" not in options:
+            file_options["class_names"] = _distinct_names(data_set.get("categories", [])) or None
+        if arguments.images is not None:
+            images = box_images(arguments.images, data_set["images"])
+    return _DetectionFiles(preds, target, "xywh", file_options, notes, images)
 
 
 def _distinct_names(categories: Sequence[dict[str, Any]]) -> dict[int, str]:
@@ -188,10 +205,15 @@ def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any
     """Read folders of YOLO's files, with the names of classes in or above the folders."""
     notes: list[str] = []
     file_options: dict[str, Any] = {}
-    size = None
+    files = None
+    size: Any = None
     if arguments.image_size is not None:
         size = tuple(arguments.image_size)
         _checks.positive_ints("image_size", size, distinct=False)
+    elif arguments.images is not None:
+        files = FilesByStem(arguments.images)
+        size = FileSizes(files)
+        notes.append(f"sizes of images from {arguments.images}")
     preds, target = read_yolo(arguments.ground_truths, arguments.detections, image_sizes=size, iou_type=iou_type)
     if "class_names" not in options:
         path = _find_name_file(arguments)
@@ -203,7 +225,7 @@ def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any
         notes.append(
             "no numbers of small, medium and large objects, as sizes are shares of the image: see --image-size"
         )
-    return _DetectionFiles(preds, target, "xyxy", file_options, notes)
+    return _DetectionFiles(preds, target, "xyxy", file_options, notes, _find_images(files, target))
 
 
 def _find_name_file(arguments: SimpleNamespace) -> Path | None:

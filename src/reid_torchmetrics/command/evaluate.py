@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
 from . import matrices, roles
+from .images import ReportImages, check_sample_images, sample_images
 from .inputs import split_array
 from .label_tables import label_files
 from .outputs import Outputs
@@ -43,6 +44,8 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     if not has_ground_truth:
         _check_labels(sample_sets, protocol, options)
     check_names(sample_sets, protocol.relevance_options)
+    if arguments.images is not None:
+        check_sample_images(arguments.images, sample_sets)
 
     files: list[data.SampleFile] = []
     for sample_set in sample_sets.values():
@@ -57,7 +60,12 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
             results = _evaluate_samples(sample_sets, other_options | {"protocol": protocol}, arguments, share)
         if results.counts.not_ranked:
             _raise_for_bad_rows(files)
-        return outputs.write({"": results}) if share.process == 0 else 0
+        if share.process != 0:
+            return 0
+        images = ReportImages()
+        if not options.get("multi_query"):  # a pooled query has the numbers of several images
+            images = sample_images(arguments.images, sample_sets)
+        return outputs.write({"": results}, images=images)
 
 
 def _check_labels(sample_sets: SampleSets, protocol: Protocol, options: Mapping[str, Any]) -> None:

@@ -59,6 +59,8 @@ def check_inputs(command: str, arguments: SimpleNamespace, options: Mapping[str,
         _check_lists(arguments)
     if getattr(arguments, "report", None) is not None or getattr(arguments, "pictures", None) is not None:
         require("A report or a picture", "matplotlib")
+    if getattr(arguments, "images", None) is not None:
+        _check_images(arguments, options)
     for word in _input_words(command, arguments, options):
         for path in find_files(word):
             if not Path(path).exists():
@@ -174,6 +176,25 @@ def _check_lists(arguments: SimpleNamespace) -> None:
         raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {got}")
     if arguments.labels and arguments.ground_truth_form:
         raise UsageError("`--ground-truth-form` must come with a file of the right items; got `--labels`")
+
+
+def _check_images(arguments: SimpleNamespace, options: Mapping[str, Any]) -> None:
+    """Raise unless the images are those of a report, and in a folder that exists.
+
+    Raises:
+        ModuleNotFoundError: Pillow is not installed.
+        NotADirectoryError: There is no folder of this name.
+        UsageError: There is no report, or an option without images of single samples.
+    """
+    if arguments.report is None:
+        raise UsageError("`--images` must come with `--report`, which shows them; got no report")
+    if options.get("multi_query"):
+        raise UsageError("`--images` must come without `--multi-query`, by which a query is several images; got both")
+    if getattr(arguments, "image_size", None) is not None:
+        raise UsageError("`--images` must come without `--image-size`, as the images have their sizes; got both")
+    require("A report with images", "PIL")
+    if not Path(arguments.images).is_dir():
+        raise NotADirectoryError(f"There is no folder {arguments.images!r}.")
 
 
 def _input_words(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]) -> list[str]:

@@ -22,10 +22,12 @@ from reid_torchmetrics.functional.retrieval import IndexRecall
 from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparison
 from reid_torchmetrics.report import write_report
 
+from .images import ReportImages
 from .kinds import named_values
 from .terminal import PROGRAM, log
 
 _STANDARD_OUTPUT = "-"
+_NO_IMAGES = ReportImages()
 _TABLES = {"markdown": ModelTable.markdown, "latex": ModelTable.latex, "csv": ModelTable.csv}
 
 
@@ -71,6 +73,7 @@ class Outputs:
         *,
         reported: Any = None,
         comparison: Any = None,
+        images: ReportImages = _NO_IMAGES,
         recall: IndexRecall | None = None,
     ) -> int:
         """Write results, by the prefix of their names, and return the exit status.
@@ -79,6 +82,7 @@ class Outputs:
             results: of each prefix.
             reported: the results on the page of the report, which is about one model; None: each of `results`.
             comparison: of models, for the page.
+            images: the images on the page.
             recall: of a vector index, which is printed before the results.
 
         Raises:
@@ -92,7 +96,18 @@ class Outputs:
             if name not in numbers:
                 raise ValueError(f"`--fail-under` must name one of {', '.join(numbers)}; got {name!r}.")
         for prefix, part in results.items():
-            self._write_files(part, prefix, part if reported is None else reported, comparison)
+            if self._arguments.report is not None:
+                write_report(
+                    part if reported is None else reported,
+                    _add_prefix(self._arguments.report, prefix),
+                    comparison=comparison,
+                    pictures=images.pictures,
+                    gallery_pictures=images.gallery_pictures,
+                    image_names=images.names,
+                    gallery_image_names=images.gallery_names,
+                    box_format=images.box_format,
+                )
+            self._write_files(part, prefix)
 
         # The text is last: it says that all files are there.
         contents = {prefix.rstrip("_"): part.to_dict() for prefix, part in results.items()}
@@ -118,10 +133,8 @@ class Outputs:
                 files.extend(_add_prefix(path, prefix) for prefix in prefixes)
         return files
 
-    def _write_files(self, results: Any, prefix: str, reported: Any, comparison: Any) -> None:
-        """Write the report, the results file and the pictures of one prefix, as far as there are paths."""
-        if self._arguments.report is not None:
-            write_report(reported, _add_prefix(self._arguments.report, prefix), comparison=comparison)
+    def _write_files(self, results: Any, prefix: str) -> None:
+        """Write the results file and the figures of one prefix, as far as there are paths."""
         if self._arguments.save is not None:
             results.save(_add_prefix(self._arguments.save, prefix))
         if self._arguments.pictures is not None:

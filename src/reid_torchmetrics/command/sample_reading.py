@@ -66,7 +66,8 @@ def read_sample_sets(
         del sample_sets["gallery"]
 
     # Files of labels.
-    keeps_names = all(sample_set.names is not None for sample_set in sample_sets.values())
+    have_names = all(sample_set.names is not None for sample_set in sample_sets.values())
+    keeps_names = have_names or getattr(arguments, "report", None) is not None
     labels = _read_label_files(words, rules, names_in_tables, guesses, keeps_names=keeps_names)
     if is_one_file and is_matrix and matrices.is_one_set(sample_sets, labels.values()):
         del sample_sets["gallery"]
@@ -179,8 +180,6 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
     if is_by_name:
         guesses.append("rows joined by `name`")
         tables = _join_by_name(sample_sets, tables, words)
-    for table in tables:
-        table.pop("names", None)
     if len(tables) == 1 and len(sample_sets) == 2:
         tables = _split_table(sample_sets, tables[0], source_text, guesses)
     if len(tables) != len(sample_sets):
@@ -198,6 +197,9 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
             source = sources[position] if has_source_for_each else sources[0]
             check_shards(sample_sets[role], role, source, order)
         _check_table(sample_sets[role], table, source_text, role)
+        names = table.pop("names", None)
+        if sample_sets[role].names is None:
+            sample_sets[role].names = names
         sample_sets[role].columns |= table
 
 

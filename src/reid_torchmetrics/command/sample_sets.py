@@ -35,7 +35,7 @@ class SampleSet:
             self.columns[name] = np.concatenate([columns[name] for columns in columns_of_files])
         names = [file.names for file in files if file.names is not None]
         self.names: _arrays.Array | None = np.concatenate(names) if len(names) == len(files) else None
-        """names of all rows, where all files have them"""
+        """names of all rows, where all files or their labels have them"""
         self.table_roles: _arrays.Array | None = None
         """roles in one table about queries and gallery, for queries in files of their own"""
         self.self_index: _arrays.Array | None = None

@@ -21,6 +21,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import natural_order
+from reid_torchmetrics.functional.displays import Displayed
 
 from .array_files import FORMATS, Format, PythonObjects, file_error, naming_file, read_arrays
 from .array_names import FIELD_NAMES, MATRICES, NameRules, describe_guesses, find_names, find_unnamed_matrix
@@ -57,8 +58,8 @@ class Reopened:
         return embeddings[rows]
 
 
-@dataclass(frozen=True, eq=False)
-class SampleFile:
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleFile(Displayed):
     """Embeddings and labels of a file."""
 
     path: str

@@ -12,10 +12,12 @@ import math
 import re
 from abc import ABC
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
+
+from .displays import Display, Displayed, aligned
 
 NEVER = "never"
 """text for an infinite number, such as a mean of ranks where a positive is never retrieved"""
@@ -47,7 +49,7 @@ _IN_LATEX.update({"[": "{[}", "*": "{*}", "\N{DAGGER}": r"$\dagger$", "\N{SUPERS
 _LATEX_TABLE = str.maketrans(_IN_LATEX)
 
 
-class Tabled(ABC):
+class Tabled(Displayed, ABC):
     """Numbers of a model, or of several, that can be written as a table for a paper."""
 
     model_table: Callable[..., ModelTable]
@@ -184,16 +186,6 @@ def in_words(value: float, form: str = ".4f", *, is_share: bool = True) -> str:
     return format(value, form)
 
 
-def aligned(rows: Iterable[Sequence[str]], num_left: int = 1, between: str = "  ") -> list[str]:
-    """Return the lines of a table with the first `num_left` columns aligned to the left, the others to the right."""
-    columns = []
-    for place, column in enumerate(zip(*rows, strict=True)):
-        align = str.ljust if place < num_left else str.rjust
-        width = max(map(len, column))
-        columns.append([align(cell, width) for cell in column])
-    return [between.join(row).rstrip() for row in zip(*columns, strict=True)]
-
-
 def in_prose(convention: str) -> str:
     """Return the text of a convention with prose instead of the names of options."""
     for phrase, prose in _IN_PROSE.items():
@@ -298,7 +290,8 @@ def comparison_text(comparison: Any, form: str = "") -> str:
     lines += [f"  {sentence}" for sentence in _about_cutoff(comparison)]
     lines.append(f"  {comparison.chance}")
     for pair in pairs.values():
-        lines += _pair_table(pair, form or ".4f")
+        table = aligned(_pair_rows(pair, form or ".4f", has_holm=_are_corrected(pairs)))
+        lines += [f"  {line}" for line in (*table, _changed_queries(pair))]
 
     separate, shared = split_conventions(comparison.conventions)
     width = max(map(len, separate))
@@ -308,6 +301,22 @@ def comparison_text(comparison: Any, form: str = "") -> str:
     if shared:
         lines.append(f"  unless noted: {shared}")
     return "\n".join(lines)
+
+
+def comparison_display(comparison: Any) -> Display:
+    """Return the parts of `comparison_text` for HTML, with the names of the models in the rows."""
+    title, *_ = comparison_text(comparison).splitlines()
+    pairs = comparison.by_name
+    rows = []
+    notes = []
+    for model, pair in pairs.items():
+        columns, *pair_rows = _pair_rows(pair, ".4f", has_holm=_are_corrected(pairs))
+        for name, *cells in pair_rows:
+            rows.append([f"{name}, {model}" if comparison.further_comparisons else name, *cells])
+        notes.append(_changed_queries(pair))
+    if comparison.further_comparisons:
+        columns[2:4] = ["other", "difference"]
+    return Display(title, columns, rows, [*notes, comparison.chance])
 
 
 def comparison_table(comparison: Any) -> ModelTable:
@@ -361,10 +370,17 @@ def _about_cutoff(comparison: Any) -> list[str]:
     return phrases
 
 
-def _pair_table(pair: Any, form: str) -> list[str]:
-    """Return the lines of a table with a row for each number, and a line about the queries that changed."""
+def _are_corrected(pairs: Mapping[str, Any]) -> bool:
+    """Return whether some p-value has Holm's correction."""
+    differences: list[Any] = []
+    for pair in pairs.values():
+        differences.extend(pair.differences.values())
+    return any(difference.p_holm >= 0 for difference in differences)
+
+
+def _pair_rows(pair: Any, form: str, *, has_holm: bool) -> list[list[str]]:
+    """Return the headings of a table of differences, and a row for each number."""
     a, b = pair.names
-    has_holm = any(difference.p_holm >= 0 for difference in pair.differences.values())
     p_titles = ["p", "p Holm"] if has_holm else ["p"]
     rows = [["", a, b, f"{b} - {a}", f"{100 * pair.level:g}% interval", *p_titles, "better", "worse", "equal"]]
     for name, difference in pair.differences.items():
@@ -380,11 +396,15 @@ def _pair_table(pair: Any, form: str) -> list[str]:
             row.append(f"{difference.p_holm:.4f}")
         row += [str(difference.num_better), str(difference.num_worse), str(difference.num_equal)]
         rows.append(row)
-    if pair.protocol:
-        last = f"right at rank 1 in {b} only: {len(pair.gained)} queries; in {a} only: {len(pair.lost)}"
-    else:
-        last = "better, worse and equal: classes"
-    return [f"  {line}" for line in (*aligned(rows), last)]
+    return rows
+
+
+def _changed_queries(pair: Any) -> str:
+    """Return a line about the queries with a first candidate that became right or wrong."""
+    a, b = pair.names
+    if not pair.protocol:
+        return "better, worse and equal: classes"
+    return f"right at rank 1 in {b} only: {len(pair.gained)} queries; in {a} only: {len(pair.lost)}"
 
 
 def _signed(change: float, form: str, *, is_share: bool) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reid_torchmetrics import _checks, _extras, _hints, _names
 
+from .displays import Display
 from .model_tables import Tabled, in_words
 
 Value = TypeVar("Value")
@@ -100,13 +100,11 @@ class NamedNumbers(Tabled, Mapping[str, float]):
         index, *_ = columns
         return pd.DataFrame(columns).set_index(index)
 
-    def _repr_html_(self) -> str:
-        """Return a table for notebooks: the numbers between the first and the last line of the text."""
+    def _display(self) -> Display:
+        """Return a table of the numbers between the first and the last line of the text."""
         first_line, *_, last_line = str(self).splitlines()
-        rows = []
-        for name, mean in self.means.items():
-            rows.append(f"<tr><th>{escape(name)}</th><td>{in_words(mean)}</td></tr>")
-        return f"<table><caption>{escape(first_line)}</caption>{''.join(rows)}</table><p>{escape(last_line)}</p>"
+        rows = [(name, in_words(mean)) for name, mean in self.means.items()]
+        return Display(first_line, rows=rows, notes=[last_line.strip()])
 
     def plot(self, figure: str | None = None, *, ax: Any = None) -> Any:
         """Draw a figure of the results: by default the CMC for retrieval, and precision over recall for detection.

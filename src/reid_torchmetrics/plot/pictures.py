@@ -18,6 +18,8 @@ from .canvas import Image, pillow
 
 _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with opacity
 _ROUNDING = 1e-3  # what resizing may leave outside of [0, 1]
+_WHITE = 255
+_WHITE_IN_16_BITS = 65535
 _ALLOWED = "an image of Pillow, an array or a tensor, or an item of a data set that has one first or as 'image'"
 
 
@@ -87,6 +89,9 @@ def as_image(name: str, item: object) -> Image:
         raise TypeError(f"`{name}` must be {_ALLOWED}; got {type(picture).__name__}.")
     if 0 in image.size:
         raise ValueError(f"`{name}` must have at least one pixel; got {image.width} x {image.height}.")
+    if image.mode.startswith("I") and np.asarray(image).max() > _WHITE:  # 16 bits, which Pillow would clip
+        levels = np.asarray(image).clip(0, _WHITE_IN_16_BITS) * (_WHITE / _WHITE_IN_16_BITS)
+        image = image_module.fromarray(levels.round().astype(np.uint8))
     if image.mode in {"RGBA", "LA", "PA"} or "transparency" in image.info:
         transparent = image.convert("RGBA")
         white = image_module.new("RGBA", transparent.size, "white")

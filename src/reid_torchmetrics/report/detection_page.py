@@ -37,6 +37,7 @@ def detection_page(
     class_names: Mapping[int, str] | None = None,
     num_worst: int = 20,
     pictures: plot.Pictures | None = None,
+    image_names: Mapping[int | str, str] | None = None,
     detections: Boxes | None = None,
     ground_truths: Boxes | None = None,
     box_format: _names.BoxFormat = "xyxy",
@@ -63,7 +64,7 @@ def detection_page(
         Section("numbers", "Numbers", _numbers(results, data["numbers"])),
         Section("classes", "Classes", _classes(results, data["classes"])),
         Section("errors", "Errors", _errors(results, data["errors"])),
-        Section("images", "Images with the most errors", _worst_images(results, num_worst, draw)),
+        Section("images", "Images with the most errors", _worst_images(results, num_worst, draw, image_names or {})),
     ]
     num_classes = len(results.classes)
     classes = "1 class" if num_classes == 1 else f"{num_classes} classes"
@@ -169,7 +170,12 @@ def _errors(results: DetectionResults, kinds: Mapping[str, Any] | None) -> list[
     return [figures_section(results, "errors", *tables)]
 
 
-def _worst_images(results: DetectionResults, num_worst: int, draw: Callable[[int | str], Html] | None) -> list[Html]:
+def _worst_images(
+    results: DetectionResults,
+    num_worst: int,
+    draw: Callable[[int | str], Html] | None,
+    image_names: Mapping[int | str, str],
+) -> list[Html]:
     """Return the images with the most errors: as pictures if they can be drawn, and their counts as a table."""
     worst = results.worst_images(num_worst)
     remark = note(f"Detections count at IoU {results.averages.grid.shown_threshold:g}, {plot.COUNTED}.")
@@ -177,14 +183,16 @@ def _worst_images(results: DetectionResults, num_worst: int, draw: Callable[[int
         return [note(f"None: {_why_no_worst_image(results)}"), remark]
     counts = torch.stack([worst.num_true_positives, worst.num_false_positives, worst.num_misses], dim=1).tolist()
     rows = []
+    titles = {}
     for image_id, image_counts in zip(worst.image_ids, counts, strict=True):
-        rows.append([str(image_id), *map(str, image_counts)])
+        titles[image_id] = ", ".join([str(image_id), *filter(None, [image_names.get(image_id)])])
+        rows.append([titles[image_id], *map(str, image_counts)])
     count_table = table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)
     if draw is None:
         return [remark, count_table]
     items = []
     for image_id in _progress.steps(worst.image_ids, "Pictures"):
-        caption = element("p", f"image {image_id}")
+        caption = element("p", f"image {titles[image_id]}")
         items.append(element("li", caption, picture_or_reason(partial(draw, image_id))))
     pictures = folded(items, _NUM_OPEN, _picture_list, "")
     return [remark, *pictures, details("Their boxes in numbers", count_table)]

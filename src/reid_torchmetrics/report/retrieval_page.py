@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 import torch
@@ -71,6 +72,8 @@ def retrieval_page(
     pictures: Pictures | None = None,
     identity_names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
+    image_names: Mapping[int, str] | None = None,
+    gallery_image_names: Mapping[int, str] | None = None,
     num_hardest: int = 60,
     num_mistakes: int = 20,
     generator: torch.Generator | None = None,
@@ -86,7 +89,9 @@ def retrieval_page(
     if duplicate_pictures is not None and (pictures is None or duplicates is None):
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
     all_names = {**results.names_of("identities"), **(identity_names or {})}
-    queries = _ReportedQueries(results, all_names, pictures, gallery_pictures)
+    if gallery_image_names is None:
+        gallery_image_names = image_names
+    queries = _ReportedQueries(results, all_names, pictures, gallery_pictures, image_names, gallery_image_names)
     hardest = results.hardest(num_hardest).tolist()
     duplicate_sections = []
     if duplicates is not None:
@@ -308,12 +313,16 @@ class _ReportedQueries:
         names: of identities.
         pictures: of the queries; None for tables.
         gallery_pictures: None for `pictures`.
+        image_names: names of the files of the queries by number; None for no names.
+        gallery_image_names: names for the gallery.
     """
 
     results: RetrievalResults
     names: Mapping[int, str]
     pictures: Pictures | None
     gallery_pictures: Pictures | None
+    image_names: Mapping[int, str] | None = None
+    gallery_image_names: Mapping[int, str] | None = None
 
     def __post_init__(self) -> None:
         """Find the rank lists of all queries, or the reason why there are none."""
@@ -336,6 +345,8 @@ class _ReportedQueries:
         """Return the labels and numbers of a query as texts, by name."""
         results = self.results
         facts = {"query": str(results.name_of(query))}
+        if self.image_names is not None:
+            facts["file"] = self.image_names.get(int(results.query_index[query]), "")
         if results.query_identities is not None:
             identity = int(results.query_identities[query])
             facts["identity"] = self.names.get(identity, str(identity))
@@ -372,7 +383,11 @@ class _ReportedQueries:
         alt = "right" if is_first else listed.kind
         title = "query" if listed.kind == "query" else f"{listed.rank}. {listed.score:.3f}"
         labels = listed.labels(self.names, space="\N{NO-BREAK SPACE}")
-        caption = element("figcaption", title, Html("<br>"), " ".join(labels))
+        lines = [title, " ".join(labels)]
+        image_names = self.image_names if listed.kind == "query" else self.gallery_image_names
+        if image_names is not None and listed.number in image_names:
+            lines.append(PurePosixPath(image_names[listed.number]).stem)
+        caption = element("figcaption", join(lines, Html("<br>")))
         image = picture_or_reason(partial(_small_picture, listed, alt))
         return element("figure", image, caption, class_="right first" if is_first else listed.kind)
 

@@ -42,6 +42,8 @@ def write_report(
     pictures: Pictures | None = None,
     identity_names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
+    image_names: Mapping[int, str] | Mapping[str, str] | None = None,
+    gallery_image_names: Mapping[int, str] | None = None,
     num_hardest: int | None = None,
     num_mistakes: int | None = None,
     comparison: Comparison | None = None,
@@ -76,6 +78,9 @@ def write_report(
             tables alone.
         identity_names: for a retrieval: names of the identities; without a name the number is shown.
         gallery_pictures: for a retrieval: as in `plot.draw_rank_lists`.
+        image_names: names of the image files by the numbers or names that `pictures` take, which the page shows beside
+            the images; None for no names.
+        gallery_image_names: for a retrieval: names for the gallery; None for `image_names`.
         num_hardest: for a retrieval: number of the hardest queries on the page; None for 60.
         num_mistakes: for a retrieval: number of confident mistakes; None for 20.
         comparison: the result of `compare` for these results and others; None for no such section.
@@ -112,6 +117,8 @@ def write_report(
     _checks.instance("title", title, (str,))
     _checks.names_of_labels("identity_names", identity_names)
     _checks.names_of_labels("class_names", class_names)
+    _checks.names_of_labels("image_names", image_names)
+    _checks.names_of_labels("gallery_image_names", gallery_image_names)
     for name in ("pictures", "gallery_pictures", "duplicate_pictures"):
         check_pictures(name, options.get(name))
     _checks.instance("duplicates", duplicates, (Duplicates,))

@@ -45,7 +45,7 @@ def test_the_envelope_is_read_at_recalls():
 
 def test_a_line_of_the_table_is_a_detection():
     lines = str(CURVE).splitlines()
-    assert lines[0] == "4 ground truths"
+    assert lines[0] == f"DetectionCurve: 4 ground truths, {len(CURVE)} detections"
     assert [line.split() for line in lines[2:5]] == [
         ["1", "7", "0.900", "TP", "1", "0", "1.0000", "0.2500"],
         ["2", "7", "0.800", "--", "1", "0", "1.0000", "0.2500"],

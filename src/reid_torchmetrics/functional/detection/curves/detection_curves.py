@@ -21,12 +21,13 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.detection.inputs import ImageRows, nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.displays import Display, Displayed, counted, cut, more_rows
 
 from .average_precision import AP_RULES, evenly_spaced
 from .precision_recall import Curves, number_of_class
 
 Values = Float[Tensor, " points"]
-_IMAGE_WIDTH = 6  # least number of letters
+_NUM_LINES = 20  # detections in the text of a curve
 
 
 def compute_ap(
@@ -123,8 +124,8 @@ _AREAS: dict[str, Callable[[Values, Values], Tensor]] = {
 }
 
 
-@dataclass(frozen=True)
-class DetectionCurve(ImageRows):
+@dataclass(frozen=True, repr=False)
+class DetectionCurve(Displayed, ImageRows):
     """The detections of a class by descending score, with precision and recall after each."""
 
     num_positives: int
@@ -185,29 +186,28 @@ class DetectionCurve(ImageRows):
         recalls = evenly_spaced(num_recalls, self.score.device).clone()
         return recalls, envelope_at(self.recall[counts], self.precision[counts], recalls)
 
-    def __str__(self) -> str:
-        """Return a table with a line for each detection, to follow the numbers by hand."""
-        images = list(map(str, self.image_ids))
-        width = max([_IMAGE_WIDTH, *map(len, images)])
-        head = f"  rank  {'image':>{width}}   score  is    TP    FP  precision  recall"
-        lines = [f"{self.num_positives} ground truths", head]
-        is_true_positive = self.is_true_positive.tolist()
-        is_ignored = self.is_ignored.tolist()
+    def _display(self) -> Display:
+        """Return a table with a line for each of the first detections, to follow the numbers by hand."""
         columns = (self.score, self.num_true_positives, self.num_false_positives, self.precision, self.recall)
-        numbers = zip(*[column.tolist() for column in columns], strict=True)
-        for place, (score, num_right, num_wrong, precision, recall) in enumerate(numbers):
-            outcome = "TP" if is_true_positive[place] else "FP"
-            if is_ignored[place]:
-                outcome = "--"
-            lines.append(
-                f"{place + 1:6d}  {images[place]:>{width}}  {score:6.3f}  {outcome}"
-                f"  {num_right:4d}  {num_wrong:4d}  {precision:9.4f}  {recall:6.4f}"
-            )
-        return "\n".join(lines)
+        numbers = zip(*[column[:_NUM_LINES].tolist() for column in columns], strict=True)
+        outcomes = zip(self.is_true_positive.tolist(), self.is_ignored.tolist(), self.image_ids, strict=True)
+        rows = []
+        for place, (values, outcome) in enumerate(zip(numbers, outcomes, strict=False)):
+            score, num_right, num_wrong, precision, recall = values
+            is_true_positive, is_ignored, image = outcome
+            word = "TP" if is_true_positive else "FP"
+            if is_ignored:
+                word = "--"
+            counts = (str(num_right), str(num_wrong))
+            shares = (f"{precision:.4f}", f"{recall:.4f}")
+            rows.append((str(place + 1), cut(str(image)), f"{score:.3f}", word, *counts, *shares))
+        title = f"DetectionCurve: {counted(self.num_positives, 'ground truth')}, {counted(len(self), 'detection')}"
+        headings = ("rank", "image", "score", "is", "TP", "FP", "precision", "recall")
+        return Display(title, headings, rows, more_rows(len(self), "detection", _NUM_LINES), num_left=0)
 
 
-@dataclass(frozen=True)
-class RankedDetections(ImageRows):
+@dataclass(frozen=True, repr=False)
+class RankedDetections(Displayed, ImageRows):
     """All matched and unmatched detections, by class and descending score."""
 
     classes: Int[Tensor, " classes"]

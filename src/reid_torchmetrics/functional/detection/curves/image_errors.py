@@ -11,10 +11,11 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import ImageRows
 from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut, more_rows
 
 
-@dataclass(frozen=True)
-class ImageErrors(ImageRows):
+@dataclass(frozen=True, repr=False)
+class ImageErrors(Displayed, ImageRows):
     """Numbers of true positives, false positives and misses in each image, at a confidence."""
 
     image: Int[Tensor, " images"]
@@ -30,6 +31,17 @@ class ImageErrors(ImageRows):
     def num_errors(self) -> Int[Tensor, " images"]:
         """Number of false positives and misses: a box of a wrong class or place is one of each."""
         return self.num_false_positives + self.num_misses
+
+    def _display(self) -> Display:
+        worst = self.worst(NUM_ROWS)
+        numbers = (worst.image_ids, worst.num_true_positives, worst.num_false_positives, worst.num_misses)
+        rows = []
+        for image, *counts in zip(*numbers, strict=True):
+            rows.append((cut(str(image)), *(f"{int(count):,}" for count in counts)))
+        num_images = int((self.num_errors > 0).sum())
+        title = f"ImageErrors: {num_images:,} of {counted(len(self), 'image')} with errors, the worst first"
+        columns = ["image", "true positives", "false positives", "misses"] if rows else []
+        return Display(title, columns, rows, more_rows(num_images, "image"))
 
     def worst(self, n: int) -> ImageErrors:
         """Return the `n` images with the most errors; among equal numbers more misses come first, then earlier images.

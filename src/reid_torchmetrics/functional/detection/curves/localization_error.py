@@ -10,6 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.displays import Display, Displayed, counted
 
 LRP_VALUES = {
     "lrp": "error",
@@ -20,8 +21,8 @@ LRP_VALUES = {
 """fields of `LocalizationErrors` by the name of their mean"""
 
 
-@dataclass(frozen=True)
-class LocalizationErrors:
+@dataclass(frozen=True, repr=False)
+class LocalizationErrors(Displayed):
     """Optimal localization recall precision (oLRP) of each class, from 0 to 1, less is better.
 
     At a confidence the error is (localization / (1 - threshold) + fp + fn) / (tp + fp + fn), where localization is the
@@ -38,6 +39,10 @@ class LocalizationErrors:
     """share of the ground truths"""
     confidence: Float[Tensor, " classes"]
     """the score of the last detection that counts"""
+
+    def _display(self) -> Display:
+        rows = [(name, f"{float(getattr(self, values).nanmean()):.4f}") for name, values in LRP_VALUES.items()]
+        return Display(f"LocalizationErrors: means over {counted(len(self.error), 'class')}", rows=rows)
 
     def for_label(self, classes: Int[Tensor, " classes"], label: int | None) -> LocalizationErrors:
         """Return the values of one class, without entries if no box has the label; None stands for all classes."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.displays import Displayed, displayed
 
 from .precision_recall import number_of_class, running_counts
 
@@ -76,8 +77,8 @@ def tally_matches(matches: Matches, thresholds: slice = slice(None)) -> Tally:
     )
 
 
-@dataclass(frozen=True)
-class OperatingPoints:
+@dataclass(frozen=True, repr=False)
+class OperatingPoints(Displayed):
     """Counts of the detections of each class at or above a confidence, for each IoU threshold."""
 
     confidence: Float[Tensor, "thresholds classes"]
@@ -103,6 +104,7 @@ class OperatingPoints:
         return 2 * self.num_true_positives.double() / (self.num_detections + self.num_positives)
 
 
+@displayed
 class PrecisionRecallCurve(NamedTuple):
     """Precision and recall of one class at each distinct score of its true and false positives, descending."""
 
@@ -211,6 +213,7 @@ def precision_recall_curve(matches: Matches, label: int, *, threshold: int = 0) 
     )
 
 
+@displayed
 class ConfidenceCurve(NamedTuple):
     """Macro averages at each distinct score of true and false positives, descending; constant between two scores."""
 

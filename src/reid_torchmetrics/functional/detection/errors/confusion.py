@@ -11,6 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.inputs import place_of_labels
+from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed
 
 from .object_pairs import ObjectPairs
 
@@ -46,8 +47,8 @@ CONFUSION_RULES: dict[str, ConfusionRule] = {
 """COCO's matching as if all labels were equal, and the differences in other libraries"""
 
 
-@dataclass(frozen=True)
-class ConfusionMatrix:
+@dataclass(frozen=True, repr=False)
+class ConfusionMatrix(Displayed):
     """Counts of ground truths (rows) that were detected as a class (columns)."""
 
     classes: Int[Tensor, " classes"]
@@ -60,6 +61,18 @@ class ConfusionMatrix:
     """number of classes that have neither row nor column"""
     totals: Int[Tensor, " rows"] | None = None
     """counts of each row, including the classes that are left out; None if no class is left out"""
+
+    def _display(self) -> Display:
+        part = self.among(NUM_ROWS)
+        labels = [*map(str, part.classes.tolist()), "none"]
+        rows = []
+        for label, counts in zip(labels, part.counts.tolist(), strict=True):
+            rows.append((label, *(f"{count:,}" for count in counts)))
+        title = f"ConfusionMatrix: IoU {self.iou_threshold:g}, rule {self.rule}; ground truths in rows"
+        notes = []
+        if part.num_left_out:
+            notes.append(f"the most confused classes; {part.num_left_out:,} more are left out")
+        return Display(title, ("", *labels), rows, notes)
 
     @property
     def normalized(self) -> Float[Tensor, "rows columns"]:

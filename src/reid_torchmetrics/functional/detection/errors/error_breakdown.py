@@ -19,6 +19,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_flags, recalls_on
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
 from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs, select
+from reid_torchmetrics.functional.displays import Display, Displayed
 
 from .confusion import CONFUSION_RULES, LARGEST_THRESHOLD, flag_of_match, match_candidates
 from .object_pairs import ObjectPairs
@@ -37,8 +38,8 @@ _TIDECV_RECALLS = tuple(hundredth / 100 for hundredth in range(101))  # not all 
 _TIDECV_LIMIT = 100  # largest number of detections in an image, over all classes
 
 
-@dataclass(frozen=True)
-class ErrorBreakdown:
+@dataclass(frozen=True, repr=False)
+class ErrorBreakdown(Displayed):
     """Errors of each kind, and the gain in average precision without them."""
 
     average_precision: float
@@ -56,6 +57,13 @@ class ErrorBreakdown:
     """the kind of each detection in the `ObjectPairs`, as its place in `ERROR_KINDS`; -1 for no error. By rule "tidecv"
     detections in crowds have a kind, too"""
     is_missed: Bool[Tensor, " ground_truths"]
+
+    def _display(self) -> Display:
+        rows = [(kind, f"{self.counts[kind]:,}", f"{gain:.4f}") for kind, gain in self.gains.items()]
+        rows.append(("all false positives", "", f"{self.false_positive_gain:.4f}"))
+        rows.append(("all misses", "", f"{self.false_negative_gain:.4f}"))
+        title = f"ErrorBreakdown: average precision {self.average_precision:.4f}"
+        return Display(title, ("kind", "errors", "gain without them"), rows)
 
 
 @torch.no_grad()

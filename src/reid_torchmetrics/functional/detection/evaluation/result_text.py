@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, SupportsFloat
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import curves, evaluators, matching
-from reid_torchmetrics.functional.model_tables import aligned, in_words
+from reid_torchmetrics.functional.displays import aligned, cut
+from reid_torchmetrics.functional.model_tables import in_words
 
 _COUNTS = ("ground truths", "detections")
 _LIMIT_SCOPES = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
@@ -207,14 +208,8 @@ def table(numbers: Mapping[str, Mapping[str, float | int]]) -> str:
     cells = [["class", *columns]]
     for name, row in numbers.items():
         texts = [_cell(column, value) for column, value in row.items()]
-        cells.append([_shorten(name), *texts])
+        cells.append([cut(name, _MAX_NAME_LENGTH), *texts])
     return "\n".join(aligned(cells))
-
-
-def _shorten(name: str) -> str:
-    """Return a name in one line, cut at the largest length."""
-    line = " ".join(name.split())
-    return line if len(line) <= _MAX_NAME_LENGTH else f"{line[: _MAX_NAME_LENGTH - 1]}…"
 
 
 def _cell(column: str, value: SupportsFloat) -> str:

@@ -25,7 +25,7 @@ from .paired_detections import PairedDetections
 from .result_checks import SAVED_AS, check_stored
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DetectionResults(NamedNumbers, SavedResults):
     """Results of any evaluator, in float64; the same on all processes.
 

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics.functional.displays import Displayed
 
 from .boxes import check_areas, check_boxes, check_image_numbers, check_scores
 from .shapes import BoxShapes, Shapes
@@ -59,8 +60,8 @@ class PackedObjects:
         return self.with_columns(labels=torch.zeros_like(self.labels))
 
 
-@dataclass(frozen=True)
-class Detections(PackedObjects):
+@dataclass(frozen=True, repr=False)
+class Detections(Displayed, PackedObjects):
     """Detections, in any order of the images.
 
     NumPy arrays and lists become tensors.
@@ -96,8 +97,8 @@ class Detections(PackedObjects):
         check_image_numbers("images", self.images, length, device)
 
 
-@dataclass(frozen=True)
-class GroundTruths(PackedObjects):
+@dataclass(frozen=True, repr=False)
+class GroundTruths(Displayed, PackedObjects):
     """Ground truths, in any order of the images; within one image and class the order decides ties.
 
     NumPy arrays and lists become tensors.

@@ -16,6 +16,8 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from reid_torchmetrics.functional.displays import Displayed
+
 _FINENESS = 5  # corners of a polygon are rounded to this part of a pixel
 _LEAST_NUMBERS = 6  # three points
 WORD = 64  # bits
@@ -90,8 +92,8 @@ def _edge_points(corners: Ints) -> tuple[Ints, Ints]:
 
 
 @final
-@dataclass(frozen=True)
-class RunLengths:
+@dataclass(frozen=True, repr=False)
+class RunLengths(Displayed):
     """Masks of one image by their flips, counted down the columns from left to right.
 
     Constructed by `from_coco`, `from_polygons` and `from_masks`.

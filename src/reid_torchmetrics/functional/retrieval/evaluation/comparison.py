@@ -16,7 +16,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.model_tables import NEVER, Heading, Tabled, comparison_table, comparison_text
+from reid_torchmetrics.functional.displays import Displayed
+from reid_torchmetrics.functional.model_tables import (
+    NEVER,
+    Heading,
+    Tabled,
+    comparison_display,
+    comparison_table,
+    comparison_text,
+)
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
@@ -41,8 +49,8 @@ _JSON_FIELDS = (
 """fields that are JSON-safe as they are"""
 
 
-@dataclass(frozen=True)
-class Difference:
+@dataclass(frozen=True, repr=False)
+class Difference(Displayed):
     """Difference of a number between two models; NaN where one of them has no valid query.
 
     Where a mean is infinite, as of ranks that lists lack, difference, interval and p-values are NaN.
@@ -210,7 +218,8 @@ class Comparison(Tabled, SavedResults):
         return pd.DataFrame.from_dict(self.model_table().rows, orient="index").rename_axis("model")
 
     model_table = comparison_table
-    __repr__ = __format__ = comparison_text
+    _display = comparison_display
+    __str__ = __format__ = comparison_text
 
 
 def compare(

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._names import FpirRule
+from reid_torchmetrics.functional.displays import Display, Displayed, counted, displayed, value_text
 from reid_torchmetrics.functional.retrieval.measures import mean_over_identities
 from reid_torchmetrics.functional.retrieval.verification import verify_pairs
 
@@ -65,7 +66,11 @@ FPIR_RULES: Mapping[str, Callable[[Tensor, float], Tensor]] = MappingProxyType(
 )
 """the threshold at an FPIR, given the best scores of the non-mated queries, descending"""
 
+_SHOWN_RATES = (0.01, 0.1, 1.0)
+"""the FPIR in the text of an `Identification`"""
 
+
+@displayed
 class IdentificationRates(NamedTuple):
     """FPIR and TPIR at some thresholds."""
 
@@ -89,8 +94,8 @@ class BalancedAccuracy(NamedTuple):
         return (self.known * self.unknown).sqrt()
 
 
-@dataclass(frozen=True, eq=False)
-class Identification:
+@dataclass(frozen=True, eq=False, repr=False)
+class Identification(Displayed):
     """Open-set identification from the best candidate and the best positive of each query, on all processes alike.
 
     Rates are float64. TPIR is NaN without mated queries; FPIR, and all that depends on it, without non-mated ones. An
@@ -114,6 +119,15 @@ class Identification:
     mate_rank: Int[Tensor, " queries"]
     """the rank of the best positive among all candidates, by the evaluation's tie policy; 0 for non-mated queries"""
     query_identities: Int[Tensor, " queries"] | None = None
+
+    def _display(self) -> Display:
+        num_mated = int(self.is_mated.sum())
+        rates = self.rates_at(self.threshold_at_fpir(_SHOWN_RATES))
+        columns = (_SHOWN_RATES, rates.true_positive_rate.tolist(), rates.thresholds.tolist())
+        rows = [list(map(value_text, row)) for row in zip(*columns, strict=True)]
+        num_unmated = len(self.mate_rank) - num_mated
+        title = f"Identification: {num_mated:,} mated and {counted(num_unmated, 'non-mated query')}"
+        return Display(title, ("FPIR", "TPIR", "threshold"), rows)
 
     @classmethod
     def from_rank_lists(cls, rank_lists: RankLists) -> Identification:

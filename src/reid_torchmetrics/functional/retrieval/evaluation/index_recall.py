@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import Any, TypeAlias
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.displays import Display, Displayed
 from reid_torchmetrics.functional.named_numbers import json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import scores as scoring
@@ -31,7 +31,7 @@ _BYTES_PER_SCORE = 8  # beside the score itself, while the best scores of a pane
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndexRecall(SavedResults):
+class IndexRecall(Displayed, SavedResults):
     """Recall of a vector index at k for each query, with its mean."""
 
     per_query: Float[Tensor, " queries"]
@@ -89,12 +89,8 @@ class IndexRecall(SavedResults):
             text += f"; {self.num_short:,} lists have fewer than {self.k} items"
         return text
 
-    def __repr__(self) -> str:
-        return format(self)
-
-    def _repr_html_(self) -> str:
-        """Return the text for notebooks."""
-        return f"<p>{escape(repr(self))}</p>"
+    def _display(self) -> Display:
+        return Display(format(self))
 
 
 @torch.no_grad()

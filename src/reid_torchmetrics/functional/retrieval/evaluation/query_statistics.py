@@ -19,14 +19,15 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut, more_rows
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
 _DRAWS_AT_A_TIME = 1 << 20  # random numbers that are drawn at a time
 ROUNDING = 1e-12  # numbers that are as close as that, relative to their size, are equal
 
 
-@dataclass(frozen=True, eq=False)
-class Breakdown:
+@dataclass(frozen=True, eq=False, repr=False)
+class Breakdown(Displayed):
     """The mean of one value per query over each group: the queries that share all their labels."""
 
     labels: Int[Tensor, "groups labels"]
@@ -38,6 +39,15 @@ class Breakdown:
     num_queries: Int[Tensor, " groups"]
     names: tuple[str, ...] | None = None
     """the names of the groups, where the label has names; groups are in their order then"""
+
+    def _display(self) -> Display:
+        names = self.names or [", ".join(map(str, labels)) for labels in self.labels.tolist()]
+        columns = (names, self.mean.tolist(), self.num_valid.tolist(), self.num_queries.tolist())
+        rows = []
+        for name, mean, num_valid, num_queries in list(zip(*columns, strict=True))[:NUM_ROWS]:
+            rows.append((cut(name), f"{mean:.4f}", f"{num_valid:,}", f"{num_queries:,}"))
+        title = f"Breakdown: means of {counted(len(names), 'group')} of queries"
+        return Display(title, ("group", "mean", "valid", "queries"), rows, more_rows(len(names), "group"))
 
     def with_names(self, names: Mapping[int, str]) -> Breakdown:
         """Return the groups with the names of their first label, in the order of the names."""
@@ -96,13 +106,16 @@ def sums_of_groups(
     return segments.reduce(values[order].double(), "sum", group.bincount(minlength=num_groups))
 
 
-@dataclass(frozen=True, eq=False)
-class Interval:
+@dataclass(frozen=True, eq=False, repr=False)
+class Interval(Displayed):
     """A confidence interval; both ends are NaN where there is nothing to average, or where the mean is infinite."""
 
     low: Float[Tensor, ""]
     high: Float[Tensor, ""]
     level: float
+
+    def _display(self) -> Display:
+        return Display(f"Interval: {float(self.low):.4f} to {float(self.high):.4f}, level {self.level:g}")
 
 
 def bootstrap_interval(

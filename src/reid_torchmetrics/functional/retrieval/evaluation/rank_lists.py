@@ -12,6 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, more_rows
 from reid_torchmetrics.functional.retrieval.measures import knn_accuracy
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, one_number_each
@@ -20,6 +21,8 @@ from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
 from .problem import RetrievalProblem
 from .protocol import Protocol
+
+_MOST_COLUMNS = 5  # of candidates in the text
 
 
 class Later:
@@ -44,8 +47,8 @@ class Later:
         vars(instance)[self._name] = value
 
 
-@dataclass(frozen=True, eq=False)
-class RankLists:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankLists(Displayed):
     """The first k candidates of some queries, best first, and the first right answer of each, however far behind.
 
     Candidates, their order among equal scores and positives are as in the ranking: junk is in no list. A k beyond
@@ -81,6 +84,23 @@ class RankLists:
     def __len__(self) -> int:
         """Number of queries."""
         return len(self.query)
+
+    def _display(self) -> Display:
+        lists = self.select(list(range(min(len(self), NUM_ROWS))))
+        num_candidates = self.index.shape[1]
+        num_columns = min(num_candidates, _MOST_COLUMNS)
+        names = list(map(str, lists.query_index.tolist()))
+        ranks = lists.first_positive_rank.tolist()
+        rows = []
+        for row, (name, rank) in enumerate(zip(names, ranks, strict=True)):
+            candidates = []
+            for number, is_positive in zip(lists.index[row].tolist(), lists.is_positive[row].tolist(), strict=True):
+                candidates.append(f"{number}{'*' if is_positive else ' '}" if number >= 0 else "")
+            rows.append((name, str(rank or "none"), *candidates[:num_columns]))
+        title = f"RankLists: {counted(len(self), 'query')}, the first {counted(num_candidates, 'candidate')} of each"
+        columns = ("query", "first match", *(f"{rank} " for rank in range(1, num_columns + 1)))
+        notes = [*more_rows(len(self), "query"), "numbers of candidates by rank; * a match"]
+        return Display(title, columns, rows, notes)
 
     def first(self, k: int) -> RankLists:
         """Cut the lists after `k` candidates.

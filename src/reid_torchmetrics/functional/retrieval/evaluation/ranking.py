@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut
 from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, are_many, count_tied_pairs, seems_backwards
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, average_precision, mean_over_queries, measure
@@ -163,8 +164,11 @@ def _mean_average_precision(ranking: Ranking) -> float:
     return float(mean_over_queries(average_precision(ranking.ranks)))
 
 
-@dataclass(frozen=True, eq=False)
-class CameraPairs:
+_LONGEST_NAME = 12  # of a camera in the text
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CameraPairs(Displayed):
     """Means of a measure over the valid queries of each query camera, against each gallery camera alone."""
 
     query_cameras: Int[Tensor, " query_cameras"]
@@ -174,6 +178,23 @@ class CameraPairs:
     num_valid: Int[Tensor, "query_cameras gallery_cameras"]
     camera_names: Mapping[int, str] | None = None
     """the names of the cameras by their numbers; None if the evaluation was given integers"""
+
+    def _display(self) -> Display:
+        names = self.camera_names or {}
+
+        def names_of(cameras: Tensor) -> list[str]:
+            numbers = cameras[:NUM_ROWS].tolist()
+            return [cut(str(names.get(number, number)), _LONGEST_NAME) for number in numbers]
+
+        rows = []
+        means_of_cameras = self.mean[:NUM_ROWS, :NUM_ROWS].tolist()
+        for name, means in zip(names_of(self.query_cameras), means_of_cameras, strict=True):
+            rows.append([name, *(f"{mean:.4f}" for mean in means)])
+        num_rows, num_columns = self.mean.shape
+        query_text = counted(num_rows, "query camera")
+        title = f"CameraPairs: means of {query_text} (rows) in {counted(num_columns, 'gallery camera')} (columns)"
+        notes = [f"the first {NUM_ROWS} of each"] if max(num_rows, num_columns) > NUM_ROWS else []
+        return Display(title, ["", *names_of(self.gallery_cameras)], rows, notes)
 
     @property
     def mean_without_diagonal(self) -> Float[Tensor, ""]:

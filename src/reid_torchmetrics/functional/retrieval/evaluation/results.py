@@ -359,7 +359,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         settings = {name: asdict(getattr(self, name)) for name in ("counts", "protocol", "setup")}
         return {"measures": rows, **settings}
 
-    __repr__ = __format__ = summary_text
+    __str__ = __format__ = summary_text
 
     def model_table(self, name: str = "model") -> ModelTable:
         """Return a table, as papers have it, with one row: that of the model, by its name."""
@@ -373,9 +373,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _columns(self) -> dict[str, Any]:
         """Return the columns of `to_frame`, with a value for each query."""
-        columns: dict[str, Any] = {}
-        if self.query_names is not None:
-            columns["query"] = list(self.query_names)
+        columns: dict[str, Any] = {} if self.query_names is None else {"query": list(self.query_names)}
         tensors = {name: getattr(self, name) for name in _QUERY_COLUMNS} | dict(self.per_query)
         for name, values in tensors.items():
             if values is not None:

@@ -12,13 +12,15 @@ import torch
 from jaxtyping import Real, Shaped
 from torch import Tensor
 
+from reid_torchmetrics.functional.displays import Displayed
+
 Sum = TypeVar("Sum", bound="_Sum")
 Nothing: TypeAlias = Literal[0]
 """the `sum` of no blocks"""
 
 
-@dataclass(frozen=True, eq=False)
-class _Sum:
+@dataclass(frozen=True, eq=False, repr=False)
+class _Sum(Displayed):
     """Numbers for some blocks, on the CPU, small to send."""
 
     numbers: Shaped[np.ndarray, " numbers"]

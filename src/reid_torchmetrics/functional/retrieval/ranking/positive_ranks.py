@@ -17,6 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.displays import Displayed
 
 from .tie_policies import TIE_POLICIES
 
@@ -67,8 +68,8 @@ class Judgments:
     """int64; number of judged negatives of the query, retrieved or not; None if every other candidate is judged"""
 
 
-@dataclass(frozen=True, eq=False)
-class PositiveRanks:
+@dataclass(frozen=True, eq=False, repr=False)
+class PositiveRanks(Displayed):
     """The ranks of the positives of every query, the input of each measure of retrieval.
 
     The ranks of two sets of queries against one gallery are the concatenation of both. Use `from_hits` for lists that

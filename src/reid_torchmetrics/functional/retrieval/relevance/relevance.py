@@ -23,6 +23,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.displays import Displayed
 
 from .several_labels import SharedLabels
 
@@ -92,8 +93,8 @@ class TileRelevance(NamedTuple):
     """number of labels that the item shares with the query, 0 at padding; None where samples have one identity each"""
 
 
-@dataclass(frozen=True)
-class Relevance:
+@dataclass(frozen=True, repr=False)
+class Relevance(Displayed):
     """The gallery items listed for each query, and the rules that drop pairs; from labels by `find_relevance`.
 
     Gallery positions are positions in the kept gallery, without junk identities; `kept` maps them back.

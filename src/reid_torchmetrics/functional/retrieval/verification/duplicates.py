@@ -22,6 +22,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, more_rows
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
@@ -45,8 +46,8 @@ _THRESHOLDS = {
 """the rule for pairs, by similarity"""
 
 
-@dataclass(frozen=True, eq=False)
-class Duplicates:
+@dataclass(frozen=True, eq=False, repr=False)
+class Duplicates(Displayed):
     """Pairs of near duplicates, sorted by query and then by gallery item."""
 
     query: Int[Tensor, " pairs"]
@@ -58,11 +59,20 @@ class Duplicates:
     within_one_set: bool
     """whether both items of a pair belong to one set"""
     similarity: str
-    """such as "cosine"; for a function its module and name"""
+    """its name, or the name of a function"""
     threshold: float
     """the smallest score of a pair; under "euclidean" and "hamming" the largest distance"""
     num_queries: int
     """with and without a near duplicate"""
+
+    def _display(self) -> Display:
+        best = self.score.argsort(descending=True, stable=True)[:NUM_ROWS]
+        rows = []
+        pairs = (self.query[best].tolist(), self.gallery[best].tolist(), self.score[best].tolist())
+        for query, item, score in zip(*pairs, strict=True):
+            rows.append((str(query), str(item), f"{score:.4f}"))
+        columns = ["query", "gallery", "score"] if rows else []
+        return Display(f"Duplicates: {self.summary}", columns, rows, more_rows(len(self), "pair"))
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -71,12 +81,13 @@ class Duplicates:
     @property
     def summary(self) -> str:
         """Sentence about the pairs, such as "3 pairs of cosine 0.95 or more: 2 of 100 queries have a near copy"."""
-        rule = _THRESHOLDS.get(self.similarity, f"score {{:g}} or more under {self.similarity}").format(self.threshold)
+        other_rule = f"score {{:g}} or more under {self.similarity}"
+        rule = _THRESHOLDS.get(self.similarity, other_rule).format(self.threshold)
         num_affected = len(self.affected_queries)
-        pairs = "pair" if len(self) == 1 else "pairs"
-        have = "has" if num_affected == 1 else "have"
         samples = "items" if self.within_one_set else "queries"
-        return f"{len(self):,} {pairs} of {rule}: {num_affected:,} of {self.num_queries:,} {samples} {have} a near copy"
+        have = "has" if num_affected == 1 else "have"
+        pairs = counted(len(self), "pair")
+        return f"{pairs} of {rule}: {num_affected:,} of {self.num_queries:,} {samples} {have} a near copy"
 
     @property
     def affected_queries(self) -> Int[Tensor, " affected"]:
@@ -268,7 +279,9 @@ def check_threshold(threshold: float, similarity: str | scoring.CustomSimilarity
         raise ValueError(f"`threshold` must lie in [{low:g}, {high:g}] under {similarity!r}; got {threshold}.")
 
 
-def find_pairs(pairs: AllPairs, threshold: float, similarity: str | scoring.CustomSimilarity) -> Duplicates:
+def find_pairs(
+    pairs: AllPairs, threshold: float, similarity: _names.SimilarityName | scoring.CustomSimilarity
+) -> Duplicates:
     """Find all pairs with a score of at least `threshold`, or with a distance of at most `threshold`.
 
     Raises:

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed
 from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, bytes_of_sort, cut_in_panels, share_tiles
@@ -259,14 +260,28 @@ def _floats(codes: Int[Tensor, " values"], dtype: torch.dtype) -> Float[Tensor, 
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits).view(dtype)
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreHistogram:
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreHistogram(Displayed):
     """Numbers of pairs in bins of their score; a bin contains its lower edge, and the last bin both edges."""
 
     edges: Float[Tensor, " edges"]
     """float64, ascending; one more edge than bins"""
     num_genuine: Int[Tensor, " bins"]
     num_impostors: Int[Tensor, " bins"]
+
+    def _display(self) -> Display:
+        # Neighboring bins are joined, so that there are at most `NUM_ROWS` rows.
+        num_bins = len(self.num_genuine)
+        width = math.ceil(num_bins / NUM_ROWS)
+        edges = self.edges.tolist()
+        rows = []
+        for start in range(0, num_bins, width):
+            stop = min(start + width, num_bins)
+            num_genuine = int(self.num_genuine[start:stop].sum())
+            num_impostors = int(self.num_impostors[start:stop].sum())
+            rows.append((f"{edges[start]:.4g} to {edges[stop]:.4g}", f"{num_genuine:,}", f"{num_impostors:,}"))
+        title = f"ScoreHistogram: {num_bins:,} bins from {edges[0]:.4g} to {edges[-1]:.4g}"
+        return Display(title, ("score", "genuine pairs", "impostors"), rows)
 
 
 @torch.no_grad()

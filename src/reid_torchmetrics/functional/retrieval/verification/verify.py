@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional.displays import Display, Displayed, counted, displayed
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
@@ -32,8 +33,11 @@ PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_
 """policies of `TIE_POLICIES` that need counts alone; a genuine pair is a positive, an impostor a negative"""
 _LARGEST_DISTANCE = 4.0
 """largest squared distance of two unit vectors, where the grid of thresholds ends"""
+_SHOWN_RATES = (0.001, 0.0001)
+"""the FAR in the text of a `Verification`"""
 
 
+@displayed
 class ReceiverOperatingCharacteristic(NamedTuple):
     """Corners of the ROC curve, from accepting nothing to accepting everything; the curve is straight between them."""
 
@@ -67,8 +71,8 @@ class FoldAccuracies(NamedTuple):
     """pairs with a smaller distance are classified as genuine"""
 
 
-@dataclass(frozen=True, eq=False)
-class Verification:
+@dataclass(frozen=True, eq=False, repr=False)
+class Verification(Displayed):
     """Counts of pairs at every distinct score of a genuine pair, in descending order of the score.
 
     Between two of these scores only the number of impostors changes. Every corner of the ROC curve is therefore known,
@@ -85,6 +89,15 @@ class Verification:
     """impostors that score more than the threshold"""
     num_genuine: int
     num_impostors: int
+
+    def _display(self) -> Display:
+        rate = self.equal_error_rate()
+        numbers = {"AUC": self.area_under_curve(), "EER": rate.rate}
+        for far, tar in zip(_SHOWN_RATES, self.tar_at_far(_SHOWN_RATES), strict=True):
+            numbers[f"TAR at FAR {far:g}"] = tar
+        rows = [(name, f"{float(value):.4f}") for name, value in numbers.items()]
+        title = f"Verification: {counted(self.num_genuine, 'genuine pair')}, {counted(self.num_impostors, 'impostor')}"
+        return Display(title, rows=rows)
 
     def roc(self) -> ReceiverOperatingCharacteristic:
         """Return FAR and TAR at the corners of the curve: just above, and at, every distinct score of a genuine pair.
