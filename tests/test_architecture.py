@@ -1,8 +1,9 @@
-"""The import rules of the package, each proved to be able to fail."""
+"""The layers of the package in an order, with those that each may import; and rules for files, summaries and names."""
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -16,114 +17,113 @@ ROOT = Path(reid_torchmetrics.__file__).parent
 PACKAGE = ROOT.name
 FUNCTIONAL = f"{PACKAGE}.functional"
 
-ROOMS = {
-    "relevance": (
-        "scores",
-        "ranking",
-        "sharding",
-        "measures",
-        "draws",
-        "reranking",
-        "verification",
-        "advice",
-        "evaluation",
-    ),
-    "scores": ("ranking", "sharding", "measures", "draws", "reranking", "verification", "advice", "evaluation"),
-    "ranking": ("sharding", "measures", "draws", "reranking", "verification", "advice", "evaluation"),
-    "sharding": ("measures", "draws", "reranking", "verification", "advice", "evaluation"),
-    "measures": ("scores", "sharding", "draws", "reranking", "verification", "advice", "evaluation"),
-    "draws": ("sharding", "reranking", "verification", "advice", "evaluation"),
-    "reranking": ("sharding", "measures", "draws", "verification", "advice", "evaluation"),
-    "verification": ("sharding", "measures", "draws", "reranking", "advice", "evaluation"),
-    "advice": ("sharding", "draws", "reranking", "verification", "evaluation"),
-}
-"""rooms of retrieval, and those that they must not know"""
-
-DETECTION_ROOMS = {
-    "inputs": ("batches", "matching", "curves", "errors", "evaluators", "advice", "evaluation"),
-    "batches": ("matching", "curves", "errors", "evaluators", "advice", "evaluation"),
-    "matching": ("batches", "curves", "errors", "evaluators", "advice", "evaluation"),
-    "curves": ("batches", "errors", "evaluators", "advice", "evaluation"),
-    "errors": ("batches", "evaluators", "advice", "evaluation"),
-    "evaluators": ("batches", "errors", "advice", "evaluation"),
-    "advice": ("curves", "errors", "evaluators", "evaluation"),
-}
-"""rooms of detection, and those that they must not know"""
-
-FACES = [
-    *(f"{FUNCTIONAL}.retrieval.{room}" for room in (*ROOMS, "evaluation")),
-    *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluation")),
-    *(f"{PACKAGE}.metrics.{room}" for room in ("base", "reid", "detection")),
-    *(f"{PACKAGE}.{tool}" for tool in ("coco", "command", "data", "integrations", "plot", "report")),
-]
-"""rooms that others enter by what their `__init__` imports"""
-
-METRICS_WITHOUT = (("base", "retrieval"), ("base", "detection"), ("reid", "detection"), ("detection", "retrieval"))
-"""rooms of metrics, and the half of `functional` that each must not know"""
-
-GROUND = (
-    "advice",
-    "segments",
-    "workers",
-    "world",
-    "result_cache",
-    "fingerprints",
-    "model_tables",
-    "named_numbers",
-    "result_files",
-)
-"""modules that retrieval and detection share, and that know neither"""
-
-TOOLS = {
-    "coco": (),
-    "command": ("coco", "data", "integrations", "plot", "report"),
-    "data": (),
-    "integrations": ("plot",),
-    "plot": (),
-    "report": ("plot",),
-}
-"""the tools, and those that each may know; the engine knows none"""
-
-PRIVATE = [f"{PACKAGE}.{path.stem}" for path in sorted(ROOT.glob("_*.py")) if path.stem.strip("_") == path.stem[1:]]
+PRIVATE = [path.stem for path in sorted(ROOT.glob("_*.py")) if not path.stem.startswith("__")]
 """modules of the package that the engine and the tools share"""
 
-ENGINE = [FUNCTIONAL, f"{PACKAGE}.metrics", *PRIVATE]
+SHARED = [
+    "functional.advice",
+    "functional.box_units",
+    "functional.displays",
+    "functional.fingerprints",
+    "functional.model_tables",
+    "functional.named_numbers",
+    "functional.result_cache",
+    "functional.result_files",
+    "functional.segments",
+    "functional.workers",
+    "functional.world",
+]
+"""modules that retrieval and detection share"""
+
+RETRIEVAL = {
+    "relevance": [],
+    "scores": ["relevance"],
+    "ranking": ["relevance", "scores"],
+    "measures": ["relevance", "ranking"],
+    "sharding": ["relevance", "scores", "ranking"],
+    "draws": ["relevance", "scores", "ranking", "measures"],
+    "reranking": ["relevance", "scores", "ranking"],
+    "verification": ["relevance", "scores", "ranking"],
+    "advice": ["relevance", "scores", "ranking", "measures"],
+}
+"""rooms of retrieval below `evaluation`, in an order, and the rooms that each may import"""
+
+DETECTION = {
+    "inputs": [],
+    "batches": ["inputs"],
+    "matching": ["inputs"],
+    "curves": ["inputs", "matching"],
+    "errors": ["inputs", "matching", "curves"],
+    "evaluators": ["inputs", "matching", "curves"],
+    "advice": ["inputs", "batches", "matching"],
+}
+"""rooms of detection below `evaluation`, in an order, and the rooms that each may import"""
 
 
-def not_known(rooms: Mapping[str, Sequence[str]], whole: str) -> list[tuple[str, str]]:
-    """A rule for each room and each that it must not know."""
-    return [(f"{whole}.{room}", f"{whole}.{other}") for room, others in rooms.items() for other in others]
+def rooms_of(half: str, rooms: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The rooms of a half of `functional` with the layers that each may import; `evaluation` is above all others."""
+    layers = {}
+    for room, others in {**rooms, "evaluation": list(rooms)}.items():
+        layers[f"{half}.{room}"] = ["private", "shared", *(f"{half}.{other}" for other in others)]
+    layers[half] = [f"{half}.{room}" for room in (*rooms, "evaluation")]
+    return layers
 
+
+ENGINE = {
+    "private": [],
+    "shared": ["private"],
+    **rooms_of("functional.retrieval", RETRIEVAL),
+    **rooms_of("functional.detection", DETECTION),
+    "functional": [],
+    "metrics.base": ["private", "shared"],
+    "metrics.reid": ["private", "shared", "functional.retrieval", "metrics.base"],
+    "metrics.detection": ["private", "shared", "functional.detection", "metrics.base"],
+    "metrics": [],
+}
+"""layers of the engine, in an order, and those that each may import"""
+
+TOOLS = {
+    "data": ["private", "functional"],
+    "coco": ["private", "shared", "functional.detection"],
+    "plot": ["private", "functional"],
+    "report": ["private", "functional", "plot"],
+    "integrations.pictures": ["private", "plot"],
+    "integrations": ["private", "functional", "metrics", "plot", "integrations.pictures"],
+    "command": ["private", "functional", "metrics", "data", "coco", "plot", "report", "integrations"],
+}
+"""the tools, in an order, and the layers that each may import"""
+
+LAYERS = ENGINE | TOOLS | {"": ["private", "functional", "metrics", *TOOLS]}
+"""all layers; the last one is the `__init__` and the `__main__` of the package"""
+
+PACKAGES = {
+    "private": {"numpy", "orjson", "torch", "tqdm"},
+    "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
+    "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
+    "data": {"jaxtyping", "numpy", "torch"},
+    "coco": {"matplotlib", "numpy", "torch"},
+    "plot": {"PIL", "matplotlib", "numpy", "torch"},
+    "report": {"PIL", "matplotlib", "numpy", "torch"},
+    "integrations": {"PIL", "lightning", "matplotlib", "numpy", "torch", "torchmetrics"},
+    "integrations.pictures": {"PIL", "matplotlib", "numpy", "torch"},
+    "integrations.drawings": {"numpy", "torch", "torchmetrics"},
+    "command": {"PIL", "numpy", "torch"},
+    "": set(),
+}
+"""packages of others that each part may import; it may import the whole standard library"""
 
 BY_STRING = "importlib.import_module"
-
-# (who, must not import)
-RULES = [
-    *((who, banned) for who in ENGINE for banned in (BY_STRING, *(f"{PACKAGE}.{tool}" for tool in TOOLS))),
-    *not_known(
-        {tool: [other for other in TOOLS if other not in (tool, *known)] for tool, known in TOOLS.items()}, PACKAGE
-    ),
-    *((who, f"{PACKAGE}.{layer}") for who in PRIVATE for layer in ("functional", "metrics")),
-    *((FUNCTIONAL, other) for other in ("torchmetrics", "torch.distributed", f"{PACKAGE}.metrics")),
-    *((who, other) for who in ENGINE for other in ("matplotlib", "PIL", "lightning", "pycocotools")),
-    *not_known({"retrieval": ("detection",), "detection": ("retrieval",)}, FUNCTIONAL),
-    *not_known(dict.fromkeys(GROUND, ("retrieval", "detection")), FUNCTIONAL),
-    *not_known(ROOMS, f"{FUNCTIONAL}.retrieval"),
-    *not_known(DETECTION_ROOMS, f"{FUNCTIONAL}.detection"),
-    *not_known({"base": ("reid", "detection"), "reid": ("detection",), "detection": ("reid",)}, f"{PACKAGE}.metrics"),
-    *((f"{PACKAGE}.metrics.{base}", f"{FUNCTIONAL}.{half}") for base, half in METRICS_WITHOUT),
-    *((f"{PACKAGE}.{room}", f"{PACKAGE}.metrics") for room in ("coco", "plot")),
-    *((f"{PACKAGE}.report", f"{PACKAGE}.metrics.{room}") for room in ("base", "reid")),
-    *((f"{PACKAGE}.{tool}", "lightning") for tool in TOOLS if tool != "integrations"),
-    *((f"{PACKAGE}.{tool}", "torchmetrics") for tool in ("coco", "report")),
-    *((f"{PACKAGE}.{tool}", "matplotlib.pyplot") for tool in ("integrations", "plot", "report")),
-    (f"{PACKAGE}.coco", "pycocotools"),
-    (f"{PACKAGE}.report", "torch.distributed"),
-    (f"{PACKAGE}.integrations.pictures", FUNCTIONAL),
-    (f"{PACKAGE}.integrations.pictures", f"{PACKAGE}.metrics"),
-    *((f"{PACKAGE}.integrations.pictures", logger) for logger in ("lightning", "pytorch_lightning", "wandb", "mlflow")),
-    *((f"{PACKAGE}.integrations.drawings", trainer) for trainer in ("lightning", "pytorch_lightning")),
+NEVER = [
+    *((layer, BY_STRING) for layer in ENGINE),
+    ("functional", "torch.distributed"),
+    ("report", "torch.distributed"),
+    *((tool, "matplotlib.pyplot") for tool in ("integrations", "plot", "report")),
 ]
+"""modules that a layer does not use although it may import the package: tools by a string, process groups, windows"""
+
+WHOLES = ["", "private", "shared", "functional", "functional.retrieval", "functional.detection", "metrics"]
+FACES = [f"{PACKAGE}.{layer}" for layer in LAYERS if layer not in (*WHOLES, "integrations.pictures")]
+"""rooms that others enter by what their `__init__` imports"""
 
 
 def modules() -> dict[str, str]:
@@ -141,6 +141,11 @@ def _modules() -> dict[str, str]:
 
 
 @cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+@cache
 def imports(module: str, source: str) -> list[str]:
     """Dotted names that a module imports, also in a string; `torch.distributed` also where it is only used."""
     return list(_imports(module, source))
@@ -148,7 +153,7 @@ def imports(module: str, source: str) -> list[str]:
 
 def _imports(module: str, source: str) -> Iterator[str]:
     folder = module if is_face(module) else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -170,11 +175,66 @@ def inside(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 
-def violations(sources: dict[str, str], who: str, banned: str) -> list[str]:
+def parts_of(layer: str) -> list[str]:
+    """The packages and modules of a layer."""
+    names = {"private": PRIVATE, "shared": SHARED}.get(layer, [layer])
+    return [f"{PACKAGE}.{name}".rstrip(".") for name in names]
+
+
+def is_in(name: str, layer: str) -> bool:
+    """Whether a name is that of a layer, or inside of it."""
+    return any(inside(name, part) for part in parts_of(layer))
+
+
+def layer_of(module: str, layers: Iterable[str]) -> str:
+    """The layer of a module: the innermost one of those that hold it."""
+    holding = [(len(part), layer) for layer in layers for part in parts_of(layer) if inside(module, part)]
+    return max(holding)[1]
+
+
+def forbidden_layers(sources: dict[str, str]) -> list[str]:
+    """Imports from layers that are not among those that the layer of the module may import."""
+    found = []
+    for module, source in sources.items():
+        layer = layer_of(module, LAYERS)
+        names = [name for name in imports(module, source) if inside(name, PACKAGE)]
+        found += [f"{module} imports {name}" for name in names if not may_import(layer, name)]
+    return found
+
+
+def may_import(layer: str, name: str) -> bool:
+    """Whether a layer may import a name of the package: its own names, and those of the layers below."""
+    if layer == "":
+        return True
+    return any(is_in(name, allowed) for allowed in (layer, *LAYERS[layer]))
+
+
+def forbidden_packages(sources: dict[str, str]) -> list[str]:
+    """Imports of packages of others that the part of the module may not import."""
+    found = []
+    for module, source in sources.items():
+        allowed = {PACKAGE, *sys.stdlib_module_names, *PACKAGES[layer_of(module, PACKAGES)]}
+        found += [f"{module} imports {package}" for package in packages(source) - allowed]
+    return found
+
+
+def packages(source: str) -> set[str]:
+    """The packages that a module imports."""
+    found = set()
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(str(node.module).partition(".")[0])
+    return found
+
+
+def forbidden_uses(sources: dict[str, str], layer: str, banned: str) -> list[str]:
+    """Modules of a layer that use a module of another package."""
     return [
         f"{module} imports {name}"
         for module, source in sources.items()
-        if inside(module, who)
+        if is_in(module, layer)
         for name in imports(module, source)
         if inside(name, banned)
     ]
@@ -201,28 +261,60 @@ def dependencies(sources: dict[str, str]) -> dict[str, set[str]]:
     return graph
 
 
-def test_the_import_rules_hold():
-    assert [breach for rule in RULES for breach in violations(modules(), *rule)] == []
+def test_a_layer_imports_those_that_it_may_import():
+    assert forbidden_layers(modules()) == [], "a new module of both halves belongs in `SHARED`"
 
 
-def test_every_import_rule_can_fail():
-    breaches = {(who, banned): {who: f"import {banned}.thing\n{modules().get(who, '')}"} for who, banned in RULES}
-    assert [rule for rule, breach in breaches.items() if not violations(modules() | breach, *rule)] == []
+def test_the_layers_are_in_an_order():
+    earlier = ["functional", "metrics"]  # each stands for all of its rooms
+    for layer, allowed in LAYERS.items():
+        assert set(allowed) <= set(earlier), f"{layer} may import layers that come after it"
+        earlier.append(layer)
 
 
-@pytest.mark.parametrize(
-    "breach",
-    [
-        "import {}",
-        "from {} import thing",
-        "thing = import_module('{}')",
-        "importlib.import_module(f'{{name}}')",
-        "__import__('{}')",
-    ],
-)
+def test_a_layer_imports_those_packages_of_others_that_it_may_import():
+    assert forbidden_packages(modules()) == []
+
+
+def test_no_layer_uses_a_module_that_it_must_not_use():
+    assert [use for layer, banned in NEVER for use in forbidden_uses(modules(), layer, banned)] == []
+
+
+@pytest.mark.parametrize("layer", ENGINE)
+def test_an_import_of_a_tool_by_the_engine_would_be_found(layer):
+    module = f"{parts_of(layer)[0]}.thing"
+    for tool in TOOLS:
+        assert forbidden_layers({module: f"import {PACKAGE}.{tool}"}) == [f"{module} imports {PACKAGE}.{tool}"]
+
+
+@pytest.mark.parametrize("layers", [RETRIEVAL, DETECTION], ids=["retrieval", "detection"])
+def test_an_import_of_a_room_above_would_be_found(layers):
+    half = f"{FUNCTIONAL}.{'retrieval' if layers is RETRIEVAL else 'detection'}"
+    for room, above in pairwise([*layers, "evaluation"]):
+        sources = {f"{half}.{room}.thing": f"from {half}.{above} import thing"}
+        assert forbidden_layers(sources) == [f"{half}.{room}.thing imports {half}.{above}.thing"]
+
+
+def test_every_package_that_no_layer_allows_would_be_found():
+    for layer in PACKAGES:
+        module = f"{parts_of(layer)[0]}.thing"
+        assert forbidden_packages({module: "from pycocotools.mask import iou"}) == [f"{module} imports pycocotools"]
+
+
+def test_every_use_that_is_not_allowed_would_be_found():
+    for layer, banned in NEVER:
+        sources = {parts_of(layer)[0]: f"import {banned}.thing"}
+        assert forbidden_uses(sources, layer, banned), f"{layer} may use {banned} without a test that fails"
+
+
+@pytest.mark.parametrize("breach", ["import {}", "from {} import thing", "thing = import_module('{}')"])
 def test_every_way_for_the_engine_to_name_a_tool_would_be_found(breach):
-    sources = {f"{FUNCTIONAL}.thing": breach.format(f"{PACKAGE}.plot")}
-    assert any(violations(sources, who, banned) for who, banned in RULES)
+    assert forbidden_layers({f"{FUNCTIONAL}.segments": breach.format(f"{PACKAGE}.plot")})
+
+
+@pytest.mark.parametrize("breach", ["importlib.import_module(f'{name}')", "__import__('name')"])
+def test_every_import_by_a_string_would_be_found(breach):
+    assert forbidden_uses({f"{FUNCTIONAL}.segments": breach}, "shared", BY_STRING)
 
 
 def test_rooms_are_entered_by_their_faces():
@@ -345,7 +437,7 @@ NOT_IN_SUMMARIES = re.compile(r"\b(whom|whose|nobody|so many|whatever)\b", re.IG
 
 def summaries(source: str) -> Iterator[str]:
     """The first lines of all docstrings: of modules, classes, functions, and of what is assigned a name."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (text := ast.get_docstring(node)):
             yield text.splitlines()[0]
         body = getattr(node, "body", None)
@@ -388,7 +480,7 @@ def repeated_classes(sources: dict[str, str]) -> dict[str, list[str]]:
     """Modules by the names of classes that two of them define, with or without an underscore."""
     defined: dict[str, list[str]] = {}
     for module, source in sources.items():
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(parsed(source)):
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name.lstrip("_"), []).append(module)
     return {name: found for name, found in defined.items() if len(found) > 1}

@@ -76,26 +76,38 @@ def run_code(name: str) -> dict[str, object]:
 
 
 CONVENTIONS = tables(TEXTS["conventions.md"])
-DEFAULTS, *_ = CONVENTIONS  # what there is to choose; the options of all other tables are evaluated
-EVALUATED = [table for table in CONVENTIONS if "option" in table.header and table is not DEFAULTS]
+DEFAULTS = CONVENTIONS[0]
+"""the options with their defaults; the options of all other tables are evaluated"""
+EVALUATED = [table for table in CONVENTIONS[1:] if "option" in table.header]
 ROWS = [row for table in EVALUATED for row in table.rows]
 
 
 def filled(table: Table) -> list[dict[str, str]]:
     """The rows of a table, with the cell above in the place of "same"."""
-    found: list[dict[str, str]] = []
+    rows: list[dict[str, str]] = []
     for row in table.rows:
-        found.append({name: found[-1][name] if cell == "same" else cell for name, cell in row.items()})
-    return found
+        filled_row = dict(row)
+        for name, cell in row.items():
+            if cell == "same":
+                filled_row[name] = rows[-1][name]
+        rows.append(filled_row)
+    return rows
 
 
-PROTOCOL_ROWS = [
-    row if "positives" in row else {"dropped for a query": "nothing"} | row
-    for table in tables(TEXTS["protocols.md"])
-    if table.header[0] == "protocol"
-    for row in filled(table)
-]
-"""the rows of protocols; nothing is dropped in a table without that column, unless it has lists"""
+def rows_of_protocols() -> list[dict[str, str]]:
+    """The rows of protocols; nothing is dropped in a table without that column, unless it has lists."""
+    rows = []
+    for table in tables(TEXTS["protocols.md"]):
+        if table.header[0] != "protocol":
+            continue
+        for row in filled(table):
+            if "positives" not in row:
+                row.setdefault("dropped for a query", "nothing")
+            rows.append(row)
+    return rows
+
+
+PROTOCOL_ROWS = rows_of_protocols()
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +117,9 @@ def names() -> dict[str, object]:
 
 def numbers_of(row: dict[str, str]) -> list[str]:
     """The cells that hold the numbers of a row, one for each value."""
-    cells = [row[column] for column in row if re.fullmatch(r"number|k = \d", column)]
-    return cells[0].split(", ") if len(cells) == 1 else cells
+    if "number" in row:
+        return row["number"].split(", ")
+    return [cell for column, cell in row.items() if re.fullmatch(r"k = \d", column)]
 
 
 def check_number(cell: str, value: float) -> None:
@@ -114,36 +127,38 @@ def check_number(cell: str, value: float) -> None:
     if cell == "NaN":
         assert math.isnan(value)
         return
-    for side in cell.split(" = "):
-        if "." in side:
-            assert value == pytest.approx(float(side), abs=5.1e-5)
-        else:
-            side = side.replace("\N{MULTIPLICATION SIGN}", "*")  # noqa: PLW2901 - an asterisk would begin italics
-            fraction = eval(re.sub(r"\d+", r"Fraction(\g<0>)", side), {"Fraction": Fraction})  # noqa: S307 - our own text
-            assert value == pytest.approx(float(fraction), abs=1e-9)
+    for text in cell.split(" = "):
+        if "." in text:
+            assert value == pytest.approx(float(text), abs=5.1e-5)
+            continue
+        # The page has a multiplication sign, as an asterisk would begin italics.
+        expression = text.replace("\N{MULTIPLICATION SIGN}", "*")
+        exact_expression = re.sub(r"\d+", r"Fraction(\g<0>)", expression)
+        fraction = eval(exact_expression, {"Fraction": Fraction})  # noqa: S307 - our own text
+        assert value == pytest.approx(float(fraction), abs=1e-9)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["option"].strip("`"))
 def test_an_option_gives_the_number_in_its_row(row, names):
-    option, cells = row["option"].strip("`"), numbers_of(row)
+    expression = row["option"].strip("`")
+    cells = numbers_of(row)
     if cells == ["`ValueError`"]:
         with pytest.raises(ValueError, match="empty_target_action"):
-            eval(option, names)  # noqa: S307
+            eval(expression, names)  # noqa: S307
         return
-    value = eval(option, names)  # noqa: S307
+    result = eval(expression, names)  # noqa: S307
     if cells:
-        values = torch.as_tensor(value, dtype=torch.float64).flatten().tolist()
-        assert len(values) == len(cells)
-        for cell, one in zip(cells, values, strict=True):
-            check_number(cell, one)
+        values = torch.as_tensor(result, dtype=torch.float64).flatten().tolist()
+        for cell, value in zip(cells, values, strict=True):
+            check_number(cell, value)
 
 
 def test_the_numbers_of_a_table_of_conventions_all_differ():
     compared = [table for table in EVALUATED if table.header[0] == "convention"]
     assert len(compared) > 10
     for table in compared:
-        found = [[cell.split(" = ")[-1] for cell in numbers_of(row)] for row in table.rows]
-        assert all(found.count(numbers) == 1 for numbers in found), found
+        rounded = [tuple(cell.split(" = ")[-1] for cell in numbers_of(row)) for row in table.rows]
+        assert len(set(rounded)) == len(rounded), rounded
 
 
 def test_the_table_of_the_gallery_is_the_gallery(names):
@@ -153,27 +168,33 @@ def test_the_table_of_the_gallery_is_the_gallery(names):
     assert [int(row["identity"]) for row in rows] == names["gallery_identities"].tolist()
     assert [int(row["camera"]) for row in rows] == names["gallery_cameras"].tolist()
     assert [float(row["score for A"]) for row in rows] == pytest.approx(names["scores"][0].tolist())
-    ranked = sorted((row for row in rows if row["rank"]), key=lambda row: int(row["rank"]))
-    assert [int(row["rank"]) for row in ranked] == list(range(1, 11))
-    order = [(-float(row["score for A"]), row["role for A"] == "positive") for row in ranked]
+
+    # The column of ranks is that of the scores, with positives behind negatives of the same score.
+    candidates = sorted((row for row in rows if row["rank"]), key=lambda row: int(row["rank"]))
+    assert [int(row["rank"]) for row in candidates] == list(range(1, 11))
+    order = [(-float(row["score for A"]), row["role for A"] == "positive") for row in candidates]
     assert order == sorted(order)
     ranks = rank_positives_from_scores(names["scores"], *names["labels"])
-    assert [place for place, (_, positive) in enumerate(order, start=1) if positive] == ranks.rank.tolist()
-    assert ranks.num_candidates[0] == len(ranked)
+    positives = [row for row in candidates if row["role for A"] == "positive"]
+    assert [int(row["rank"]) for row in positives] == ranks.rank.tolist()
+    assert ranks.num_candidates[0] == len(candidates)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_the_tables_of_conventions_list_every_value_of_an_option(option):
-    shown = re.findall(rf'\b{option}="(\w+)"', "".join(row["option"] for row in ROWS))
-    assert set(shown) == set(OPTIONS[option])
+    all_options = "".join(row["option"] for row in ROWS)
+    listed_values = re.findall(rf'\b{option}="(\w+)"', all_options)
+    assert set(listed_values) == set(OPTIONS[option])
 
 
 @pytest.mark.parametrize("option", WITH_DEFAULTS)
 def test_the_table_of_defaults_lists_every_value_and_marks_the_default(option):
     (row,) = (row for row in DEFAULTS.rows if row["option"] == f"`{option}`")
-    default, others = (re.findall(r'`"(\w+)"`', row[column]) for column in ("default", "others"))
-    assert sorted(default + others) == sorted(WITH_DEFAULTS[option])
-    assert default == [next(iter(WITH_DEFAULTS[option]))]
+    default = re.findall(r'`"(\w+)"`', row["default"])
+    other_values = re.findall(r'`"(\w+)"`', row["others"])
+    first_value, *_ = WITH_DEFAULTS[option]
+    assert default == [first_value]
+    assert sorted(default + other_values) == sorted(WITH_DEFAULTS[option])
 
 
 CAMERA_RULES = {"same_identity": ["its identity in its camera"], "all": ["its camera"], "keep": []}
@@ -227,16 +248,19 @@ def _cmc(protocol: Protocol) -> str:
 
 def test_every_measure_has_a_row_with_its_words_its_formula_and_its_number():
     (table,) = (table for table in tables(TEXTS["measures.md"]) if table.header[0] == "name")
-    plain, ranks = Protocol("", ""), PositiveRanks.from_hits([[0, 0, 1, 0, 1, 1, 0, 0, 1, 0]], num_positives=[4])
-    assert len(table.rows) == len(MEASURES)
-    for row, each in zip(table.rows, MEASURES.values(), strict=True):
-        k = 5 if each.takes_k else 0
-        assert row["name"] == (f"`{each.name}_{k}`" if k else f"`{each.name}`")
-        assert row["value of a query"] == each.describe(plain, k)
+    protocol = Protocol("", "")
+    ranks = PositiveRanks.from_hits([[0, 0, 1, 0, 1, 1, 0, 0, 1, 0]], num_positives=[4])
+    with_expectation = []
+    for row, measure in zip(table.rows, MEASURES.values(), strict=True):
+        k = 5 if measure.takes_k else 0
+        assert row["name"] == (f"`{measure.name}_{k}`" if k else f"`{measure.name}`")
+        assert row["value of a query"] == measure.describe(protocol, k)
         assert "$" in row["formula"]
-        check_number(row["number"], float(each.function(ranks, plain, k)))
-    drawn = [row["name"] for row, each in zip(table.rows, MEASURES.values(), strict=True) if each.expectation]
-    assert f"{', '.join(drawn[:-1])} and {drawn[-1]} also have an [expectation" in TEXTS["measures.md"]
+        check_number(row["number"], float(measure.function(ranks, protocol, k)))
+        if measure.expectation:
+            with_expectation.append(row["name"])
+    *first_names, last_name = with_expectation
+    assert f"{', '.join(first_names)} and {last_name} also have an [expectation" in TEXTS["measures.md"]
 
 
 def names_in(row: dict[str, str]) -> list[str]:
@@ -251,20 +275,25 @@ MARKET1501 = in_words(PROTOCOLS["market1501"])
 def test_every_protocol_has_a_row_and_the_row_is_what_the_protocol_says():
     assert sorted(name for row in PROTOCOL_ROWS for name in names_in(row)) == sorted(PROTOCOLS)
     for row in PROTOCOL_ROWS:
-        names, sources = names_in(row), row["source"].split("; ")
-        for name, source in zip(names, sources * (len(names) // len(sources)), strict=True):
+        names = names_in(row)
+        sources = row["source"].split("; ")
+        if len(sources) == 1:  # of all protocols in the row
+            sources = sources * len(names)
+        columns = [column for column in row if column not in ("protocol", "source")]
+        for name, source in zip(names, sources, strict=True):
             words = in_words(PROTOCOLS[name])
-            shown = {column: cell or MARKET1501[column] for column, cell in row.items()}
-            assert shown == {column: words[column] for column in row} | {
-                "protocol": row["protocol"],
-                "source": row["source"],
-            }
+            for column in columns:
+                expected = row[column] or MARKET1501[column]
+                assert words[column] == expected, f"{name}: {column}"
             assert words["source"].startswith(source)
 
 
 def test_the_tables_of_protocols_show_all_fields_that_a_protocol_changes():
-    plain = in_words(Protocol("", ""))
+    defaults = in_words(Protocol("", ""))
     for row in PROTOCOL_ROWS:
-        words = in_words(PROTOCOLS[names_in(row)[0]])
-        hidden = {column for column, value in words.items() if value != plain[column]} - set(row)
-        assert hidden <= ({"dropped for a query"} if "positives" in row else set())  # lists instead of rules
+        first_name, *_ = names_in(row)
+        words = in_words(PROTOCOLS[first_name])
+        changed_columns = {column for column, text in words.items() if text != defaults[column]}
+        if "positives" in row:  # lists take the place of the rules
+            changed_columns.discard("dropped for a query")
+        assert changed_columns <= row.keys(), first_name

@@ -205,7 +205,7 @@ def test_an_array_of_80_classes_is_as_large_as_the_text_says():
     assert f"each {8 * math.prod(map(len, grid)) / 1e6:.1f} MB for 80 classes" in WORDS
 
 
-def test_what_the_text_says_of_torchmetrics_holds(names):
+def test_the_claims_of_the_text_about_torchmetrics_hold(names):
     with torchmetrics_peer() as peer:
         metrics = {average: peer(average=average) for average in OPTIONS["average"]}
         for metric in metrics.values():

@@ -55,7 +55,7 @@ def test_a_figure_an_image_and_an_array_that_a_block_names_are_shown_in_their_or
     assert [size_of(tmp_path / f"it_{number:03}.png") for number in (2, 3)] == [(4, 3), (6, 5)]
 
 
-def test_what_an_earlier_block_named_is_not_shown_again(tmp_path):
+def test_names_of_an_earlier_block_are_not_shown_again(tmp_path):
     assert run("number = 3", tmp_path, image=Image.new("RGB", (4, 3)), number=3) == ""
 
 

@@ -255,7 +255,7 @@ def detect(query, gallery, labels, max_bytes):
         (detect, "Overlaps"),
     ],
 )
-def test_what_may_take_long_shows_a_bar(function, shown, terminal, monkeypatch):
+def test_a_long_loop_shows_a_bar(function, shown, terminal, monkeypatch):
     monkeypatch.setattr(*path("progress_delay"), 0.0)
     query, gallery = torch.randn(60, 8), torch.randn(60, 8)
     labels = torch.arange(60) % 20, torch.arange(60) % 20

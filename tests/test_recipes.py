@@ -131,7 +131,7 @@ def test_every_recipe_has_an_example_and_tests():
 
 
 @pytest.mark.slow
-def test_what_a_recipe_adds_keeps_its_contracts(tree):
+def test_a_recipe_adds_code_that_keeps_its_contracts(tree):
     checks = [check for checks in CHECKS.values() for check in checks]
     done = run(tree, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *checks)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"

@@ -63,7 +63,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("missing", "nan_policy"), ("missing_identities",)),
     # Detection.
     **dict.fromkeys(("max_dets", "max_det", "max_detections", "maxdets"), ("max_detection_thresholds",)),
-    **dict.fromkeys(("num_classes", "names", "class_names", "categories"), ("class_names",)),
+    **dict.fromkeys(("num_classes", "names", "class_names", "categories"), ("class_names", "identity_names")),
     **dict.fromkeys(("iou", "iou_thres", "iou_thresh", "iou_threshold"), ("iou_thresholds",)),
     **dict.fromkeys(("per_class", "classwise"), ("class_metrics",)),
     # Statistics and reports.

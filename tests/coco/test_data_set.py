@@ -116,7 +116,7 @@ def test_masks_of_annotations_are_those_of_pycocotools():
     assert ours.annToRLE(image | {"bbox": [1, 2, 3, 4]}) == box
 
 
-def test_what_is_no_data_set_is_refused(tmp_path):
+def test_a_file_that_is_no_data_set_is_refused(tmp_path):
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ValueError, match="`annotation_file` must hold a data set of COCO, an object; got a list"):
         COCO(tmp_path / "list.json")

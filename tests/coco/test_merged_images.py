@@ -176,7 +176,7 @@ def test_methods_of_one_image_give_what_pycocotools_gives(iou_type):
                 assert [row["segmentation"] for row in listed] == [row["segmentation"] for row in theirs._gts[key]]
 
 
-def test_what_was_changed_in_the_matches_counts():
+def test_changes_in_the_matches_count():
     for our_own, theirs in (pair(seed) for seed in range(5)):
         lists = []
         for evaluator in (our_own, theirs):
@@ -258,7 +258,7 @@ OF_DICTS = "^`evalImgs` must hold dicts with `dtScores` .D., finite"
         (lambda found, params: setattr(params, "catIds", [123]) or found, "`params` must have the `catIds`, `areaRng`"),
     ],
 )
-def test_what_was_merged_wrongly_is_refused(change, message):
+def test_metrics_that_were_merged_wrongly_are_refused(change, message):
     our_own, _ = pair()
     before = our_own._paramsEval
     our_own.evalImgs = change(our_own.evalImgs, our_own.params)

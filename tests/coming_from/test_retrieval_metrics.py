@@ -69,7 +69,7 @@ NAMED = [row for row in TABLE.rows if re.fullmatch(r"`Retrieval\w+\((?:top_k=\d+
 
 
 @pytest.mark.parametrize("row", NAMED, ids=lambda row: row["TorchMetrics"].strip("`"))
-def test_what_stands_beside_a_metric_is_its_value(row: dict[str, str]) -> None:
+def test_the_expression_beside_a_metric_has_its_value(row: dict[str, str]) -> None:
     """By `empty_target_action="skip"`, which is the default here."""
     name, k = re.findall(r"Retrieval(\w+)\((?:top_k=)?(\d*)\)", row["TorchMetrics"])[0]
     expression, *options = re.findall(r"`(.+?)`", row["here"])

@@ -72,7 +72,7 @@ def written(tmp_path, results, data_set):
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("evaluator", ["coco", "lvis"])
-def test_what_seems_wrong_is_one_line(command, tmp_path, change, evaluator):
+def test_a_suspicion_is_one_line(command, tmp_path, change, evaluator):
     results, data_set = problem()
     changed, text = CHANGES[change]
     if evaluator == "lvis":

@@ -101,7 +101,7 @@ def test_shards_with_a_table_of_labels(command, problem, tmp_path):
     assert numbers(command("evaluate", "q.npy", *(f"gallery-{shard}.npy" for shard in range(12)), *words)) == expected
 
 
-def test_both_sides_in_a_file_of_layumi(command, problem, tmp_path):
+def test_a_file_of_layumi_holds_queries_and_gallery(command, problem, tmp_path):
     parts = ("f", "label", "cam")
     arrays = {f"{side}_{part}": each for side in ("query", "gallery") for part, each in zip(parts, problem.side(side).values(), strict=True)}  # fmt: skip # noqa: E501
     scipy.io.savemat(tmp_path / "pytorch_result.mat", arrays)

@@ -349,7 +349,7 @@ def test_protocols_by_name_ask_for_what_their_rules_need(command, tmp_path, name
     assert said.status == bool(is_lacking or protocol.leave_one_out or protocol.search_cameras), said.err
 
 
-def test_of_several_labels_that_are_lacking_the_first_of_the_rules_is_named(command, tmp_path):
+def test_the_first_of_several_missing_labels_is_named_in_the_order_of_the_rules(command, tmp_path):
     said = command("evaluate", *two_files(tmp_path, with_columns()), "--protocol", "tokyo247")
     assert said.err.splitlines()[-1].startswith("reid-torchmetrics: `positions` must be given for `radius` 25.0")
 

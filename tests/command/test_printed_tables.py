@@ -98,7 +98,7 @@ def test_every_kind_of_detections_has_a_row_of_its_name(command, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["--format", "text"], ["--format", "csv"], ["--decimals", "1"]])
-def test_what_is_not_printed_has_no_form(command, tmp_path, words):
+def test_options_of_printed_tables_need_something_that_is_printed(command, tmp_path, words):
     said = command("lists", "a.run", *lists(tmp_path), "--json", "-", *words)
     assert said.status == 1
     rule = "`--json -` must come without `--format` and `--decimals`, as it prints JSON; got both."

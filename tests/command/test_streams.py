@@ -138,7 +138,7 @@ def test_one_file_is_open_at_a_time(command, tmp_path):
         (["--ties", "stable"], "ties stable"),
     ],
 )
-def test_what_needs_the_items_is_refused(command, tmp_path, words, needs):
+def test_options_that_need_the_items_are_refused(command, tmp_path, words, needs):
     said = command("evaluate", *shards(tmp_path), "--stream", *words)
     rule = f"`--stream` must come without `{needs}`, as it drops the items of the gallery; got both.\n"
     assert said == (1, "", f"reid-torchmetrics: {rule}")

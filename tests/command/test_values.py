@@ -190,7 +190,7 @@ FILES_AND_WORDS = [
 
 
 @pytest.mark.parametrize(("text", "line", "expected"), FILES_AND_WORDS)
-def test_of_a_file_and_words_the_last_one_counts(tmp_path, monkeypatch, text, line, expected):
+def test_the_last_one_of_a_file_and_words_counts(tmp_path, monkeypatch, text, line, expected):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
     assert parsed("evaluate", ["q", *line.split()]) == expected

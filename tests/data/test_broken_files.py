@@ -155,7 +155,7 @@ def test_shards_are_alike(files, arguments, message, tmp_path):
         read_samples(tmp_path / arguments)
 
 
-def test_what_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     for read in (read_samples, read_labels, read_retrieved, read_ground_truth):
         with pytest.raises(FileNotFoundError, match=r"q 1\.npy'"):
             read(tmp_path / "q 1.npy")

@@ -89,7 +89,7 @@ def test_other_classes_may_be_given(folders):
         ("labelTxt/P0003.txt", f"{SHIP} boat 0", "`class_names` only; got 'boat'"),
     ],
 )
-def test_what_is_wrong_is_named(folders, file, text, message):
+def test_a_wrong_value_is_named(folders, file, text, message):
     (folders[0].parent / file).write_text(f"{text}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(message)):
         read_dota(*folders)

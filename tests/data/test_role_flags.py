@@ -92,7 +92,7 @@ def notes(path, **options):
     return [line.removeprefix(f"{path}: ") for line in guesses]
 
 
-def test_what_words_are_taken_for_is_noted(tmp_path):
+def test_guesses_of_names_are_noted(tmp_path):
     path = tmp_path / "a.csv"
     labels = {"identities": [7, 7, 7]}
     assert notes(csv_of(path, **labels, split=["query", "test", "test"])) == ["`split` as roles"]

@@ -54,7 +54,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_is_written_is_what_is_read(name, tmp_path):
+def test_written_values_are_read_again(name, tmp_path):
     WRITERS[name](tmp_path / name)
     (file,) = read_samples(tmp_path / name)
     assert file.path == str(tmp_path / name)

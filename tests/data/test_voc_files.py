@@ -119,7 +119,7 @@ def test_a_metric_knows_the_images_by_their_names(folders):
         ("results/dog.txt", "2008_000002 0.5 1 2 inf 4\n", "dog.txt:1."),
     ],
 )
-def test_what_is_wrong_is_named(folders, file, text, message):
+def test_a_wrong_value_is_named(folders, file, text, message):
     (folders[0].parent / file).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(message)):
         read_voc(*folders)

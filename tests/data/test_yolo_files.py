@@ -79,7 +79,7 @@ def test_a_metric_knows_the_images_by_their_names(folders):
         ("results/b.txt", "3 0.5 0.5 0.25 nan 0.5\n", "must have numbers from 0 to 1 in a line"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(folders, file, text, message):
+def test_a_wrong_value_is_named(folders, file, text, message):
     (folders[0].parent / file).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(message)):
         read_yolo(*folders)

@@ -49,7 +49,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9
         ("classes.json", "[]", "the suffix must be one of .yaml, .yml, .txt, .names; got '.json'."),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path, name, text, message):
+def test_a_wrong_value_is_named(tmp_path, name, text, message):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=f"{name}: .*{re.escape(message)}"):
         read_yolo_names(tmp_path / name)

@@ -125,7 +125,7 @@ def test_metrics_are_merged_there(device):
 
 @pytest.mark.parametrize("key", ["iscrowd", "area"])
 @pytest.mark.parametrize("others_have", [True, False])
-def test_what_an_image_without_boxes_has_may_lie_anywhere(device, key, others_have):
+def test_tensors_of_an_image_without_boxes_may_lie_on_any_device(device, key, others_have):
     found, true = images(53, 4)
     true = [{name: value for name, value in item.items() if name in ("boxes", "labels")} for item in true]
     if others_have:

@@ -224,7 +224,7 @@ def test_a_re_ranking_knows_a_query_by_its_place_in_the_gallery(device):
     assert_as_on_the_cpu(device, changed)
 
 
-def test_what_is_not_defined_is_not_defined_there(device):
+def test_an_undefined_number_is_undefined_on_the_device(device):
     query, gallery, *labels = problem()
     labels[0] = labels[0] + 100
     found = evaluate(*moved([query, gallery, *labels], device))

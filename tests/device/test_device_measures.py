@@ -79,7 +79,7 @@ def test_measures_are_those_of_the_cpu(full_device, deterministic, ties, measure
         assert_as_on_the_cpu(full_device, lambda where: measure(ranks_on(where, ties)))
 
 
-def test_what_lists_do_not_hold_is_counted_there(device):
+def test_positives_that_lists_lack_are_counted_there(device):
     hits = torch.tensor([[False, True, True], [False, False, False]])
 
     def values(where):

@@ -34,13 +34,13 @@ def here(simulated, monkeypatch):
     return torch.device(simulated)
 
 
-def test_it_is_an_eighth_of_what_is_free_or_unused_there(here):
+def test_the_memory_bound_is_an_eighth_of_the_free_or_unused_memory(here):
     assert bytes_within(None, here) == 78 * GIB // 8
     assert bytes_within(None, torch.device("cpu")) == DEFAULT_MAX_BYTES
     assert bytes_within(9, here) == 9
 
 
-def test_without_numbers_of_what_pytorch_keeps_it_is_an_eighth_of_what_is_free(here, monkeypatch):
+def test_the_memory_bound_without_memory_statistics_is_an_eighth_of_the_free_memory(here, monkeypatch):
     monkeypatch.delattr(torch.sim, "memory_stats_as_nested_dict")
     assert bytes_within(None, here) == 70 * GIB // 8
 

@@ -157,7 +157,7 @@ def test_a_page_is_that_of_the_cpu(device, tmp_path, is_detection):
 
 
 @pytest.mark.parametrize("is_detection", [False, True])
-def test_what_a_callback_logs_is_drawn_as_on_the_cpu(device, is_detection):
+def test_a_callback_logs_the_pictures_of_the_cpu(device, is_detection):
     shown = DrawingOptions(
         lambda number: np.full((128, 128, 3), number, np.uint8), None, None, num_queries=2, k=3, num_images=2
     )

@@ -60,7 +60,7 @@ def test_an_update_neither_moves_embeddings_nor_waits(simulated):
     assert {each.device.type for each in metric.embeddings} == {simulated}
 
 
-def test_what_is_on_the_device_and_what_is_on_the_cpu_may_be_given_together(simulated):
+def test_tensors_on_the_device_and_on_the_cpu_may_be_passed_together(simulated):
     query, gallery, *labels = moved(problem(), "cpu")
     found = rank_positives(moved(query, simulated), gallery, moved(labels[0], simulated), *labels[1:])
     assert torch.equal(found.rank, rank_positives(query, gallery, *labels).rank)

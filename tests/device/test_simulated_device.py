@@ -29,7 +29,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cuda_refuses_is_refused(simulated, name):
+def test_operations_that_cuda_refuses_are_refused(simulated, name):
     work, message = REFUSED[name]
     with pytest.raises(RuntimeError, match=message):
         work(torch.arange(3.0, device=simulated))
@@ -54,7 +54,7 @@ def test_sums_in_any_order_are_refused_where_they_must_not_be(simulated, name, d
         RANDOM_ORDER[name](torch.arange(3.0, device=simulated))
 
 
-def test_what_cuda_takes_along_from_the_cpu_is_taken(simulated):
+def test_operands_on_the_cpu_that_cuda_accepts_are_accepted(simulated):
     here = torch.arange(3.0, device=simulated)
     number = torch.tensor(2.0)
     assert (here + number).tolist() == [2, 3, 4]
@@ -103,7 +103,7 @@ def test_kernels_are_counted_without_views(simulated):
     assert counted(lambda: (here[1:] + 1).view(2, 1).exp_()).kernels == {"add": 1, "exp_": 1}
 
 
-def test_what_is_written_to_a_view_is_in_what_it_is_a_view_of(simulated):
+def test_values_written_to_a_view_are_in_its_base(simulated):
     here = torch.zeros(2, 3, device=simulated)
     here[0].fill_(1)
     here.view(-1)[4:].add_(2)

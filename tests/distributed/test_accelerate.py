@@ -48,7 +48,7 @@ def block():
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_with_an_index_each_sample_counts_once(processes, block, call):
+def test_each_sample_with_an_index_counts_once(processes, block, call):
     assert UPDATE in block
     first, second = processes.run(2, printed_and_said, block.replace(UPDATE, CALLS[call]))
     assert first == (test_docs_pages.printed(block), [])

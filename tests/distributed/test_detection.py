@@ -40,7 +40,7 @@ def evaluates(process: int, size: int, sharding: str, seeds: list[int]) -> list[
 @pytest.mark.parametrize(
     ("size", "sharding"), [(1, "round_robin"), (2, "uneven"), (2, "empty_first"), *((3, name) for name in SHARDINGS)]
 )
-def test_with_image_id_the_values_are_the_same_however_images_are_spread(processes, size, sharding):
+def test_values_with_image_id_are_the_same_for_every_distribution_of_images(processes, size, sharding):
     seeds = [1, 2]
     expected = [
         prints(alone(problem(seed), average="micro" if seed % 2 else "macro", **OPTIONS).compute()) for seed in seeds

@@ -116,7 +116,7 @@ def test_a_query_that_is_in_the_gallery_is_no_copy_of_itself():
     assert as_lists(metric.duplicates()) == ([0], [2], [1.0], False)
 
 
-def test_what_is_wrong_is_named():
+def test_a_wrong_value_is_named():
     metric = ReIDMeanAP()
     metric.update(torch.eye(3), torch.tensor([1, 1, 2]))
     with pytest.raises(ValueError, match=r"`threshold` must lie in \[-1, 1\] under 'cosine'; got 2.0."):

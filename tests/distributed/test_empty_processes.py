@@ -152,7 +152,7 @@ def without_positives(process, size):
         return values, [metric.results().means["map"] for metric in metrics.values()]
 
 
-def test_where_no_query_has_a_positive_each_counts_what_the_action_says_on_every_process(processes):
+def test_queries_count_as_the_action_says_on_every_process_if_none_has_a_positive(processes):
     for values, means in processes.run(3, without_positives):
         assert is_nan([*values.pop("skip"), means.pop(0)])
         assert {name: set(several) for name, several in values.items()} == {"neg": {0}, "pos": {1}, "drawn": {0}}

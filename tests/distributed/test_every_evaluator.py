@@ -88,7 +88,7 @@ def test_two_processes_and_the_function_say_what_one_metric_says(processes, shar
             assert by_metric == by_function == alone[name][0], name
 
 
-def test_what_every_evaluator_says_has_its_own_words():
+def test_every_evaluator_has_its_own_words():
     told = {name: by_metric for name, (by_metric, _) in by_both(0, 1, "round_robin").items()}
     for name, each in told.items():
         assert "cat" in each["classes"]

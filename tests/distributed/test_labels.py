@@ -155,7 +155,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_amiss_on_one_process_is_an_error_on_all_and_nothing_is_stored(processes, kind):
+def test_a_mistake_on_one_process_is_an_error_on_all_and_nothing_is_stored(processes, kind):
     message, num_stored = REFUSED[kind]
     for process, (said, stored) in enumerate(processes.run(2, refused, kind)):
         assert message in said

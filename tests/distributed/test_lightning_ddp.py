@@ -82,7 +82,7 @@ def check_checkpoint(run: Run) -> None:
     assert torch.equal(weights["layer.weight"], best["weight"])
 
 
-def test_with_samplers_of_lightning_and_an_index_every_epoch_logs_the_values_of_one_process(runs) -> None:
+def test_every_epoch_with_samplers_of_lightning_and_an_index_logs_the_values_of_one_process(runs) -> None:
     padded = runs["padded"]
     assert [validation["num_samples"] for validation in padded.validations()] == [7 + 20] * 6  # of 13 + 39
     check_values(padded, num_samples=52)

@@ -101,7 +101,7 @@ def refusals(process: int, size: int) -> list[str]:
     return said
 
 
-def test_what_one_process_refuses_is_an_error_on_all(processes):
+def test_an_error_of_one_process_is_an_error_on_all(processes):
     first, second = processes.run(2, refusals)
     assert first == second
     for text, message in zip(

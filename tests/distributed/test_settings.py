@@ -12,7 +12,7 @@ from reid_torchmetrics import (
     ReIDMINP,
     ReIDOpenSet,
 )
-from tests.metrics.test_shared_results import NEEDED, OPTIONS, boxes_and_keypoints
+from tests.metrics.test_shared_results import NEEDED, OPTIONS, batches_of_boxes
 
 TABLE = {
     **OPTIONS,
@@ -35,7 +35,7 @@ def given_to(kind) -> dict:
     if kind is EmbeddingQuality:
         return {"embeddings": torch.eye(4)}
     if not issubclass(kind, (EmbeddingMetric, ReIDMetrics)):
-        return boxes_and_keypoints()[0]
+        return batches_of_boxes()[0]
     number = torch.arange(12)
     return {
         "embeddings": torch.eye(12),
@@ -53,9 +53,10 @@ def refusals(process: int, size: int, kind) -> dict[str, str]:
     made, needed, said = ReIDMINP if kind is EmbeddingMetric else kind, NEEDED.get(kind, {}), {}
     cases = [(name, (None, value)) for name, values in TABLE[kind].items() for value in values]
     for name, values in [*cases, *PAIRS.get(kind, {}).items()]:
-        base = needed.get(None, {}) | needed.get(name, {})
-        chosen = {} if values[process] is None else {name: values[process]}
-        metric = made(**(base | chosen))
+        options = needed.get(None, {}) | needed.get(name, {})
+        if values[process] is not None:
+            options[name] = values[process]
+        metric = made(**options)
         metric.update(**given_to(kind))
         try:
             metric.compute()

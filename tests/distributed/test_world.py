@@ -96,5 +96,5 @@ def _without_lists_of_tensors(process: int, size: int) -> list[list[int]]:
         return world.guarded_all_gather(lambda: (None, [process, -7]))[1]
 
 
-def test_what_was_said_is_heard_without_a_list_of_a_tensor(processes):
+def test_text_arrives_without_a_list_of_a_tensor(processes):
     assert processes.run(2, _without_lists_of_tensors) == [[[0, -7], [1, -7]]] * 2

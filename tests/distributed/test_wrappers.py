@@ -110,5 +110,5 @@ def merges(process: int, size: int) -> float:
     return float(metric.compute())
 
 
-def test_what_was_merged_on_several_processes_counts_once(processes):
+def test_samples_that_were_merged_on_several_processes_count_once(processes):
     assert processes.run(3, merges) == pytest.approx([mean_ap(GIVEN)] * 3, abs=1e-6)

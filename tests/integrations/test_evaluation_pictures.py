@@ -91,7 +91,7 @@ def test_without_a_logger_the_files_are_in_the_default_folder(tmp_path):
 def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
     seen = []
     monkeypatch.setattr(drawings.plot, "draw_rank_lists", lambda *a, **options: seen.append((a, options)) or pixels())
-    options = {"gallery_pictures": [picture(0)] * 5, "names": {7: "seven"}}
+    options = {"gallery_pictures": [picture(0)] * 5, "identity_names": {7: "seven"}}
     fit(EvaluationPictures(pictures=picture, num_queries=2, k=3, **options), max_epochs=1)
     ((lists, pictures), given) = seen[0]
     assert lists.query_index.tolist() == HARDEST
@@ -202,7 +202,7 @@ def test_a_fast_run_for_development_draws_but_logs_nothing():
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_where_ties_have_no_order_there_is_no_curve_of_precision():
+def test_a_curve_of_precision_needs_an_order_of_ties():
     class Expected(PicturedModule):
         def __init__(self):
             super().__init__()

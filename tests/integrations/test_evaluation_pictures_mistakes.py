@@ -142,8 +142,16 @@ BAD = [
     ),
     (lambda: EvaluationPictures(mean=0.5), ValueError, "`mean` and `std` must be given together; got `mean` alone."),
     (lambda: EvaluationPictures(mean="a", std=[1]), TypeError, "`mean` must be a number; got str."),
-    (lambda: EvaluationPictures(names=["a"]), TypeError, "`names` must be a mapping of labels to names; got list."),
-    (lambda: EvaluationPictures(names={0: 1}), TypeError, "`names` must have strings as names; got 0: 1."),
+    (
+        lambda: EvaluationPictures(identity_names=["a"]),
+        TypeError,
+        "`identity_names` must be a mapping of labels to names; got list.",
+    ),
+    (
+        lambda: EvaluationPictures(identity_names={0: 1}),
+        TypeError,
+        "`identity_names` must have strings as names; got 0: 1.",
+    ),
     *[
         (lambda option=option: EvaluationPictures(**{option: 0}), ValueError, f"`{option}` must be at least 1; got 0.")
         for option in ("num_queries", "k", "num_images", "every_n_epochs")
@@ -196,7 +204,7 @@ def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
 # Imports
 
 
-def test_what_the_package_does_not_have_is_an_attribute_error():
+def test_a_name_that_the_package_lacks_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'EvaluationPicture'"):
         _ = integrations.EvaluationPicture
 

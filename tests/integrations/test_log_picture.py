@@ -127,7 +127,7 @@ def test_a_client_gets_an_image_of_pillow_with_its_name_and_step(client, tmp_pat
 
 @pytest.mark.usefixtures("_packages")
 @pytest.mark.parametrize("client", [WandbLogger, CometLogger, MLFlowLogger])
-def test_what_is_no_text_is_replaced(client):
+def test_characters_that_are_no_text_are_replaced(client):
     logger = client()
     log_picture(logger, "val/\x00\ud800", PIXELS, STEP)
     assert logger.calls[0][0].encode() in (b"val/__", "val/\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}".encode())

@@ -256,7 +256,7 @@ def test_a_box_head_that_has_not_learned_yet_does_not_end_the_run(tmp_path):
     assert model.numbers[0] == model.numbers[1] > model.numbers[2] == 0
 
 
-def test_what_forward_gave_last_is_kept_as_torchmetrics_keeps_it():
+def test_the_last_value_of_forward_is_kept_as_torchmetrics_keeps_it():
     batch = next(iter(loaders()[1]))
     metric = ReIDCMCCurve(max_rank=3)
     assert metric._forward_cache is None

@@ -4,13 +4,12 @@ A table has one entry for each argument of each class: other values, or why the 
 it. An argument that is added to a class must be put into it.
 """
 
-import collections
 import functools
 import gc
 import inspect
 import itertools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -145,38 +144,56 @@ NEEDED = {
 """arguments without which another one is refused, or without which none of the class can be made"""
 
 
-def makers(kinds) -> dict[str, Callable[[], Metric | MetricCollection]]:
-    """How every metric of the table is made, by an expression: one with the defaults, one for each other value."""
+def makers(kinds: Sequence[type]) -> dict[str, Callable[[], Metric | MetricCollection]]:
+    """How every metric of the table is made, by its expression: one with the defaults, one for each other value."""
     found = {}
     for kind in kinds:
-        needed = NEEDED.get(kind, {})
-        chosen = [{}] + [{name: value} for name, values in OPTIONS[kind].items() for value in values]
-        for options in chosen:
-            given = needed.get(None, {}) | needed.get(next(iter(options), ""), {}) | options
-            made = ReIDMINP if kind is EmbeddingMetric else kind
-            found[f"{made.__name__}({given})"] = functools.partial(made, **given)
+        settings: list[dict[str, object]] = [{}]
+        for name, values in OPTIONS[kind].items():
+            settings += [{name: value} for value in values]
+        for options in settings:
+            arguments = needed_arguments(kind, options) | options
+            made_class = ReIDMINP if kind is EmbeddingMetric else kind
+            found[f"{made_class.__name__}({arguments})"] = functools.partial(made_class, **arguments)
     return found
 
 
-def each_behind_each(names: list[str]) -> Iterator[str]:
-    """A sequence of names in which each comes after each other one, at most five places behind it."""
+def needed_arguments(kind: type, options: dict[str, object]) -> dict[str, object]:
+    """The arguments that a metric of a class needs besides an option."""
+    needed = NEEDED.get(kind, {})
+    arguments = dict(needed.get(None, {}))
+    for name in options:
+        arguments |= needed.get(name, {})
+    return arguments
+
+
+def order_with_all_pairs(names: list[str]) -> list[str]:
+    """A sequence of names in which each comes after each other one, at most five places behind it.
+
+    The names are split into threes. Each three comes twice in a row, and beside each later three:
+
+        a b c  a b c    d e f  a b c    d e f  d e f
+    """
     threes = [names[first : first + 3] for first in range(0, len(names), 3)]
+    sequence = []
     for place, three in enumerate(threes):
-        yield from (*three, *three)
-        for others in threes[place + 1 :]:
-            yield from (*others, *three)
+        sequence += [*three, *three]
+        for later_three in threes[place + 1 :]:
+            sequence += [*later_three, *three]
+    return sequence
 
 
 @each_row("kind", OPTIONS)
 def test_every_argument_is_in_the_table_or_changes_no_value(kind):
-    elsewhere = {*MetricOptions.__annotations__}
+    in_other_rows = set(MetricOptions.__annotations__)
     if kind is not EmbeddingMetric and issubclass(kind, (EmbeddingMetric, ReIDMetrics)):
-        elsewhere |= {*OPTIONS[EmbeddingMetric]}
+        in_other_rows.update(OPTIONS[EmbeddingMetric])
     if kind is ReIDMetrics:
-        elsewhere |= {*PROTOCOL_FIELDS}  # a protocol is compared as a whole
+        in_other_rows.update(PROTOCOL_FIELDS)  # a protocol is compared as a whole
     if kind is DetectionMetrics:
-        elsewhere |= {*OPTIONS[DetectionMAP]}
-    lacking = {*inspect.signature(kind).parameters} - {*OPTIONS[kind], *NEUTRAL} - elsewhere
+        in_other_rows.update(OPTIONS[DetectionMAP])
+    parameters = set(inspect.signature(kind).parameters)
+    lacking = parameters - OPTIONS[kind].keys() - NEUTRAL.keys() - in_other_rows
     assert not lacking, (
         f"{kind.__name__} has arguments without other values: add some to its row of `OPTIONS` in this file (`RANKED`"
         f" for all metrics of embeddings), or why no number depends on it to `NEUTRAL`: {sorted(lacking)}"
@@ -186,20 +203,28 @@ def test_every_argument_is_in_the_table_or_changes_no_value(kind):
 def test_every_metric_class_is_in_the_table():
     exported = {getattr(reid_torchmetrics, name) for name in reid_torchmetrics.__all__}
     exported -= {PairVerification, EmbeddingQuality}  # they share no result
-    assert {*OPTIONS} == {
-        each for each in exported if isinstance(each, type) and issubclass(each, (Metric, MetricCollection))
-    }
+    classes = {value for value in exported if isinstance(value, type)}
+    assert set(OPTIONS) == {kind for kind in classes if issubclass(kind, (Metric, MetricCollection))}
 
 
-def boxes_and_keypoints() -> list[dict]:
-    """Images whose dicts have both, masks and rotated boxes; keypoints lie around the centers of the boxes."""
+def batches_of_embeddings() -> list[dict]:
+    """Batches in which one query has no mate."""
+    labeled_batches = labeled(batches(6, 20))
+    labeled_batches[0]["identities"][0] = 99
+    return labeled_batches
+
+
+def batches_of_boxes() -> list[dict]:
+    """Images whose dicts have boxes, keypoints around their centers, masks and rotated boxes."""
     preds, target = images(5, 4)
-    for each in (*preds, *target):
-        centers = (each["boxes"][:, :2] + each["boxes"][:, 2:]) / 2
+    for image in (*preds, *target):
+        boxes = image["boxes"]
+        centers = (boxes[:, :2] + boxes[:, 2:]) / 2
         points = centers[:, None] + torch.arange(17.0)[:, None] * torch.tensor([0.5, 0.25])
-        each["keypoints"] = torch.cat([points, torch.full((len(points), 17, 1), 2.0)], -1)
-        each["rotated_boxes"] = torch.cat([centers, each["boxes"][:, 2:] - each["boxes"][:, :2], centers[:, :1] % 3], 1)
-        each["masks"] = torch.arange(36).view(1, 6, 6) % (each["labels"] + 2)[:, None, None] == 0
+        is_visible = torch.full((len(points), 17, 1), 2.0)
+        image["keypoints"] = torch.cat([points, is_visible], -1)
+        image["rotated_boxes"] = torch.cat([centers, boxes[:, 2:] - boxes[:, :2], centers[:, :1] % 3], 1)
+        image["masks"] = torch.arange(36).view(1, 6, 6) % (image["labels"] + 2)[:, None, None] == 0
     return [{"preds": preds, "target": target}]
 
 
@@ -207,42 +232,48 @@ def bits(value: object) -> object:
     """What is equal if every bit is: NaN is equal to itself."""
     if isinstance(value, torch.Tensor):
         return value.dtype, value.shape, value.numpy().tobytes()
-    return {name: bits(each) for name, each in value.items()} if isinstance(value, dict) else repr(value)
+    if isinstance(value, dict):
+        return {name: bits(item) for name, item in value.items()}
+    return repr(value)
+
+
+def value_alone(metric: Metric | MetricCollection) -> object:
+    """The bits of a value that is computed while nothing of another metric is kept."""
+    matchings.clear()
+    rankings.clear()
+    return bits(metric.compute())
 
 
 @pytest.mark.parametrize("of_embeddings", [True, False], ids=["embeddings", "boxes"])
 @pytest.mark.filterwarnings("ignore:Encountered more than")
 @pytest.mark.slow
-def test_behind_any_other_metric_of_the_same_samples_a_value_is_its_own(of_embeddings):
+def test_a_value_is_the_same_after_any_other_metric_of_the_same_samples(of_embeddings):
     kinds = [kind for kind in OPTIONS if kind.__name__.startswith(("ReID", "Emb")) == of_embeddings]
-    given, make = labeled(batches(6, 20)) if of_embeddings else boxes_and_keypoints(), makers(kinds)
-
-    metrics, expected = {name: make[name]() for name in make}, {}
-    if of_embeddings:
-        given[0]["identities"][0] = 99  # a query without a mate
-    for name, metric in metrics.items():
-        for batch in given:
+    samples = batches_of_embeddings() if of_embeddings else batches_of_boxes()
+    metrics = {name: make() for name, make in makers(kinds).items()}
+    for metric in metrics.values():
+        for batch in samples:
             metric.update(**batch)
-        for each in metric.modules():
-            each.compute_with_cache = False  # of TorchMetrics, which keeps a metric's value
-        expected[name] = bits(metric.compute())
-        matchings.clear()
-        rankings.clear()
-    behind = collections.deque(maxlen=5)
+        for module in metric.modules():
+            module.compute_with_cache = False  # of TorchMetrics, which keeps a metric's value
+    expected = {name: value_alone(metric) for name, metric in metrics.items()}
+
+    names = order_with_all_pairs(list(metrics))
     wrong = []
-    for name in each_behind_each([*make]):
+    for place, name in enumerate(names):
         if bits(metrics[name].compute()) != expected[name]:
-            wrong.append((*behind, name))
-        behind.append(name)
+            wrong.append(names[max(0, place - 5) : place + 1])
     assert wrong == []
 
 
-def test_each_name_comes_behind_each_other_one_while_its_result_is_kept():
-    for count in range(2, 12):
-        sequence, behind = [*each_behind_each([*map(str, range(count))])], set()
-        for place, name in enumerate(sequence):
-            behind.update((other, name) for other in sequence[max(0, place - 5) : place])
-        assert behind >= {*itertools.permutations(map(str, range(count)), 2)}
+@pytest.mark.parametrize("num_names", range(2, 12))
+def test_each_name_comes_at_most_five_places_behind_each_other_one(num_names):
+    names = [str(number) for number in range(num_names)]
+    sequence = order_with_all_pairs(names)
+    pairs = set()
+    for place, name in enumerate(sequence):
+        pairs.update((earlier, name) for earlier in sequence[max(0, place - 5) : place])
+    assert pairs >= set(itertools.permutations(names, 2))
 
 
 @pytest.mark.parametrize("of_embeddings", [True, False], ids=["embeddings", "boxes"])

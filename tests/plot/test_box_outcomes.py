@@ -39,7 +39,7 @@ def test_boxes_are_right_wrong_missed_or_ignored():
 
 
 @pytest.mark.parametrize("min_score", [0.95, {1: 0.95, 2: 0.0}])
-def test_what_a_detection_took_that_scores_too_little_is_missed(min_score):
+def test_a_ground_truth_is_missed_if_its_detection_scores_too_little(min_score):
     boxes = judge(min_score=min_score)
     assert [box.outcome for box in boxes if box.label == 1] == ["missed"]
 
@@ -56,7 +56,7 @@ def test_a_label_decides_unless_all_classes_are_one():
     assert ("right", 3, 0.9) in outcomes(judge(other, average="micro"))
 
 
-def test_what_was_given_stays_as_it_was():
+def test_the_dicts_of_the_caller_stay_as_they_were():
     true = ground_truths(difficult=torch.tensor([True, False, True]))
     assert outcomes(judge(true=true)) == EXPECTED  # COCO knows no difficult ones
     assert true["difficult"].tolist() == [True, False, True]

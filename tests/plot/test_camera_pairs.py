@@ -56,7 +56,7 @@ def test_a_cell_has_its_number_and_an_undefined_one_has_none():
     assert texts == {(0, 0): "25", (1, 0): "n/a", (2, 0): "100", (0, 1): "0", (1, 1): "50", (2, 1): "13"}
 
 
-def test_what_is_undefined_is_hatched_and_said():
+def test_undefined_cells_are_hatched_and_named():
     _, axes = plot_camera_pairs(PAIRS)
     assert axes.patch.get_hatch()
     assert axes.get_xlabel() == "gallery camera\nn/a, hatched: no query has a match there"
@@ -83,7 +83,7 @@ def test_cameras_have_the_names_that_they_are_given():
     assert {label.get_rotation() for label in axes.xaxis.get_ticklabels()} == {90}
 
 
-def test_what_is_no_share_is_refused():
+def test_a_value_that_is_no_share_is_refused():
     with pytest.raises(ValueError, match=r"^`pairs` must have means from 0 to 1, to be read in percent; got 17\.0\.$"):
         plot_camera_pairs(pairs_of([[0.5, 17.0]]))
 

@@ -76,7 +76,7 @@ def test_numbers_in_the_cells_need_no_scale_of_colors():
     ("num_classes", "num_texts", "num_names"), [(12, 169 - 1, 13), (13, 0, 14), (80, 0, 28), (300, 0, 26)]
 )
 @pytest.mark.slow
-def test_of_many_classes_some_have_names_and_none_numbers(num_classes, num_texts, num_names):
+def test_some_of_many_classes_have_names_and_none_numbers(num_classes, num_texts, num_names):
     _, axes = plot_confusion_matrix(matrix_of([[1] * (num_classes + 1)] * (num_classes + 1)))
     assert len(axes.texts) == num_texts
     assert len(labels(axes.xaxis)) == num_names
@@ -91,7 +91,7 @@ def test_the_last_name_of_many_classes_is_not_written_close_to_that_of_backgroun
         assert labels(axes.xaxis)[-2:] == [last, "background"], num_classes
 
 
-def test_of_very_many_classes_those_that_are_confused_most_are_drawn_in_shares_of_whole_rows():
+def test_the_most_confused_of_very_many_classes_are_drawn_in_shares_of_whole_rows():
     counts = torch.eye(151, dtype=torch.int64)
     counts[140, 120], counts[140, 3], counts[3, 149] = 2, 5, 4  # row 140 has 8 with what is right
     _, axes = plot_confusion_matrix(ConfusionMatrix(torch.arange(150), counts, 0.5, "coco"))

@@ -87,7 +87,7 @@ def test_a_picture_is_drawn_into_given_axes(picture):
 @pytest.mark.parametrize("picture", PICTURES)
 @pytest.mark.parametrize("num_names", of_each([1, 7, 3], suite=2))
 @pytest.mark.slow
-def test_what_is_drawn_is_inside_the_figure_and_leaves_room_for_the_axes_whatever_the_names(picture, num_names):
+def test_texts_of_all_lengths_are_inside_the_figure_and_leave_room_for_the_axes(picture, num_names):
     figure, axes = PICTURES[picture]([*reversed(NAMES[:num_names])])
     figure.draw_without_rendering()
     whole, own, all_of_it = figure.bbox, axes.get_window_extent(), axes.get_tightbbox()
@@ -115,7 +115,7 @@ def test_every_name_is_in_the_legend(picture):
     assert [text.strip().partition("  (")[0] for text in texts if "  (" in text] == [short_name(name) for name in NAMES]
 
 
-def test_of_a_long_name_both_ends_are_shown():
+def test_both_ends_of_a_long_name_are_shown():
     assert short_name("a" * 20 + "b" * 20) == "a" * 14 + "…" + "b" * 13
     assert short_name("abcdefgh", 5) == "ab…gh"
     assert short_name("x" * 28) == "x" * 28

@@ -75,7 +75,7 @@ def test_the_legend_has_average_precisions():
 
 
 @pytest.mark.slow
-def test_of_very_many_classes_some_are_drawn_and_the_title_says_how_many():
+def test_some_of_very_many_classes_are_drawn_and_the_title_says_how_many():
     results = results_of([[number >= 150] for number in range(300)], [1] * 300)  # a half has 0, the other 100 %
     _, axes = plot_detection_precision_recall(results)
     *lines, mean = axes.lines
@@ -151,7 +151,7 @@ def test_nothing_to_draw_leaves_the_axes_empty():
 
 
 @pytest.mark.parametrize(("num_classes", "num_named"), [(10, 11), (11, 1), (80, 1)])
-def test_of_more_than_ten_classes_only_the_mean_has_a_name(num_classes, num_named):
+def test_only_the_mean_of_more_than_ten_classes_has_a_name(num_classes, num_named):
     _, axes = plot_detection_precision_recall(evaluated([[True]] * num_classes, [2] * num_classes))
     assert len(axes.lines) == num_classes + 1
     assert len(legend(axes)) == num_named

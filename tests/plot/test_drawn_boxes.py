@@ -237,7 +237,7 @@ def test_a_wrong_argument_is_named(call, error, message):
         (lambda: draw_box_grid([PICTURE, 7], [nothing()] * 2, [nothing()] * 2), "pictures[1]"),
     ],
 )
-def test_what_is_no_picture_is_named(call, name):
+def test_a_value_that_is_no_picture_is_named(call, name):
     with pytest.raises(TypeError, match=f"^`{re.escape(name)}` must be an image of Pillow, .*; got int"):
         call()
 

@@ -49,7 +49,7 @@ def test_more_pairs_are_in_rows():
     assert one.shape[0] < two.shape[0] < 2 * one.shape[0]
 
 
-def test_what_is_wrong_is_named():
+def test_a_wrong_value_is_named():
     with pytest.raises(ValueError, match="`gallery_images` must be given for pairs of two sets; got None"):
         found().plot(gray)
     with pytest.raises(ValueError, match=re.escape("`k` must be at least 1; got 0.")):

@@ -31,7 +31,7 @@ def with_box(box: list[float]) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", INVERTED)
-def test_they_are_wrong_or_ignored_as_in_the_evaluation(name):
+def test_inverted_boxes_are_wrong_or_ignored_as_in_the_evaluation(name):
     box, outcome = INVERTED[name]
     (judged,) = (each for each in judge(with_box(box)) if each.score is not None and round(each.score, 4) == 0.6)
     assert judged.outcome == outcome

@@ -21,14 +21,14 @@ def test_letters_with_accents_and_of_other_alphabets_are_told_apart(one, other):
 
 
 @pytest.mark.filterwarnings("ignore:The font of Pillow")
-def test_they_are_empty_boxes_without_matplotlib(monkeypatch):
+def test_letters_with_accents_are_empty_boxes_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert (drawn("é") == drawn("ü")).all()
     assert drawn("é").any()
 
 
 @pytest.mark.parametrize("size", [10, 12, 16, 28])
-def test_they_stand_on_the_line_of_the_others_and_within_its_height(size):
+def test_letters_of_other_alphabets_stand_on_the_line_and_within_its_height(size):
     last = [int(np.flatnonzero(drawn(text, size).any(1)).max()) for text in ("E", "Ж")]
     assert abs(last[0] - last[1]) <= 1
     rows = np.flatnonzero(drawn("Éçgj", size).any(1))

@@ -41,7 +41,7 @@ def test_a_gray_picture_has_equal_channels(gray):
     assert np.array(as_image("it", gray)).tolist() == [[[255] * 3, [0] * 3], [[0] * 3, [51] * 3]]
 
 
-def test_what_is_transparent_is_white():
+def test_transparent_pixels_are_white():
     transparent = OPAQUE.copy()
     transparent[0, 0, 3] = 0
     expected = PIXELS.tolist()
@@ -80,7 +80,7 @@ PICTURE = "an image of Pillow, an array or a tensor, or an item of a data set th
         (Image.new("RGB", (0, 8)), ValueError, "`it` must have at least one pixel; got 0 x 8."),
     ],
 )  # fmt: skip
-def test_what_is_no_picture_is_an_error(item, error, message):
+def test_a_value_that_is_no_picture_is_an_error(item, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         as_image("it", item)
 

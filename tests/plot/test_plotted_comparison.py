@@ -80,7 +80,7 @@ def test_the_title_says_of_how_many_queries_and_what_was_drawn():
     ("number", "words"),
     [(UNDEFINED, "n/a"), (difference(-3.0, -1.5, 0.5, 0.5, is_rank=True), "-1.50 ranks  p = 0.5000")],
 )
-def test_what_is_undefined_or_no_share_is_written_and_not_drawn(number, words):
+def test_an_undefined_number_or_one_that_is_no_share_is_written_and_not_drawn(number, words):
     _, axes = plot_comparison(comparison_of({"mrr": number}))
     assert len(axes.lines) == 1
     assert written(axes) == [words]

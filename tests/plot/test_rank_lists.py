@@ -138,7 +138,7 @@ def test_captions_say_rank_score_identity_and_camera(written):
     ]
 
 
-def test_where_no_first_right_answer_is_behind_the_list_there_is_no_column_for_it(written):
+def test_the_column_of_first_matches_is_left_out_if_none_is_behind_the_list(written):
     draw_rank_lists(lists().select(torch.tensor([0])), gray, height=200)
     assert written[:2] == ["query", "candidates"]
     assert not {"first match", "rank 2"} & {*written}
@@ -163,7 +163,9 @@ def test_large_scores_have_two_decimals(written):
 
 
 def test_identities_have_names_that_are_cut_where_they_are_too_long(written):
-    draw_rank_lists(lists().select(torch.tensor([0])), gray, names={1: "Ada", 5: "Bartholomew\nFeatherstonehaugh"})
+    draw_rank_lists(
+        lists().select(torch.tensor([0])), gray, identity_names={1: "Ada", 5: "Bartholomew\nFeatherstonehaugh"}
+    )
     assert written[3:5] == ["Ada", "cam 3"]  # in a line of its own, as all names
     assert written[-2:] == ["Ada", "cam 4"]
     (cut,) = [text for text in written if text.startswith("Barth")]
@@ -171,17 +173,17 @@ def test_identities_have_names_that_are_cut_where_they_are_too_long(written):
 
 
 def test_names_must_be_strings():
-    with pytest.raises(TypeError, match=r"^`names` must have strings as names; got 5: 7\.$"):
-        draw_rank_lists(lists(), gray, names={5: 7})
+    with pytest.raises(TypeError, match=r"^`identity_names` must have strings as names; got 5: 7\.$"):
+        draw_rank_lists(lists(), gray, identity_names={5: 7})
 
 
 def test_names_may_have_accents_and_lines(written):
-    draw_rank_lists(lists().select(torch.tensor([0])), gray, names={1: "Zoé", 5: "Renée\nÉlodie"})
+    draw_rank_lists(lists().select(torch.tensor([0])), gray, identity_names={1: "Zoé", 5: "Renée\nÉlodie"})
     assert "Zoé" in written
     assert any(text.startswith("Renée") for text in written)
 
 
-def test_what_is_not_known_is_not_shown(written):
+def test_labels_that_are_not_known_are_not_shown(written):
     labels = ("query_identities", "query_cameras", "identities", "cameras", "first_positive_camera")
     draw_rank_lists(lists(**dict.fromkeys(labels)), gray, height=200)
     shown = ["query 7", "#1  0.750", "#2  0.500", "rank 2", "query 9", "#1  0.250", "#57  -0.125"]

@@ -78,7 +78,7 @@ def test_a_query_without_a_match_has_no_curve_and_the_legend_says_so():
     assert len(axes.lines[1].get_xdata()) == 0
 
 
-def test_of_more_than_ten_queries_only_the_mean_has_a_name():
+def test_only_the_mean_of_more_than_ten_queries_has_a_name():
     results = results_of(["x--"] * 11)
     assert len(legend(plot_retrieval_precision_recall(results, queries=range(10))[1])) == 11
     _, axes = plot_retrieval_precision_recall(results, queries=range(11))

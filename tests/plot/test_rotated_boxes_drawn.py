@@ -30,7 +30,7 @@ def outcomes(*sides) -> list[str]:
 
 
 @pytest.mark.parametrize("as_corners", [False, True])
-def test_what_only_the_upright_boxes_share_is_wrong(as_corners):
+def test_a_box_that_overlaps_only_as_upright_is_wrong(as_corners):
     true = boxes(RISING, BESIDE, as_corners=as_corners)
     assert outcomes(boxes(FALLING), true) == ["missed", "missed", "wrong"]
     assert outcomes(boxes(RISING), true) == ["right", "missed"]
@@ -54,7 +54,7 @@ def test_the_edges_are_between_the_corners():
     assert tuple(image[110, 110]) == GROUND
 
 
-def test_what_is_missed_has_dashes_and_a_corner_that_is_not_finite_is_counted_only():
+def test_missed_boxes_have_dashes_and_boxes_that_are_not_finite_are_only_counted():
     image = draw_boxes(PICTURE, nothing(), boxes(BESIDE), height=SIDE)
     colors = {tuple(pixel) for pixel in image[170, 32:68].tolist()}
     assert colors >= {BLUE, (255,) * 3}
@@ -90,6 +90,6 @@ def test_boxes_of_a_metric_are_judged_as_it_counts_them():
         ),
     ],
 )
-def test_what_is_no_rotated_box_is_named(found, true, message):
+def test_a_value_that_is_no_rotated_box_is_named(found, true, message):
     with pytest.raises((TypeError, ValueError), match=message):
         draw_boxes(PICTURE, found, true)

@@ -41,7 +41,7 @@ def test_kinds_of_errors_have_their_counts_gains_and_meaning(page):
 
 
 @pytest.mark.slow
-def test_of_very_many_classes_neither_the_whole_matrix_nor_the_whole_grid_is_made(tmp_path, monkeypatch):
+def test_neither_the_matrix_nor_the_grid_of_very_many_classes_is_made_as_a_whole(tmp_path, monkeypatch):
     labels = torch.arange(1200)
     boxes = torch.tensor([[0.0, 0.0, 9.0, 9.0]]) + 20 * labels[:, None]
     metric = DetectionMAP(max_detection_thresholds=[1, 10, 2000])

@@ -192,7 +192,7 @@ def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
 
 
 @pytest.mark.slow
-def test_of_many_images_the_worst_are_seen_at_once(tmp_path):
+def test_the_worst_of_many_images_are_seen_at_once(tmp_path):
     metric = DetectionMAP()
     truth = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}
     nothing = {"boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0, dtype=torch.int64)}

@@ -96,6 +96,6 @@ def test_pictures_in_an_array_are_taken(report, with_lists):
         ({"duplicate_pictures": problems.picture}, ValueError, "`duplicate_pictures` must come with `pictures` and"),
     ],
 )
-def test_what_does_not_fit_is_named(report, options, kind, said):
+def test_arguments_that_do_not_fit_are_named(report, options, kind, said):
     with pytest.raises(kind, match=re.escape(said)):
         report(**options)

@@ -33,7 +33,7 @@ def test_true_is_an_attribute_without_a_value_and_none_and_false_are_no_attribut
     assert element("input", hidden=True, class_=None, open=False) == "<input hidden>"
 
 
-def test_what_is_joined_is_not_escaped_twice():
+def test_joined_text_is_not_escaped_twice():
     assert join(["<", Html("<br>"), "&"], between="|") == "&lt;|<br>|&amp;"
 
 

@@ -266,7 +266,7 @@ def test_why_rank_lists_cannot_be_made_is_said(report, monkeypatch):
     assert "Not shown: `scores` must <fit>." in section(report(), "mistakes").text
 
 
-def test_where_rank_lists_are_missing_the_page_says_how_to_get_them(report):
+def test_the_page_says_how_to_get_missing_rank_lists(report):
     page = report(problems.of_metric(), pictures=problems.picture)
     for name in ("hardest", "mistakes"):
         assert "metric.results(nearest=10)" in section(page, name).text

@@ -103,7 +103,7 @@ def retrieval(path: Path) -> None:
 
 def rank_lists(path: Path) -> None:
     results = problems.of_metric(rank_lists=replace(problems.rank_lists(), query_index=torch.tensor([0, 1, 2])))
-    write_report(results, path, pictures=problems.picture, names={1: LONG})
+    write_report(results, path, pictures=problems.picture, identity_names={1: LONG})
 
 
 def detection(path: Path) -> None:

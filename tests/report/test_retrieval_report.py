@@ -93,7 +93,7 @@ def test_a_curve_that_is_not_defined_has_its_reason(tmp_path):
     assert len(curves.all("figure")) == 1
 
 
-def test_where_pairs_of_cameras_are_missing_the_page_says_how_to_get_them(report):
+def test_the_page_says_how_to_get_missing_pairs_of_cameras(report):
     pairs = section(report(problems.of_metric()), "camera-pairs")
     assert "metric.results(camera_pairs=True)" in pairs.text
     assert pairs.all("figure") == []
@@ -136,7 +136,7 @@ def test_identities_are_ordered_with_the_worst_first_where_the_number_is_a_rank(
 
 def test_identities_have_names_that_are_escaped(report, with_lists):
     nasty = '</script><script>alert("x")</script>'
-    page = report(with_lists, names={2: nasty}, pictures=problems.picture, title=nasty)
+    page = report(with_lists, identity_names={2: nasty}, pictures=problems.picture, title=nasty)
     assert len(page.all("script")) == 2
     assert nasty in section(page, "identities").text
     assert nasty in section(page, "hardest").text
@@ -180,7 +180,7 @@ def test_all_pairs_of_cameras_that_are_held_are_drawn(report):
     ]
 
 
-def test_of_many_cameras_those_with_the_most_queries_are_in_tables(report):
+def test_tables_have_the_cameras_with_the_most_queries(report):
     query, gallery = torch.arange(60), torch.arange(45) + 100
     num_valid = torch.ones(60, 45, dtype=torch.int64)
     num_valid[:20] = 0
@@ -196,7 +196,7 @@ def test_of_many_cameras_those_with_the_most_queries_are_in_tables(report):
 
 
 @pytest.mark.slow
-def test_of_many_identities_the_worst_are_listed(report):
+def test_the_worst_of_many_identities_are_listed(report):
     scores, identities = torch.eye(1100), torch.arange(1100)
     scores[1050, 7] = 2.0
     identities_section = section(

@@ -14,7 +14,7 @@ from tests.report import problems
 from tests.report.pages import parse
 
 KINDS = {
-    "retrieval": (problems.retrieval, lambda: {"names": {1: "one"}, "title": "A title"}),
+    "retrieval": (problems.retrieval, lambda: {"identity_names": {1: "one"}, "title": "A title"}),
     "metric": (lambda: problems.of_metric(rank_lists=problems.rank_lists()), lambda: {"pictures": problems.picture}),
     "empty": (lambda: evaluate_scores(torch.rand(0, 2), torch.arange(0), torch.arange(2)), dict),
     "detection": (problems.detection, lambda: {"class_names": {3: "three"}}),
@@ -170,8 +170,18 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
         (problems.retrieval, {"num_mistakes": 1.5}, TypeError, "`num_mistakes` must be an int; got float."),
         (problems.retrieval, {"comparison": 1}, TypeError, "`comparison` must be one of Comparison or None; got int."),
         (problems.retrieval, {"generator": 1}, TypeError, "`generator` must be one of Generator or None; got int."),
-        (problems.retrieval, {"names": ["a"]}, TypeError, "`names` must be a mapping of labels to names; got list."),
-        (problems.retrieval, {"names": {1: None}}, TypeError, "`names` must have strings as names; got 1: None."),
+        (
+            problems.retrieval,
+            {"identity_names": ["a"]},
+            TypeError,
+            "`identity_names` must be a mapping of labels to names; got list.",
+        ),
+        (
+            problems.retrieval,
+            {"identity_names": {1: None}},
+            TypeError,
+            "`identity_names` must have strings as names; got 1: None.",
+        ),
         (
             problems.retrieval,
             {"pictures": 3},
@@ -188,9 +198,9 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
         ),
         (
             problems.coco,
-            {"names": {1: "a"}},
+            {"identity_names": {1: "a"}},
             ValueError,
-            "`names` must be left out for results of a detection; got dict.",
+            "`identity_names` must be left out for results of a detection; got dict.",
         ),
         (problems.detection, {"num_worst": 0}, ValueError, "`num_worst` must be at least 1; got 0."),
         (
@@ -216,7 +226,7 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_said(results, options, error, message, tmp_path):
+def test_a_wrong_value_has_a_message(results, options, error, message, tmp_path):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         write_report(results(), tmp_path / "r.html", **options)
     assert [*tmp_path.iterdir()] == []

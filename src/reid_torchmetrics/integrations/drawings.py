@@ -170,7 +170,7 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
         lists,
         pictures,
         gallery_pictures=options.gallery_pictures,
-        names=options.names,
+        identity_names=options.names,
         title=remark,
         average_precision=results.average_precision,
     )

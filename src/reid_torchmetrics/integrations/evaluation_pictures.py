@@ -61,7 +61,7 @@ class EvaluationPictures(Callback):
         mean: mean of each channel or of all, to undo the normalization of `pictures` that are tensors of floats; with
             `std`. None if they are in [0, 1].
         std: standard deviation of each channel or of all, with `mean`.
-        names: names of identities; for others the number is shown. Classes have the metric's `class_names`.
+        identity_names: names of identities; for others the number is shown. Classes have the metric's `class_names`.
         num_queries: number of the hardest queries to show, at most 50.
         k: number of candidates per query, at most 50.
         num_images: number of images with the most errors to show, at most 50.
@@ -87,7 +87,7 @@ class EvaluationPictures(Callback):
         gallery_pictures: plot.Pictures | None = None,
         mean: plot.Channels | None = None,
         std: plot.Channels | None = None,
-        names: Mapping[int, str] | None = None,
+        identity_names: Mapping[int, str] | None = None,
         num_queries: int = 10,
         k: int = 10,
         num_images: int = 9,
@@ -99,7 +99,7 @@ class EvaluationPictures(Callback):
         sizes = {"num_queries": num_queries, "k": k, "num_images": num_images}
         for argument, size in {**sizes, "every_n_epochs": every_n_epochs}.items():
             _checks.positive_int(argument, size)
-        _checks.names_of_labels("names", names)
+        _checks.names_of_labels("identity_names", identity_names)
         plot.check_pictures("pictures", pictures)
         plot.check_pictures("gallery_pictures", gallery_pictures)
         if gallery_pictures is not None and pictures is None:
@@ -120,7 +120,7 @@ class EvaluationPictures(Callback):
         self._options = drawings.DrawingOptions(
             pictures=pictures,
             gallery_pictures=gallery_pictures,
-            names=names,
+            names=identity_names,
             num_queries=min(num_queries, _MAX_SHOWN),
             k=min(k, _MAX_SHOWN),
             num_images=min(num_images, _MAX_SHOWN),

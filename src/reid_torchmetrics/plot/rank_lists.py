@@ -43,7 +43,7 @@ def draw_rank_lists(
     pictures: Pictures,
     *,
     gallery_pictures: Pictures | None = None,
-    names: Mapping[int, str] | None = None,
+    identity_names: Mapping[int, str] | None = None,
     height: int = 160,
     title: str | None = None,
     average_precision: Tensor | None = None,
@@ -66,7 +66,7 @@ def draw_rank_lists(
             indexed by it, such as a data set.
         gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is if the evaluation
             has no `index`; None for `pictures`.
-        names: of the identities; without one the name in the evaluation is shown, or the number.
+        identity_names: of the identities; without one the name in the evaluation is shown, or the number.
         height: of a picture, in pixels.
         title: a line above all rows.
         average_precision: [queries of the results], such as `results.average_precision`, which is written below each
@@ -81,13 +81,13 @@ def draw_rank_lists(
         ValueError: `height` is below 32, or a picture is missing or has another shape or other values.
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
-    _checks.names_of_labels("names", names)
+    _checks.names_of_labels("identity_names", identity_names)
     rows = []
     for row in range(len(rank_lists)):
         precision = None
         if average_precision is not None:
             precision = float(average_precision[rank_lists.query[row]])
-        rows.append(_cells_of_list(rank_lists, row, pictures, gallery_pictures, names or {}, precision))
+        rows.append(_cells_of_list(rank_lists, row, pictures, gallery_pictures, identity_names or {}, precision))
     headings = {0: "query", 1: "candidates", rank_lists.index.shape[1] + 1: "first match"}
     rank = rank_lists.first_positive_rank
     num_candidates = (rank_lists.index >= 0).sum(1)

@@ -78,7 +78,7 @@ def retrieval_page(
     compared: Sequence[Section] = (),
     *,
     pictures: Pictures | None = None,
-    names: Mapping[int, str] | None = None,
+    identity_names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
     image_names: Mapping[int, str] | None = None,
     gallery_image_names: Mapping[int, str] | None = None,
@@ -96,10 +96,10 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     if duplicate_pictures is not None and (pictures is None or duplicates is None):
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
-    identity_names = {**results.names_of("identities"), **(names or {})}
+    all_names = {**results.names_of("identities"), **(identity_names or {})}
     if gallery_image_names is None:
         gallery_image_names = image_names
-    queries = _ReportedQueries(results, identity_names, pictures, gallery_pictures, image_names, gallery_image_names)
+    queries = _ReportedQueries(results, all_names, pictures, gallery_pictures, image_names, gallery_image_names)
     hardest, hardest_sentence = hardest_queries(results, num_hardest)
     duplicate_sections = []
     if duplicates is not None:
@@ -114,7 +114,7 @@ def retrieval_page(
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest.tolist())),
         Section("camera-pairs", "Pairs of cameras", content_or_reason(_camera_pairs, results)),
         Section("cameras", "Cameras", content_or_reason(_cameras, results)),
-        Section("identities", "Identities", content_or_reason(_identities, results, identity_names)),
+        Section("identities", "Identities", content_or_reason(_identities, results, all_names)),
     ]
     lead = f"{str(results.setup).capitalize()}."
     return Page(f"Retrieval results, {results.protocol.name}", lead, sections, results.to_dict())

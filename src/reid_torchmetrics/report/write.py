@@ -51,7 +51,7 @@ def write_report(
     *,
     title: str | None = None,
     pictures: Pictures | None = None,
-    names: Mapping[int, str] | None = None,
+    identity_names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
     image_names: Mapping[int, str] | Mapping[str, str] | None = None,
     gallery_image_names: Mapping[int, str] | None = None,
@@ -87,7 +87,7 @@ def write_report(
         pictures: for a retrieval the pictures of the rank lists, as in `plot.draw_rank_lists`; for a detection the
             images by their `image_id`, with `detections` and `ground_truths` unless the results hold boxes. None for
             tables alone.
-        names: for a retrieval: names of the identities; without a name the number is shown.
+        identity_names: for a retrieval: names of the identities; without a name the number is shown.
         gallery_pictures: for a retrieval: as in `plot.draw_rank_lists`.
         image_names: names of the image files by the numbers or names that `pictures` take, which the page shows beside
             the images; None for no names.
@@ -126,7 +126,7 @@ def write_report(
     if path.is_dir():
         raise IsADirectoryError(f"`path` must be that of a file; got the folder {os.fspath(path)!r}.")
     _checks.instance("title", title, (str,))
-    _checks.names_of_labels("names", names)
+    _checks.names_of_labels("identity_names", identity_names)
     _checks.names_of_labels("class_names", class_names)
     _checks.names_of_labels("image_names", image_names)
     _checks.names_of_labels("gallery_image_names", gallery_image_names)

@@ -40,7 +40,7 @@ def test_a_page_runs_in_an_empty_file(page):
     assert run(page)
 
 
-def test_what_pages_repeat_is_the_same_on_each():
+def test_text_that_pages_repeat_is_the_same_on_each():
     for name, pages in {"draw_person": "136", "draw_people": "136", "color_stripes": "136"}.items():
         trees = [ast.parse(text) for page, text in sorted(PAGES.items()) if page[5] in pages]
         found = {ast.dump(node) for tree in trees for node in tree.body if getattr(node, "name", "") == name}

@@ -94,7 +94,7 @@ def test_without_ties_every_tie_policy_gives_the_same_ranks(name: str) -> None:
         assert torch.equal(ranks_of(name, ties=ties).rank, pessimistic.rank)
 
 
-def test_on_eight_distance_levels_the_tie_policy_moves_map_from_a_fifth_to_three_fifths() -> None:
+def test_the_tie_policy_moves_map_from_a_fifth_to_three_fifths_on_eight_distance_levels() -> None:
     rounded = {
         ties: round(float(mean_precision(ranks_of("b01_ties8", ties=ties), Peer())), 3)
         for ties in ("pessimistic", "stable", "optimistic")

@@ -69,7 +69,7 @@ def test_equals_the_recorded_outputs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_where_no_query_has_a_positive_torchmetrics_says_zero_also_under_skip_which_is_nan_here(name: str) -> None:
+def test_torchmetrics_has_zero_under_skip_for_no_valid_query_and_here_it_is_nan(name: str) -> None:
     for key, record in RECORDS.items():
         if key in ZERO_FOR_NOTHING and name_of(record) == name:
             assert float(record.value) == 0, key

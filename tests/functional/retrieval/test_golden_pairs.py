@@ -60,7 +60,7 @@ def test_equals_the_recorded_non_match_rates(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", named(TNR_AT_FNR))
-def test_what_fastreid_prints_as_tpr_at_fpr_is_the_true_reject_rate_at_a_false_reject_rate(key: str) -> None:
+def test_the_tpr_at_fpr_of_fastreid_is_a_true_reject_rate_at_a_false_reject_rate(key: str) -> None:
     fnr, tnr = corners(verification_of(RECORDS[key].case))
     nearest = [int((fnr - rate).abs().argmin()) for rate in (1e-4, 1e-3, 1e-2)]
     assert_equal(tnr[nearest], RECORDS[key])

@@ -177,7 +177,7 @@ def test_an_unknown_option_is_refused_with_those_that_exist():
     assert len(listed) == len(own) + 7
 
 
-def test_what_torchmetrics_says_of_its_own_options_stays():
+def test_messages_of_torchmetrics_about_its_own_options_stay():
     with pytest.raises(ValueError, match=r"^Expected keyword argument `compute_on_cpu` to be an `bool` but got 5$"):
         DetectionMAP(compute_on_cpu=5)
 

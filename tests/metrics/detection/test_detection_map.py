@@ -30,7 +30,7 @@ NUMBERS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("limits", [[1, 10, 100], [100, 1, 3], [1, 2, 3]])
 @pytest.mark.slow
-def test_with_its_thresholds_every_value_is_that_of_torchmetrics(average, limits):
+def test_every_value_with_its_thresholds_is_that_of_torchmetrics(average, limits):
     with torchmetrics_peer() as peer:
         for seed in range(8):
             preds, target = images(seed)
@@ -149,7 +149,7 @@ def test_batches_and_their_order_change_nothing_with_image_id():
 
 
 @pytest.mark.parametrize("kind", ["int", "tensor", "row"])
-def test_of_images_with_the_same_id_the_first_counts(kind):
+def test_the_first_of_images_with_the_same_id_counts(kind):
     preds, target = images(6, 9, with_ids=True)
     made = {"int": int, "tensor": torch.tensor, "row": lambda number: torch.tensor([number], dtype=torch.int32)}[kind]
     for item in target:
@@ -329,7 +329,7 @@ def test_a_tracker_finds_the_best_step():
     assert (step, best) == (1, fed(DetectionMAP(), preds, target).compute()["map"])
 
 
-def test_of_an_image_that_came_twice_the_first_shapes_are_written_and_no_other(tmp_path):
+def test_only_the_first_shapes_of_a_repeated_image_are_written(tmp_path):
     full, half = torch.ones(1, 4, 6, dtype=torch.bool), torch.zeros(1, 4, 6, dtype=torch.bool)
     half[..., :3] = True
     metric = DetectionMAP(iou_type="segm", keep_shapes=True)

@@ -39,7 +39,7 @@ def test_precision_recall_and_f1_are_means_over_classes_at_the_best_confidence()
     assert number("f1_50") == pytest.approx((2 / 3 + 1) / 2)
 
 
-def test_they_are_taken_at_a_confidence_that_is_given():
+def test_numbers_are_read_at_the_confidence_of_the_user():
     # From 0.5 on 5 has a right and a wrong box, 8 has none: it has no precision.
     expected = {"confidence_50": 0.5, "precision_50": 1 / 2, "recall_50": (1 / 3 + 0) / 2, "f1_50": (2 / 5 + 0) / 2}
     for name, value in expected.items():
@@ -72,7 +72,7 @@ def test_a_threshold_that_is_not_looked_at_gives_minus_one():
     assert number("f1_75", iou_thresholds=[0.5]) == number("map_75", iou_thresholds=[0.5]) == -1
 
 
-def test_where_nothing_is_right_the_numbers_are_zero_and_there_is_no_best_confidence():
+def test_numbers_without_a_true_positive_are_zero_and_there_is_no_best_confidence():
     preds, target = example()
     preds[0]["boxes"] = preds[0]["boxes"] + 500
     values = {
@@ -83,7 +83,7 @@ def test_where_nothing_is_right_the_numbers_are_zero_and_there_is_no_best_confid
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_they_are_those_of_the_results(seed, average):
+def test_values_of_the_metric_are_those_of_the_results(seed, average):
     given = images(seed, 9, with_ids=True)
     results = fed(DetectionMAP(average=average), *given).results()
     points = results.at_confidence(0.4)

@@ -54,7 +54,7 @@ def test_boxes_that_cannot_be_evaluated_are_left_out_with_one_warning_and_counte
     assert metric.num_dropped == 0
 
 
-def test_they_can_be_refused():
+def test_invalid_boxes_can_be_refused():
     _, bad = spoiled()
     with pytest.raises(
         ValueError, match=r"^`preds\[1\]\['boxes'\]` must be finite; got \[nan, 0\.0, 1\.0, 1\.0\] in row 0\.$"
@@ -91,7 +91,7 @@ def test_a_collection_drops_them_too():
     assert fed(DetectionMetrics(invalid="drop"), *bad).compute() == fed(DetectionMetrics(), *good).compute()
 
 
-def test_what_is_wrong_otherwise_is_refused_even_so():
+def test_other_mistakes_are_refused_although_invalid_shapes_are_dropped():
     metric = DetectionMAP(invalid="drop")
     box = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.ones(1)}
     with pytest.raises(TypeError, match=r"`preds\[0\]\['labels'\]` must have an integer dtype; got torch.float32"):

@@ -99,7 +99,7 @@ def test_forward_gives_the_value_of_the_batch_and_keeps_it(name):
 
 
 @EVERY_CLASS
-def test_it_works_in_a_collection_a_tracker_and_a_composition(name):
+def test_a_metric_works_in_a_collection_a_tracker_and_a_composition(name):
     given = batches()
     value = fed(CLASSES[name](), given).compute()
     collection = fed(MetricCollection({"one": CLASSES[name](), "two": CLASSES[name](ties="optimistic")}), given)

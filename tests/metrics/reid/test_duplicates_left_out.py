@@ -18,7 +18,7 @@ def metric(index=None):
     return made
 
 
-def test_among_all_others_both_items_of_a_pair_of_copies_are_left_out():
+def test_both_items_of_a_pair_of_copies_are_left_out_if_each_is_searched_among_the_others():
     results = metric().results()
     duplicates = metric().duplicates()
     assert duplicates.affected_queries.tolist() == list(range(10))
@@ -38,7 +38,7 @@ def test_numbers_of_samples_with_an_index_leave_out_the_same_queries():
     assert results.means_without(duplicates)["hit_rate_1"] == 0
 
 
-def test_between_two_sets_the_queries_with_a_copy_are_left_out():
+def test_queries_with_a_copy_in_the_other_set_are_left_out():
     query, gallery = EMBEDDINGS[8:12], EMBEDDINGS[:9]
     options = {"reports": ["rank_1"]}
     results = evaluate(query, gallery, IDENTITIES[8:12], IDENTITIES[:9], **options, empty_target_action="neg")

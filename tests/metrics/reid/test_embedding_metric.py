@@ -191,7 +191,9 @@ def values_in_all_ways(given, **options):
 @pytest.mark.filterwarnings("ignore:No query can be evaluated")
 @pytest.mark.parametrize(("action", "mean"), [("skip", math.nan), ("neg", 0), ("pos", 1), ("error", math.nan)])
 @pytest.mark.parametrize("draw", [{}, {"gallery_draw": DRAW}])
-def test_where_no_query_has_a_positive_the_mean_is_what_they_count_however_it_is_asked_for(action, mean, draw):
+def test_the_mean_of_queries_without_positives_is_the_value_of_the_action_in_every_way_to_compute_it(
+    action, mean, draw
+):
     given = batches()
     for batch in given:
         if batch["is_query"]:
@@ -211,7 +213,7 @@ def test_queries_that_never_are_queries_count_nothing(action):
     assert math.isnan(metric.results().means["rank_1"])
 
 
-def test_where_some_queries_have_no_positive_error_raises_however_it_is_asked_for():
+def test_the_action_error_raises_in_every_way_to_compute_if_some_queries_have_no_positive():
     given = batches()
     given[0]["identities"][:3] = 99
     for value in values_in_all_ways(given, empty_target_action="error"):

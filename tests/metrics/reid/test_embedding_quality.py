@@ -93,7 +93,7 @@ def test_batches_and_their_order_change_nothing(size):
     assert values(fed(ALL(), drawn(1), size, order)) == as_of(drawn(1))
 
 
-def test_what_is_added_up_grows_with_identities_alone():
+def test_the_sums_grow_with_the_number_of_identities_alone():
     metric = EmbeddingQuality(("rankme", "norm_mean", "alignment"))
     metric.update(torch.empty(0, 5), [])
     for number in range(200):
@@ -122,7 +122,7 @@ def test_an_array_that_is_written_to_is_refused_though_numpy_counts_no_versions(
         metric.compute()
 
 
-def test_it_is_a_metric_like_all_others():
+def test_embedding_quality_is_a_metric_like_all_others():
     given, more = drawn(2), drawn(3)
     metric = fed(ALL().set_dtype(torch.float64), given)
     assert list(metric.compute()) == [*MEASURES]
@@ -199,7 +199,7 @@ UNDEFINED = {
 
 
 @pytest.mark.parametrize("case", UNDEFINED)
-def test_what_is_not_defined_is_nan_and_said_once(case):
+def test_an_undefined_value_is_nan_with_one_warning(case):
     embeddings, identities, names, counts = UNDEFINED[case]
     why = f"cannot be told of {counts} of them NaN or infinite, so the result is NaN."
     metric = ALL()
@@ -237,7 +237,7 @@ def test_a_collapse_to_one_point_and_to_one_line():
         ((), TypeError, "EmbeddingQuality.update()"),
     ],
 )
-def test_of_a_refused_batch_nothing_is_stored(arguments, error, message):
+def test_nothing_of_a_refused_batch_is_stored(arguments, error, message):
     metric = fed(ALL(), (torch.eye(4), torch.arange(4)))
     for call in (metric.update, metric.forward):
         with pytest.raises(error) as caught:

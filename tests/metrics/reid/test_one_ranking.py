@@ -127,7 +127,7 @@ def test_a_similarity_that_has_learned_since_ranks_anew_but_once(rankings):
     assert rankings.call_count == 2
 
 
-def test_what_a_metric_does_to_its_ranks_stays_with_it():
+def test_changes_of_a_metric_to_its_ranks_stay_with_it():
     class Clamped(EmbeddingMetric):
         def summarize(self, ranks):
             return ranks.rank.clamp_(max=3).double().mean()
@@ -162,7 +162,7 @@ def test_embeddings_that_are_written_to_after_update_are_an_error_that_names_clo
     assert fed(metric, batches()).compute() == fed(make(), batches()).compute()
 
 
-def test_what_was_written_to_before_update_or_lies_in_a_copy_is_no_error():
+def test_tensors_written_to_before_update_or_in_a_copy_are_no_error():
     given, metric = batches(), ReIDMeanAP()
     whole = torch.cat([batch["embeddings"] for batch in given])
     first = 0
@@ -252,7 +252,7 @@ INPUTS = {
 
 
 @pytest.mark.slow
-def test_behind_any_other_samples_a_value_is_that_of_its_own(nothing_kept):
+def test_a_value_after_any_other_samples_is_that_of_its_own_samples(nothing_kept):
     def value(name: str) -> torch.Tensor:
         torch.manual_seed(5)
         metric = ReIDMeanAP(ties="stable")

@@ -50,7 +50,7 @@ def test_index_gives_the_order_and_a_repeated_pair_counts_once():
         metric.compute()
 
 
-def test_it_is_a_metric_like_any_other():
+def test_pair_verification_is_a_metric_like_any_other():
     metric = PairVerification("auc")
     assert metric(FIRST, SECOND, SAME) == EXPECTED["auc"].float()
     assert metric(FIRST[1:3], SECOND[1:3], SAME[1:3]).isnan()  # a batch of one kind
@@ -81,7 +81,7 @@ TWO = torch.tensor([True, False])
         ((FIRST[0], SECOND[:2], TWO), ValueError, "`first` must have shape [N, D]; got [5]."),
     ],
 )
-def test_of_a_refused_batch_nothing_is_stored(arguments, error, message):
+def test_nothing_of_a_refused_batch_is_stored(arguments, error, message):
     metric = fed(PairVerification())
     for call in (metric.update, metric.forward):
         with pytest.raises(error) as caught:

@@ -348,10 +348,10 @@ class EmbeddingMetric(SampleStates):
         weight = None
         if drawn is not None and self.protocol.queries_in_draw:
             weight = drawn.weight
-        return self._average(values, empty_target_action=self.empty_target_action, weight=weight)
+        return self._average(values, weight=weight)
 
-    def _average(self, values: Tensor, **options: Any) -> Tensor:
-        return mean_over_queries(values, **options)
+    def _average(self, values: Tensor, *, weight: Tensor | None) -> Tensor:
+        return mean_over_queries(values, empty_target_action=self.empty_target_action, weight=weight)
 
     def _ranking_options(self, *, for_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
         """Return the options of a ranking; `exchanged` is that of the metric unless it is given."""

@@ -319,13 +319,13 @@ def check_kinds(
         columns = extra if label == EXTRA else [label]
         for name in columns:
             has_names = name in numbered.names
-            had_names = name in earlier_names
-            if has_names == had_names or are_missing(values) or all(map(are_missing, earlier[label])):
-                continue
-            argument = argument_of(label, name) if label == EXTRA else label
-            kind, earlier_kind = ("names", "integers") if has_names else ("integers", "names")
-            got = f"a batch of {kind} after batches of {earlier_kind}"
-            raise ValueError(f"`{argument}` must be names in every batch, or integers in every batch; got {got}.")
+            is_other_kind = has_names != (name in earlier_names)
+            # Values are read only if the kinds differ; labels that are missing have no kind.
+            if is_other_kind and not (are_missing(values) or all(map(are_missing, earlier[label]))):
+                argument = argument_of(label, name) if label == EXTRA else label
+                kind, earlier_kind = ("names", "integers") if has_names else ("integers", "names")
+                got = f"a batch of {kind} after batches of {earlier_kind}"
+                raise ValueError(f"`{argument}` must be names in every batch, or integers in every batch; got {got}.")
 
 
 def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tensor, labels: LabelValues) -> None:

@@ -39,8 +39,9 @@ class _MeanOfMeasure(EmbeddingMetric):
         """Return the mean over queries of the expectation over drawn galleries."""
         return self._mean(measure_drawn(self._number, drawn), drawn)
 
-    def _average(self, values: Tensor, **options: Any) -> Tensor:
-        return parse_report(self._number)[0].average(values, **options)
+    def _average(self, values: Tensor, *, weight: Tensor | None) -> Tensor:
+        row, _ = parse_report(self._number)
+        return row.average(values, empty_target_action=self.empty_target_action, weight=weight)
 
 
 class ReIDMeanAP(_MeanOfMeasure):

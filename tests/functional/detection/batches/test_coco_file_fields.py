@@ -133,7 +133,7 @@ def test_a_negative_area_in_a_file_is_named(tmp_path):
         (torch.tensor([3.0]), TypeError, r"`target\[0\]\['num_keypoints'\]` must have an integer or bool dtype"),
     ],
 )
-def test_what_num_keypoints_cannot_be_is_named_and_not_stored(value, error, message):
+def test_a_wrong_num_keypoints_is_named_and_not_stored(value, error, message):
     points = torch.tensor(POINTS["keypoints"]).view(1, 3, 3)
     found = {"keypoints": points, "scores": torch.tensor([0.5]), "labels": torch.tensor([2])}
     target = {"keypoints": points, "labels": torch.tensor([2]), "num_keypoints": value}

@@ -120,7 +120,7 @@ def test_an_image_without_ground_truth_is_read(tmp_path):
     assert value["map"] == pytest.approx(0.5)  # the better of two detections is wrong
 
 
-def test_what_cannot_be_read_is_said(tmp_path):
+def test_files_that_cannot_be_read_have_a_message(tmp_path):
     paths = [tmp_path / "results.json", tmp_path / "truth.json"]
     paths[0].write_text(
         json.dumps([{"image_id": 3, "category_id": 2, "bbox": [0, 0, 1, 1], "score": 0.5}]), encoding="utf-8"

@@ -182,7 +182,7 @@ def of(*ids: object) -> tuple[list[dict], list[dict]]:
     return [FOUND] * len(ids), [TRUE | {"image_id": each} for each in ids]
 
 
-def test_of_equal_scores_that_of_the_first_name_comes_first():
+def test_the_first_name_comes_first_where_scores_are_equal():
     nothing = {"boxes": torch.empty(0, 4), "labels": torch.tensor([])}
     metrics = [DetectionMAP(metric="map") for _ in range(4)]  # which are there together, with the same boxes
     for held, names in zip(metrics, (("a", "b"), ("b", "a"), ("9", "10"), ("é", "ê")), strict=True):

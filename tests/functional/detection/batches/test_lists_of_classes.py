@@ -66,7 +66,7 @@ def test_lists_of_any_kind_are_kept_once_for_an_image():
         assert lists.tolist() == [[1, 4, 0], [1, -(2**63), 0], [1, 9, 1], [0, 2**63 - 1, 1], [0, 4, 1]]
 
 
-def test_what_is_read_of_files_is_what_they_hold(tmp_path):
+def test_values_read_from_files_are_those_that_were_written(tmp_path):
     """Objects without area are left out, and those to be ignored are crowds."""
     for case in CASES:
         if (case.given["gt_box"] < 0).any():

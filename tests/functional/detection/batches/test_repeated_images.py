@@ -138,7 +138,7 @@ def test_images_without_ground_truths_that_share_an_id_are_counted():
         fed(DetectionMAP(), found, [nothing] * 4).compute()
 
 
-def test_what_a_sampler_repeats_is_not_said_to_be_detected_otherwise():
+def test_images_that_a_sampler_repeats_have_no_warning_about_other_detections():
     """Rounding moves boxes and scores, and takes one weak detection of one image."""
     preds, target = images(3, 20, with_ids=True)
     again = [

@@ -57,7 +57,7 @@ def written(tmp_path, metric):
 
 
 @pytest.mark.parametrize("iou_type", IOU_TYPES)
-def test_what_is_written_is_read_and_evaluates_alike(tmp_path, iou_type):
+def test_written_files_are_read_and_evaluate_alike(tmp_path, iou_type):
     preds, target = images(iou_type)
     metric = fed(DetectionMAP(iou_type=iou_type, keep_shapes=True), [*preds, *preds[:2]], [*target, *target[:2]])
     paths = written(tmp_path, metric)

@@ -79,7 +79,7 @@ def test_an_object_that_cannot_be_evaluated_is_left_out_with_one_warning_and_cou
 
 
 @pytest.mark.parametrize(("iou_type", "side", "key", "place", "value"), SPOILED)
-def test_it_can_be_refused_in_words(iou_type, side, key, place, value):
+def test_an_invalid_shape_can_be_refused_in_words(iou_type, side, key, place, value):
     spoiled = three(iou_type)
     spoiled[side][key][place] = value
     metric = DetectionMAP(iou_type=iou_type, invalid="raise")
@@ -103,7 +103,7 @@ def test_run_lengths_are_left_out_with_their_scores():
 
 
 @pytest.mark.usefixtures("unannotated")
-def test_what_is_wrong_otherwise_is_refused_even_so():
+def test_other_mistakes_are_refused_although_invalid_shapes_are_dropped():
     metric = DetectionMAP(iou_type="segm", invalid="drop")
     image = three("segm")
     bad = {"masks": torch.ones(3, 10, dtype=torch.bool), "scores": torch.ones(2), "labels": torch.ones(3).int()}

@@ -55,7 +55,7 @@ def test_a_class_without_ground_truths_is_left_out_unless_it_is_asked_for():
     assert contents(confidence_curve(matches, 1)) == [[0.95], [0], [pytest.approx(NAN, nan_ok=True)], [0]]
 
 
-def test_of_equal_f1_the_highest_confidence_is_the_best():
+def test_the_highest_confidence_with_the_largest_f1_is_the_best():
     # 2 * 1 / (1 + 3) with the best score, 2 * 2 / (5 + 3) with all.
     found = [(0.9, True), (0.8, False), (0.8, False), (0.8, False), (0.7, True)]
     assert confidence_curve(matches_of((found, 3))).best() == 0

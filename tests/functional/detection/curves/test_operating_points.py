@@ -84,7 +84,7 @@ def test_equal_scores_are_accepted_together():
         assert [values.tolist() for values in precision_recall_curve(matches, 1)] == [[2 / 3], [1], [0.5]]
 
 
-def test_of_equal_f1_the_highest_confidence_is_taken():
+def test_the_highest_confidence_with_the_largest_f1_is_taken():
     # 2 * 1 / (1 + 3) with the best score, 2 * 2 / (5 + 3) with all.
     matches = matches_of([0.9, 0.8, 0.8, 0.8, 0.7], [True, False, False, False, True], num_missed=1)
     assert contents(best_f1(matches)) == [0.9, 1, 1 / 3, 1 / 2, 1, 1]

@@ -127,7 +127,7 @@ def test_counts_are_those_of_the_loops(rule, problem, threshold):
         assert cells_of(confusion_matrix(objects, confidence, iou_threshold=threshold, rule=rule)) == expected
 
 
-def test_of_many_classes_those_of_the_pairs_that_are_confused_most_may_be_asked_for():
+def test_the_most_confused_of_many_classes_may_be_selected():
     found, true = Counter({(0, 3): 3, (2, 1): 2, (4, 0): 1, (4, 4): 5}), []
     for place, (label, detected) in enumerate(found.elements()):
         true.append(([100.0 * place, 0.0, 9.0, 9.0], label, detected))
@@ -165,7 +165,7 @@ def test_fewer_classes_have_the_counts_and_shares_that_they_have_among_all(probl
 
 @given(problem=problems(default_setting=True))
 @examples(12)
-def test_by_the_rule_of_coco_as_many_are_matched_as_with_one_class(problem):
+def test_the_rule_of_coco_matches_as_many_as_with_one_class(problem):
     found, true = (rows for rows in problem.mapped(lambda row: row._replace(label=0)).tensors)
     matches = match_images(found, true, iou_thresholds=(0.5,), max_detection_thresholds=(1000,))
     counted = confusion_matrix(pair_objects(*problem.tensors, area_range=(0.0, 1e10)), -torch.inf).counts
@@ -188,7 +188,7 @@ def test_parts_in_any_order_and_blocks_of_any_size_give_the_same_pairs(problem):
             assert torch.equal(mine, theirs)
 
 
-def test_what_cannot_be_asked_for_is_refused():
+def test_options_out_of_range_are_refused():
     objects = example()
     with pytest.raises(ValueError, match=r"`rule` must be one of 'coco', .*; got 'voc'\."):
         confusion_matrix(objects, 0.5, rule="voc")

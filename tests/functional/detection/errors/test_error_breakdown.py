@@ -67,7 +67,7 @@ def test_a_false_positive_alone_is_of_its_kind(found, kind, gain):
     assert told.gains == dict.fromkeys(ERROR_KINDS, 0.0) | {kind: gain}
 
 
-def test_what_comes_before_a_true_positive_costs_a_half_of_it():
+def test_a_detection_before_a_true_positive_costs_a_half_of_it():
     """The right one is second: precision 1/2. Without the first it is 1."""
     told = breakdown_of([(1, FAR, 0.9), (1, BOX, 0.8)], [(1, BOX)])
     assert told.average_precision == 0.5
@@ -92,7 +92,7 @@ def test_a_miss_is_taken_out_of_the_recall():
     assert told.false_negative_gain == 0.5
 
 
-def test_of_several_repaired_detections_the_best_takes_the_ground_truth():
+def test_the_best_of_several_repaired_detections_matches_the_ground_truth():
     """Class 2 as 1 at 0.9 and 0.8: the first becomes right, the second goes. Class 1 is right at 0.7: 1/3, then 1."""
     told = breakdown_of([(1, BESIDE, 0.9), (1, BESIDE, 0.8), (1, BOX, 0.7)], [(1, BOX), (2, BESIDE)])
     assert told.counts["classification"] == 2
@@ -169,7 +169,7 @@ def test_the_order_of_images_changes_nothing(problem):
     assert torch.equal(whole.kind, parts.kind)
 
 
-def test_what_cannot_be_asked_for_is_refused():
+def test_options_out_of_range_are_refused():
     with pytest.raises(ValueError, match=r"`rule` must be one of 'coco', .*; got 'mean'\."):
         breakdown_of([], [], rule="mean")
     with pytest.raises(ValueError, match=r"`background_threshold` must be at least 0\.1, .*; got 0\.05\."):

@@ -73,7 +73,7 @@ def test_nothing_else_differs_from_hotcoco(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_by_its_rule_nothing_differs_from_tidecv(case):
+def test_nothing_differs_from_tidecv_by_its_rule(case):
     """It was given the images that have ground truths, without the class that has none."""
     images = [
         {**each, "detections": [row for row in each["detections"] if row[0] != 3]}

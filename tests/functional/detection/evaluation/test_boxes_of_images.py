@@ -45,7 +45,7 @@ def test_without_ids_images_are_asked_for_by_their_numbers():
     assert found[0]["boxes"].tolist() == preds[2]["boxes"].tolist()
 
 
-def test_of_images_with_the_same_id_the_first_is_given():
+def test_the_first_of_images_with_the_same_id_is_returned():
     preds, target = images(3, with_ids=True)
     metric = fed(DetectionMAP(), [preds[0], preds[1], preds[2]], [target[0], target[1], target[0] | {}])
     found, true = metric.boxes_of(torch.tensor([target[0]["image_id"]]))

@@ -61,7 +61,7 @@ def test_an_unmatched_detection_outside_of_the_first_area_range_is_ignored():
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("with_ids", [True, False])
-def test_what_was_taken_overlaps_enough_and_is_taken_once(average, with_ids):
+def test_matched_ground_truths_overlap_enough_and_are_matched_once(average, with_ids):
     preds, target = images(31, 20, with_ids=with_ids)
     results = fed(DetectionMAP(average=average), preds, target).results()
     found = results.detections()
@@ -155,7 +155,7 @@ def test_the_worst_images_have_the_most_errors():
     assert results.image_errors(iou_threshold=0.85, confidence=0.65).num_false_positives.tolist() == [1, 0]
 
 
-def test_under_micro_the_label_does_not_decide_what_is_an_error():
+def test_the_label_does_not_decide_under_micro_what_is_an_error():
     results = fed(DetectionMAP(average="micro"), *two_images()).results()
     assert results.best_confidences() == pytest.approx({3: 0.7, 5: 0.7})
     assert results.worst_images(5).image.tolist() == []
@@ -223,7 +223,7 @@ def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have(
     assert torch.equal(results.worst_images(9).num_misses, expected.worst_images(9).num_misses)
 
 
-def test_what_compute_sends_has_no_ground_truths_of_images():
+def test_messages_of_compute_hold_no_ground_truths_of_images():
     request = DetectionMAP()._match_requests()[0]
     held = fed(DetectionMAP(), *two_images())._sharded().images()
     assert request.run(*ImageNumbering.alone(held).number(held, 0).boxes()).origins is None

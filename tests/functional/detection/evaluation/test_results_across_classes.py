@@ -80,7 +80,7 @@ def test_average_precision_of_the_breakdown_is_that_of_the_metric(rule, average)
     assert sum(told.counts.values()) > 20
 
 
-def test_what_results_were_not_made_for_names_the_option():
+def test_the_error_names_the_option_that_results_lack():
     results = fed(DetectionMAP(), *two_images()).results()
     with pytest.raises(
         ValueError, match=r"`across_classes` must be True in `results\(\.\.\.\)` for a confusion matrix; got False\."
@@ -98,7 +98,7 @@ def test_what_results_were_not_made_for_names_the_option():
 
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
-def test_by_the_rule_of_coco_matches_are_those_of_one_class(average):
+def test_matches_by_the_rule_of_coco_are_those_of_one_class(average):
     preds, target = images(41, 20, with_ids=True)
     micro = fed(DetectionMAP(average="micro"), preds, target).results()
     results = fed(DetectionMAP(average=average), preds, target).results(across_classes=True)

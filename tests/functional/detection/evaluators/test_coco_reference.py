@@ -132,7 +132,7 @@ def test_a_threshold_of_1_is_reached_by_a_box_on_itself():
     assert taken(case(detections(box), [truth(*box)], iou_thresholds=(1.0,))) == [{0: 0}]
 
 
-def test_of_equal_overlaps_the_last_ground_truth_is_taken():
+def test_the_last_ground_truth_of_equal_overlaps_is_matched():
     box = (0.0, 0.0, 8.0, 8.0)
     problem = case(detections(box, box, box), [truth(*box), truth(*box)], iou_thresholds=(0.5,))
     assert taken(problem) == [{0: 1, 1: 0}]
@@ -166,7 +166,7 @@ def test_a_ground_truth_that_counts_goes_before_an_ignored_one_that_overlaps_mor
     assert taken(problem) == [{0: 0}, {0: 0}, {0: 1}]
 
 
-def test_of_ignored_ground_truths_the_one_that_overlaps_more_is_taken_crowd_or_not():
+def test_the_ignored_ground_truth_that_overlaps_more_is_matched_crowd_or_not():
     """Both are ignored among the large ones: a box of 64 square pixels, and a crowd that holds 7 / 8 of it."""
     truths = [truth(0.0, 0.0, 8.0, 8.0), truth(1.0, 0.0, 50.0, 50.0, crowd=True)]
     problem = case(detections((0.0, 0.0, 8.0, 8.0), (0.0, 0.0, 8.0, 8.0)), truths, iou_thresholds=(0.5,))

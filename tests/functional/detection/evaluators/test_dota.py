@@ -78,7 +78,7 @@ def test_corners_that_are_not_finite_are_wrong_or_dropped_with_their_flags(inval
     assert float(metric.compute()) == {"count": 0.5, "drop": 1}[invalid]
 
 
-def test_what_the_evaluator_does_not_know_is_refused():
+def test_options_that_the_evaluator_does_not_know_are_refused():
     sides = images([SQUARE], [SQUARE])
     for options, message in (
         ({"iou_type": "rotated", "whole_pixels": True}, "`whole_pixels` must be False with iou_type 'rotated'; got Tr"),

@@ -153,7 +153,7 @@ def test_a_class_that_nobody_looked_for_is_neither_right_nor_wrong():
     assert evaluated_one([WRONG, RIGHT], [(box(0), 1)])["map"] == pytest.approx(0.5)
 
 
-def test_of_a_class_with_more_objects_nothing_is_wrong():
+def test_nothing_is_wrong_in_a_class_with_more_objects():
     assert evaluated_one([WRONG, RIGHT], [(box(0), 1)], lists=([], [1]))["map"] == 1
     assert evaluated_one([WRONG, RIGHT], [(box(0), 1)], lists=([1], [1]))["map"] == 1  # wins
 
@@ -164,7 +164,7 @@ def test_an_ignored_object_is_taken_once():
     assert evaluated_one(twice, [(box(0), 1), (box(50), 1)], ignored=[0, 1])["map"] == pytest.approx(0.5)
 
 
-def test_what_has_no_area_vanishes():
+def test_a_shape_without_area_vanishes():
     assert evaluated_one([(box(50, 0.0), 0.9, 1), RIGHT], [(box(0), 1), (box(80, 0.0), 1)])["map"] == 1
 
 

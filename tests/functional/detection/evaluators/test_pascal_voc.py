@@ -112,7 +112,7 @@ def test_a_detection_has_no_second_choice():
     assert [found.num_true_positives.tolist(), found.num_false_positives.tolist()] == [[[1]], [[1]]]
 
 
-def test_of_equal_overlaps_the_first_ground_truth_counts():
+def test_the_first_ground_truth_of_equal_overlaps_counts():
     truths = GroundTruths(*boxes_of(((0, 0, 9, 9), 1, 0), ((0, 0, 9, 9), 1, 0)))
     detections = Detections(*boxes_of(((0, 0, 9, 9), 0.9, 1, 0)))
     first, second = (

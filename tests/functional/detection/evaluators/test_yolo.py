@@ -101,7 +101,7 @@ def test_recorded_values_are_equal(name, evaluator, options):
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_what_the_family_calls_continuous_is_the_area_of_all_points(name):
+def test_the_continuous_area_of_the_family_is_that_of_all_points(name):
     problem = RECORDED[name]
     found = yolo_average_precision(*inputs_of(problem), rule="voc")
     expected = problem.expected["yolo/average_precision_continuous"]
@@ -181,7 +181,7 @@ def test_detections_take_the_best_ground_truth_that_is_left(problem, thresholds)
         assert found[:, t].tolist() == [row in rows for row in range(len(problem.detections))]
 
 
-def test_of_equal_overlaps_the_first_ground_truth_is_taken():
+def test_the_first_ground_truth_of_equal_overlaps_is_matched():
     # The first detection overlaps both by 5 of 15; with the first ground truth gone nothing is left for the second.
     truths = torch.tensor([[0, 0, 10, 1], [10, 0, 10, 1]], dtype=torch.float64)
     boxes = torch.tensor([[5, 0, 10, 1], [0, 0, 10, 1]], dtype=torch.float64)

@@ -10,7 +10,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 
 
-def test_they_are_those_of_pycocotools():
+def test_thresholds_and_area_ranges_are_those_of_pycocotools():
     params = pytest.importorskip("pycocotools.cocoeval").Params("bbox")
     assert list(COCO_AREA_RANGES.items()) == [*zip(params.areaRngLbl, map(tuple, params.areaRng), strict=True)]
     assert list(COCO_MAX_DETECTIONS) == params.maxDets

@@ -100,6 +100,6 @@ FOUR = KeypointType((0.1,) * 4)
         ),
     ],
 )
-def test_what_is_no_keypoint_is_refused(call, error, message):
+def test_values_that_are_no_keypoints_are_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()

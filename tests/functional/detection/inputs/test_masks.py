@@ -206,6 +206,6 @@ MASK = torch.zeros(1, 2, 3, dtype=torch.bool)
         ),
     ],
 )
-def test_what_is_no_mask_is_refused(call, error, message):
+def test_values_that_are_no_masks_are_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -191,7 +191,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("found", "error", "message"), WRONG)
-def test_what_is_no_mask_is_refused_and_nothing_is_stored(found, error, message):
+def test_values_that_are_no_masks_are_refused_and_nothing_is_stored(found, error, message):
     base = {"labels": torch.tensor([1]), "scores": torch.tensor([0.5])}
     metric = DetectionMAP(iou_type="segm")
     with pytest.raises(error, match=message):

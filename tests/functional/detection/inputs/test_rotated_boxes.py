@@ -206,7 +206,7 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
         (torch.tensor([[0, 0, torch.nan, 2, 0]]), ValueError, "`boxes1` must be finite; got nan."),
     ],
 )
-def test_what_is_no_rotated_box_is_refused(boxes, error, message):
+def test_a_value_that_is_no_rotated_box_is_refused(boxes, error, message):
     with pytest.raises(error, match=message):
         rotated_boxes.RotatedType().read("boxes", boxes, is_true=True)
 

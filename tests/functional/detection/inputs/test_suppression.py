@@ -35,7 +35,7 @@ def drawn(seed: int, size: int, num_labels: int = 2, num_images: int = 1) -> tup
     st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0]),
     st.sampled_from([torch.float32, torch.float64]),
 )
-def test_what_is_kept_is_what_a_loop_keeps(seed, size, iou_threshold, dtype):
+def test_the_kept_boxes_are_those_of_a_loop(seed, size, iou_threshold, dtype):
     corners, scores, labels, images = drawn(seed, size, 3, 2)
     corners = corners.to(dtype)
     kept = non_maximum_suppression(corners, scores, labels, iou_threshold=iou_threshold, images=images)
@@ -91,12 +91,12 @@ def test_a_threshold_that_float32_lacks_is_compared_in_float64():
     assert non_maximum_suppression(boxes.double(), scores, iou_threshold=0.1).tolist() == [0, 1]
 
 
-def test_what_a_suppressed_box_overlaps_is_kept():
+def test_a_box_that_only_a_suppressed_box_overlaps_is_kept():
     chain = torch.tensor([[0.0, 0.0, 10.0, 1.0], [4.0, 0.0, 14.0, 1.0], [8.0, 0.0, 18.0, 1.0]])
     assert non_maximum_suppression(chain, torch.tensor([0.9, 0.8, 0.7]), iou_threshold=0.4).tolist() == [0, 2]
 
 
-def test_of_equal_scores_the_first_row_goes_first():
+def test_the_first_row_of_equal_scores_comes_first():
     assert non_maximum_suppression(torch.tensor([B, A]), torch.tensor([0.5, 0.5]), iou_threshold=0.4).tolist() == [0]
 
 

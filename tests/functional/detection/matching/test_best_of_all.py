@@ -87,7 +87,7 @@ def test_an_overlap_that_is_the_threshold_is_enough_but_for_scaled_yolov4(claim,
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_of_ground_truths_that_overlap_alike_the_first_is_taken(claim):
+def test_the_first_of_ground_truths_that_overlap_alike_is_matched(claim):
     # Corners, widths and heights: the detection covers both ground truths, and overlaps each by 3/4.
     ground_truths = GroundTruths(**one_image((0, 0, 3, 1), (1, 0, 3, 1)))
     detection = Detections(**one_image((0, 0, 4, 1)), scores=torch.tensor([0.9]))

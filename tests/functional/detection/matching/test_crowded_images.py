@@ -73,7 +73,7 @@ def test_only_neighbors_of_one_class_and_area_range_are_merged_into_one_with_a_c
     assert rows.tolist() == [1, 0, 3, 3, 1]
 
 
-def test_of_equal_crowds_the_last_takes_all_that_equal_ground_truths_leave():
+def test_the_last_of_equal_crowds_matches_all_that_equal_ground_truths_leave():
     found = taken([SQUARE] * 4, [SQUARE] * 4, [False, False, True, True], iou_thresholds=(0.5, 0.9))
     assert found[0].tolist() == [[1, 0, 3, 3]] * 2
 

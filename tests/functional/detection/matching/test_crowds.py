@@ -48,7 +48,7 @@ def test_a_detection_that_prefers_a_crowd_leaves_an_ignored_ground_truth_to_the_
     assert found[1].tolist() == [[1, 0], [1, 0]]
 
 
-def test_of_an_equal_crowd_and_an_ignored_ground_truth_the_last_one_is_taken():
+def test_the_last_one_of_an_equal_crowd_and_an_ignored_ground_truth_is_matched():
     assert taken([SQUARE] * 2, [SQUARE] * 2, [True, False], iou_thresholds=(0.5,)).tolist() == [[[1, 0]]] * 2
     assert taken([SQUARE] * 2, [SQUARE] * 2, [False, True], iou_thresholds=(0.5,)).tolist() == [[[0, 1]], [[1, 1]]]
 

@@ -48,7 +48,7 @@ def test_a_class_counts_where_an_image_has_or_surely_lacks_it():
     assert verdicts(FOUND, []) == "iiiiii"
 
 
-def test_what_has_no_area_or_no_end_is_neither_right_nor_wrong():
+def test_a_box_without_area_or_end_is_neither_right_nor_wrong():
     found = [(0, 1, 50, 0), (0, 1, 50, INF), (0, 1, 50, 1), (0, 1, 0, 10)]
     assert verdicts(found, TRUE) == "iiwR"
     assert verdicts([(0, 4, 0, 10)], [(0, 4, 0, 0)]) == "i"  # the image does not have the class

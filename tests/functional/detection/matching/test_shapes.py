@@ -161,7 +161,7 @@ def test_intervals_of_a_line_are_evaluated_as_by_the_definition(problem):
     assert taken_of(match_images(found, true, keep_ground_truths=True, **options), setting) == expected.taken
 
 
-def test_what_holds_boxes_holds_them_as_shapes():
+def test_columns_with_boxes_hold_them_as_shapes():
     boxes = torch.tensor([[0.0, 0.0, 2.0, 3.0]])
     found = Detections(boxes, torch.ones(1), ZEROS[:1], ZEROS[:1])
     assert found.boxes is boxes

@@ -63,7 +63,7 @@ def test_distances_are_not_written_to():
         ({"distances": "far"}, TypeError, "`distances` must be a tensor, an array or a list of numbers; got str"),
     ],
 )
-def test_what_is_wrong_with_distances_is_said_by_their_name(given, error, message):
+def test_messages_about_distances_name_them(given, error, message):
     with pytest.raises(error, match=f"^{message}"):
         evaluate_scores(query_identities=LABELS[0], gallery_identities=LABELS[1], **given)
 

@@ -51,7 +51,7 @@ def test_self_index_leaves_each_query_out_of_the_gallery():
     assert every.means == evaluate(embeddings, None, identities, similarity="dot").means
 
 
-def test_what_a_rule_leaves_out_is_not_said():
+def test_items_that_a_rule_leaves_out_have_no_warning():
     embeddings, identities = gallery()
     cameras = torch.arange(60) % 5
     given = embeddings[PART], embeddings, identities[PART], identities

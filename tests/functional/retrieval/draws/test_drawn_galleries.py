@@ -70,7 +70,7 @@ def test_queries_are_weighted_by_their_chance_not_to_be_drawn(identities, shots,
     assert float(found.mean_inverse_negative_penalty) == pytest.approx(penalty, abs=1e-12)
 
 
-def test_what_is_dropped_is_not_level_with_a_positive_that_scores_minus_infinity():
+def test_dropped_items_do_not_tie_with_a_positive_that_scores_minus_infinity():
     cameras = torch.tensor([0]), torch.tensor([1, 0, 0, 1])
     relevance = find_relevance(torch.tensor([0]), torch.tensor([0, 1, 1, 2]), *cameras, same_camera="all")
     scores = scores_from_matrix(torch.tensor([[-torch.inf, 0.9, 0.9, 0.5]]), relevance)

@@ -50,7 +50,7 @@ def test_queries_that_are_gained_and_lost_at_rank_1_are_listed():
     assert found.lost_index.tolist() == [100]
 
 
-def test_it_is_public_in_two_places():
+def test_compare_is_public_in_two_places():
     assert reid_torchmetrics.compare is compare
 
 
@@ -84,7 +84,7 @@ def test_values_that_only_rounding_tells_apart_are_equal():
     assert (difference.difference, difference.p_value, difference.num_equal) == (0, 1, 3)
 
 
-def test_of_ranks_the_lower_is_better():
+def test_the_lower_of_two_ranks_is_better():
     found = compared(*(ranked(*ranks, reports=("mean_rank",)) for ranks in ((5, 2, 3), (1, 4, 2))))
     difference = found.differences["mean_rank"]
     assert difference.difference == pytest.approx(-1)  # (-4 + 2 - 1) / 3
@@ -122,7 +122,7 @@ def test_anmrr_is_better_where_it_is_lower_and_a_median_is_not_compared():
 
 
 @pytest.mark.parametrize("protocol", [name for name, each in PROTOCOLS.items() if not needs_more(each)])
-def test_under_every_protocol_the_difference_is_that_of_the_reported_means(protocol):
+def test_the_difference_under_every_protocol_is_that_of_the_reported_means(protocol):
     a, b = evaluated(1, protocol), evaluated(2, protocol)
     found = compared(a, b)
     for name, difference in found.differences.items():
@@ -271,7 +271,7 @@ def test_the_repr_is_a_table_with_conventions():
     ]
 
 
-def test_of_detections_images_are_drawn_and_classes_are_counted():
+def test_a_comparison_of_detectors_draws_images_and_counts_classes():
     # One image, so every draw is the same, and models that change places differ as much.
     right, wrong = ([(0.9, True)], 1), ([(0.9, False)], 1)
     classes = (right, wrong, right, wrong), (right, right, wrong, right)
@@ -320,7 +320,7 @@ def test_a_generator_that_has_drawn_before_has_no_seed_to_say():
     assert "seed" not in repr(found[1])
 
 
-def test_by_default_there_are_ten_thousand_draws():
+def test_ten_thousand_draws_are_the_default():
     found = compare(A, B)
     assert (found.num_resamples, found.num_permutations) == (10_000, 10_000)
 

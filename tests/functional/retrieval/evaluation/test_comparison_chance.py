@@ -143,7 +143,7 @@ def test_the_interval_is_the_bootstrap_of_the_differences(protocol, per_identity
     assert (difference.low, difference.high) == pytest.approx((float(expected.low), float(expected.high)))
 
 
-def test_what_else_is_reported_changes_nothing():
+def test_further_reported_numbers_change_nothing():
     whole = compared(evaluated(1), evaluated(2)).differences
     alone = compared(evaluated(1, reports=("rank_5",)), evaluated(2)).differences
     assert list(alone) == ["rank_5"]

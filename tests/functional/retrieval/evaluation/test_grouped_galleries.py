@@ -117,7 +117,7 @@ def test_groups_of_embeddings_are_those_of_their_scores(similarity, max_bytes):
     assert torch.equal(results.nearest(4).index, expected.nearest(4).index)
 
 
-def test_where_members_lie_apart_the_position_of_the_best_decides():
+def test_the_position_of_the_best_member_decides_where_members_lie_apart():
     # The first query's best member of group 5 is at 0, the second's at 100; both queries are at 0.
     results = evaluate_scores(
         torch.tensor([[0.9, 0.2, 0.5], [0.2, 0.9, 0.5]]),
@@ -147,7 +147,7 @@ def near_groups(scores, groups, is_near, ties):
     st.sampled_from(ALL_TIES),
     BYTES,
 )
-def test_of_equal_best_members_the_tie_policy_decides(items, ties, max_bytes):
+def test_the_tie_policy_decides_between_equal_best_members(items, ties, max_bytes):
     groups, scores, is_near = ([*column] for column in zip(*items, strict=True))
     expected = near_groups(scores, groups, is_near, ties)
     results = evaluate_scores(
@@ -232,7 +232,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("change", "message"), REFUSED)
 @pytest.mark.filterwarnings("ignore:.*no cameras")
-def test_what_has_no_meaning_is_refused_by_name(change, message):
+def test_options_without_a_meaning_are_refused_by_name(change, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         evaluate_scores(**(CALLED | change))
 

@@ -106,7 +106,7 @@ def test_random_scenes_have_the_average_precision_of_their_definition():
 
 
 @pytest.mark.parametrize(("first", "expected"), [([0, 0, 10, 20], 1 / 2 / 2), ([50, 0, 60, 20], (1 / 2 + 2 / 4) / 2)])
-def test_of_a_person_with_two_true_boxes_in_an_image_the_first_counts(first, expected):
+def test_the_first_of_two_true_boxes_of_a_person_in_an_image_counts(first, expected):
     # In image 2 the second of them is where nothing was detected, or where box 3 is, which ranks last of four.
     second = [50, 0, 60, 20] if first[0] == 0 else [0, 0, 10, 20]
     true_boxes = torch.tensor([[0, 0, 10, 20], [0, 0, 10, 20], first, second]).float()

@@ -41,7 +41,7 @@ def test_the_name_decides_where_the_protocol_has_another_cutoff():
 
 @each_row("rule", AP_RULES)
 @pytest.mark.parametrize("ties", [name for name, policy in TIE_POLICIES.items() if not policy.averages])
-def test_it_equals_the_option_k_at_every_entry_point(rule, ties):
+def test_map_at_a_cutoff_equals_the_option_k_at_every_entry_point(rule, ties):
     rng = np.random.default_rng(3)
     query, gallery = rng.integers(-2, 3, size=(8, 3)), rng.integers(-2, 3, size=(30, 3))
     labels = rng.integers(0, 4, size=8), rng.integers(0, 4, size=30)

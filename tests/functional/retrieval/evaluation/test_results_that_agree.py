@@ -41,7 +41,7 @@ def changed(results, **values):
 
 
 @pytest.mark.parametrize("results", [OF_LABELS, OF_LISTS, DRAWN, WITH_RULE, WITH_PAIRS, COMPARED])
-def test_what_is_evaluated_agrees(results, tmp_path):
+def test_results_of_an_evaluation_agree(results, tmp_path):
     loaded = type(results).load(results.save(tmp_path / "results.npz"))
     assert loaded.to_dict() == results.to_dict()
 
@@ -86,7 +86,7 @@ REFUSED = [
 
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("results", "message"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
-def test_what_does_not_agree_is_not_saved(results, message, tmp_path):
+def test_results_that_do_not_agree_are_not_saved(results, message, tmp_path):
     with pytest.raises(ValueError, match=re.escape(message)):
         results.save(tmp_path / "results.npz")
 

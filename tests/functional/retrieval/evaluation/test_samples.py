@@ -59,7 +59,7 @@ def test_samples_that_cannot_be_ranked_have_queries_without_a_number_and_no_list
         metric.nearest(3)
 
 
-def test_what_needs_all_samples_is_ranked_alike_by_one_process_and_by_several():
+def test_options_that_need_all_samples_rank_alike_on_one_process_and_on_several():
     generator = torch.Generator().manual_seed(0)
     embeddings = torch.randn(40, 8, generator=generator)
     for option in (QueryExpansion(k=3), KReciprocal(k1=6, k2=3)):

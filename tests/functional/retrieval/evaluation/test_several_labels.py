@@ -276,7 +276,7 @@ def test_batches_must_have_the_labels_of_earlier_ones():
         ({"junk_identities": (3,)}, "`junk_identities` must list nothing but -1 where `identities` are a matrix of labels, as samples have no identity of their own; got (3,)."),
     ],
 )  # fmt: skip
-def test_what_needs_one_identity_is_refused(options, message):
+def test_options_that_need_one_identity_are_refused(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         evaluate(torch.eye(2), torch.eye(2), TWO, TWO, [0, 1], [1, 0], **options)
 

@@ -188,7 +188,7 @@ WITHOUT_ANY_POSITIVE = [("skip", NAN), ("neg", 0), ("pos", 1), ("error", NAN)]
 
 
 @pytest.mark.parametrize(("action", "expected"), WITHOUT_ANY_POSITIVE)
-def test_where_no_query_has_a_positive_each_counts_what_the_action_says(action, expected):
+def test_queries_count_as_the_action_says_if_none_has_a_positive(action, expected):
     values, weight, identities = values_of(NAN, NAN, NAN), values_of(1, 2, 0), torch.tensor([4, 7, 4])
     assert exactly(mean_over_queries(values, empty_target_action=action)[None], [expected])
     assert exactly(mean_over_queries(values, empty_target_action=action, weight=weight)[None], [expected])

@@ -27,14 +27,14 @@ def test_a_high_temperature_counts_heads():
     assert knn_accuracy(LABELS, SCORES, [2], temperature=100.0).tolist() == [1]
 
 
-def test_of_labels_with_equal_votes_the_nearest_goes_first():
+def test_the_nearest_of_labels_with_equal_votes_comes_first():
     labels, scores = torch.tensor([[4, 3, 3, 4, 5]]), torch.tensor([[0.9, 0.8, 0.7, 0.6, 0.5]])
     votes = {label: float(knn_accuracy(labels, scores, [label], vote="majority")) for label in (3, 4)}
     assert votes == {3: 0, 4: 1}
     assert knn_accuracy(labels, scores, [3], vote="majority", top_k=2).tolist() == [1]
 
 
-def test_what_has_no_vote_is_never_right_and_padding_does_not_vote():
+def test_a_query_without_votes_is_never_right_and_padding_does_not_vote():
     labels, scores = torch.tensor([[-1, -1, -1], [7, -1, -1]]), torch.tensor([[NAN] * 3, [0.5, NAN, NAN]])
     assert knn_accuracy(labels, scores, [-1, 7], top_k=9).tolist() == [0, 1]
     assert knn_accuracy(labels, scores, [-1, 7], only_full=True).tolist() == [0, 0]
@@ -91,7 +91,7 @@ def test_results_and_lists_of_a_metric_vote_too():
     ],
 )
 @pytest.mark.usefixtures("unannotated")
-def test_what_does_not_fit_is_refused(arguments, options, error, message):
+def test_arguments_that_do_not_fit_are_refused(arguments, options, error, message):
     with pytest.raises(error, match=message):
         knn_accuracy(*arguments, **options)
 

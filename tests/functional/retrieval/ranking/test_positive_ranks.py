@@ -158,7 +158,7 @@ def test_cut_lists_split_and_append_like_others():
 
 @examples(40)
 @given(problems(ties=ALL_TIES))
-def test_what_the_engine_counts_passes_the_checks_of_what_users_make(problem):
+def test_ranks_of_the_engine_pass_the_checks_for_ranks_of_users(problem):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
     again = PositiveRanks(ranks.rank, ranks.num_positives, ranks.num_candidates, ranks.tied)
     assert torch.equal(average_precision(again), average_precision(ranks)) or average_precision(ranks).isnan().any()

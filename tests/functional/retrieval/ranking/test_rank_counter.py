@@ -153,7 +153,7 @@ def test_a_function_that_fails_half_way_leaves_no_trace():
     assert_equal(counter.ranks(counts), stored(query, positives, blocks, similarity="dot"))
 
 
-def test_what_is_given_may_change_afterwards():
+def test_arguments_may_change_afterwards():
     query, positives, blocks = drawn(3)
     held = [[values.clone() for values in side] for side in (query, positives)]
     counter = counter_of(*held)
@@ -259,7 +259,7 @@ def test_statistics_decide_where_distances_are_measured_from(cuts):
 
 @pytest.mark.parametrize("ties", STREAMED_TIES)
 @pytest.mark.parametrize("max_bytes", [None, 4096])
-def test_of_a_wide_block_all_negatives_above_the_lowest_positive_count(ties, max_bytes):
+def test_all_negatives_of_a_wide_block_above_the_lowest_positive_count(ties, max_bytes):
     labels = {"query_identities": [1, 2], "positive_identities": [1, 1, 2]}
     options = {"similarity": "dot", "ties": ties, "max_bytes": max_bytes}
     counter = RankCounter(torch.ones(2, 1), torch.tensor([[100.0], [50.0], [10.0]]), **labels, **options)

@@ -297,7 +297,7 @@ def test_other_problems_are_multiplied_both_ways(make, monkeypatch):
 
 @pytest.mark.parametrize("max_bytes", [1 << 18, 1 << 20, 1 << 24])
 @pytest.mark.usefixtures("small")
-def test_what_is_held_fits_the_memory_bound(monkeypatch, max_bytes):
+def test_the_memory_that_is_held_fits_the_bound(monkeypatch, max_bytes):
     held = []
     problem = problem_of("floats", 0, num_items=600, num_identities=100)
     fits = symmetric._fits

@@ -136,7 +136,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("changed", "message"), BAD)
-def test_what_does_not_fit_is_named(changed, message):
+def test_arguments_that_do_not_fit_are_named(changed, message):
     with pytest.raises(ValueError, match="`") as raised:
         find_relevance(**({"query_positions": A, "gallery_positions": B, "radius": 5.0} | changed))
     assert str(raised.value).startswith(message)

@@ -34,7 +34,7 @@ def test_its_neighborhoods_hold_it_once():
 
 
 @pytest.mark.parametrize("expanded", ["queries", "gallery_first", "together"])
-def test_it_is_not_expanded_by_itself(expanded):
+def test_a_query_in_the_gallery_is_not_expanded_by_itself(expanded):
     query, gallery = sides()
     options, items = {"k": 3, "alpha": 1.0}, gallery.tolist()
     found, of_gallery = QueryExpansion(**options, expanded=expanded).expand(query, gallery, self_index=OWN)

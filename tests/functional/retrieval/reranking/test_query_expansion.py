@@ -86,7 +86,7 @@ def test_without_a_gallery_queries_stay():
     assert torch.equal(expand_set(query[:1]), query[:1].float())
 
 
-def test_what_is_expanded_is_an_option():
+def test_the_samples_to_expand_are_an_option():
     query, gallery, k = torch.randn(5, 8), torch.randn(20, 8), 3
     together = expand_set(torch.cat([query, gallery]), k=k)
     augmented = expand_set(gallery, k=k)
@@ -136,7 +136,7 @@ def test_an_option_that_makes_no_sense_is_refused(options, error, message):
 
 
 @pytest.mark.usefixtures("unannotated")
-def test_what_makes_no_sense_is_refused():
+def test_options_and_embeddings_that_do_not_fit_are_refused():
     items = torch.randn(3, 4)
     with pytest.raises(ValueError, match=r"`expanded` must be one of 'queries', .*, 'together'; got 'all'."):
         QueryExpansion(expanded="all")

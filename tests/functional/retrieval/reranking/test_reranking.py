@@ -106,7 +106,7 @@ def test_averaging_over_all_items_makes_all_encodings_the_same():
 
 
 @pytest.mark.parametrize(("distance", "power"), [("euclidean", 1), ("squared_euclidean", 2), ("quartic_euclidean", 4)])
-def test_at_weight_1_the_original_distance_is_divided_by_the_largest_to_any_item(distance, power):
+def test_the_original_distance_at_weight_1_is_divided_by_the_largest_to_any_item(distance, power):
     query, gallery = torch.tensor([[0.0], [-8.0]]), torch.tensor([[1.0], [2.0], [4.0]])
     found = rerank_k_reciprocal(query, gallery, weight=1.0, distance=distance).distances()
     expected = torch.tensor([[1 / 8, 2 / 8, 4 / 8], [9 / 12, 10 / 12, 1.0]]) ** power

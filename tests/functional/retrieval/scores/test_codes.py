@@ -141,7 +141,7 @@ def test_real_embeddings_under_hashing_rank_by_the_product():
     assert evaluate(query, gallery, *identities, protocol="hashing")["map"] == expected["map"]
 
 
-def test_what_the_caller_passes_wins_over_the_protocol():
+def test_arguments_of_the_caller_win_over_the_protocol():
     query, gallery = torch.randn(5, 8), torch.randn(30, 8)
     identities = torch.arange(5) % 3, torch.arange(30) % 3
     results = evaluate(query, gallery, *identities, protocol="hashing", similarity="cosine", ties="optimistic")
@@ -199,7 +199,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("value", "message"), MESSAGES)
-def test_what_is_no_code_is_refused(value, message):
+def test_values_that_are_no_codes_are_refused(value, message):
     with pytest.raises(ValueError, match=message):
         evaluate(value, torch.zeros(2, 3), [0], [0, 1], similarity="hamming")
 

@@ -20,7 +20,7 @@ from tests.strategies import SIMILARITIES_OF_ALL
     st.sampled_from([1, 5, 400, 1000]),
     st.sampled_from([10**3, 10**5, 10**9]),
 )
-def test_they_are_to_the_bit_those_of_whole_tiles(seed, similarity, dtype, dimension, max_bytes):
+def test_scores_of_pairs_are_to_the_bit_those_of_whole_tiles(seed, similarity, dtype, dimension, max_bytes):
     random = torch.Generator().manual_seed(seed)
     num_queries, num_gallery = torch.randint(1, 130, (2,), generator=random).tolist()
     query, gallery = (torch.randn(size, dimension, generator=random).to(dtype) for size in (num_queries, num_gallery))

@@ -31,6 +31,6 @@ def test_samples_are_named_by_their_process_where_there_are_several():
         ),
     ],
 )
-def test_it_is_said_once_for_all_processes(table, has_index, said):
+def test_embeddings_that_are_not_finite_are_reported_once_for_all_processes(table, has_index, said):
     text = why_undefined(table, has_index=has_index)
     assert text == (said and f"{said} [4, 7, 9]), so the result is NaN.")

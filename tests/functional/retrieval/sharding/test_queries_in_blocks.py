@@ -111,7 +111,7 @@ def test_a_process_holds_one_block_at_a_time(slots, blocks, monkeypatch):
     assert len(sent) <= 2 * 162 / 16
 
 
-def test_of_a_few_queries_only_blocks_with_them_are_sent(blocks):
+def test_only_blocks_with_the_few_queries_are_sent(blocks):
     make, queries = functools.partial(dealt, [80, 81, 39]), torch.tensor([150, 3, 4, 150])
     wanted = found(make, ALONE, WHOLE, queries=queries)
     blocks.clear()

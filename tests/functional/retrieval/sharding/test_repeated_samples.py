@@ -58,7 +58,7 @@ SIZES_AND_ROLES = [
 
 
 @pytest.mark.parametrize(("size", "roles"), of_each(SIZES_AND_ROLES, suite=2))
-def test_what_a_sampler_repeated_counts_once_by_index(processes, size, roles):
+def test_samples_that_a_sampler_repeated_count_once_by_index(processes, size, roles):
     for value, said in processes.run(size, dealt, DistributedSampler, True, ROLES[roles]):
         assert value == pytest.approx(whole(is_query=ROLES[roles]), abs=1e-6)
         assert said == []

@@ -88,7 +88,7 @@ def roles(name: str, total: int):
 @pytest.mark.parametrize(
     ("total", "size", "batch_size"), [(61, 2, 8), (70, 2, 8), (41, 3, 8), (101, 4, 5), (60, 4, 7), (33, 2, 16)]
 )
-def test_what_accelerate_repeats_to_make_batches_even_is_said(name, noise, total, size, batch_size):
+def test_samples_that_accelerate_repeats_to_make_batches_even_have_a_warning(name, noise, total, size, batch_size):
     shards = accelerate(total, size, batch_size)
     assert len({*map(len, shards)}) == 1
     assert sum(map(len, shards)) > total
@@ -99,7 +99,7 @@ def test_what_accelerate_repeats_to_make_batches_even_is_said(name, noise, total
 
 @pytest.mark.parametrize("noise", [0.0, 2e-3])
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_what_a_distributed_sampler_repeats_is_said(noise, shuffle):
+def test_samples_that_a_distributed_sampler_repeats_have_a_warning(noise, shuffle):
     for total, size in ((31, 2), (31, 3), (31, 4), (100, 7)):
         (text,) = said(*drawn(total), padded(total, size, shuffle=shuffle), None, noise)
         assert PADDED in text
@@ -107,7 +107,7 @@ def test_what_a_distributed_sampler_repeats_is_said(noise, shuffle):
 
 @pytest.mark.parametrize("name", ROLES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_what_was_gathered_by_hand_is_said(name, dtype):
+def test_samples_that_were_gathered_by_hand_have_a_warning(name, dtype):
     embeddings, identities = drawn(40)
     for order in (range(40), torch.randperm(40).tolist()):  # some gather their own samples first
         (text,) = said(embeddings.to(dtype), identities, [[*range(40)], [*order]], roles(name, 40))

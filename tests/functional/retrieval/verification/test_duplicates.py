@@ -247,7 +247,7 @@ WRONG = [
 
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("call", "kind", "said"), WRONG)
-def test_what_is_wrong_is_named(call, kind, said):
+def test_a_wrong_value_is_named(call, kind, said):
     with pytest.raises(kind, match=re.escape(said)):
         call()
 

@@ -35,7 +35,7 @@ predictions = st.lists(
 
 @examples(80)
 @given(predictions, st.sampled_from(sorted(PREDICTION_TIES)), st.booleans())
-def test_it_is_that_of_the_slow_reference(predictions, ties, ignored):
+def test_global_average_precision_is_that_of_the_slow_reference(predictions, ties, ignored):
     confidence = torch.tensor([value for value, _ in predictions], dtype=torch.float32)
     correct = torch.tensor([answer == "right" for _, answer in predictions], dtype=torch.bool)
     has_target = torch.tensor([answer != "no target" for _, answer in predictions], dtype=torch.bool)

@@ -295,15 +295,14 @@ def _check_references(row_list: RowList, images: Collection[Any], categories: Co
 def _check_reference(row_list: RowList, key: str, ids: Collection[Any], name: str) -> None:
     """Raise for the first row with an id that the data set lacks."""
     for position, row in enumerate(row_list.rows):
-        if row[key] in ids:
-            continue
-        is_from_zero = key == "category_id" and row[key] == 0
-        ending = "; are yours counted from 0?" if is_from_zero else "."
-        raise ValueError(
-            f"`{row_list.source}` must have {row_list.name} in {name} of the data set only; got"
-            f" {shortened(row[key])} as `{key}` in {row_list.place(position)}; those of the data set are"
-            f" {_first_ids(ids)}{ending}"
-        )
+        if row[key] not in ids:
+            is_from_zero = key == "category_id" and row[key] == 0
+            ending = "; are yours counted from 0?" if is_from_zero else "."
+            raise ValueError(
+                f"`{row_list.source}` must have {row_list.name} in {name} of the data set only; got"
+                f" {shortened(row[key])} as `{key}` in {row_list.place(position)}; those of the data set are"
+                f" {_first_ids(ids)}{ending}"
+            )
 
 
 def _without_unknown_categories(detections: RowList, categories: Collection[Any], reading: CocoReading) -> RowList:

@@ -59,13 +59,13 @@ def joined_ids(columns: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
         raise ValueError(f"`image_id` must be an int for all samples or a str for all; got {got}.")
     if any(counts.values()):
         _checks.given_for_all("image_id", sum(counts.values()), len(columns["detection_counts"]))
-    has_ids = counts["int"] > 0
-    has_names = counts["str"] > 0
-    return {
-        "image_ids": columns["image_ids"] if has_ids else None,
-        NAME_BYTES: columns[NAME_BYTES] if has_names else None,
-        NAME_LENGTHS: columns[NAME_LENGTHS] if has_names else None,
-    }
+    joined: dict[str, Tensor | None] = dict.fromkeys(("image_ids", NAME_BYTES, NAME_LENGTHS))
+    if counts["int"]:
+        joined["image_ids"] = columns["image_ids"]
+    if counts["str"]:
+        joined[NAME_BYTES] = columns[NAME_BYTES]
+        joined[NAME_LENGTHS] = columns[NAME_LENGTHS]
+    return joined
 
 
 def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Tensor]:

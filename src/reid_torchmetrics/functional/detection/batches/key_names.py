@@ -139,16 +139,14 @@ def _check_keys_of_item(
         if key not in doubtful_keys:
             continue
         optional_key, is_misspelled = meant_key(key, uses_difficult=uses_difficult) or ("boxes", False)
-        if not is_misspelled:
-            # Another word beside the right key is the user's own key, and so is a picture.
-            right_keys = _FLAGS if optional_key in _FLAGS else (optional_key,)
-            has_right_key = any(right_key in item for right_key in right_keys)
-            is_picture = optional_key == "image_id" and not _is_id(item[key])
-            if has_right_key or is_picture:
-                continue
-        raise ValueError(
-            f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{optional_key}`."
-        )
+        # Another word beside the right key is the user's own key, and so is a picture.
+        right_keys = _FLAGS if optional_key in _FLAGS else (optional_key,)
+        has_right_key = any(right_key in item for right_key in right_keys)
+        is_picture = optional_key == "image_id" and not _is_id(item[key])
+        if is_misspelled or not (has_right_key or is_picture):
+            raise ValueError(
+                f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{optional_key}`."
+            )
 
 
 def _is_id(value: object) -> bool:

@@ -211,7 +211,8 @@ def _num_invalid(kind: ShapeType, preds: Dicts) -> int:
             tensors_by_form.setdefault(form, []).append(value)
     num_invalid = 0
     for tensors in tensors_by_form.values():
-        are_valid = kind.are_valid(tensors[0] if len(tensors) == 1 else torch.cat(tensors))
+        joined = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+        are_valid = kind.are_valid(joined)
         num_invalid += int(are_valid.logical_not().sum())
     return num_invalid
 

@@ -204,8 +204,10 @@ class _DetectionErrors:
         """Return the detections after errors of a kind are made right, or dropped where that is impossible."""
         is_repaired = self.kind == kind
         # In tidecv errors of both kinds that have targets compete, even if only one of these kinds is repaired.
-        has_target = (self.kind == _CLASSIFICATION) | (self.kind == _LOCALIZATION)
-        rivals = (has_target if self.rule == "tidecv" else has_target & is_repaired).nonzero()[:, 0]
+        is_rival = (self.kind == _CLASSIFICATION) | (self.kind == _LOCALIZATION)
+        if self.rule != "tidecv":
+            is_rival = is_rival & is_repaired
+        rivals = is_rival.nonzero()[:, 0]
         rivals = rivals[self.is_free[self.target[rivals]]]
 
         # The best of the rivals for one ground truth wins: the first in a stable order by score.

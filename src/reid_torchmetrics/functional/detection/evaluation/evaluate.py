@@ -233,7 +233,7 @@ def evaluate_images(
             "max_detection_thresholds": max_detection_thresholds,
             "class_groups": class_groups,
         }
-        coco_options = {**grid_options, "thresholds": thresholds}
+        coco_options = grid_options | {"thresholds": thresholds}
         row = _evaluator_with_options(evaluator, whole_pixels, None, coco_options, iou_type)
         grid = row.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **grid_options)
         request = MatchRequest(grid, row, max_bytes, iou_type)
@@ -262,11 +262,8 @@ def evaluate_images(
         }
         images = _shard_images(world, batch.states, empty_states(list(shapes), row.extras), box_format, settings)
         names = named_classes(class_names)
-        return (
-            images,
-            request,
-            partial(make_results, rule=checked_rule, confidence=checked_confidence, class_names=names),
-        )
+        make = partial(make_results, rule=checked_rule, confidence=checked_confidence, class_names=names)
+        return images, request, make
 
     with concluding(world):
         # An error on one process is an error on all processes.

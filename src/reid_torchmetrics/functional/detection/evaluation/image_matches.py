@@ -120,11 +120,11 @@ class MatchRequest:
     localization: bool = False
     """whether to note the overlap of each detection with its ground truth"""
 
-    def of_results(self, **flags: Any) -> MatchRequest:
-        """Return the request for results with the same matches; `flags` are `across_classes` and `localization`."""
-        for name, flag in flags.items():
-            _checks.boolean(name, flag)
-        return replace(self, with_origins=True, **flags)
+    def of_results(self, *, across_classes: bool = False, localization: bool = False) -> MatchRequest:
+        """Return the request for results with the same matches."""
+        _checks.boolean("across_classes", across_classes)
+        _checks.boolean("localization", localization)
+        return replace(self, with_origins=True, across_classes=across_classes, localization=localization)
 
     @property
     def by_class(self) -> MatchRequest | None:
@@ -324,15 +324,16 @@ class ImageMatches:
         columns = {name: rest.popleft() for name in request.sent_fields}
         columns["class_index"] = segments.numbers(columns["class_index"], len(columns["scores"])).int()
         columns.setdefault("rows", columns["images"])
-        return cls(
-            request,
-            labels=labels,
-            matches=Matches(**columns),
-            overlaps=(Overlaps(rest.popleft(), rest.popleft()),) if request.with_overlaps else (),
-            origins=Origins(rest.popleft(), rest.popleft()) if request.with_origins else None,
-            objects=ObjectPairs.from_tensors(list(rest)) if request.across_classes else None,
-            by_class=None if request.by_class is None else cls.from_tensors(rest, request.by_class),
-        )
+        image_matches = cls(request, labels, Matches(**columns))
+        if request.with_overlaps:
+            image_matches = replace(image_matches, overlaps=(Overlaps(rest.popleft(), rest.popleft()),))
+        if request.with_origins:
+            image_matches = replace(image_matches, origins=Origins(rest.popleft(), rest.popleft()))
+        if request.across_classes:
+            image_matches = replace(image_matches, objects=ObjectPairs.from_tensors(list(rest)))
+        if request.by_class is not None:
+            image_matches = replace(image_matches, by_class=cls.from_tensors(rest, request.by_class))
+        return image_matches
 
     def within_classes(self) -> ImageMatches:
         """Leave out the detections beyond the limit per class in all images, if there is such a limit."""

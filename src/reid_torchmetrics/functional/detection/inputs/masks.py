@@ -211,10 +211,11 @@ class MaskType(ShapeType):
 def _run_lengths(name: str, value: Sequence[Any]) -> RunLengths:
     """Return run lengths from a list of COCO's dicts."""
     for mask in value:
-        if isinstance(mask, Mapping) and {"size", "counts"} <= mask.keys():
-            continue
-        got = f"a dict of {', '.join(map(repr, mask))}" if isinstance(mask, Mapping) else type(mask).__name__
-        raise TypeError(f"`{name}` must be a tensor or a list of dicts of 'size' and 'counts'; got {got} in the list.")
+        is_dict = isinstance(mask, Mapping)
+        if not is_dict or not {"size", "counts"} <= mask.keys():
+            got = f"a dict of {', '.join(map(repr, mask))}" if is_dict else type(mask).__name__
+            rule = "must be a tensor or a list of dicts of 'size' and 'counts'"
+            raise TypeError(f"`{name}` {rule}; got {got} in the list.")
     try:
         return RunLengths.from_coco(value)
     except ValueError as error:

@@ -24,7 +24,8 @@ def order_by_class_and_score(
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     # Integers of the scores' width, ascending as finite scores descend; 0.0 and -0.0 are equal.
-    key = (scores + 0.0).view(torch.int64 if scores.dtype == torch.float64 else torch.int32)
+    key_dtype = torch.int64 if scores.dtype == torch.float64 else torch.int32
+    key = (scores + 0.0).view(key_dtype)
     limits = torch.iinfo(key.dtype)
     # The bits of negative scores, without the sign, run backwards.
     negative_bits = key.__rshift__(limits.bits - 1).bitwise_and_(limits.max)
@@ -160,7 +161,8 @@ def _order_detections(detections: Detections, classes: Tensor, num_images: int) 
         rows = by_image.index_select(0, rows)
 
     # Groups, by one more sort by image. The narrower the numbers, the faster they are sorted.
-    images = images.to(torch.int16 if num_images < 1 << 15 else torch.int32).index_select(0, rows)
+    image_dtype = torch.int16 if num_images < 1 << 15 else torch.int32
+    images = images.to(image_dtype).index_select(0, rows)
     grouped_images, grouped = images.sort(stable=True)
     dtype = torch.int32 if num_images * len(classes) < 1 << 31 else torch.int64
     groups = grouped_images.to(dtype).mul_(len(classes)).add_(class_index.index_select(0, grouped))

@@ -49,7 +49,10 @@ def match_federated(
         lists = torch.empty((0, 3), dtype=torch.int64, device=device)
 
     # Ground truths with an area. Ignored ones get an area outside all ranges, in place of COCO's crowds.
-    areas = (ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas).double()
+    areas = ground_truths.areas
+    if areas is None:
+        areas = ground_truths.shapes.areas()
+    areas = areas.double()
     has_area = areas > 0
     if ground_truths.is_crowd is not None:
         areas = areas.masked_fill(ground_truths.is_crowd, _OUTSIDE)
@@ -122,4 +125,5 @@ def _are_among(
 
 def _blocks(rows: Tensor) -> list[slice]:
     """Return ranges of rows that need little memory at a time; on a GPU one range of all rows."""
-    return segments.ranges(len(rows), _ROWS if rows.device.type == "cpu" else max(len(rows), 1))
+    most_rows = _ROWS if rows.device.type == "cpu" else max(len(rows), 1)
+    return segments.ranges(len(rows), most_rows)

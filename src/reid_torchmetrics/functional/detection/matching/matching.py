@@ -160,8 +160,6 @@ def _match_rows(
     del places  # as large as all the pairs
 
     ignored = _mark_ignored(ground_truths, true_ordered, ranges)
-    num_positives = classes.new_zeros((len(ignored), len(classes)))
-    num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
     # Matching needs ascending thresholds: a pair that passes n thresholds passes the first n.
     order = sorted(range(len(grid.iou_thresholds)), key=grid.iou_thresholds.__getitem__)
@@ -185,7 +183,7 @@ def _match_rows(
     )
     matches = Matches(
         classes=classes,
-        num_positives=num_positives,
+        num_positives=_count_positives(true_ordered, ignored, len(classes)),
         scores=detections.scores.index_select(0, ordered.rows),
         class_index=ordered.class_index,
         images=ordered.images,
@@ -206,6 +204,14 @@ def _mark_ignored(
     """Mark the crowds, and the ground truths outside each area range, which that range ignores."""
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
     return ordered.is_crowd | ranges.exclude(areas.index_select(0, ordered.rows))
+
+
+def _count_positives(
+    ordered: inputs.OrderedGroundTruths, ignored: Bool[Tensor, "areas ground_truths"], num_classes: int
+) -> Int[Tensor, "areas classes"]:
+    """Count the ground truths of each class that an area range does not ignore."""
+    num_positives = ordered.class_index.new_zeros((len(ignored), num_classes), dtype=torch.int64)
+    return num_positives.index_add_(1, ordered.class_index, (~ignored).long())
 
 
 def _in_order_of_grid(matches: Matches, order: Sequence[int]) -> Matches:

@@ -385,9 +385,10 @@ class StratumCountTile:
         positive = positive_number.view(-1).index_select(0, positive_cell)
         num_strata = torch.bincount(positive, minlength=len(query))
         # One row of cases serves all queries where nothing is dropped.
-        first_case = (
-            self._first_case[0, stratum] if len(self._first_case) == 1 else self._first_case[rows][row, stratum]
-        )
+        if len(self._first_case) == 1:
+            first_case = self._first_case[0, stratum]
+        else:
+            first_case = self._first_case[rows][row, stratum]
         return StrataAhead(query + rows.start, ordinals[ordinal_index], num_strata, stratum, first_case.add_(count))
 
 

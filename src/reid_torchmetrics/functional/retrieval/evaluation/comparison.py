@@ -461,13 +461,12 @@ def _without_rounding(
 
 
 def _difference(heading: Heading, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
-    num_higher = int((differences > 0).sum())
-    num_lower = int((differences < 0).sum())
+    gains = -differences if heading.lower_is_better else differences
     return Difference(
         *means,
         *chance,
-        num_better=num_lower if heading.lower_is_better else num_higher,
-        num_worse=num_higher if heading.lower_is_better else num_lower,
+        num_better=int((gains > 0).sum()),
+        num_worse=int((gains < 0).sum()),
         num_equal=int((differences == 0).sum()),
         is_rank=heading.is_rank,
         title=heading.title,

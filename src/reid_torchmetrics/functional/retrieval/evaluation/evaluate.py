@@ -135,14 +135,7 @@ def evaluate(
         "gallery_cameras": gallery_cameras,
         **options,
     }
-    if query_identities is None and are_labels(gallery):
-        # `evaluate(embeddings, labels)`: a gallery is a matrix, so a row of numbers or names can only be identities.
-        arguments["query_identities"] = gallery
-        gallery = None
-    if are_files(query):
-        query, gallery, self_index = rows_by_role(query, gallery, self_index)
-    query = _read_if_files("query", query, arguments)
-    gallery = _read_if_files("gallery", gallery, arguments)
+    query, gallery, self_index = _find_samples(query, gallery, self_index, arguments)
 
     # Read the protocol, the queries and the labels.
     has_lists = ground_truth is not None
@@ -445,6 +438,19 @@ def _warn_unless_cameras_exist(problem: RetrievalProblem, protocol: Protocol) ->
         " so that the results are NaN.",
         lambda: not searched & set(cameras.tolist()),
     )
+
+
+def _find_samples(query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return queries, gallery and `self_index` where they may be files, and add the labels in files to `arguments`."""
+    if arguments["query_identities"] is None and are_labels(gallery):
+        # `evaluate(embeddings, labels)`: a gallery is a matrix, so a row of numbers or names can only be identities.
+        arguments["query_identities"] = gallery
+        gallery = None
+    if are_files(query):
+        query, gallery, self_index = rows_by_role(query, gallery, self_index)
+    query = _read_if_files("query", query, arguments)
+    gallery = _read_if_files("gallery", gallery, arguments)
+    return query, gallery, self_index
 
 
 def _check_gallery(protocol: Protocol, gallery: object) -> None:

@@ -102,9 +102,7 @@ def person_search(
     _checks.length("boxes", len(boxes), len(embeddings))
     true_images = _checked_labels("true_images", true_images, device, len(true_boxes))
     images = _checked_labels("images", images, device, len(boxes))
-    if galleries is not None:
-        _checks.length("galleries", len(galleries), len(query))
-        galleries = [_checked_labels(f"galleries[{place}]", gallery, device) for place, gallery in enumerate(galleries)]
+    galleries = _checked_galleries(galleries, len(query), device)
     cameras = None
     if changed_protocol.same_camera == "all":
         query_cameras = _checked_labels("query_cameras", query_cameras, device, len(query))
@@ -136,8 +134,7 @@ def person_search(
         cameras=cameras,
         twice=listed_twice,
     )
-    setup = Setup("pessimistic", similarity, lists=True, cut=True)
-    results = _evaluate(scene, changed_protocol, setup, max_rank)
+    results = _evaluate(scene, changed_protocol, Setup("pessimistic", similarity, lists=True, cut=True), max_rank)
     advise_on_retrieval(RetrievalEvidence(boxes={"boxes": boxes, "true_boxes": true_boxes}), ALONE)
     return results
 
@@ -165,6 +162,14 @@ def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Ten
 def _checked_labels(argument: str, values: Any, device: torch.device, length: int | None = None) -> Tensor:
     """Raise unless labels are whole numbers."""
     return _checks.whole_labels(argument, values, length).long().to(device)
+
+
+def _checked_galleries(galleries: Any, num_queries: int, device: torch.device) -> list[Tensor] | None:
+    """Raise unless there is a list of images for each query, or None."""
+    if galleries is None:
+        return None
+    _checks.length("galleries", len(galleries), num_queries)
+    return [_checked_labels(f"galleries[{place}]", gallery, device) for place, gallery in enumerate(galleries)]
 
 
 def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[Tensor, "boxes 4"]:

@@ -39,7 +39,8 @@ class RankTable:
         # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
         most_positives = int(num_listed.sum()) if num_positives is None else num_positives
         self._rank = torch.empty(most_positives, dtype=torch.int64, device=device)
-        self._grades = torch.empty(most_positives if graded else 0, dtype=torch.float32, device=device)
+        most_graded = most_positives if graded else 0
+        self._grades = torch.empty(most_graded, dtype=torch.float32, device=device)
         self._num_filled = 0
         self.num_positives = torch.zeros_like(num_listed)
         self.num_candidates = torch.zeros_like(num_listed)
@@ -68,7 +69,9 @@ class RankTable:
             scores = positives.scores.view(-1)[cells]
             begins[1:] |= scores[1:] != scores[:-1]
             starts = begins.nonzero()[:, 0]
-            ends = torch.cat([starts[1:], starts.new_tensor([len(cells)])]) if len(starts) else starts
+            ends = starts
+            if len(starts):
+                ends = torch.cat([starts[1:], starts.new_tensor([len(cells)])])
             self._num_groups[rows] = row[starts].bincount(minlength=rows.stop - rows.start)
             self._groups.append(torch.stack([ends - starts, counts[0][starts] - counts[1][starts]]))
 

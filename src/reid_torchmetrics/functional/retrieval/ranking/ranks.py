@@ -300,8 +300,10 @@ class _Counting:
         # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
         most = 1 + max((sum(sizes) for _, sizes in self.groups), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=device)
-        self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=device)
-        self._grades = torch.empty(most if self._graded else 1, dtype=torch.int64, device=device)
+        most_places = most if part.ties.by_place else 1
+        self._places = torch.empty(most_places, dtype=torch.int64, device=device)
+        most_grades = most if self._graded else 1
+        self._grades = torch.empty(most_grades, dtype=torch.int64, device=device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
         self._counts = torch.empty(1 + num_counts * (most - 1), dtype=count_dtype, device=device)
         self._totals = torch.empty(1 + 2 * len(self._num_slots), dtype=torch.int64, device=device)

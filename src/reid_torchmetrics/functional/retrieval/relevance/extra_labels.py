@@ -128,15 +128,15 @@ def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dic
                 got = ", ".join(map(repr, value)) or "no label"
                 raise ValueError(f"`{argument}` must hold {name!r}, which `{rule}` names; got {got}.")
     for name in value:
-        if name in names:
-            continue
-        if name in _REASONS or name in COMPARED_LABELS["must_agree"]:
+        has_argument = name in _REASONS or name in COMPARED_LABELS["must_agree"]
+        if name not in names and has_argument:
             raise ValueError(f"`{argument}` must hold labels without an argument of their own; got {name!r}.")
-        listed = ", ".join(map(repr, names)) or "none"
-        raise ValueError(
-            f"`{argument}` must hold no label but those that `must_agree` or `must_differ` names, {listed}; got"
-            f" {name!r}."
-        )
+        if name not in names:
+            listed = ", ".join(map(repr, names)) or "none"
+            raise ValueError(
+                f"`{argument}` must hold no label but those that `must_agree` or `must_differ` names, {listed}; got"
+                f" {name!r}."
+            )
     return {name: value[name] for name in names}
 
 

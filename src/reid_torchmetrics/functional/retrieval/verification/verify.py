@@ -470,8 +470,9 @@ def accuracy_over_folds(
 
 def _checked(argument: str, values: object, same: object) -> tuple[Tensor, Tensor]:
     """Return scores or distances and the flags of their pairs as tensors; raise unless they fit each other."""
-    # Floats of Python are float64; different scores might tie in float32.
-    values = _checks.floating_vector(argument, np.asarray(values) if isinstance(values, (list, tuple)) else values)
+    if isinstance(values, (list, tuple)):
+        values = np.asarray(values)  # floats of Python are float64; different scores might tie in float32
+    values = _checks.floating_vector(argument, values)
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     _checks.no_nan(argument, values)
     return values, _checks.mask("same", same, len(values), values.device)
