@@ -17,7 +17,7 @@ from torch import Tensor
 Array: TypeAlias = NDArray[Any]
 Integers: TypeAlias = NDArray[Any] | Sequence[SupportsIndex]
 Numbers: TypeAlias = NDArray[Any] | Sequence[float]
-IntegersOrNames: TypeAlias = Integers | Sequence[str]
+IntegersOrNames: TypeAlias = Integers | Sequence[SupportsIndex | None] | Sequence[str | None]
 SeveralLabels: TypeAlias = Sequence[Sequence[SupportsIndex]] | Sequence[Array] | Sequence[Tensor]
 
 Value = TypeVar("Value")

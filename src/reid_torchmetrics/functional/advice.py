@@ -38,7 +38,7 @@ class Advice(Generic[Evidence]):
     """returns the values of the message, or None if the condition does not hold"""
     example: Callable[[], Evidence]
     """returns evidence for which this row fires, and no other row"""
-    thresholds: Mapping[str, float] = field(default_factory=dict)
+    thresholds: Mapping[str, float | int] = field(default_factory=dict)
     explained_by: tuple[str, ...] = ()
     """names of rows with mistakes that may look like this one; if one of them has fired, this row is silent"""
 

@@ -67,8 +67,8 @@ def check_finite(argument: str, values: Tensor) -> None:
         raise ValueError(f"`{argument}` must be finite; got {float(values[~values.isfinite()][0])}.")
 
 
-def _from_xywh(boxes: Boxes) -> Boxes:
-    """Return boxes in the format "xywh" themselves."""
+def _from_xywh(boxes: Float[Tensor, "boxes _"]) -> Float[Tensor, "boxes _"]:
+    """Return boxes in the format "xywh" themselves, of any shape."""
     return boxes
 
 

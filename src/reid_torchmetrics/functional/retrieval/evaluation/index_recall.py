@@ -49,7 +49,8 @@ class IndexRecall(Displayed, SavedResults):
         recall = cls(**saved)
         _checks.positive_int("k", recall.k)
         _checks.positive_int("num_gallery", recall.num_gallery)
-        _checks.in_range("num_short", torch.tensor([recall.num_short]), 0, len(recall.per_query) + 1)
+        if not 0 <= recall.num_short <= len(recall.per_query):
+            raise ValueError(f"`num_short` must lie in [0, {len(recall.per_query)}]; got {recall.num_short}.")
         if not bool(((recall.per_query >= 0) & (recall.per_query <= 1)).all()):
             raise ValueError("`per_query` must hold shares from 0 to 1; got another value.")
         return recall

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from jaxtyping import Bool, Int, Integer, Real
+from jaxtyping import Bool, Int, Integer, Real, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -44,6 +44,8 @@ from .results import RetrievalResults, summarize
 
 ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[Any, Any]
 """Labels in the order of the samples, or by their names"""
+ListIdentities: TypeAlias = ListLabels | Shaped[Tensor, "_ labels"] | _checks.SeveralLabels
+"""One identity for each sample, or a matrix of several labels"""
 _NO_SIMILARITY = "none, ranked lists"
 
 
@@ -57,8 +59,8 @@ def evaluate_lists(
     retrieved: Lists,
     positives: Lists | None = None,
     *,
-    query_identities: ListLabels | None = None,
-    gallery_identities: ListLabels | None = None,
+    query_identities: ListIdentities | None = None,
+    gallery_identities: ListIdentities | None = None,
     query_cameras: ListLabels | None = None,
     gallery_cameras: ListLabels | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
