@@ -81,9 +81,10 @@ def test_the_eleven_points_and_their_mean_are_the_published_ones():
 
 def test_the_table_can_be_printed():
     lines = str(evaluated("voc").ranked.for_class(1)).splitlines()
-    assert lines[0] == "15 ground truths"
+    assert lines[0] == "DetectionCurve: 15 ground truths, 24 detections"
     assert lines[1].split() == ["rank", "image", "score", "is", "TP", "FP", "precision", "recall"]
-    assert len(lines) == 2 + 24
+    assert len(lines) == 2 + 20 + 1
+    assert lines[-1].strip() == "and 4 more detections"
     assert lines[4].split() == ["3", "2", "0.910", "TP", "2", "1", "0.6667", "0.1333"]
 
 

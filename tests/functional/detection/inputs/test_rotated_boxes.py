@@ -196,14 +196,14 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
         (
             torch.zeros(2, 5).long(),
             TypeError,
-            "`boxes1` must have a floating point dtype of 16 to 64 bits; got torch.i",
+            "`boxes` must have a floating point dtype of 16 to 64 bits; got torch.i",
         ),
         (
             torch.tensor([[0, 0, -1.0, 2, 0]]),
             ValueError,
-            "`boxes1` must have widths and heights of at least 0; got -1.",
+            "`boxes` must have widths and heights of at least 0; got -1.",
         ),
-        (torch.tensor([[0, 0, torch.nan, 2, 0]]), ValueError, "`boxes1` must be finite; got nan."),
+        (torch.tensor([[0, 0, torch.nan, 2, 0]]), ValueError, "`boxes` must be finite; got nan."),
     ],
 )
 def test_a_value_that_is_no_rotated_box_is_refused(boxes, error, message):
