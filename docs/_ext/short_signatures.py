@@ -25,7 +25,7 @@ _TENSOR = r"(?:(?:~torch\.|\b)Tensor|(?:~jaxtyping\.)?\w+\[Tensor, '[^']*'\])"
 _FIRST = rf"{_TENSOR}(?: \| {_TENSOR})? \| ndarray \| "
 _SEQUENCE = r"~collections\.abc\.Sequence"
 _SHORT = {
-    rf" \| {_SEQUENCE}\[~typing\.SupportsIndex \| None\] \| {_SEQUENCE}\[str \| None\]": " | ~collections.abc.Sequence[str]",
+    rf"{_SEQUENCE}\[~typing\.SupportsIndex \| None\] \| {_SEQUENCE}\[str \| None\]": "Sequence[str]",
     r"~?(numpy\.)?ndarray\[tuple\[[^]]*\], ~?(numpy\.)?dtype\[[^]]*\]\]": "ndarray",
     r"~collections\.abc\.Sequence\[(~typing\.SupportsIndex|int)\]": "Ints",
     r"~collections\.abc\.Sequence\[(str|float|~typing\.Any)\]": r"Sequence[\1]",

@@ -71,9 +71,9 @@ def test_a_metric_knows_the_images_by_their_names(folders):
     )
     assert str(results.ranked.for_class(VOC_CLASSES.index("dog"))).splitlines() == [
         "DetectionCurve: 1 ground truth, 2 detections",
-        "  rank        image   score  is    TP    FP  precision  recall",
-        "     1  2008_000002   0.900  TP     1     0     1.0000  1.0000",
-        "     2  2008_000001   0.250  FP     1     1     0.5000  1.0000",
+        "  rank        image  score  is  TP  FP  precision  recall",
+        "     1  2008_000002  0.900  TP   1   0     1.0000  1.0000",
+        "     2  2008_000001  0.250  FP   1   1     0.5000  1.0000",
     ]
 
 
