@@ -252,7 +252,7 @@ def exchange_rows(world: World, sizes: Sequence[int], *parts: SentRows) -> list[
 
     buffers = world.guarded(prepare)
     for buffer in buffers:
-        for source, rows in enumerate(buffer.split([*sizes])):
+        for source, rows in enumerate(buffer.split(list(sizes))):
             world.broadcast(rows, source)
     return buffers
 

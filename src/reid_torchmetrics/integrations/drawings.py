@@ -87,7 +87,9 @@ def _samplers(loaders: object) -> Iterator[object]:
     """Yield the samplers of a loader, or of several loaders."""
     if isinstance(loaders, Mapping):
         loaders = list(loaders.values())
-    for loader in loaders if isinstance(loaders, (tuple, list)) else [loaders]:
+    elif not isinstance(loaders, (tuple, list)):
+        loaders = [loaders]
+    for loader in loaders:
         yield getattr(loader, "sampler", None)
         yield getattr(getattr(loader, "batch_sampler", None), "sampler", None)
 

@@ -70,7 +70,7 @@ class DistributedWorld(World):
     def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
         """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
         # gloo has no `all_to_all`, but this form of it, in all versions of PyTorch that are supported.
-        self._collective(distributed.all_to_all_single, received, rows, [*num_received], [*num_sent])
+        self._collective(distributed.all_to_all_single, received, rows, list(num_received), list(num_sent))
 
     def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
         """Let `fill` write to `buffer[1:]`, and sum it over the processes; `buffer[0]` counts processes that failed.

@@ -142,19 +142,23 @@ def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[s
     Lists of an index, judged by labels, may be compared with an exact search: a list has an order of its own, and may
     be cut. See `cut_as_lists`.
     """
-    is_index_with_search = a.setup.cut != b.setup.cut
+    conventions_a = _conventions(a)
     conventions_b = _conventions(b)
-    for name, value_a in _conventions(a).items():
-        value_b = conventions_b[name]
-        if value_a == value_b or (is_index_with_search and name in ("ties", "cut")):
-            continue
-        # A name with changes, "market1501 with ...", is compared by its fields.
-        protocol_a = a.protocol.name.partition(" with ")[0]
-        protocol_b = b.protocol.name.partition(" with ")[0]
-        got = f"{name}={value_b!r} and not {value_a!r}"
-        if protocol_a != protocol_b:
-            got = f"protocol {protocol_b!r} and not {protocol_a!r}, such as {got}"
-        raise ValueError(f"`{models[1]}` must be evaluated as `{models[0]}` was; got {got}.")
+    differing = [name for name, value in conventions_a.items() if value != conventions_b[name]]
+    is_index_with_search = a.setup.cut != b.setup.cut
+    if is_index_with_search:
+        differing = [name for name in differing if name not in ("ties", "cut")]
+    if not differing:
+        return
+
+    # A name with changes, "market1501 with ...", is compared by its fields.
+    protocol_a = a.protocol.name.partition(" with ")[0]
+    protocol_b = b.protocol.name.partition(" with ")[0]
+    name = differing[0]
+    got = f"{name}={conventions_b[name]!r} and not {conventions_a[name]!r}"
+    if protocol_a != protocol_b:
+        got = f"protocol {protocol_b!r} and not {protocol_a!r}, such as {got}"
+    raise ValueError(f"`{models[1]}` must be evaluated as `{models[0]}` was; got {got}.")
 
 
 def _conventions(results: RetrievalResults) -> dict[str, object]:
