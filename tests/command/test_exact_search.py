@@ -109,10 +109,15 @@ REFUSED = [
     (["I.npy", "truth.json", "--exact", "query.npz", "gallery.npz"], "`--exact` must come with labels"),
     (["I.npy", "--labels", "query.csv", "gallery.csv", "--recall-k", "5"], "`--recall-k` must come with `--exact`"),
     (["I.npy", "--labels", "query.csv", "gallery.csv", "--packed"], "`--packed` must come with `--exact`"),
+    (
+        ["I.npy", "--exact", "query.npz", "gallery.npz", "--ground-truth-form", "qrels"],
+        "`--ground-truth-form` must come with a file of the right items; got `--exact`",
+    ),
     (["I.npy", "--exact", "query.npz", "missing.npz"], "There is no file 'missing.npz'"),
     (["I.npy", "--exact", "query.npy", "gallery.npy"], "or be given by `--labels`; got none in the files of `--exact`"),
     (["I.json", "--exact", "query.npz", "gallery.npz"], "the table must name its rows, as the lists name them"),
     (["I.npy", "--exact", "query.npz", "gallery.npz", "--save", "gallery.npz"], "gallery.npz: must be another file"),
+    (["I.npy", "--exact", "query.npz", "gallery.np[z]", "--save", "gallery.npz"], "gallery.npz: must be another file"),
     (["I.npy", "--exact", "gallery.npz", "gallery.npz"], "one list for each of 60 queries; got 10"),
 ]
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from reid_torchmetrics import data
 from reid_torchmetrics.metrics.reid import ReIDMeanAP
 
 from .evaluate import naming_bad_rows
 from .processes import join_processes, share_errors
 from .sample_reading import read_sample_sets
-from .sample_sets import batches
+from .sample_sets import all_files, batches
 from .terminal import log
 
 
@@ -23,9 +22,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     without_labels = SimpleNamespace(**vars(arguments), labels=[], file_names=None, captions=None, stream=False)
     sample_sets = read_sample_sets(without_labels)
     threshold = options.pop("threshold", 0.95)
-    files: list[data.SampleFile] = []
-    for sample_set in sample_sets.values():
-        files.extend(sample_set.files)
+    files = all_files(sample_sets)
     path = files[0].path
     if files[0].kind != "embeddings":
         raise ValueError(f"{path}: `query` must be embeddings; got {files[0].kind}.")

@@ -25,7 +25,7 @@ from .label_tables import label_files
 from .outputs import Outputs
 from .processes import Share, join_processes, share_errors
 from .sample_reading import SampleSets, check_names, read_sample_sets
-from .sample_sets import SampleSet, batches
+from .sample_sets import SampleSet, all_files, batches
 from .streams import evaluate_streamed_gallery
 from .terminal import log
 
@@ -47,9 +47,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     if arguments.images is not None:
         check_sample_images(arguments.images, sample_sets)
 
-    files: list[data.SampleFile] = []
-    for sample_set in sample_sets.values():
-        files.extend(sample_set.files)
+    files = all_files(sample_sets)
     input_paths = [file.path for file in files]
     for words in label_files(arguments.labels, extra_labels).values():
         input_paths.extend(split_array(word)[0] for word in words)

@@ -13,7 +13,7 @@ from reid_torchmetrics.metrics.reid import ReIDMetrics
 from .evaluate import naming_bad_rows
 from .processes import Share
 from .sample_reading import SampleSets, check_names, read_sample_sets
-from .sample_sets import batches
+from .sample_sets import all_files, batches
 
 _RECALL_AT = 10
 _ONE_PROCESS = Share(process=0, size=1)
@@ -37,7 +37,7 @@ def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Seq
 def evaluate_exact(sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace) -> RetrievalResults:
     """Evaluate exact search in the embeddings of `--exact`; they stay in mapped files."""
     metric = ReIDMetrics(protocol=protocol, similarity=arguments.similarity, packed=bool(arguments.packed))
-    with naming_bad_rows(_files_of(sample_sets)):
+    with naming_bad_rows(all_files(sample_sets)):
         for embeddings, is_query, labels in batches(sample_sets, _ONE_PROCESS):
             metric.update(embeddings, is_query=is_query, **labels)
         return metric.results()
@@ -60,10 +60,3 @@ def find_recall(
         query_names=query_set.names.tolist() if has_keys and query_set.names is not None else None,
         gallery_names=gallery_set.names.tolist() if has_names and gallery_set.names is not None else None,
     )
-
-
-def _files_of(sample_sets: SampleSets) -> list[Any]:
-    files: list[Any] = []
-    for sample_set in sample_sets.values():
-        files.extend(sample_set.files)
-    return files

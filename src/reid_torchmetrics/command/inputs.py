@@ -167,6 +167,8 @@ def _check_lists(arguments: SimpleNamespace) -> None:
             raise UsageError(f"`--exact` must name the files of the queries and of the gallery; got {got}")
         if arguments.positives:
             raise UsageError(f"`--exact` must come with labels, not with {arguments.positives!r}; got both")
+        if arguments.ground_truth_form:
+            raise UsageError("`--ground-truth-form` must come with a file of the right items; got `--exact`")
         return
     for name in _NEED_EXACT:
         if getattr(arguments, name) is not None:

@@ -20,7 +20,7 @@ from .kinds import named_values
 from .label_tables import FILE_NAMES, TABLES, LabelRules, label_files, read_field, read_table
 from .outputs import Outputs
 from .sample_reading import log_guesses
-from .sample_sets import Columns
+from .sample_sets import Columns, all_files
 
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
@@ -75,9 +75,10 @@ def _compare_with_exact(
     """Evaluate lists of an index and exact search, and write the recall of the lists and the comparison of both."""
     words = label_files(arguments.labels, extra_labels)
     label_paths = [split_array(path)[0] for paths in words.values() for path in paths]
-    outputs = Outputs(arguments, [arguments.retrieved, *arguments.exact, *label_paths])
-
     sample_sets = read_exact(arguments, protocol, extra_labels)
+    sample_paths = [file.path for file in all_files(sample_sets)]
+    outputs = Outputs(arguments, [arguments.retrieved, *sample_paths, *label_paths])
+
     needs_names = _needs_names(retrieved)
     labels: dict[str, Any] = {}
     for role, sample_set in sample_sets.items():

@@ -92,6 +92,14 @@ class SampleSet:
                 yield rows.start + block, embeddings[block]
 
 
+def all_files(sample_sets: Mapping[str, SampleSet]) -> list[data.SampleFile]:
+    """Return the files of the queries, then those of the gallery."""
+    files: list[data.SampleFile] = []
+    for sample_set in sample_sets.values():
+        files.extend(sample_set.files)
+    return files
+
+
 def batches(sample_sets: Mapping[str, SampleSet], share: Share) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
     """Iterate over the embeddings of this process file by file, with `is_query` and labels as metrics take them.
 
