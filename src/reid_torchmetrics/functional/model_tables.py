@@ -21,8 +21,6 @@ from .displays import UNDEFINED, Display, Displayed, aligned
 
 NEVER = "never"
 """text for an infinite number, such as a mean of ranks where a positive is never retrieved"""
-_WITHOUT_ORDER = ("grouped", "expected")
-"""tie policies under which equal scores have no order"""
 _SIGNIFICANT = 0.05  # p-values below it are marked
 _SYMBOLS = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar", "<": "less", ">": "greater"}
 _IN_PROSE = {
@@ -298,7 +296,7 @@ def comparison_text(comparison: Any, form: str = "") -> str:
     lines = [f"Comparison: {models}, {where}"]
     for name, setup in _setups(comparison).items():
         lines.append(f"  {name}: {setup}")
-    lines += [f"  {sentence}" for sentence in _about_cutoff(comparison)]
+    lines += [f"  {phrase}" for phrase in comparison.about_cutoff]
     lines.append(f"  {comparison.chance}")
     for pair in pairs.values():
         table = aligned(_pair_rows(pair, form or ".4f", has_holm=_are_corrected(pairs)))
@@ -353,7 +351,7 @@ def comparison_table(comparison: Any) -> ModelTable:
         setup_texts = list(set(setups.values()))
     else:
         setup_texts = [f"{model}: {setup}" for model, setup in setups.items()]
-    caption = _caption("; ".join([where, *setup_texts, *_about_cutoff(comparison)]), comparison.conventions, headings)
+    caption = _caption("; ".join([where, *setup_texts, *comparison.about_cutoff]), comparison.conventions, headings)
     correction = " with Holm's correction" if len(pairs) > 1 else ""
     _, _, test = comparison.chance.partition("; ")
     caption = f"{caption} \N{DAGGER} p < {_SIGNIFICANT} against {first}{correction}; {test}."
@@ -363,22 +361,6 @@ def comparison_table(comparison: Any) -> ModelTable:
 def _setups(comparison: Any) -> dict[str, str]:
     """Return the text about the scores of each model; empty for detection."""
     return {name: str(setup) for name, setup in comparison.setups.items() if setup}
-
-
-def _about_cutoff(comparison: Any) -> list[str]:
-    """Return phrases about rankings of the whole gallery beside lists of an index: those that were cut, and others."""
-    setups = comparison.setups
-    if len({setup.cut for setup in setups.values() if setup}) < 2:
-        return []
-    phrases = []
-    whole = {name: setup.ties for name, setup in setups.items() if not setup.cut}
-    in_order = [name for name, ties in whole.items() if ties not in _WITHOUT_ORDER]
-    if comparison.cutoff is not None:
-        phrases.append(f"{', '.join(in_order)}: cut after {comparison.cutoff} candidates, as the longest list")
-    for name, ties in whole.items():
-        if ties in _WITHOUT_ORDER:
-            phrases.append(f"{name}: the whole gallery, as ties are {ties!r}; lists end earlier")
-    return phrases
 
 
 def _are_corrected(pairs: Mapping[str, Any]) -> bool:

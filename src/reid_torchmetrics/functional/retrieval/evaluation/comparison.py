@@ -29,6 +29,7 @@ from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers, jso
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
 from .paired_queries import cut_as_lists, pair
 from .protocol import Protocol
@@ -166,6 +167,25 @@ class Comparison(Tabled, SavedResults):
         for name, comparison in self.by_name.items():
             setups[name] = comparison.setup_b
         return setups
+
+    @property
+    def about_cutoff(self) -> list[str]:
+        """Phrases about rankings of the whole gallery beside lists of an index: those that were cut, and others."""
+        setups = {name: setup for name, setup in self.setups.items() if setup is not None}
+        if not any(setup.cut for setup in setups.values()):
+            return []
+        cut_models = []
+        phrases = []
+        for name, setup in setups.items():
+            if setup.cut:
+                continue
+            if TIE_POLICIES[setup.ties].groups:
+                phrases.append(f"{name}: the whole gallery, as ties are {setup.ties!r}; lists may end earlier")
+            else:
+                cut_models.append(name)
+        if self.cutoff is not None:
+            phrases.insert(0, f"{', '.join(cut_models)}: cut after {self.cutoff} candidates, as the longest list")
+        return phrases
 
     @property
     def chance(self) -> str:
