@@ -228,10 +228,11 @@ def _check_names(argument: str, names: Collection[Any], number: int | None = Non
 
 def _without_repeated(items: Int[Tensor, "queries longest"]) -> Int[Tensor, "queries longest"]:
     """Return lists with -1 for each entry with an item that the list has before."""
-    in_order, place = items.sort(dim=1, stable=True)
-    is_repeated = torch.zeros_like(items, dtype=torch.bool)
-    is_repeated[:, 1:] = in_order[:, 1:] == in_order[:, :-1]
-    return items.masked_fill(torch.zeros_like(is_repeated).scatter_(1, place, is_repeated), -1)
+    sorted_items, column = items.sort(dim=1, stable=True)
+    equals_previous = torch.zeros_like(items, dtype=torch.bool)
+    equals_previous[:, 1:] = sorted_items[:, 1:] == sorted_items[:, :-1]
+    is_repeated = torch.zeros_like(equals_previous).scatter_(1, column, equals_previous)
+    return items.masked_fill(is_repeated, -1)
 
 
 def _blocks_of(gallery: Any) -> Iterator[Any]:
@@ -313,7 +314,7 @@ class _Search:
             best = _largest(torch.cat([best, best_in_panel.double()], dim=1), self._k)
 
             column = items - (panel.start + num_seen)
-            is_inside = (column >= 0) & (column < width) & (self._items[rows] >= 0)
+            is_inside = (column >= 0) & (column < width)
             values_of_items = values.gather(1, column.clamp(0, width - 1)).double()
             self.scores_of_items[rows] = values_of_items.where(is_inside, self.scores_of_items[rows])
         return best
