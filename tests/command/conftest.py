@@ -24,6 +24,18 @@ class Output(NamedTuple):
 
 
 @pytest.fixture
+def reported(monkeypatch):
+    """The options of the report, which is not written."""
+    options = {}
+
+    def write_report(results, _path, **options_of_report):
+        options.update(options_of_report, results=results)
+
+    monkeypatch.setattr("reid_torchmetrics.command.outputs.write_report", write_report)
+    return options
+
+
+@pytest.fixture
 def command(capsys, monkeypatch, tmp_path):
     """The command, called in a folder of its own."""
     monkeypatch.chdir(tmp_path)

@@ -169,18 +169,6 @@ LAYOUTS = [
 ]
 
 
-@pytest.fixture
-def reported(monkeypatch):
-    """The options of the report, which is not written."""
-    options = {}
-
-    def write_report(results, _path, **given):
-        options.update(given, results=results)
-
-    monkeypatch.setattr("reid_torchmetrics.command.outputs.write_report", write_report)
-    return options
-
-
 def assert_pictures_are_those_of_names_and_identities(reported):
     results, names = reported["results"], reported["image_names"]
     lists = results.nearest(5)

@@ -89,18 +89,6 @@ LAYOUTS = [coco, coco_in_folders, coco_with_addresses, yolo, voc, dota]
 WORDS = ["--report", "page.html", "--images", "images"]
 
 
-@pytest.fixture
-def reported(monkeypatch):
-    """The options of the report, which is not written."""
-    options = {}
-
-    def write_report(results, _path, **given):
-        options.update(given, results=results)
-
-    monkeypatch.setattr("reid_torchmetrics.command.outputs.write_report", write_report)
-    return options
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_picture_of_an_image_is_its_file_and_boxes_are_in_its_pixels(command, tmp_path, reported, layout):
     output = command("detect", *layout(tmp_path), *WORDS)

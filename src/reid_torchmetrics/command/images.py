@@ -91,6 +91,11 @@ class FilesByStem:
             if suffix.lower() in _IMAGE_SUFFIXES:
                 self._files.setdefault(stem, []).append(file)
 
+    @property
+    def stems(self) -> Sequence[str]:
+        """Names of the image files without suffix, each once."""
+        return list(self._files)
+
     def find(self, name: str) -> str:
         """Return the name of the file of an image.
 
@@ -124,13 +129,14 @@ class FileSizes(Mapping[str, Size]):
             raise ValueError(f"{path}: must be an image that Pillow reads; got {error}.") from error
 
     def __contains__(self, name: object) -> bool:
-        return True  # a name without a file is an error
+        # The search for the size of a name without a file then raises the error that names the folder.
+        return True
 
     def __iter__(self) -> Iterator[str]:
-        return iter(())
+        return iter(self._files.stems)
 
     def __len__(self) -> int:
-        return 0
+        return len(self._files.stems)
 
 
 def _size_as_shown(picture: Any) -> Size:
