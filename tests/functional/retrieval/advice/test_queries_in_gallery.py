@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reid_torchmetrics import AdviceWarning
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.advice import find_copies
 from tests.profiles import examples
@@ -137,7 +138,7 @@ def test_search_cameras_that_no_gallery_item_has_are_said():
     embeddings, identities = gallery()
     cameras = torch.arange(60) % 3
     given = torch.randn(5, 8), embeddings, identities[:5], identities, cameras[:5], cameras
-    with pytest.warns(UserWarning, match=r"^`search_cameras` must hold cameras of the gallery; got \(9, 7\), .* NaN"):
+    with pytest.warns(AdviceWarning, match=r"^`search_cameras` must hold cameras of the gallery; got \(9, 7\), .* NaN"):
         assert evaluate(*given, search_cameras=(9, 7)).average_precision.isnan().all()
     assert said(*given, search_cameras=(2, 9)) == []
     assert said(*given, search_cameras=()) == []

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import LabelTables
+
+
+class ListedItems(NamedTuple):
+    """Numbers of queries, of entries in their lists, and of entries that are items of the gallery."""
+
+    num_queries: int
+    num_listed: int
+    num_found: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +47,10 @@ class RetrievalEvidence:
     """positions of queries and of gallery items, and the radius"""
     missing_cameras: tuple[str, str] | None = None
     """name of a protocol and its camera rules, if no cameras were given"""
+    missing_search_cameras: tuple[int | str, ...] = ()
+    """the protocol's `search_cameras`, if no gallery item has one of them"""
+    listed_items: ListedItems | None = None
+    """entries of lists by number; None if there are no such lists"""
     has_copied_queries: Callable[[], bool] = lambda: False
     """returns whether most queries find a copy of themselves in the gallery"""
     is_unpooled: bool = False

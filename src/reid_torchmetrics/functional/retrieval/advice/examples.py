@@ -10,7 +10,7 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from .copied_queries import has_copied_queries
-from .evidence import RetrievalEvidence
+from .evidence import ListedItems, RetrievalEvidence
 
 _NUM_QUERIES = 40
 
@@ -28,6 +28,16 @@ def _identities() -> Tensor:
 def missing_cameras() -> RetrievalEvidence:
     """Name a benchmark without cameras."""
     return RetrievalEvidence(missing_cameras=("market1501", "same_camera='drop'"))
+
+
+def missing_search_cameras() -> RetrievalEvidence:
+    """Search in a camera of another data set."""
+    return RetrievalEvidence(missing_search_cameras=(7,))
+
+
+def missing_items() -> RetrievalEvidence:
+    """Give a tenth of the gallery."""
+    return RetrievalEvidence(listed_items=ListedItems(num_queries=_NUM_QUERIES, num_listed=1000, num_found=100))
 
 
 def mixed_roles() -> RetrievalEvidence:

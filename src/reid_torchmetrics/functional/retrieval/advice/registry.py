@@ -35,6 +35,19 @@ def _missing_cameras(evidence: RetrievalEvidence) -> Values | None:
     return {"name": name, "rules": rules}
 
 
+def _missing_search_cameras(evidence: RetrievalEvidence) -> Values | None:
+    return {"cameras": evidence.missing_search_cameras} if evidence.missing_search_cameras else None
+
+
+def _missing_items(evidence: RetrievalEvidence) -> Values | None:
+    if evidence.listed_items is None:
+        return None
+    num_queries, num_listed, num_found = evidence.listed_items
+    if num_found == num_listed:
+        return None
+    return {"num": num_listed - num_found, "num_listed": num_listed, "num_queries": num_queries}
+
+
 def _mixed_roles(evidence: RetrievalEvidence) -> Values | None:
     return {} if evidence.has_mixed_roles else None
 
@@ -155,6 +168,26 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
         inputs=("missing_cameras",),
         find=_missing_cameras,
         example=examples.missing_cameras,
+    ),
+    Advice(
+        name="missing_search_cameras",
+        checks="a search in cameras that do not exist",
+        fires="No gallery item has one of the `search_cameras`.",
+        message="`search_cameras` must hold cameras of the gallery; got {cameras}, which no gallery item has, so that"
+        " the results are NaN.",
+        inputs=("missing_search_cameras",),
+        find=_missing_search_cameras,
+        example=examples.missing_search_cameras,
+    ),
+    Advice(
+        name="missing_items",
+        checks="lists of a whole gallery with a part of it",
+        fires="The `ground_truth` of a metric lists items that no sample of the gallery has as `index`.",
+        message="`ground_truth` lists items that no sample of the gallery has as `index`: {num} of {num_listed} entries"
+        " for {num_queries} queries. They do not count, which is right for a part of the gallery only.",
+        inputs=("listed_items",),
+        find=_missing_items,
+        example=examples.missing_items,
     ),
     Advice(
         name="mixed_roles",

@@ -33,7 +33,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows, read_embeddings
-from reid_torchmetrics.functional.world import ALONE, warn_once
+from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import GroundTruth
 from .opened_files import Files, are_files, are_labels, read_files, rows_by_role
@@ -415,29 +415,22 @@ def _evaluate(
     if protocol.for_cmc is not protocol:
         other_options = problem.ranking_options(protocol, for_cmc=False, ties=setup.ties, longest=max_rank)
         ranking = rank_problem(problem, other_options)
-    if not ranking.counts.valid:
-        _warn_unless_cameras_exist(problem, protocol)
 
     results = summarize(ranking, ranking_for_cmc, protocol, setup, max_rank=max_rank)
+    evidence = replace(evidence, missing_search_cameras=_missing_search_cameras(problem, protocol))
     examined = examine_ranking(replace(ranking_for_cmc, evidence=evidence), problem, options)
     advise_on_retrieval(replace(ranking, evidence=examined).with_evidence(), ALONE)
     return replace(results, problem=problem)
 
 
-def _warn_unless_cameras_exist(problem: RetrievalProblem, protocol: Protocol) -> None:
-    """Warn if no gallery item has one of the protocol's `search_cameras`."""
+def _missing_search_cameras(problem: RetrievalProblem, protocol: Protocol) -> tuple[int | str, ...]:
+    """Return the protocol's `search_cameras` if no gallery item has one of them, else nothing."""
     cameras = problem.labels.gallery.get("cameras")
     if cameras is None or not len(cameras) or not protocol.search_cameras:
-        return
+        return ()
     rules = rules_by_number(protocol.relevance_options, problem.labels.names)
-    searched = set(rules["search_cameras"] or ())
-    warn_once(
-        ALONE,
-        "search cameras",
-        f"`search_cameras` must hold cameras of the gallery; got {protocol.search_cameras}, which no gallery item has,"
-        " so that the results are NaN.",
-        lambda: not searched & set(cameras.tolist()),
-    )
+    searched = torch.tensor(rules["search_cameras"], dtype=cameras.dtype, device=cameras.device)
+    return () if torch.isin(cameras, searched).any() else protocol.search_cameras
 
 
 def _find_samples(query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any]) -> tuple[Any, Any, Any]:

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics.functional.retrieval.advice import ListedItems
 from reid_torchmetrics.functional.retrieval.relevance import check_listed_once
-from reid_torchmetrics.functional.world import World, all_reduce_values, warn_once
+from reid_torchmetrics.functional.world import World, all_reduce_values
 
 from .protocol import Protocol
 
@@ -190,10 +191,12 @@ class ListedTruth:
             digest.update(repr((number, content)).encode())
         return cls(digest.hexdigest()[:16], lists)
 
-    def at(self, queries: Int[Tensor, " queries"], gallery: Int[Tensor, " gallery"], world: World) -> GroundTruth:
+    def at(
+        self, queries: Int[Tensor, " queries"], gallery: Int[Tensor, " gallery"], world: World
+    ) -> tuple[GroundTruth, ListedItems]:
         """Return the lists of some queries, as positions of the gallery items of this process.
 
-        A warning is issued once if listed items are on no process, as in an evaluation of a part of the gallery.
+        The second value says how many of the listed items are on some process.
 
         Args:
             queries: numbers of the queries in the data set.
@@ -221,15 +224,7 @@ class ListedTruth:
         num_here = sum(map(_count_items, positions))
         num_listed = sum(_count_items(self.lists[number]) for number in query_numbers)
         num_found = int(all_reduce_values(world, lambda: torch.tensor([num_here], device=queries.device)))
-        if num_found < num_listed:
-            warn_once(
-                world,
-                "items that are not in the gallery",
-                f"`ground_truth` lists items that no sample of the gallery has as `index`: {num_listed - num_found} of"
-                f" {num_listed} entries for {len(queries)} queries. They do not count, which is right for a part of the"
-                " gallery only.",
-            )
-        return positions
+        return positions, ListedItems(len(queries), num_listed, num_found)
 
 
 def _count_items(lists: Mapping[str, Tensor]) -> int:

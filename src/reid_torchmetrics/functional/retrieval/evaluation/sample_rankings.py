@@ -184,7 +184,8 @@ def _share(
         no_numbers = samples.roles[:0].long()  # a process without samples has no index
         query_numbers = queries.labels.get("index", no_numbers)
         gallery_numbers = samples.labels.get("index", no_numbers)[gallery]
-        lists = options.lists.at(query_numbers, gallery_numbers, world)
+        lists, listed_items = options.lists.at(query_numbers, gallery_numbers, world)
+        evidence = replace(evidence, listed_items=listed_items)
     first_position = sum(shard.num_gallery[: world.process]) if in_order else None
 
     def find_items() -> tuple[Rows, dict[str, Tensor]]:
