@@ -40,9 +40,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     BatchLabels,
     LabelValues,
     NumberedLabels,
-    are_missing,
     argument_of,
     check_alike,
+    fits_names,
     hash_names,
     may_hold_names,
     names_in_rules,
@@ -316,12 +316,17 @@ def check_kinds(
         is_first = not any(map(len, earlier.get(label, ())))
         if is_empty or is_first:
             continue
-        columns = extra if label == EXTRA else [label]
-        for name in columns:
+        names = extra if label == EXTRA else [label]
+        for column, name in enumerate(names):
             has_names = name in numbered.names
-            is_other_kind = has_names != (name in earlier_names)
-            # Values are read only if the kinds differ; labels that are missing have no kind.
-            if is_other_kind and not (are_missing(values) or all(map(are_missing, earlier[label]))):
+            if has_names == (name in earlier_names):
+                continue
+            # Values are read only if the kinds differ.
+            batches = [values, *earlier[label]]
+            if label == EXTRA:
+                batches = [batch[:, column] for batch in batches]
+            batch, *earlier_batches = batches
+            if not (fits_names(batch) or all(map(fits_names, earlier_batches))):
                 argument = argument_of(label, name) if label == EXTRA else label
                 kind, earlier_kind = ("names", "integers") if has_names else ("integers", "names")
                 got = f"a batch of {kind} after batches of {earlier_kind}"

@@ -65,6 +65,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("truth", "kind", "message"), REFUSED)
 def test_another_form_is_refused(truth, kind, message):
     with pytest.raises(kind, match=message):

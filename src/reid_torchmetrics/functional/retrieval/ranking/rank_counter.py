@@ -30,12 +30,12 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
     Relevance,
     StreamLabels,
-    are_missing,
     argument_of,
     as_arguments,
     check_agreement,
     check_needed,
     find_relevance,
+    fits_names,
     hash_names,
     in_one_spelling,
     names_in_rules,
@@ -428,22 +428,26 @@ class RankCounter:
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
         """Raise if a label has names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
-            # Labels that are missing for all samples, and labels of no samples, are neither names nor integers.
-            if are_missing(values) or are_missing(self.query_labels[name]):
-                continue
             argument = f"{prefix}{name}"
             query_argument = f"query_{name}"
+            query_values = self.query_labels[name]
             if not LABELS[name].is_extra:
-                self._check_kind(name, argument, query_argument, names)
+                self._check_kind(name, (argument, values), (query_argument, query_values), names)
                 continue
-            for extra_name in names_in_rules(self.rules):
-                extra_argument = argument_of(argument, extra_name)
-                self._check_kind(extra_name, extra_argument, argument_of(query_argument, extra_name), names)
+            for column, extra_name in enumerate(names_in_rules(self.rules)):
+                extra = argument_of(argument, extra_name), values[:, column]
+                query_extra = argument_of(query_argument, extra_name), query_values[:, column]
+                self._check_kind(extra_name, extra, query_extra, names)
 
-    def _check_kind(self, name: str, argument: str, query_argument: str, names: LabelTables) -> None:
+    def _check_kind(
+        self, name: str, block_label: tuple[str, Tensor], query_label: tuple[str, Tensor], names: LabelTables
+    ) -> None:
+        """Raise if a label has names in a block and integers among the queries, given the arguments and the values."""
+        argument, values = block_label
+        query_argument, query_values = query_label
         kind = "names" if name in names else "integers"
         query_kind = "names" if name in self._all_names else "integers"
-        if kind != query_kind:
+        if kind != query_kind and not (fits_names(values) or fits_names(query_values)):
             rule = f"`{argument}` must be names if `{query_argument}` are, else integers"
             raise TypeError(f"{rule}; got {kind} and {query_kind}.")
 

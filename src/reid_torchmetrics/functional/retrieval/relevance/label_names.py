@@ -6,7 +6,8 @@
     rules      junk_identities=("unknown",) becomes the number of that name (`rules_by_number`)
     results    keep the names by their numbers, as `LabelTables`
 
-Missing values, such as None and NaN, are refused, or become the identity `MISSING`, which is junk.
+Missing values, such as None and NaN, are refused, or become the identity `MISSING`, which is junk. The name "-1" is the
+number -1, so a label that is -1 or missing for all samples fits names as well as integers.
 """
 
 from __future__ import annotations
@@ -172,13 +173,15 @@ def _read_label(
             continue
         missing = rules.get("missing_identities") or "error"
         value = _read_values(argument, value, label=label, missing=missing)
-        if _are_names(value) and not (value != "").any():
-            value = np.full(len(value), MISSING)
+        if _are_names(value) and np.isin(value, ["", _JUNK_NAME]).all():
+            value = np.where(value == "", MISSING, _JUNK)
         values[argument] = value
         if _are_names(value):
             names[argument] = value
-        elif not _is_empty(value) and not (missing == "junk" and are_missing(value)):
+        elif not _is_empty(value):
             with_numbers.append(argument)
+    if names or lists_names(rules):  # else the numbers need not be read
+        with_numbers = [argument for argument in with_numbers if not fits_names(values[argument])]
     if names and with_numbers:
         first, *_ = names
         second = with_numbers[0]
@@ -309,9 +312,11 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "U" and value.ndim == 1 and len(value) > 0
 
 
-def are_missing(value: object) -> bool:
-    """Return whether the label is missing for all samples, so that it is neither names nor integers."""
-    return isinstance(value, (np.ndarray, Tensor)) and bool((value == MISSING).all())
+def fits_names(value: Any) -> bool:
+    """Return whether the numbers of a label are all -1 or missing, so that they fit names as well."""
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(item, int) and item in (_JUNK, MISSING) for item in value)
+    return isinstance(value, (np.ndarray, Tensor)) and bool(((value == _JUNK) | (value == MISSING)).all())
 
 
 def _is_empty(value: Any) -> bool:
@@ -374,7 +379,8 @@ def lists_names(rules: Mapping[str, Any]) -> bool:
     if rules.get("missing_identities") == "junk":
         return True
     for option in RULES_BY_LABEL:
-        values = _values_in(rules.get(option) or ())
+        rule: Any = rules.get(option)
+        values = _values_in(rule) if _is_list(rule) else []
         if any(isinstance(value, str) and value != _JUNK_NAME for value in values):
             return True
     return False

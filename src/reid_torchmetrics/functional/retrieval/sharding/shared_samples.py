@@ -25,6 +25,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     SIDES,
     LabelValues,
     argument_of,
+    fits_names,
     num_labels_of,
     pack_columns,
     select_samples,
@@ -169,7 +170,7 @@ def examine_samples(
     statuses = [_ShardStatus.read(row, len(extra)) for row in table]
     signs = [row[_NUM_STATUS:] for row in table]
     _check_agreement(statuses)
-    _check_kinds(statuses, extra)
+    _check_kinds(world, samples, statuses, extra)
     samples, dtype = _complete(samples, statuses)
     if samples.index is not None:
         same = None  # an empty shard now knows that the other shards have an index
@@ -227,13 +228,34 @@ def _check_agreement(statuses: Sequence[_ShardStatus]) -> None:
         raise differing("number of labels in `identities`", numbers)
 
 
-def _check_kinds(statuses: Sequence[_ShardStatus], extra: Sequence[str]) -> None:
+def _check_kinds(world: World, samples: Samples, statuses: Sequence[_ShardStatus], extra: Sequence[str]) -> None:
     """Raise if a label consists of names on some processes, and of integers on others."""
-    arguments = [*LABELS, *(argument_of(EXTRA, name) for name in extra)]
-    for place, argument in enumerate(arguments):
+    kinds_by_label: dict[str, list[str]] = {}
+    for place, name in enumerate([*LABELS, *extra]):
         kinds = [status.describe_kind(place) for status in statuses]
         if len(set(kinds) - {_NO_SAMPLES}) > 1:
+            kinds_by_label[name] = kinds
+    if not kinds_by_label:  # on all processes alike
+        return
+
+    def find_fitting() -> tuple[None, list[int]]:
+        return None, [int(fits_names(_values_of(samples, name, extra))) for name in kinds_by_label]
+
+    # A process whose labels are all -1 or missing fits names and integers.
+    _, table = world.guarded_all_gather(find_fitting)
+    for column, (name, kinds) in enumerate(kinds_by_label.items()):
+        deciding = {kind for kind, row in zip(kinds, table, strict=True) if not row[column]}
+        if len(deciding - {_NO_SAMPLES}) > 1:
+            argument = argument_of(EXTRA, name) if name in extra else name
             raise differing(f"kind of `{argument}`", kinds)
+
+
+def _values_of(samples: Samples, name: str, extra: Sequence[str]) -> Tensor | None:
+    """Return the values of a label; None if the process has none."""
+    if name not in extra:
+        return samples.labels.get(name)
+    columns = samples.labels.get(EXTRA)
+    return None if columns is None else columns[:, extra.index(name)]
 
 
 def _complete(samples: Samples, statuses: Sequence[_ShardStatus]) -> tuple[Samples, torch.dtype]:
