@@ -35,14 +35,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the workers, and what they start, sha
     torch.set_num_threads(1)
 
 
-if profiles.IS_QUICK:
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out slow tests, and all parameters of the others but the first; rows of registries stay."""
-        kept = profiles.of_quick_run(items)
-        config.hook.pytest_deselected(items=[*{*items}.difference(kept)])
-        items[:] = kept
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests and the parameters that are not of the profile."""
+    kept = profiles.of_profile(items)
+    config.hook.pytest_deselected(items=[*{*items}.difference(kept)])
+    items[:] = kept
 
 
 @pytest.fixture(autouse=profiles.IS_QUICK)
@@ -81,7 +79,7 @@ if profiles.PROFILE == "nightly":
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    torch.manual_seed(20240917)
+    torch.default_generator.manual_seed(20240917)  # `torch.manual_seed` formats the stack for each other device
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,15 @@
 
 quick      a tenth of the examples, the same in each run, and one parameter of a test, but all rows of a registry
            (`each_row`), without those that are marked `slow`; no shapes are executed, and no process is started
-suite      half of the examples, the same in each run
-nightly    ten times the examples, and new ones in each run; `--hypothesis-seed` asks for those of another run
+suite      half of the examples, the same in each run; in packages whose tests differ little by their parameters, a
+           third of the parameters, and all rows of a registry
+nightly    all parameters, ten times the examples, and new ones in each run; `--hypothesis-seed` asks for those of
+           another run
 """
 
 import os
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -18,6 +21,9 @@ Value = TypeVar("Value")
 PROFILE = os.environ.get("TEST_PROFILE", "suite")
 IS_QUICK = PROFILE == "quick"
 _TIMES = {"quick": 0.1, "suite": 0.5, "nightly": 10.0}[PROFILE]
+
+SAMPLED = {"advice", "device", "distributed", "examples", "integrations", "plot", "report"}
+"""packages with dear tests that differ little by their parameters"""
 
 settings.register_profile(
     PROFILE, deadline=None, max_examples=round(100 * _TIMES), derandomize=PROFILE != "nightly", print_blob=True
@@ -48,13 +54,39 @@ def each_row(argument: str, names: Iterable[Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(argument, rows)
 
 
-def of_quick_run(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests of a quick run: no slow ones, and of each the first parameter, but all rows of registries."""
+def of_profile(items: Sequence[pytest.Item]) -> Sequence[pytest.Item]:
+    """The tests that the profile runs."""
+    if PROFILE == "nightly":
+        return items
+    return of_quick_run(items) if IS_QUICK else of_suite_run(items)
+
+
+def of_quick_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """No slow tests, and of the others the first parameter, but all rows of registries."""
+    first, _ = _by_parameter(items)
+    return [item for item in first if item.get_closest_marker("slow") is None]
+
+
+def of_suite_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """All tests, but of those in `SAMPLED` the first parameter, all rows of registries, and a third of the others."""
+    _, others = _by_parameter(item for item in items if not SAMPLED.isdisjoint(item.path.parts))
+    left_out: set[pytest.Item] = set()
+    for of_one_test in others.values():
+        left_out.update(of_one_test)
+        left_out.difference_update(of_one_test[2::3])
+    return [item for item in items if item not in left_out]
+
+
+def _by_parameter(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], dict[str, list[pytest.Item]]]:
+    """The first parameter of each test and all rows of registries, and the other parameters by the name of the test."""
     first: dict[tuple[str, ...], pytest.Item] = {}
+    others: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
+        name = item.nodeid.partition("[")[0]
         rows = [mark.args[0] for mark in item.iter_markers("row")]
-        first.setdefault((item.nodeid.partition("[")[0], *rows), item)
-    return [item for item in first.values() if item.get_closest_marker("slow") is None]
+        if first.setdefault((name, *rows), item) is not item:
+            others[name].append(item)
+    return list(first.values()), others
 
 
 def calls_with_shapes(room: str) -> int:
