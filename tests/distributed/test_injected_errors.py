@@ -10,11 +10,11 @@ from reid_torchmetrics.functional.world import SentRows, exchange_rows
 from tests.distributed import recording
 from tests.distributed.injection import fail, num_steps
 from tests.distributed.scenarios import KINDS, scenario
-from tests.profiles import IS_QUICK, PROFILE
+from tests.profiles import IS_QUICK, PROFILE, each_row
 
 ERRORS = (MemoryError, torch.cuda.OutOfMemoryError, ValueError)
 NUM_SCENARIOS = 1 if IS_QUICK else 20 if PROFILE == "nightly" else 2
-NUM_STEPS = 5 if IS_QUICK else 100 if PROFILE == "nightly" else 6
+NUM_STEPS = 5 if IS_QUICK else 100 if PROFILE == "nightly" else 4
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -41,7 +41,7 @@ def problems(kind):
             yield drawn, size, victim, total
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_an_error_at_any_step_of_one_process_is_raised_on_all(kind):
     num_failed = 0
     for number, (drawn, size, victim, total) in enumerate(islice(problems(kind), NUM_SCENARIOS)):

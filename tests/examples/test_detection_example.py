@@ -1,8 +1,6 @@
 """The detection example: its detector, and the whole script at a reduced size."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,14 +8,11 @@ import pytest
 import torch
 from PIL import Image
 
-import reid_torchmetrics
-
 pytest.importorskip("lightning")
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
 example = pytest.importorskip("detection_module")
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "detection_module.py"
 SMALL = ("--epochs", "1", "--train-images", "600", "--test-images", "30", "--accelerator", "cpu")
 
 
@@ -52,16 +47,13 @@ def test_the_detector_gives_what_the_metric_takes():
     assert 0 <= metric.compute() <= 1
 
 
-def run_script(folder: Path, *options: str) -> str:
-    """Run the script with `folder` as the working directory and give what it printed."""
-    package = str(Path(reid_torchmetrics.__file__).parents[1])
-    environment = os.environ | {"PYTHONPATH": package, "PYTHONIOENCODING": "utf-8", "MPLBACKEND": "agg"}
-    command = [sys.executable, str(SCRIPT), "--output", "written", *options]
-    finished = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=600, check=False
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout
+def run_here(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
+    """Run the script with `folder` as the working directory, in this process: another would import all anew."""
+    monkeypatch.chdir(folder)
+    for name in ("PL_GLOBAL_SEED", "PL_SEED_WORKERS"):
+        monkeypatch.setenv(name, "0")  # as before, when the test is over
+    monkeypatch.setattr(sys, "argv", ["detection_module.py", "--output", "written", *options])
+    example.main()
 
 
 def numbers_of(printed: str, name: str) -> list[float]:
@@ -71,8 +63,9 @@ def numbers_of(printed: str, name: str) -> list[float]:
     return [float(value) for value in line[1].split()]
 
 
-def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path):
-    printed = run_script(tmp_path, *SMALL)
+def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path, monkeypatch, capsys):
+    run_here(tmp_path, monkeypatch, *SMALL)
+    printed = capsys.readouterr().out
     assert re.search(r"^per cent +mAP +mAP50 +mAP75 +small +medium +recall$", printed, re.MULTILINE)
     before, after = numbers_of(printed, "before training"), numbers_of(printed, "after training")
     assert max(before) < 1
