@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, Protocol, SupportsIndex, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,8 +15,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Array: TypeAlias = NDArray[Any]
-Integers: TypeAlias = NDArray[Any] | Sequence[SupportsIndex]
-Numbers: TypeAlias = NDArray[Any] | Sequence[float]
+
+
+@runtime_checkable
+class Column(Protocol):
+    """A column of a table, such as a `pandas.Series`."""
+
+    def to_numpy(self) -> Array:
+        """Return the values."""
+
+
+Integers: TypeAlias = Array | Column | Sequence[SupportsIndex]
+Numbers: TypeAlias = Array | Column | Sequence[float]
 IntegersOrNames: TypeAlias = Integers | Sequence[SupportsIndex | None] | Sequence[str | None]
 SeveralLabels: TypeAlias = Sequence[Sequence[SupportsIndex]] | Sequence[Array] | Sequence[Tensor]
 
@@ -75,9 +85,9 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
 
 def as_array(value: Any) -> Any:
     """Convert a column of a table, such as a `pandas.Series`, to an array; return other values unchanged."""
-    if isinstance(value, (Tensor, *_CONVERTIBLE)) or not hasattr(value, "to_numpy"):
+    if isinstance(value, (Tensor, *_CONVERTIBLE)):
         return value
-    return value.to_numpy()
+    return value.to_numpy() if isinstance(value, Column) else value
 
 
 def fields_as_tensors(record: object, *names: str) -> None:

@@ -80,6 +80,7 @@ def test_average_precision_of_the_breakdown_is_that_of_the_metric(rule, average)
     assert sum(told.counts.values()) > 20
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_the_error_names_the_option_that_results_lack():
     results = fed(DetectionMAP(), *two_images()).results()
     with pytest.raises(

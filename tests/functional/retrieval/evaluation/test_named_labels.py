@@ -162,6 +162,7 @@ def test_names_are_ranked_by_a_counter_of_blocks():
         assert found[0].to_frame("query")["query_identities"].tolist() == named(labels, "list")["query_identities"]
 
 
+@pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("gone", [None, "", float("nan"), pd.NA])
 @pytest.mark.parametrize("door", ["evaluate", "evaluate_scores", "find_relevance"])
 def test_missing_identities_are_junk_where_they_may_be(door, gone):

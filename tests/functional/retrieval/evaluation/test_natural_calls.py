@@ -34,6 +34,7 @@ def test_labels_beside_identities_are_no_gallery():
         evaluate(EMBEDDINGS, torch.tensor(LABELS), query_identities=LABELS)
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_a_row_of_floats_is_no_labels():
     with pytest.raises(ValueError, match=r"`gallery` must have shape \[N, D\]; got \[12\]"):
         evaluate(EMBEDDINGS, torch.tensor(LABELS).float(), query_identities=LABELS)

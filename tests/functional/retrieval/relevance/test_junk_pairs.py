@@ -57,6 +57,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("junk", "kind", "message"), REFUSED)
 def test_other_values_are_refused(junk, kind, message):
     identities = IDENTITIES[0], np.where(np.arange(NUM_GALLERY) < 2, -1, 1)

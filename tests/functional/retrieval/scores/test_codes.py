@@ -198,6 +198,7 @@ MESSAGES = [
 ]
 
 
+@pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("value", "message"), MESSAGES)
 def test_values_that_are_no_codes_are_refused(value, message):
     with pytest.raises(ValueError, match=message):
