@@ -25,6 +25,7 @@ _TENSOR = r"(?:(?:~torch\.|\b)Tensor|(?:~jaxtyping\.)?\w+\[Tensor, '[^']*'\])"
 _FIRST = rf"{_TENSOR}(?: \| {_TENSOR})? \| ndarray \| "
 _SEQUENCE = r"~collections\.abc\.Sequence"
 _SHORT = {
+    r"~?(?:[\w.]+\.)?TableColumn \| ": "",
     rf"{_SEQUENCE}\[~typing\.SupportsIndex \| None\] \| {_SEQUENCE}\[str \| None\]": "Sequence[str]",
     r"~?(numpy\.)?ndarray\[tuple\[[^]]*\], ~?(numpy\.)?dtype\[[^]]*\]\]": "ndarray",
     r"~collections\.abc\.Sequence\[(~typing\.SupportsIndex|int)\]": "Ints",

@@ -18,15 +18,15 @@ Array: TypeAlias = NDArray[Any]
 
 
 @runtime_checkable
-class Column(Protocol):
+class TableColumn(Protocol):
     """A column of a table, such as a `pandas.Series`."""
 
     def to_numpy(self) -> Array:
         """Return the values."""
 
 
-Integers: TypeAlias = Array | Column | Sequence[SupportsIndex]
-Numbers: TypeAlias = Array | Column | Sequence[float]
+Integers: TypeAlias = Array | TableColumn | Sequence[SupportsIndex]
+Numbers: TypeAlias = Array | TableColumn | Sequence[float]
 IntegersOrNames: TypeAlias = Integers | Sequence[SupportsIndex | None] | Sequence[str | None]
 SeveralLabels: TypeAlias = Sequence[Sequence[SupportsIndex]] | Sequence[Array] | Sequence[Tensor]
 
@@ -87,7 +87,7 @@ def as_array(value: Any) -> Any:
     """Convert a column of a table, such as a `pandas.Series`, to an array; return other values unchanged."""
     if isinstance(value, (Tensor, *_CONVERTIBLE)):
         return value
-    return value.to_numpy() if isinstance(value, Column) else value
+    return value.to_numpy() if isinstance(value, TableColumn) else value
 
 
 def fields_as_tensors(record: object, *names: str) -> None:
