@@ -2,10 +2,11 @@
 
 quick      a tenth of the examples, the same in each run, and one parameter of a test, but all rows of a registry
            (`each_row`), without those that are marked `slow`; no shapes are executed, and no process is started
-suite      half of the examples, the same in each run; in packages whose tests differ little by their parameters, a
-           third of the parameters, and all rows of a registry
-nightly    all parameters, ten times the examples, and new ones in each run; `--hypothesis-seed` asks for those of
-           another run
+suite      half of the examples, the same in each run; of tests that are dear and differ little by their parameters
+           (`SAMPLED`, and those that are marked `sampled`) a third of the parameters, but all rows of a registry;
+           without those that are marked `nightly`
+nightly    all tests and parameters, ten times the examples, and new ones in each run; `--hypothesis-seed` asks for
+           those of another run
 """
 
 import os
@@ -22,7 +23,7 @@ PROFILE = os.environ.get("TEST_PROFILE", "suite")
 IS_QUICK = PROFILE == "quick"
 _TIMES = {"quick": 0.1, "suite": 0.5, "nightly": 10.0}[PROFILE]
 
-SAMPLED = {"advice", "device", "distributed", "examples", "integrations", "plot", "report"}
+SAMPLED = {"advice", "command", "device", "distributed", "examples", "integrations", "plot", "report", "sharding"}
 """packages with dear tests that differ little by their parameters"""
 
 settings.register_profile(
@@ -64,17 +65,21 @@ def of_profile(items: Sequence[pytest.Item]) -> Sequence[pytest.Item]:
 def of_quick_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """No slow tests, and of the others the first parameter, but all rows of registries."""
     first, _ = _by_parameter(items)
-    return [item for item in first if item.get_closest_marker("slow") is None]
+    return [item for item in first if not any(map(item.get_closest_marker, ("slow", "nightly")))]
 
 
 def of_suite_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """All tests, but of those in `SAMPLED` the first parameter, all rows of registries, and a third of the others."""
-    _, others = _by_parameter(item for item in items if not SAMPLED.isdisjoint(item.path.parts))
-    left_out: set[pytest.Item] = set()
+    """No nightly tests, and of sampled ones the first parameter, all rows of registries, and a third of the others."""
+    _, others = _by_parameter(item for item in items if _is_sampled(item))
+    left_out = {item for item in items if item.get_closest_marker("nightly")}
     for of_one_test in others.values():
         left_out.update(of_one_test)
         left_out.difference_update(of_one_test[2::3])
     return [item for item in items if item not in left_out]
+
+
+def _is_sampled(item: pytest.Item) -> bool:
+    return not SAMPLED.isdisjoint(item.path.parts) or item.get_closest_marker("sampled") is not None
 
 
 def _by_parameter(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], dict[str, list[pytest.Item]]]:

@@ -200,6 +200,7 @@ def parts(value: Any) -> Any:
     return [*map(parts, value)] if isinstance(value, (tuple, list)) else repr(value)
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore:`multi_query=True` pooled nothing")
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("form", ["array", "list"])

@@ -102,6 +102,7 @@ def in_shards(gallery: Tensor, folder: Path) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("dtype", "similarity"), [*zip(DTYPES[::2] * 2, SIMILARITIES, strict=False)])
 def test_a_hundred_shards_give_the_bits_of_one_array(tmp_path, dtype, similarity):
     query, gallery = embeddings_for(similarity, dtype)

@@ -380,6 +380,7 @@ sys.exit(status)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 def test_a_mapped_matrix_is_not_loaded(in_folder):

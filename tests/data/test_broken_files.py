@@ -254,6 +254,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.filterwarnings("ignore")  # of what a library finds odd in a file
 def test_a_damaged_file_is_read_or_refused_in_one_line(name, tmp_path):

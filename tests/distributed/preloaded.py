@@ -6,4 +6,7 @@ executed_shapes.install()  # before the package
 
 import pytest  # noqa: E402, F401
 
-import reid_torchmetrics  # noqa: E402, F401
+import reid_torchmetrics.functional.detection  # noqa: E402
+import reid_torchmetrics.functional.retrieval  # noqa: E402
+import reid_torchmetrics.metrics.detection  # noqa: E402
+import reid_torchmetrics.metrics.reid  # noqa: E402, F401

@@ -27,6 +27,7 @@ from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL
 from tests.report import problems
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ALL)
 def test_results_that_are_read_are_those_that_were_written(name, tmp_path):
     results = ALL[name]()
@@ -78,6 +79,7 @@ def test_models_compare_by_their_files_as_by_their_results(tmp_path):
     assert difference(found, two_models.compared(a, b)) == ""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [*RETRIEVAL, *DETECTION])
 def test_results_that_are_read_answer_every_question_as_those_that_were_written(name, tmp_path):
     results = ALL[name]()

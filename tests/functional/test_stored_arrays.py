@@ -42,6 +42,7 @@ MAY_DIFFER = ("with NaN", "out of range")
 LENGTHS = {("drawn.cmc", "shortened")}  # of any length from `max_rank` on
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults, Comparison])
 @pytest.mark.slow
 def test_a_file_with_an_array_that_does_not_fit_is_refused_or_of_other_results(kind, tmp_path):
@@ -83,6 +84,7 @@ EXTREMES = {
 NUM_TRIES = 10 if PROFILE == "nightly" else 1
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", of_each(["drawn", "coco", "graded lists", "metric", "lvis", *ALL], suite=5))
 def test_a_file_with_any_values_is_refused_or_answers_every_question(name, tmp_path):

@@ -179,6 +179,7 @@ CHOSEN = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_a_metric_is_made_from_the_yaml_of_lightning_with_nothing_null_or_chosen_options(name, tmp_path, monkeypatch):

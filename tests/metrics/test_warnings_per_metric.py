@@ -173,6 +173,7 @@ def of_processes(process: int, size: int, name: str) -> list[int]:
     return runs(*CASES[name])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["undefined", "other embeddings", "lists", "shares", "labels", "repeated images", "no lists", "no groups"]
 )

@@ -241,6 +241,7 @@ def one_option(name: str) -> dict[str, object]:
     return {name: OTHER_OPTIONS[name]} | needed
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("options", [{}, OPTIONS, *map(one_option, OTHER_OPTIONS)])

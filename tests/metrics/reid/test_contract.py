@@ -206,6 +206,7 @@ SCRIPTED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of `torch.jit.script` itself
 @pytest.mark.parametrize("name", SCRIPTED)
 @pytest.mark.slow

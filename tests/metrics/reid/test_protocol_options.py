@@ -47,6 +47,7 @@ KINDS = {
 AMONG_OTHERS = [name for name in FROM_LABELS if PROTOCOLS[name].leave_one_out]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("protocol", [name for name in FROM_LABELS if name not in AMONG_OTHERS])
 def test_metrics_of_a_protocol_compute_what_it_reports(protocol):
     given = labeled(GIVEN, scale=20.0)

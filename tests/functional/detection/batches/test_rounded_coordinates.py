@@ -57,6 +57,7 @@ def texts(evaluate, detected, true, key="boxes"):
     return [str(warning.message) for warning in caught if "coordinates" in str(warning.message)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("door", DOORS)
 def test_boxes_beyond_the_whole_pixels_of_their_dtype_are_told_once(door, dtype):

@@ -142,6 +142,7 @@ ODD = {
 SIDES = {"preds": ("labels", "scores"), "target": ("labels", "iscrowd", "area", "image_id")}
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("invalid", ["count", "drop", "raise"])
 @pytest.mark.parametrize("odd", ODD)

@@ -121,6 +121,7 @@ def test_anmrr_is_better_where_it_is_lower_and_a_median_is_not_compared():
         compared(*medians)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("protocol", [name for name, each in PROTOCOLS.items() if not needs_more(each)])
 def test_the_difference_under_every_protocol_is_that_of_the_reported_means(protocol):
     a, b = evaluated(1, protocol), evaluated(2, protocol)

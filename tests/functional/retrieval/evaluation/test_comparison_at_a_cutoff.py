@@ -21,6 +21,7 @@ def search(k, *, ties="stable", **options):
     return exact, evaluate_lists(exact.nearest(k).index, **labels, **options)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [name for name in ITEMS if not PROTOCOLS[name].leave_one_out])
 def test_exact_search_has_the_numbers_of_its_own_first_candidates(name):
     """The lists hold the first candidates of exact search, so that no number differs once both end there."""

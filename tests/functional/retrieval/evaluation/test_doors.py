@@ -86,6 +86,7 @@ def test_every_door_names_and_follows_a_normalizer_without_k():
     assert cut.per_query["map"].tolist() == [1, 0, 1 / 4]
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_door_refuses_what_evaluate_refuses(name):

@@ -84,6 +84,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("results", "message"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
 def test_results_that_do_not_agree_are_not_saved(results, message, tmp_path):

@@ -87,6 +87,7 @@ def problem_of(kind, seed, *, num_items=200, dimension=8, num_identities=40, sim
     return torch.tensor(values, dtype=torch.float32), labels, options, similarity
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("ties", COUNTED)
 @pytest.mark.usefixtures("small")
@@ -150,6 +151,7 @@ def test_to_multiply_each_pair_once_changes_no_rank(case, dtype, max_bytes, num_
         torch.set_num_threads(before)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dimension", [128, 384, 500, 512])
 def test_blocks_of_full_size_change_no_rank(dimension):
     problem = problem_of(

@@ -98,6 +98,7 @@ def is_positive(positives):
     return (positives.places != -1).numpy()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,6 +123,7 @@ def test_counts_by_place_equal_the_loop(kind, dtype, first_place):
     assert (before.numpy() == expected)[is_positive(positives)].all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_positives_of_a_row_are_counted_by_a_histogram_or_by_sorting(kind):
     scores, removed, negatives, positives = make_panel(kind, seed=5, num_positives=150)

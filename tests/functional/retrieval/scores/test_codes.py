@@ -54,6 +54,7 @@ def ranks_of(ranks):
     return ranks.rank.tolist(), ranks.num_positives.tolist(), groups
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("num_bits", LENGTHS)
 def test_codes_rank_as_integer_distances_do(num_bits):
     (query, gallery), identities = make_codes(num_bits, seed=num_bits)

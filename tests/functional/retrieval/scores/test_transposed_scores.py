@@ -21,6 +21,7 @@ FORMS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("has_junk", [False, True])
 @pytest.mark.parametrize("max_bytes", [None, 100_000])

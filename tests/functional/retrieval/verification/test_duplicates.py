@@ -49,6 +49,7 @@ def listed(found: Duplicates) -> list[tuple[int, int, float]]:
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("max_bytes", [None, 1, 20_000])
 @pytest.mark.parametrize("dtype", DTYPES)
