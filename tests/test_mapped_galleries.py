@@ -192,4 +192,4 @@ def test_a_mapped_gallery_in_half_precision_is_not_held(tmp_path):
     command = [sys.executable, "-c", PEAK, str(tmp_path / "gallery.npy")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     # 150,000 x 256 are 73 MB in float16 and 146 MB in float32; pieces of 16 MB are converted at a time.
-    assert all(float(each) < 90 for each in done.stdout.split())
+    assert all(float(each) < 110 for each in done.stdout.split())
