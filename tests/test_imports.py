@@ -59,7 +59,7 @@ except ModuleNotFoundError as error:
 
 
 def test_the_engine_computes_without_the_tools(tmp_path):
-    shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*TOOLS, "__pycache__"))
+    shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*TOOLS, "*.pyc.*"))
     done = subprocess.run(
         [sys.executable, "-c", ENGINE_ALONE], capture_output=True, text=True, check=True, cwd=tmp_path
     )

@@ -34,22 +34,27 @@ def test_the_package_works_where_processes_cannot_be_forked():
     assert done.stdout.split() == ["0.8333", "0.6667", "1.0000", "1.0"], done.stderr  # hits at ranks 1 and 3; one box
 
 
+TEXT_FUNCTIONS = ("open", "read_text", "write_text")
+
+
 def unencoded(source: str) -> list[str]:
     """Calls of a source that read or write text in whatever encoding the system has."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    return [
-        ast.unparse(call)
-        for call in calls
-        if _is_of_text(ast.unparse(call.func), [*call.args, *(each.value for each in call.keywords)])
-        and all(each.arg not in ("encoding", None) for each in call.keywords)
-    ]
+    of_text = [call for call in calls if _name_of(call.func) in TEXT_FUNCTIONS and _is_of_text(call)]
+    return [ast.unparse(call) for call in of_text if all(each.arg not in ("encoding", None) for each in call.keywords)]
 
 
-def _is_of_text(function: str, arguments: list[ast.expr]) -> bool:
-    owner, _, name = function.rpartition(".")
+def _name_of(function: ast.expr) -> str:
+    """The last name of a function, as `open` of `Image.open`."""
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _is_of_text(call: ast.Call) -> bool:
+    owner, _, name = ast.unparse(call.func).rpartition(".")
+    arguments = [*call.args, *(each.value for each in call.keywords)]
     modes = [each.value for each in arguments if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     opens = name == "open" and owner not in ("Image", "PIL.Image", "archive", "tarfile", "fsspec")
-    return name in ("read_text", "write_text") or (opens and not any("b" in mode for mode in modes))
+    return name != "open" or (opens and not any("b" in mode for mode in modes))
 
 
 def test_text_is_read_and_written_as_utf_8_on_every_system():
