@@ -2,7 +2,7 @@
 
 quick      a tenth of the examples, the same in each run, and one parameter of a test, but all rows of a registry
            (`each_row`), without those that are marked `slow`; no shapes are executed, and no process is started
-suite      four tenths of the examples, the same in each run; of tests that are dear and differ little by their
+suite      half of the examples, the same in each run; of tests that are dear and differ little by their
            parameters (`SAMPLED`, and those that are marked `sampled`) a third of the parameters, but all rows of a
            registry; without those that are marked `nightly`
 nightly    all tests and parameters, ten times the examples, and new ones in each run; `--hypothesis-seed` asks for
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 PROFILE = os.environ.get("TEST_PROFILE", "suite")
 IS_QUICK = PROFILE == "quick"
-_TIMES = {"quick": 0.1, "suite": 0.4, "nightly": 10.0}[PROFILE]
+_TIMES = {"quick": 0.1, "suite": 0.5, "nightly": 10.0}[PROFILE]
 
 SAMPLED = {"advice", "command", "device", "distributed", "examples", "integrations", "plot", "report", "sharding"}
 """packages with dear tests that differ little by their parameters"""
