@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import re
-from collections import Counter
 from collections.abc import Callable
 from functools import cache, update_wrapper, wraps
 from importlib import import_module
@@ -14,8 +13,10 @@ from typing import Any
 import beartype  # noqa: F401 - here, not when a check is compiled, which may be within a callback of a weak reference
 import jaxtyping
 
-_checked: Counter[Callable[..., Any]] = Counter()
-_most = {"calls": 0}
+_counts: list[list[int]] = []
+"""the number of checked calls of each function, as its only item: the quickest to read, and most calls do no more"""
+_most = [0]
+"""the number of calls of each function that are checked, as the only item"""
 
 
 def execute(num_calls: int) -> int:
@@ -23,13 +24,15 @@ def execute(num_calls: int) -> int:
 
     All calls would take a third of the time of the tests of `functional`.
     """
-    before, _most["calls"] = _most["calls"], num_calls
+    before = _most[0]
+    _most[0] = num_calls
     return before
 
 
 def forget_calls() -> None:
     """Let calls be the first again."""
-    _checked.clear()
+    for count in _counts:
+        count[0] = 0
 
 
 def install() -> None:
@@ -55,12 +58,15 @@ def _first_calls(defined: Any, decorate: Callable[[Any], Any]) -> Any:
             defined.__init__ = _first_calls(defined.__init__, decorate)
         return defined
     checked = cache(lambda: decorate(_without_options(defined)))  # to compile the checks takes half of the import
+    count = [0]
+    _counts.append(count)
+    most = _most
 
     def either(*args: Any, **kwargs: Any) -> Any:
         # What compiles the checks catches warnings, those of other threads, too.
-        if _checked[defined] >= _most["calls"] or current_thread() is not main_thread():
+        if count[0] >= most[0] or current_thread() is not main_thread():
             return defined(*args, **kwargs)
-        _checked[defined] += 1
+        count[0] += 1
         return checked()(*args, **kwargs)
 
     # Warnings are of the user's line: the package takes what jaxtyping puts between for no user.
