@@ -32,6 +32,7 @@ FORMS = {
     "array": lambda length: np.full(length, -1),
     "tensor": lambda length: torch.full((length,), -1),
     "names": lambda length: ["-1"] * length,
+    "floats": lambda length: torch.full((length,), -1.0),
     "objects": lambda length: np.array(["-1"] * length, dtype=object),
 }
 SIDE = {"must_agree": ("side",)}
@@ -78,7 +79,8 @@ def test_a_gallery_without_identities_has_no_positives(form):
 
 
 def test_names_beside_numbers_are_refused_still():
-    for values in ([-1] * (NUM_ITEMS - 1) + [3], [3] * NUM_ITEMS):
+    bytes_of_255 = torch.full((NUM_ITEMS,), 255, dtype=torch.uint8)
+    for values in ([-1] * (NUM_ITEMS - 1) + [3], [3] * NUM_ITEMS, bytes_of_255, bytes_of_255.numpy()):
         with pytest.raises(TypeError, match="must both hold names, or both integers"):
             evaluate(QUERY, GALLERY, NAMED_QUERY, values)
         with pytest.raises(TypeError, match="must both hold names, or both integers"):

@@ -140,5 +140,8 @@ def test_search_cameras_that_no_gallery_item_has_are_said():
     given = torch.randn(5, 8), embeddings, identities[:5], identities, cameras[:5], cameras
     with pytest.warns(AdviceWarning, match=r"^`search_cameras` must hold cameras of the gallery; got \(9, 7\), .* NaN"):
         assert evaluate(*given, search_cameras=(9, 7)).average_precision.isnan().all()
+    in_bytes = *given[:4], given[4].to(torch.uint8), given[5].to(torch.uint8)
+    with pytest.warns(AdviceWarning, match=r"^`search_cameras` must hold cameras of the gallery; got \(258,\)"):
+        evaluate(*in_bytes, search_cameras=(258,))
     assert said(*given, search_cameras=(2, 9)) == []
     assert said(*given, search_cameras=()) == []

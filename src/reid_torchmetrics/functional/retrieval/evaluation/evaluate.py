@@ -429,8 +429,8 @@ def _missing_search_cameras(problem: RetrievalProblem, protocol: Protocol) -> tu
     if cameras is None or not len(cameras) or not protocol.search_cameras:
         return ()
     rules = rules_by_number(protocol.relevance_options, problem.labels.names)
-    searched = torch.tensor(rules["search_cameras"], dtype=cameras.dtype, device=cameras.device)
-    return () if torch.isin(cameras, searched).any() else protocol.search_cameras
+    searched = torch.tensor(rules["search_cameras"], device=cameras.device)
+    return () if torch.isin(cameras.long(), searched).any() else protocol.search_cameras
 
 
 def _find_samples(query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any]) -> tuple[Any, Any, Any]:

@@ -314,9 +314,12 @@ def _are_names(value: Any) -> bool:
 
 def fits_names(value: Any) -> bool:
     """Return whether the numbers of a label are all -1 or missing, so that they fit names as well."""
-    if isinstance(value, (list, tuple)):
-        return all(isinstance(item, int) and item in (_JUNK, MISSING) for item in value)
-    return isinstance(value, (np.ndarray, Tensor)) and bool(((value == _JUNK) | (value == MISSING)).all())
+    (numbers,) = _arrays.as_tensors(value)
+    if not isinstance(numbers, Tensor):
+        return False
+    if not numbers.is_floating_point():
+        numbers = numbers.long()  # in uint8, -1 is 255
+    return bool(((numbers == _JUNK) | (numbers == MISSING)).all())
 
 
 def _is_empty(value: Any) -> bool:
