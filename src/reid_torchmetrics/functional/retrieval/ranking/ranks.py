@@ -280,7 +280,7 @@ class _Counting:
         """
         part = self._part
         device = self._world.device
-        num_counts = part.ties.num_counts
+        self._num_counts = part.ties.num_counts
         self._tiles = Tiles(part, longest_run=longest, num_rows=num_rows)
         self._table = RankTable(part.ties, self._num_slots, graded=self._graded)
 
@@ -305,7 +305,7 @@ class _Counting:
         most_grades = most if self._graded else 1
         self._grades = torch.empty(most_grades, dtype=torch.int64, device=device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
-        self._counts = torch.empty(1 + num_counts * (most - 1), dtype=count_dtype, device=device)
+        self._counts = torch.empty(1 + self._num_counts * (most - 1), dtype=count_dtype, device=device)
         self._totals = torch.empty(1 + 2 * len(self._num_slots), dtype=torch.int64, device=device)
 
     def rank(self, group: Sequence[slice], sizes: Sequence[int]) -> None:
@@ -332,7 +332,7 @@ class _Counting:
         # The negatives before them: every process counts the negatives of its part.
         if num_slots:
             tiles = list(zip(group, scores.split(sizes), places, grades, strict=True))
-            counts = self._counts[: self._part.ties.num_counts * num_slots + 1]
+            counts = self._counts[: self._num_counts * num_slots + 1]
             world.all_reduce_sum(counts, lambda out: self._count(tiles, out))
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
@@ -383,7 +383,7 @@ class _Counting:
 
         The counts are stored once they are summed, before the next message, so that an error needs no further message.
         """
-        num_counts = self._part.ties.num_counts
+        num_counts = self._num_counts
         counts_of_tiles = out.zero_().split([num_counts * len(scores) for _, scores, *_ in group])
         steps = _progress.steps(group, "Ranking")
         for (rows, scores, places, grades), tile, tile_counts in zip(

@@ -425,7 +425,7 @@ def in_one_order(values: Iterable[int | str]) -> tuple[int | str, ...]:
 
 
 def merge_names(pairs: Iterable[tuple[int, str]], label: str) -> dict[int, str]:
-    """Return the names of a label by their numbers, without missing ones, in the order of the names.
+    """Return the names of a label by their numbers, first "-1", then the others in order, without missing ones.
 
     Args:
         pairs: numbers and names; they may repeat.
@@ -442,14 +442,18 @@ def merge_names(pairs: Iterable[tuple[int, str]], label: str) -> dict[int, str]:
                 f"`{label}` must have names with different hashes; got {first!r} and {name!r}, so rename one of them."
             )
     merged.pop(MISSING, None)
-    return dict(sorted(merged.items(), key=lambda item: item[1]))
+    return {_JUNK: _JUNK_NAME, **dict(sorted(merged.items(), key=lambda item: item[1]))}
 
 
 def encode_names(tables: LabelTables) -> bytes:
-    """Encode the names of the tables; encoded tables may be joined. Numbers are left out, as they are hashes."""
+    """Encode the names of the tables; encoded tables may be joined.
+
+    Numbers are left out, as they are hashes, and "-1", which is in every table.
+    """
     if not tables:
         return b""
-    return json.dumps({label: list(table.values()) for label, table in tables.items()}).encode() + _END
+    names = {label: [name for name in table.values() if name != _JUNK_NAME] for label, table in tables.items()}
+    return json.dumps(names).encode() + _END
 
 
 def decode_names(encoded: bytes) -> dict[str, dict[int, str]]:
