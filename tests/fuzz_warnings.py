@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import repeat
 from random import Random
 
 import torch
@@ -186,6 +187,17 @@ def scored(random: Random, model: str) -> None:
     metric.compute()
 
 
+def of_each_role(given: dict[str, Tensor]) -> list[Tensor]:
+    """The embeddings of queries and of gallery items, which may come from loaders of their own."""
+    embeddings, is_query = given["embeddings"], given.get("is_query")
+    return [embeddings] if is_query is None else [embeddings[is_query], embeddings[~is_query]]
+
+
+def ends_as_it_begins(embeddings: Tensor, size: int) -> bool:
+    """Whether one of the last `size` samples is also one of the first."""
+    return bool((embeddings[-size:, None] == embeddings[:size]).all(2).any())
+
+
 def sharded(process: int, size: int, first: int, problems: int, model: str) -> list[str]:
     """What warned on several processes: with and without padding."""
     found = []
@@ -200,8 +212,7 @@ def sharded(process: int, size: int, first: int, problems: int, model: str) -> l
             given["embeddings"] = noisy(given["embeddings"]) if process else given["embeddings"]
         elif kind == "unpadded":
             own = [*UnpaddedDistributedSampler(range(length), size, process, shuffle=False)]
-            ends = given["embeddings"][-size:, None] == given["embeddings"][:size]
-            if model == "with duplicates" and bool(ends.all(2).any()):
+            if model == "with duplicates" and any(map(ends_as_it_begins, of_each_role(given), repeat(size))):
                 continue  # the data set itself has what padding would repeat
         elif kind == "in two halves":
             own = [*range(length * process // size, length * (process + 1) // size)]

@@ -19,3 +19,15 @@ def test_the_files_before_any_change_have_one_number_through_all_entry_points(tm
     expected = ((34 + 67 * 3 / 4) / 101 + 1) / 2
     for entry in fuzz_coco_files.entry_points(iou_type).values():
         assert entry(*files, iou_type) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("width", [10**29, 2**31, 10**400, -5, 0, None, "120", True, 1e300, float("inf")], ids=str)
+def test_a_size_that_no_image_has_counts_for_no_box(tmp_path, width):
+    contents = fuzz_coco_files.documents()
+    right = fuzz_coco_files.write(tmp_path, contents)
+    entries = fuzz_coco_files.entry_points("bbox")
+    expected = {name: entry(*right, "bbox") for name, entry in entries.items()}
+    for image in contents["truth"]["images"]:
+        image["width"] = width
+    files = fuzz_coco_files.write(tmp_path, contents)
+    assert {name: entry(*files, "bbox") for name, entry in entries.items()} == expected

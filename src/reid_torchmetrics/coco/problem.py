@@ -16,7 +16,7 @@ from torch import Tensor
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.advice import advise_on_detections
-from reid_torchmetrics.functional.detection.batches import num_without_mask, similar_key
+from reid_torchmetrics.functional.detection.batches import num_without_mask, similar_key, size_of
 from reid_torchmetrics.functional.detection.evaluation import evidence_of_objects
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
@@ -214,10 +214,8 @@ class CocoProblem:
         """Return width and height of each image, NaN if the data set does not have them."""
         sizes = []
         for image in self.images:
-            row = self.truth.coco.imgs.get(image, {})
-            size = [row.get("width"), row.get("height")]
-            is_known = all(isinstance(length, (int, float)) and length > 0 for length in size)
-            sizes.append(size if is_known else [math.nan, math.nan])
+            height, width = size_of(self.truth.coco.imgs.get(image, {})) or (math.nan, math.nan)
+            sizes.append([width, height])
         return torch.tensor(sizes, dtype=torch.float64, device=_CPU).view(-1, 2)
 
 

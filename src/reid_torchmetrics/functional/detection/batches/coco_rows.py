@@ -35,6 +35,7 @@ from .invalid_objects import are_valid_boxes
 from .key_names import LISTS
 
 _MAX_IDS = 5  # in a message
+_TOO_LONG = 2**31  # pixels, for a side of an image
 _SWAPPED = (
     "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
     " round"
@@ -201,13 +202,20 @@ def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) ->
     ground_truths = _object_dict(rows, image, reading.iou_type, columns)
 
     ground_truths["image_id"] = image["id"]
-    size = [image.get("height"), image.get("width")]
-    if all(isinstance(length, int) and length > 0 for length in size):  # for advice on boxes of resized images
+    size = size_of(image)
+    if size is not None:  # for advice on boxes of resized images
         ground_truths["orig_size"] = torch.tensor(size, dtype=torch.int64, device="cpu")
     if reading.is_federated:
         for key in LISTS:
             ground_truths[key] = image[key]
     return ground_truths
+
+
+def size_of(image: Row) -> list[float] | None:
+    """Return height and width of an image; None if its row does not have both, or they can be no numbers of pixels."""
+    size: list[Any] = [image.get("height"), image.get("width")]
+    is_known = all(isinstance(length, (int, float)) and 0 < length < _TOO_LONG for length in size)
+    return size if is_known else None
 
 
 def _object_dict(
