@@ -1,0 +1,52 @@
+"""The limits of checks of saved results, the facts that advice gets of objects, and the text of area ranges."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.detection.evaluation import evidence_of_objects, result_checks, result_text
+
+pytestmark = pytest.mark.usefixtures("unannotated")
+
+
+def matches_of(num_positives: list[list[int]]) -> SimpleNamespace:
+    return SimpleNamespace(classes=torch.tensor([7]), num_positives=torch.tensor(num_positives))
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3])
+def test_a_ground_truth_is_in_some_of_the_area_ranges(bits):
+    matches = matches_of([[bits & 1], [bits >> 1]])
+    result_checks._check_positives(torch.tensor([[0, 7, bits]]), matches)
+
+
+@pytest.mark.parametrize("bits", [0, 4])
+def test_a_ground_truth_in_no_range_or_in_one_that_does_not_exist_is_refused(bits):
+    with pytest.raises(ValueError, match=r"^`positives` must lie in \[1, 4\)"):
+        result_checks._check_positives(torch.tensor([[0, 7, bits]]), matches_of([[0], [0]]))
+
+
+def test_scores_of_objects_that_are_nan_are_named():
+    with pytest.raises(ValueError, match=r"^`objects\.scores` must give scores that can be ordered; got NaN\.$"):
+        result_checks._check_objects(SimpleNamespace(scores=torch.tensor([0.5, math.nan])))
+
+
+@pytest.mark.parametrize(("names", "has_sizes"), [(["all"], False), (["all", "small"], True)])
+def test_objects_have_sizes_where_there_are_several_area_ranges(names, has_sizes):
+    grid = SimpleNamespace(area_ranges=dict.fromkeys(names, (0.0, 1.0)))
+    detections = SimpleNamespace(shapes=None)
+    assert evidence_of_objects(detections, None, None, grid).has_sizes is has_sizes
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "text"),
+    [
+        (0, math.inf, "no limit"),
+        (0, 1024, "0 to 32² pixels"),
+        (1024, 9216, "32² to 96² pixels"),
+        (9216, math.inf, "96² pixels or more"),
+    ],
+)
+def test_an_area_range_is_told_by_the_sides_of_squares(least, most, text):
+    assert result_text._area_range_text(least, most) == text
