@@ -21,7 +21,7 @@ def test_the_files_before_any_change_have_one_number_through_all_entry_points(tm
         assert entry(*files, iou_type) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("width", [10**29, 2**31, 10**400, -5, 0, None, "120", True, 1e300, float("inf")], ids=str)
+@pytest.mark.parametrize("width", [10**29, 2**31, 10**400, -5, 0, 0.5, None, "120", True, 1e300, float("inf")], ids=str)
 def test_a_size_that_no_image_has_counts_for_no_box(tmp_path, width):
     contents = fuzz_coco_files.documents()
     right = fuzz_coco_files.write(tmp_path, contents)

@@ -214,7 +214,7 @@ def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) ->
 def size_of(image: Row) -> list[int | float] | None:
     """Return height and width of an image; None if its row does not have both, or they can be no numbers of pixels."""
     size: list[Any] = [image.get("height"), image.get("width")]
-    is_known = all(isinstance(length, (int, float)) and 0 < length < _TOO_LONG for length in size)
+    is_known = all(isinstance(length, (int, float)) and 1 <= length < _TOO_LONG for length in size)
     return size if is_known else None
 
 
