@@ -190,6 +190,12 @@ print(most_held(nearest))
 def test_a_mapped_gallery_in_half_precision_is_not_held(tmp_path):
     np.save(tmp_path / "gallery.npy", np.random.default_rng(1).random((150_000, 256), np.float32).astype(np.float16))
     command = [sys.executable, "-c", PEAK, str(tmp_path / "gallery.npy")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     # 150,000 x 256 are 73 MB in float16 and 146 MB in float32; pieces of 16 MB are converted at a time.
-    assert all(float(each) < 110 for each in done.stdout.split())
+    # A loaded machine may free a piece late, but not in each of three runs.
+    peaks = []
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+        peaks.append(max(map(float, done.stdout.split())))
+        if peaks[-1] < 90:
+            break
+    assert min(peaks) < 90

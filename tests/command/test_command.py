@@ -225,7 +225,6 @@ def test_protocols_in_words(command):
     assert "positives: hard; junk: junk and easy" in said.out
 
 
-@pytest.mark.nightly
 def test_several_processes_give_the_bits_of_one(files, problem, tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words = ["-m", "reid_torchmetrics", "evaluate", *files, "--json", "-"]

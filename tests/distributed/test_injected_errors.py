@@ -14,7 +14,7 @@ from tests.profiles import IS_QUICK, PROFILE, each_row
 
 ERRORS = (MemoryError, torch.cuda.OutOfMemoryError, ValueError)
 NUM_SCENARIOS = 1 if IS_QUICK else 20 if PROFILE == "nightly" else 2
-NUM_STEPS = 5 if IS_QUICK else 100 if PROFILE == "nightly" else 4
+NUM_STEPS = 5 if IS_QUICK else 100 if PROFILE == "nightly" else 6
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
