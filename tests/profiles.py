@@ -2,7 +2,7 @@
 
 quick      a tenth of the examples, the same in each run, and one parameter of a test, but all rows of a registry
            (`each_row`), without those that are marked `slow`; no shapes are executed, and no process is started
-suite      half of the examples, the same in each run; of tests that are dear and differ little by their
+suite      half of the examples, the same in each run; of expensive tests that differ little by their
            parameters (`SAMPLED`, and those that are marked `sampled`) a third of the parameters, but all rows of a
            registry; without those that are marked `nightly`
 nightly    all tests and parameters, ten times the examples, and new ones in each run; `--hypothesis-seed` asks for
@@ -24,7 +24,7 @@ IS_QUICK = PROFILE == "quick"
 _TIMES = {"quick": 0.1, "suite": 0.5, "nightly": 10.0}[PROFILE]
 
 SAMPLED = {"advice", "command", "device", "distributed", "examples", "integrations", "plot", "report", "sharding"}
-"""packages with dear tests that differ little by their parameters"""
+"""packages with expensive tests that differ little by their parameters"""
 
 settings.register_profile(
     PROFILE, deadline=None, max_examples=round(100 * _TIMES), derandomize=PROFILE != "nightly", print_blob=True
@@ -59,13 +59,15 @@ def of_profile(items: Sequence[pytest.Item]) -> Sequence[pytest.Item]:
     """The tests that the profile runs."""
     if PROFILE == "nightly":
         return items
-    return of_quick_run(items) if IS_QUICK else of_suite_run(items)
+    if IS_QUICK:
+        return of_quick_run(items)
+    return of_suite_run(items)
 
 
 def of_quick_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """No slow tests, and of the others the first parameter, but all rows of registries."""
     first, _ = _by_parameter(items)
-    return [item for item in first if not any(map(item.get_closest_marker, ("slow", "nightly")))]
+    return [item for item in first if not (item.get_closest_marker("slow") or item.get_closest_marker("nightly"))]
 
 
 def of_suite_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -73,8 +75,9 @@ def of_suite_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     _, others = _by_parameter(item for item in items if _is_sampled(item))
     left_out = {item for item in items if item.get_closest_marker("nightly")}
     for of_one_test in others.values():
-        left_out.update(of_one_test)
-        left_out.difference_update(of_one_test[2::3])
+        for place, item in enumerate(of_one_test):
+            if place % 3 != 2:
+                left_out.add(item)
     return [item for item in items if item not in left_out]
 
 

@@ -442,7 +442,9 @@ def merge_names(pairs: Iterable[tuple[int, str]], label: str) -> dict[int, str]:
                 f"`{label}` must have names with different hashes; got {first!r} and {name!r}, so rename one of them."
             )
     merged.pop(MISSING, None)
-    return {_JUNK: _JUNK_NAME, **dict(sorted(merged.items(), key=lambda item: item[1]))}
+    names = {_JUNK: _JUNK_NAME}
+    names.update(sorted(merged.items(), key=lambda item: item[1]))
+    return names
 
 
 def encode_names(tables: LabelTables) -> bytes:
