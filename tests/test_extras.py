@@ -2,11 +2,24 @@
 
 import re
 import sys
+from importlib.metadata import requires
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, PairVerification, ReIDCMC, ReIDMetrics, write_report
+from reid_torchmetrics import (
+    DetectionMAP,
+    DetectionMetrics,
+    PairVerification,
+    ReIDCMC,
+    ReIDMetrics,
+    _extras,
+    compare,
+    find_duplicates,
+    functional,
+    write_report,
+)
 from reid_torchmetrics.command import main
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.integrations import EvaluationPictures, log_picture
@@ -51,7 +64,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra_before_any_work_is_do
     ):  # without samples `compute` is an error
         monkeypatch.setattr(metric, "compute", lambda _: pytest.fail("something was computed"))
     with pytest.raises(
-        ModuleNotFoundError, match=f"^{re.escape(words)}: pip install 'reid-torchmetrics\\[plot\\]'\\.$"
+        ModuleNotFoundError, match=f"^{re.escape(words)}: pip install '\\.\\[plot\\]' in a clone of the repository\\.$"
     ) as caught:
         call(results)
     assert caught.value.name == package
@@ -64,9 +77,8 @@ def test_the_command_asks_before_it_reads_the_files(option, tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["lists", "there_are_none.txt", "there_are_none.txt", option]) == 1
     said = capsys.readouterr().err
-    assert said == (
-        "reid-torchmetrics: A report or a picture needs Matplotlib: pip install 'reid-torchmetrics[plot]'.\n"
-    )
+    need = "A report or a picture needs Matplotlib: pip install '.[plot]' in a clone of the repository."
+    assert said == f"reid-torchmetrics: {need}\n"
 
 
 def test_the_command_says_what_it_needs_itself(tmp_path, monkeypatch, capsys):
@@ -77,7 +89,8 @@ def test_the_command_says_what_it_needs_itself(tmp_path, monkeypatch, capsys):
         assert main(["evaluate", "query.npy", *words]) == 1
         said = capsys.readouterr().err
         assert re.match(
-            "reid-torchmetrics: A .* needs PyYAML: pip install 'reid-torchmetrics\\[command\\]'\\.\n$", said
+            "reid-torchmetrics: A .* needs PyYAML: pip install '\\.\\[command\\]' in a clone of the repository\\.\n$",
+            said,
         )
 
 
@@ -95,3 +108,47 @@ def test_numbers_need_no_extra(monkeypatch):
     for package in ("matplotlib", "PIL", "lightning", "yaml"):
         monkeypatch.setitem(sys.modules, package, None)
     assert retrieval.evaluate_lists([[1]], [[1]])["map"] == 1.0
+
+
+TABLES = {
+    "results of retrieval": problems.retrieval,
+    "results of detection": problems.detection,
+    "a comparison": lambda: compare(problems.retrieval(), problems.retrieval()),
+    "duplicates": lambda: find_duplicates(np.eye(3)),
+}
+SOURCE = Path(_extras.__file__).parent
+
+
+def test_each_class_with_a_table_for_pandas_is_tried():
+    found = set()
+    for package in (functional.detection, functional.retrieval):
+        found |= {kind for kind in vars(package).values() if isinstance(kind, type) and hasattr(kind, "to_frame")}
+    assert found == {type(make()) for make in TABLES.values()}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_for_pandas_says_how_pandas_is_installed(kind, monkeypatch):
+    results = TABLES[kind]()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ModuleNotFoundError, match=r"^A DataFrame needs pandas: pip install pandas\.$"):
+        results.to_frame()
+
+
+@pytest.mark.parametrize("package", _extras._EXTRAS)
+def test_an_extra_that_a_message_names_has_the_package_in_a_clone(package, monkeypatch):
+    title, extra = _extras._EXTRAS[package]
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        _extras.require("It", package)
+    if extra is None:
+        assert str(caught.value) == f"It needs {title}: pip install {package}."
+    else:
+        assert str(caught.value) == f"It needs {title}: pip install '.[{extra}]' in a clone of the repository."
+        of_extra = [text for text in requires("reid-torchmetrics") if f'extra == "{extra}"' in text.replace("'", '"')]
+        assert any(text.startswith(title.lower()) for text in of_extra)
+
+
+def test_one_file_says_how_packages_are_installed():
+    """So that all messages change together, once the package is on PyPI."""
+    sources = [path for path in SOURCE.rglob("*.py") if "pip install" in path.read_text(encoding="utf-8")]
+    assert [path.name for path in sources] == ["_extras.py"]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
+_INSTALL_EXTRA = "pip install '.[{extra}]' in a clone of the repository"
+"""the command that installs an extra, as long as the package is not on PyPI"""
 _EXTRAS = {
     "matplotlib": ("Matplotlib", "plot"),
     "PIL": ("Pillow", "plot"),
@@ -15,8 +17,9 @@ _EXTRAS = {
     "pyarrow": ("pyarrow", "files"),
     "h5py": ("h5py", "files"),
     "orjson": ("orjson", "files"),
+    "pandas": ("pandas", None),
 }
-"""the title of each package, and the extra that installs it"""
+"""the title of each package, and the extra that installs it; None: the package is installed by itself"""
 
 pictures: Callable[[], Any]
 """Return the package `reid_torchmetrics.plot`. `reid_torchmetrics/__init__.py` sets this function, because the engine
@@ -32,8 +35,8 @@ def require(purpose: str, *packages: str) -> None:
     for package in packages:
         if find_spec(package) is None:
             title, extra = _EXTRAS[package]
-            message = f"{purpose} needs {title}: pip install 'reid-torchmetrics[{extra}]'."
-            raise ModuleNotFoundError(message, name=package)
+            remedy = f"pip install {package}" if extra is None else _INSTALL_EXTRA.format(extra=extra)
+            raise ModuleNotFoundError(f"{purpose} needs {title}: {remedy}.", name=package)
 
 
 def find_orjson() -> Any:

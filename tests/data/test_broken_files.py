@@ -191,7 +191,7 @@ def test_a_package_that_is_missing_is_named(name, package, tmp_path, monkeypatch
     (tmp_path / name).write_bytes(b"")
     for module in ("safetensors", "pyarrow"):
         monkeypatch.setitem(__import__("sys").modules, module, None)
-    said = rf"^This file needs {package}: pip install 'reid-torchmetrics\[files\]'\.$"
+    said = rf"^This file needs {package}: pip install '\.\[files\]' in a clone of the repository\.$"
     with pytest.raises(ModuleNotFoundError, match=said) as caught:
         read_labels(tmp_path / name)
     assert caught.value.name == package

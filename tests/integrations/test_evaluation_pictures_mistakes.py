@@ -196,7 +196,7 @@ def test_an_attribute_that_is_no_metric_is_an_error_before_the_run_begins(hook, 
 
 def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    said = r"^EvaluationPictures needs Matplotlib: pip install 'reid-torchmetrics\[plot\]'\.$"
+    said = r"^EvaluationPictures needs Matplotlib: pip install '\.\[plot\]' in a clone of the repository\.$"
     with pytest.raises(ModuleNotFoundError, match=said):
         EvaluationPictures()
 
@@ -223,6 +223,6 @@ def test_without_lightning_the_error_says_how_to_install_it(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, evaluation_pictures.__name__)
     monkeypatch.delattr(integrations, "evaluation_pictures")
-    said = r"^EvaluationPictures needs Lightning: pip install 'reid-torchmetrics\[lightning\]'\.$"
+    said = r"^EvaluationPictures needs Lightning: pip install '\.\[lightning\]' in a clone of the repository\.$"
     with pytest.raises(ModuleNotFoundError, match=said):
         _ = integrations.EvaluationPictures

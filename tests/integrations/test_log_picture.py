@@ -323,7 +323,7 @@ def test_bad_input_is_refused_and_nothing_is_written(arguments, kind, message, t
 
 def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    said = r"^A picture in a log needs Pillow: pip install 'reid-torchmetrics\[plot\]'\.$"
+    said = r"^A picture in a log needs Pillow: pip install '\.\[plot\]' in a clone of the repository\.$"
     with pytest.raises(ModuleNotFoundError, match=said):
         log_picture(None, "a", PIXELS, STEP)
 

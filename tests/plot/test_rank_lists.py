@@ -258,6 +258,6 @@ def test_a_height_must_be_large_enough(height, error, message):
 def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
     for module in ("PIL", "PIL.Image"):
         monkeypatch.setitem(sys.modules, module, None)
-    said = r"^A grid of pictures needs Pillow: pip install 'reid-torchmetrics\[plot\]'\.$"
+    said = r"^A grid of pictures needs Pillow: pip install '\.\[plot\]' in a clone of the repository\.$"
     with pytest.raises(ModuleNotFoundError, match=said):
         draw(lists())

@@ -92,6 +92,7 @@ class NamedNumbers(Tabled, Mapping[str, float]):
             ValueError: results without such rows.
         """
         _checks.one_of("per", per, ("number", self._ROWS))
+        _extras.require("A DataFrame", "pandas")
         import pandas as pd  # noqa: PLC0415 - an optional package
 
         if per == "number":

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.displays import Displayed
 from reid_torchmetrics.functional.model_tables import (
     NEVER,
@@ -233,6 +234,7 @@ class Comparison(Tabled, SavedResults):
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
+        require("A DataFrame", "pandas")
         import pandas as pd  # noqa: PLC0415 - an optional package
 
         return pd.DataFrame.from_dict(self.model_table().rows, orient="index").rename_axis("model")

@@ -139,6 +139,7 @@ class Duplicates(Displayed):
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
+        _extras.require("A DataFrame", "pandas")
         import pandas as pd  # noqa: PLC0415 - an optional package
 
         members, group = self._groups
