@@ -35,8 +35,12 @@ def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Seq
 
 
 def evaluate_exact(sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace) -> RetrievalResults:
-    """Evaluate exact search in the embeddings of `--exact`; they stay in mapped files."""
-    metric = ReIDMetrics(protocol=protocol, similarity=arguments.similarity, packed=bool(arguments.packed))
+    """Evaluate exact search in the embeddings of `--exact`; they stay in mapped files.
+
+    Equal scores keep the order of the gallery, because a list has one order, which does not depend on labels.
+    """
+    packed = bool(arguments.packed)
+    metric = ReIDMetrics(protocol=protocol, similarity=arguments.similarity, ties="stable", packed=packed)
     with naming_bad_rows(all_files(sample_sets)):
         for embeddings, is_query, labels in batches(sample_sets, _ONE_PROCESS):
             metric.update(embeddings, is_query=is_query, **labels)

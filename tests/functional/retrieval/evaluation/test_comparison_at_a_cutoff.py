@@ -2,12 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from reid_torchmetrics import compare, evaluate, evaluate_lists
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, Comparison
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, Comparison, RetrievalResults
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from tests.functional.retrieval.evaluation.test_labeled_lists import ITEMS, make_problem
+from tests.profiles import each_row
 
 REPORTS = ("map", "rank_1", "mrr", "minp", "hit_rate_5", "precision_5", "recall_5", "ndcg_10", "r_precision")
 QUICK = {"num_resamples": 50, "num_permutations": 50}
@@ -70,13 +73,47 @@ def test_text_tables_and_files_have_the_cutoff(tmp_path):
     assert str(Comparison.load(comparison.save(tmp_path / "comparison.npz"))) == str(comparison)
 
 
-@pytest.mark.parametrize("ties", ["expected", "grouped"])
-def test_rankings_in_which_equal_scores_have_no_order_stay_whole_and_are_named(ties):
-    exact, lists = search(5, ties=ties)
-    comparison = compare({"exact": exact, "index": lists}, **QUICK)
-    assert comparison.cutoff is None
-    assert comparison.differences["map"].mean_a == exact["map"]
-    assert f"exact: the whole gallery, as ties are '{ties}'; lists may end earlier" in str(comparison)
+def search_codes(ties, protocol):
+    """Exact search in codes of 8 bits under a tie policy, and the first 12 items of an index that is exact, too.
+
+    Equal scores are in the order of the positions. There are no cameras, so that no item is removed from the lists.
+    """
+    rng = np.random.default_rng(3)
+    labels = {"query_identities": rng.integers(0, 10, 20), "gallery_identities": rng.integers(0, 10, 150)}
+    query, gallery = (np.where(rng.normal(size=(size, 8)) > 0, 1, -1) for size in (20, 150))
+    lists = np.argsort(-query @ gallery.T, axis=1, kind="stable")[:, :12]
+    options = labels | {"protocol": protocol, "same_camera": "keep"}
+    embeddings = query.astype(np.float32), gallery.astype(np.float32)
+    return evaluate(*embeddings, **options, similarity="hamming", ties=ties), evaluate_lists(lists, **options)
+
+
+@each_row("ties", TIE_POLICIES)
+def test_an_exact_index_loses_and_gains_nothing_by_scores_that_tie(ties):
+    for protocol in ("market1501", "hashing"):
+        exact, lists = search_codes(ties, protocol)
+        comparison = compare({"exact": exact, "index": lists}, **QUICK)
+        for difference in comparison.differences.values():
+            assert difference.mean_a == difference.mean_b
+            assert difference.num_better == difference.num_worse == 0
+        assert comparison.cutoff == 12
+        assert comparison.setup_a.ties == "stable"
+        assert "exact: equal scores in the order of the gallery, as lists have one order" in str(comparison)
+
+
+@each_row("ties", TIE_POLICIES)
+def test_exact_search_of_a_metric_or_a_file_is_compared_only_if_ties_have_one_order(ties, tmp_path):
+    exact, lists = search_codes(ties, "market1501")
+    expected = compare({"exact": exact, "index": lists}, **QUICK)
+    loaded = RetrievalResults.load(exact.save(tmp_path / "exact.npz"))
+    for first, second in ((loaded, lists), (lists, loaded)):
+        models = {"first": first, "second": second}
+        if ties == "stable":
+            means = {"first": expected.differences["map"].mean_a, "second": expected.differences["map"].mean_b}
+            compared = compare(models, **QUICK).differences["map"]
+            assert {"first": compared.mean_a, "second": compared.mean_b} == means
+            continue
+        with pytest.raises(ValueError, match=rf"must be ranked with `ties='stable'` beside lists, .* got '{ties}'"):
+            compare(models, **QUICK)
 
 
 def test_results_without_lists_and_lists_without_exact_search_are_not_cut():

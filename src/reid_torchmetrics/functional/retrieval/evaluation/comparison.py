@@ -30,7 +30,6 @@ from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers, jso
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
 from .paired_queries import cut_as_lists, pair
 from .protocol import Protocol
@@ -171,21 +170,14 @@ class Comparison(Tabled, SavedResults):
 
     @property
     def about_cutoff(self) -> list[str]:
-        """Phrases about rankings of the whole gallery beside lists of an index: those that were cut, and others."""
+        """Phrases about rankings of the whole gallery beside lists of an index."""
         setups = {name: setup for name, setup in self.setups.items() if setup is not None}
-        if not any(setup.cut for setup in setups.values()):
+        names = ", ".join(name for name, setup in setups.items() if not setup.cut)
+        if not names or not any(setup.cut for setup in setups.values()):
             return []
-        cut_models = []
-        phrases = []
-        for name, setup in setups.items():
-            if setup.cut:
-                continue
-            if TIE_POLICIES[setup.ties].groups:
-                phrases.append(f"{name}: the whole gallery, as ties are {setup.ties!r}; lists may end earlier")
-            else:
-                cut_models.append(name)
+        phrases = [f"{names}: equal scores in the order of the gallery, as lists have one order"]
         if self.cutoff is not None:
-            phrases.insert(0, f"{', '.join(cut_models)}: cut after {self.cutoff} candidates, as the longest list")
+            phrases.insert(0, f"{names}: cut after {self.cutoff} candidates, as the longest list")
         return phrases
 
     @property
@@ -279,9 +271,10 @@ def compare(
     Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
 
     Lists of a vector index that are judged by labels, from `evaluate_lists`, may be compared with exact search, from
-    `evaluate`. Then all models are evaluated at one cutoff: rankings of the whole gallery are cut after as many
-    candidates as the longest list has, and positives behind them are not retrieved. Where equal scores have no order,
-    as under the ties "expected", the ranking stays whole, and the text of the comparison names it.
+    `evaluate`. Then all models are ranked alike. Rankings of the whole gallery are cut after as many candidates as the
+    longest list has, and positives behind them are not retrieved. The order of a list does not depend on labels, even
+    among items with equal scores. So exact search is ranked with `ties="stable"`, too: results of `evaluate` under
+    another tie policy are ranked again, and results of a metric or of a file must have been ranked so.
 
     For detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
     the matches; an image that is drawn twice counts twice, and a number without ground truths in a draw is left out of
@@ -310,7 +303,8 @@ def compare(
         TypeError: an argument of the wrong type.
         ValueError: options out of range; results over other queries, of another gallery (as far as the numbers of
             positives and candidates tell), of other images or ground truths, or by other conventions; no number in
-            common; `per_identity` without identities.
+            common; exact search beside lists that was not ranked with `ties="stable"` and holds no samples;
+            `per_identity` without identities.
     """
     models = _check_models(a, b)
     cutoff = None

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.ranking import cut_after
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, cut_after
 
 from .protocol import PROTOCOL_FIELDS
-from .ranking import Ranking
+from .ranking import Ranking, rank_problem
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
@@ -28,12 +28,15 @@ _SETUP_CONVENTIONS = tuple(field.name for field in fields(Setup) if field.name n
 def cut_as_lists(
     models: Mapping[Name, RetrievalResults],
 ) -> tuple[Mapping[Name, RetrievalResults], int | None]:
-    """Cut rankings of the whole gallery after the longest list of the other models, so that all have one cutoff.
+    """Rank the whole gallery as lists are ranked: in an order that no label decides, up to the longest list.
 
-    Rankings in which equal scores have no order stay as they are.
+    Items with equal scores take the order of the gallery, under any tie policy.
 
     Returns:
         The results of all models; and the cutoff, None where nothing was cut.
+
+    Raises:
+        ValueError: results under another tie policy that do not hold the samples, so that they cannot be ranked again.
     """
     lengths = []
     for results in models.values():
@@ -42,30 +45,60 @@ def cut_as_lists(
     if not lengths:
         return models, None
     cutoff = max(lengths)
-    cut_models = dict(models)
+    has_cut = False
+    models_as_lists = dict(models)
     for name, results in models.items():
-        is_ordered = results.ranks.tied is None and not results.counts.not_ranked
-        if not results.setup.cut and is_ordered and bool((results.num_candidates > cutoff).any()):
-            cut_models[name] = _cut_results(results, cutoff)
-    has_cut = any(cut_models[name] is not results for name, results in models.items())
-    return cut_models, cutoff if has_cut else None
+        if results.setup.cut or results.counts.not_ranked:
+            continue
+        models_as_lists[name] = _results_as_lists(name, results, cutoff)
+        has_cut |= bool((results.num_candidates > cutoff).any())
+    return models_as_lists, cutoff if has_cut else None
 
 
-def _cut_results(results: RetrievalResults, cutoff: int) -> RetrievalResults:
-    """Return the results where each ranking ends after `cutoff` candidates; the setup is that of the whole ranking."""
-    ranking = Ranking(
-        cut_after(results.ranks, cutoff),
-        results.counts,
-        query_index=results.query_index,
-        query_identities=results.query_identities,
-        query_cameras=results.query_cameras,
-        names=dict(results.label_names or {}),
+def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> RetrievalResults:
+    """Return the results where equal scores keep the order of the gallery, and each ranking ends after `cutoff`."""
+    protocol = results.protocol
+    if TIE_POLICIES[results.setup.ties].by_place is None:
+        ranking, ranking_for_cmc = _rank_in_order(name, results)
+    else:
+        ranking = Ranking(
+            results.ranks,
+            results.counts,
+            query_index=results.query_index,
+            query_identities=results.query_identities,
+            query_cameras=results.query_cameras,
+            names=dict(results.label_names or {}),
+        )
+        ranking_for_cmc = ranking
+        if results.ranks_for_cmc is not None:
+            ranking_for_cmc = replace(ranking, ranks=results.ranks_for_cmc)
+    cut = summarize(
+        replace(ranking, ranks=cut_after(ranking.ranks, cutoff)),
+        replace(ranking_for_cmc, ranks=cut_after(ranking_for_cmc.ranks, cutoff)),
+        protocol,
+        replace(results.setup, ties="stable"),
+        max_rank=len(results.cmc),
     )
-    ranking_for_cmc = ranking
-    if results.ranks_for_cmc is not None:
-        ranking_for_cmc = replace(ranking, ranks=cut_after(results.ranks_for_cmc, cutoff))
-    cut = summarize(ranking, ranking_for_cmc, results.protocol, results.setup, max_rank=len(results.cmc))
     return replace(cut, query_names=results.query_names)
+
+
+def _rank_in_order(name: object, results: RetrievalResults) -> tuple[Ranking, Ranking]:
+    """Rank the samples again with equal scores in the order of the gallery, for all measures and for the CMC."""
+    problem = results.problem
+    if problem is None:
+        rule = "must be ranked with `ties='stable'` beside lists, in which items with equal scores have one order"
+        raise ValueError(
+            f"`{name}` {rule}; got {results.setup.ties!r} from a metric or a file, which hold no samples to rank again."
+        )
+    protocol = results.protocol
+
+    def rank(*, for_cmc: bool) -> Ranking:
+        options = problem.ranking_options(protocol, ties="stable", for_cmc=for_cmc, longest=len(results.cmc))
+        return rank_problem(problem, options)
+
+    ranking_for_cmc = rank(for_cmc=True)
+    ranking = ranking_for_cmc if protocol.for_cmc is protocol else rank(for_cmc=False)
+    return ranking, ranking_for_cmc
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:
