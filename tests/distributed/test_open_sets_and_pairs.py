@@ -1,5 +1,7 @@
 """Open sets and given pairs on several processes: exactly the values of one, and the same errors on all."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -83,13 +85,25 @@ def refused(compute) -> str:
         return str(error)
 
 
+def impostors_alone(process: int, size: int) -> tuple[bool, int, list[str]]:
+    """Whether the value is NaN, the number of impostors, and the warnings of this process."""
+    impostors = [place for place, same in enumerate(pairs()["same"].tolist()) if not same]
+    metric = fed(PairVerification(), impostors[process::size])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        is_nan = bool(metric.compute().isnan())
+        num_impostors = metric.results().num_impostors
+    return is_nan, num_impostors, [str(warning.message) for warning in caught]
+
+
+def test_impostors_alone_are_nan_on_all_processes_and_told_on_the_first(processes):
+    text = "`eer` needs pairs of one identity and of two; got 0 of one identity and 37 of two, so the result is NaN."
+    assert processes.run(2, impostors_alone) == [(True, 37, [text]), (True, 37, [])]
+
+
 def refusals(process: int, size: int) -> list[str]:
     """What the processes say where one was given something that it, or all together, cannot use."""
     said = []
-    metric = PairVerification()
-    impostors = [place for place, same in enumerate(pairs()["same"].tolist()) if not same]
-    said.append(refused(fed(metric, impostors[process::size]).compute))
-    said.append(refused(metric.results))
     said.append(refused(fed(PairVerification(), [*range(process, 20, size)], index=not process).compute))
     said.append(message_of(fed(PairVerification("auc" if process else "eer"), [*range(20)]).compute))
     metric = fed(PairVerification(), [*range(process, 20, size)])
@@ -106,8 +120,6 @@ def test_an_error_of_one_process_is_an_error_on_all(processes):
     assert first == second
     for text, message in zip(
         (
-            "`same` must be True for some pairs and False for others; got 0 pairs of one identity and 37 of two.",
-            "`same` must be True for some pairs and False for others; got 0 pairs of one identity and 37 of two.",
             "`index` must be given for all samples or for none; got it for 10 of 20.",
             "All processes must have the same `metric`; got process 0: 'eer'; process 1: 'auc'.",
             "process 1: ValueError: `second` must have the shape of `first`, [2, 3]; got [2, 4].",

@@ -93,12 +93,35 @@ def test_nothing_of_a_refused_batch_is_stored(arguments, error, message):
     assert metric.compute() == EXPECTED["eer"].float()
 
 
-def test_pairs_of_one_kind_and_scores_that_are_nan_are_refused_when_computed():
+def test_pairs_of_one_kind_are_told_by_compute_and_results_once():
     metric = PairVerification()
     metric.update(FIRST[1:3], SECOND[1:3], SAME[1:3])
-    with pytest.raises(ValueError, match="got 0 pairs of one identity and 2 of two"):
-        metric.compute()
-    metric.update(FIRST[:1] * torch.nan, SECOND[:1], SAME[:1])
+    message = "`eer` needs pairs of one identity and of two; got 0 of one identity and 2 of two, so the result is NaN."
+    with pytest.warns(UserWarning, match=f"^{message}$"):
+        value = metric.compute()
+    assert value.isnan()
+    assert metric.results().num_impostors == 2  # without another warning
+    metric.reset()
+    metric.update(FIRST[1:3], SECOND[1:3], SAME[1:3])
+    with pytest.warns(UserWarning, match=f"^{message}$"):
+        results = metric.results()
+    assert results.area_under_curve().isnan()
+
+
+def test_the_accuracy_over_ten_folds_needs_ten_pairs():
+    metric = PairVerification("accuracy")
+    metric.update(FIRST[:9], SECOND[:9], SAME[:9])
+    message = "needs pairs of one identity and of two, and 10 pairs; got 3 of one identity and 6 of two"
+    with pytest.warns(UserWarning, match=message):
+        value = metric.compute()
+    assert value.isnan()
+    metric.update(FIRST[9:10], SECOND[9:10], SAME[9:10])
+    assert metric.compute() == accuracy_over_folds(2 - 2 * COSINES[:10], SAME[:10]).accuracy.mean().float()
+
+
+def test_scores_that_are_nan_are_refused_when_computed():
+    metric = PairVerification()
+    metric.update(FIRST[:2] * torch.nan, SECOND[:2], SAME[:2])
     with pytest.raises(ValueError, match="`first` must give scores that can be ordered; got NaN"):
         metric.results()
 

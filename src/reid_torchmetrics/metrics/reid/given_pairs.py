@@ -14,16 +14,19 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
-from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, verify_pairs
-from reid_torchmetrics.functional.world import SentRows, Settings, agree, exchange_rows
+from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, count_given_pairs
+from reid_torchmetrics.functional.world import SentRows, Settings, agree, exchange_rows, warn_once
 from reid_torchmetrics.metrics import base
 
 _LEAST_NORM = 1e-30  # the cosine of a zero vector is 0
+_NUM_FOLDS = 10  # of LFW's accuracy
 _Pairs: TypeAlias = tuple[Tensor, Tensor]
 
 PAIR_METRICS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = MappingProxyType(
     {
-        "accuracy": lambda _metric, _, pairs: accuracy_over_folds(2 - 2 * pairs[0], pairs[1]).accuracy.mean(),
+        "accuracy": lambda _metric, _, pairs: accuracy_over_folds(
+            2 - 2 * pairs[0], pairs[1], folds=_NUM_FOLDS
+        ).accuracy.mean(),
         "auc": lambda _metric, found, _: found.area_under_curve(),
         "eer": lambda _metric, found, _: found.equal_error_rate().rate,
         "eer_voxceleb": lambda _metric, found, _: found.equal_error_rate("voxceleb").rate,
@@ -41,6 +44,9 @@ class PairVerification(base.GrowingStates):
     other scores. On several processes each keeps the pairs that it was given, and `compute` puts their cosines
     together; all must call it. Pairs are in the order of `index`, else in that in which they came, process by process:
     the folds of LFW's accuracy depend on it. With `index` repetitions by a distributed sampler count once.
+
+    The value is NaN, with one warning, where all pairs are genuine or all are impostors, as in Lightning's sanity check
+    of LFW's list, and for the accuracy of fewer than 10 pairs.
 
     Args:
         metric: "accuracy" over folds as LFW has it, "auc", "eer", "eer_voxceleb" (the rule of its code), "min_dcf" or
@@ -144,15 +150,12 @@ class PairVerification(base.GrowingStates):
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
-            ValueError: all pairs have the same value of `same`, but not in `forward`, which returns NaN then; scores
-                that are NaN, or pairs with the same `index` and different values of `same`.
+            ValueError: scores that are NaN, or pairs with the same `index` and different values of `same`.
         """
-        pairs = self._pairs("compute")
-        _, same = pairs
-        is_in_forward = self._states_before_forward is not None
-        if is_in_forward and len(same.unique()) < 2:
+        pairs, verification = self._count_pairs("compute")
+        if not self._is_defined(verification):
             return torch.full((), torch.nan, dtype=self.dtype, device=self.device)
-        return PAIR_METRICS[self.metric](self, verify_pairs(*pairs), pairs).to(self.device, self.dtype)
+        return PAIR_METRICS[self.metric](self, verification, pairs).to(self.device, self.dtype)
 
     def results(self) -> Verification:
         """Return the counts of all pairs, for ROC, AUC, EER and rates at any threshold, `plot_roc` and `plot_det`.
@@ -164,7 +167,22 @@ class PairVerification(base.GrowingStates):
             ValueError: as `compute`.
         """
         with self._synced():
-            return verify_pairs(*self._pairs("results"))
+            return self._count_pairs("results")[1]
+
+    def _count_pairs(self, method: str) -> tuple[_Pairs, Verification]:
+        """Return the pairs of all processes and their counts; warn if the value is NaN, but not about one batch."""
+        pairs = self._pairs(method)
+        verification = count_given_pairs(*pairs)
+        if self._states_before_forward is None and not self._is_defined(verification):
+            rule = f", and {_NUM_FOLDS} pairs" if self.metric == "accuracy" else ""
+            got = f"{verification.num_genuine} of one identity and {verification.num_impostors} of two"
+            text = f"`{self.metric}` needs pairs of one identity and of two{rule}; got {got}, so the result is NaN."
+            warn_once(self._world, "undefined", text)
+        return pairs, verification
+
+    def _is_defined(self, verification: Verification) -> bool:
+        num_pairs = verification.num_genuine + verification.num_impostors
+        return verification.is_defined and (self.metric != "accuracy" or num_pairs >= _NUM_FOLDS)
 
     def _pairs(self, method: str) -> _Pairs:
         """Return `scores` and `same` for the pairs of all processes, in order, without repetitions of an `index`."""

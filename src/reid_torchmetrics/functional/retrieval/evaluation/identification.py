@@ -20,7 +20,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._names import FpirRule
 from reid_torchmetrics.functional.displays import Display, Displayed, counted, displayed, value_text
 from reid_torchmetrics.functional.retrieval.measures import mean_over_identities
-from reid_torchmetrics.functional.retrieval.verification import verify_pairs
+from reid_torchmetrics.functional.retrieval.verification import count_given_pairs
 
 from .rank_lists import RankLists
 
@@ -216,9 +216,7 @@ class Identification(Displayed):
 
     def novelty_auc(self) -> Float[Tensor, ""]:
         """Return the AUC of the best score as a test for mated queries: P(mated > non-mated), ties count half."""
-        if bool(self.is_mated.all()) or not bool(self.is_mated.any()):
-            return torch.full((), torch.nan, dtype=torch.float64, device=self.best_score.device)
-        return verify_pairs(self.best_score, self.is_mated).area_under_curve()
+        return count_given_pairs(self.best_score, self.is_mated).area_under_curve()
 
     def is_correct(self, threshold: float) -> Bool[Tensor, " queries"]:
         """Return a mask of the queries with a correct decision at `threshold`.

@@ -4,4 +4,4 @@
 from .duplicates import AllPairs, Duplicates, check_threshold, find_duplicates, find_pairs
 from .recognition import global_average_precision
 from .scored_pairs import ScoreHistogram, score_histogram
-from .verify import Verification, accuracy_over_folds, fnmr_at_fmr, verify, verify_pairs
+from .verify import Verification, accuracy_over_folds, count_given_pairs, fnmr_at_fmr, verify, verify_pairs

@@ -90,6 +90,11 @@ class Verification(Displayed):
     num_genuine: int
     num_impostors: int
 
+    @property
+    def is_defined(self) -> bool:
+        """Whether there is a genuine pair and an impostor; the rates are NaN otherwise."""
+        return self.num_genuine > 0 and self.num_impostors > 0
+
     def _display(self) -> Display:
         rate = self.equal_error_rate()
         numbers = {"AUC": self.area_under_curve(), "EER": rate.rate}
@@ -124,7 +129,7 @@ class Verification(Displayed):
         """
         _checks.one_of("rule", rule, _names.TarRule)
         _checks.fractions("far", far, may_be_empty=True)
-        if rule == "nearest" and self.num_genuine and self.num_impostors:
+        if rule == "nearest" and self.is_defined:
             roc = self._kept_corners()
             distance = (roc.false_accept_rate - roc.false_accept_rate.new_tensor(far)[:, None]).abs()
             is_nearest = distance == distance.amin(1, keepdim=True)
@@ -183,7 +188,7 @@ class Verification(Displayed):
             ValueError: an unknown rule.
         """
         _checks.one_of("rule", rule, _names.EerRule)
-        if self.num_genuine == 0 or self.num_impostors == 0:
+        if not self.is_defined:
             rate, threshold = torch.full((2,), torch.nan, dtype=torch.float64, device=self.thresholds.device)
             return EqualErrorRate(rate, threshold)
         if rule == "voxceleb":
@@ -305,9 +310,7 @@ class Verification(Displayed):
 
     def _where_defined(self, values: Float[Tensor, "*rates"]) -> Float[Tensor, "*rates"]:
         """Return the values, or NaN if there is no genuine pair or no impostor."""
-        if self.num_genuine == 0 or self.num_impostors == 0:
-            return torch.full_like(values, torch.nan)
-        return values
+        return values if self.is_defined else torch.full_like(values, torch.nan)
 
 
 def _values_at_corners(first: Any, above: Tensor, at: Tensor, last: Any) -> Tensor:
@@ -357,11 +360,17 @@ def verify_pairs(
         (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.7500, dtype=torch.float64))
     """
     scores, same = _checked("scores", scores, same)
+    verification = count_given_pairs(scores, same)
+    if not verification.is_defined:
+        got = f"{verification.num_genuine} pairs of one identity and {verification.num_impostors} of two"
+        raise ValueError(f"`same` must be True for some pairs and False for others; got {got}.")
+    return verification
+
+
+def count_given_pairs(scores: Float[Tensor, " pairs"], same: Bool[Tensor, " pairs"]) -> Verification:
+    """Return the counts of `verify_pairs`, also if all pairs are genuine or all are impostors."""
     genuine = scores[same].sort().values
     impostors = scores[~same].sort().values
-    if len(genuine) == 0 or len(impostors) == 0:
-        got = f"{len(genuine)} pairs of one identity and {len(impostors)} of two"
-        raise ValueError(f"`same` must be True for some pairs and False for others; got {got}.")
 
     def count_impostors(thresholds: Tensor) -> tuple[Tensor, Tensor]:
         num_at = len(impostors) - torch.searchsorted(impostors, thresholds)
