@@ -21,11 +21,9 @@ from reid_torchmetrics.functional.detection.batches import (
     RESULTS,
     Column,
     RowList,
-    areas_and_boxes,
     check_kind_of_ids,
-    check_masks,
+    fill_boxes_and_areas,
     find_images,
-    is_missing,
     parsed,
     run_lengths,
     shortened,
@@ -179,10 +177,7 @@ class COCO:
         _check_results(RowList(source, "results", numbered), self.dataset, self.imgs)
         results = COCO()
         results._source = source
-        for key, fill_boxes_and_areas in _FILL_FUNCTIONS.items():
-            if not is_missing(rows[0].get(key)):
-                fill_boxes_and_areas(RowList(source, "results", numbered), self.imgs)
-                break
+        fill_boxes_and_areas(RowList(source, "results", numbered), self.imgs)
         results.dataset = {
             "info": copy.deepcopy(self.dataset.get("info", [])),
             "categories": copy.deepcopy(self.dataset.get("categories", [])),
@@ -322,39 +317,3 @@ def _column(table: Sequence[Column], key: str) -> Column:
     """Return the column of a table with a key."""
     columns = {column.key: column for column in table}
     return columns[key]
-
-
-def _fill_boxes(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
-    """Give results with boxes their areas."""
-    results.check([_column(RESULTS, "bbox").required()])
-    for position, row in enumerate(results.rows):
-        if is_missing(row["bbox"]):
-            raise results.invalid(position, "bbox", "four numbers")
-        row["area"] = row["bbox"][2] * row["bbox"][3]
-        row["iscrowd"] = 0
-
-
-def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
-    """Give results with masks their boxes and areas."""
-    check_masks(results, images)
-    masks = [run_lengths(row, images[row["image_id"]]) for row in results.rows]
-    for row, (area, box) in zip(results.rows, areas_and_boxes(masks), strict=True):
-        row["area"] = area
-        row["iscrowd"] = 0
-        row.setdefault("bbox", box)
-
-
-def _fill_keypoints(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
-    """Give results with keypoints their boxes and areas."""
-    results.check([_column(RESULTS, "keypoints").required()])
-    for row in results.rows:
-        x = row["keypoints"][0::3]
-        y = row["keypoints"][1::3]
-        width = max(x) - min(x)
-        height = max(y) - min(y)
-        row["area"] = width * height
-        row["bbox"] = [min(x), min(y), width, height]
-
-
-_FILL_FUNCTIONS = {"bbox": _fill_boxes, "segmentation": _fill_masks, "keypoints": _fill_keypoints}
-"""functions that give all results boxes and areas, by the shape of the first result"""

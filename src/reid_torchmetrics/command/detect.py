@@ -91,8 +91,8 @@ def _read_detection_files(
     """Read ground truths and detections by the reader of their files.
 
     Args:
-        arguments: the paths `ground_truths`, `detections` and `images`, `evaluator`, `unknown_categories` and
-            `image_size`.
+        arguments: the paths `ground_truths`, `detections` and `images`, `evaluator`, `unknown_categories`,
+            `detection_areas` and `image_size`.
         metric_class: the metric of the evaluator.
         iou_types: the shapes in the command line; None if it has none.
         options: the options of the metric in the command line.
@@ -169,6 +169,7 @@ def _read_json(
         iou_types,
         invalid=options.get("invalid", "count"),
         unknown_categories=arguments.unknown_categories,
+        detection_areas=arguments.detection_areas,
         guesses=notes,
     )
     file_options: dict[str, Any] = {}

@@ -138,7 +138,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
         Args:
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
-                [detections], int.
+                [detections], int. It may also have `detection_area` [detections], for the area ranges, in place of the
+                area of the shape; in all images or in none.
             target: for each image a dict of `boxes` [ground truths, 4] and `labels` [ground truths], int. It may also
                 have `iscrowd` [ground truths], 1 for a region with many objects and 0 otherwise; `area`
                 [ground truths], for the area ranges: where it is not positive, the area of the mask counts, or width

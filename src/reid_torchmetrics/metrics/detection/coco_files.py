@@ -50,7 +50,8 @@ class CocoFiles(ABC):
 
         With `keep_shapes` rows have `segmentation`, compressed run lengths, `keypoints`, or `rotated_box`, center,
         width, height and angle in radians, or corners. The servers of COCO and LVIS take the first of these files.
-        Results with masks alone have no `bbox`, because COCO's API would take their areas from it.
+        Results with masks alone have no `bbox`, because COCO's API would take their areas from it. `detection_area` is
+        not written.
 
         Raises:
             ValueError: the metric was given masks or other shapes, which it does not keep.
@@ -92,6 +93,7 @@ class CocoFiles(ABC):
         *,
         invalid: _names.InvalidAction = "count",
         unknown_categories: _names.UnknownCategories = "raise",
+        detection_areas: _names.DetectionAreas = "coco",
         guesses: list[str] | None = None,
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read detections and ground truths from COCO's files, for `update` with `box_format="xywh"`.
@@ -115,9 +117,14 @@ class CocoFiles(ABC):
                 row.
             unknown_categories: "drop" leaves out results of categories that the data set does not have, such as those
                 of a model of 80 classes on a data set of 5; "raise" makes them an error.
+            detection_areas: the areas of results for the area ranges, where results have further shapes than the
+                evaluated ones. "coco": the area of the first of `bbox`, `segmentation` and `keypoints` that the first
+                result has, as in pycocotools and lvis-api, returned as `detection_area`; "shape": that of the evaluated
+                shape, as in TorchMetrics and as for rotated boxes.
             guesses: a list that gets a line for each decision that the files leave open: results that name the files of
                 images, by `file_name` or, as Ultralytics writes them, as `image_id`, in place of the `id` of the image;
-                boxes that count as masks; results that were left out. If it is None, the decisions on which a number
+                boxes that count as masks; areas that are not those of the evaluated shapes; results that were left out.
+                If it is None, the decisions on which a number
                 may depend are warnings.
 
         Raises:
@@ -131,11 +138,14 @@ class CocoFiles(ABC):
         _checks.one_of("backend", backend, _names.Backend)
         _checks.one_of("invalid", invalid, _names.InvalidAction)
         _checks.one_of("unknown_categories", unknown_categories, _names.UnknownCategories)
+        _checks.one_of("detection_areas", detection_areas, _names.DetectionAreas)
+        evaluator = EVALUATORS[cls._row]
         reading = CocoReading(
             iou_type=tuple(names),
-            is_federated=EVALUATORS[cls._row].is_federated,
+            is_federated=evaluator.is_federated,
             invalid=invalid,
             unknown_categories=unknown_categories,
+            detection_areas=detection_areas if evaluator.has_limits else "shape",
             notes=[],
         )
         images = read_coco(coco_preds, coco_target, reading)

@@ -259,9 +259,9 @@ class LvisMAP(EvaluatorMetric):
     truth or is surely absent; in a class with more objects it is right or ignored. Ground truths with `iscrowd` are
     ignored, and each matches one detection: LVIS has no crowds. Detections and ground truths without area are dropped.
 
-    The area of a detected mask is the area of the mask; for results that also have a `bbox` lvis-api takes the area of
-    the box, which changes `map_small`, `map_medium` and `map_large`. With `fixed`, the first images win among equal
-    scores at the limit. Pictures ignore the lists: there a detection of a class without ground truths is ignored.
+    The area of a detected mask is the area of the mask, unless `preds` has `detection_area`. `coco_to_tm` gives it for
+    results that also have a `bbox`, since lvis-api takes the area of the box. With `fixed`, the first images win among
+    equal scores at the limit. Pictures ignore the lists: there a detection of a class without ground truths is ignored.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.

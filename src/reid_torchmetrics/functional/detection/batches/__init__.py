@@ -1,6 +1,7 @@
 """Batches of images: the input of users, checked, read and packed into the states of a metric."""
 # mypy: implicit-reexport
 
+from .coco_areas import fill_boxes_and_areas
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,

@@ -28,6 +28,7 @@ _COLUMNS: dict[str, dict[str, tuple[Sequence[torch.dtype], str]]] = {
     "preds": {
         "labels": _LABELS,
         "scores": (FLOATING_DTYPES, "a floating point dtype of 16 to 64 bits"),
+        "detection_area": (FLAG_DTYPES, "a real dtype"),
     },
     "target": {
         "labels": _LABELS,
@@ -37,7 +38,7 @@ _COLUMNS: dict[str, dict[str, tuple[Sequence[torch.dtype], str]]] = {
 }
 """columns of each argument beside the boxes, with their dtypes; columns that are not required may be None"""
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
-_KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")
+_KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "detection_area", "difficult", "num_keypoints", "image_id")
 
 
 def with_tensors(preds: Sequence[Any], target: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:

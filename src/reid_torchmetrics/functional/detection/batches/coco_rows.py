@@ -12,8 +12,9 @@ import torch
 
 from reid_torchmetrics import _names
 from reid_torchmetrics._files import read_json
-from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, RotatedType, crossing_edges
+from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, SHAPES_IN_WORDS, RotatedType, crossing_edges
 
+from .coco_areas import fill_boxes_and_areas, shape_of_areas
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,
@@ -24,12 +25,11 @@ from .coco_columns import (
     Row,
     RowList,
     check_kind_of_ids,
-    is_missing,
     is_whole_number,
     shortened,
 )
 from .coco_images import Note, find_images
-from .coco_masks import areas_and_boxes, check_mask_sizes, check_masks, num_without_mask, run_lengths
+from .coco_masks import check_mask_sizes, check_masks, num_without_mask, run_lengths
 from .coco_writing import SMALLEST_AREA
 from .invalid_objects import are_valid_boxes
 from .key_names import LISTS
@@ -74,12 +74,14 @@ class CocoReading:
     invalid: _names.InvalidAction
     """the metric's action for invalid objects; objects that it drops are not checked here"""
     unknown_categories: _names.UnknownCategories
+    detection_areas: _names.DetectionAreas
+    """the areas of results for the area ranges"""
     notes: list[Note]
     """receives a line for each decision that the files leave open"""
 
     @property
     def has_result_boxes(self) -> bool:
-        """Return whether boxes of results are read: COCO's API takes areas of results from them."""
+        """Return whether boxes of results are evaluated."""
         return "bbox" in self.iou_type
 
     @property
@@ -138,7 +140,7 @@ def read_coco(
     if reading.is_federated:
         annotations = _without_empty_objects(annotations)
     _check_references(annotations, images_by_id, categories)
-    detections = _prepared_results(detections, images_by_id, categories, reading)
+    detections, has_areas = _prepared_results(detections, images_by_id, categories, reading)
 
     # Shapes.
     if "segm" in reading.iou_type:
@@ -148,28 +150,48 @@ def read_coco(
         _check_has_boxes(annotations)
     if reading.invalid != "drop":
         _check_ground_truths(annotations, reading)
-    return _image_dicts(images.rows, detections, annotations, reading)
+    return _image_dicts(images.rows, detections, annotations, reading, has_areas=has_areas)
 
 
 def _prepared_results(
     detections: RowList, images: Mapping[Any, Row], categories: Collection[Any], reading: CocoReading
-) -> RowList:
-    """Check results, give rotated boxes one key, and give results of masks the boxes of their masks."""
+) -> tuple[RowList, bool]:
+    """Check results, give rotated boxes one key, and fill in boxes and areas as COCO's API does.
+
+    Returns:
+        The results, and whether they have areas of other shapes than the evaluated ones.
+    """
     if "rotated" in reading.iou_type:
         _rename_rotated_boxes(detections.rows)
-    # A result of a mask alone gets the box of its mask below.
+    # Results of masks or keypoints alone get boxes below.
     detections.check(reading.columns(RESULTS, has_boxes=False))
     if reading.unknown_categories == "drop" and categories:
         detections = _without_unknown_categories(detections, categories, reading)
     _check_references(detections, images, categories)
+    has_areas = False
+    if "rotated" not in reading.iou_type:
+        has_areas = _fill_in(detections, images, reading)
     if reading.has_result_boxes:
-        _add_boxes(detections, images)
         _check_has_boxes(detections)
-    return detections
+    return detections, has_areas
+
+
+def _fill_in(detections: RowList, images: Mapping[Any, Row], reading: CocoReading) -> bool:
+    """Give results boxes and areas where these are not of the evaluated shapes; return whether such areas count."""
+    shape = shape_of_areas(detections.rows)
+    if shape is None or reading.iou_type == (shape,):
+        return False
+    takes_areas = reading.detection_areas == "coco"
+    if takes_areas or reading.has_result_boxes:
+        fill_boxes_and_areas(detections, images)
+    if takes_areas:
+        text = f"areas of results are those of their {SHAPES_IN_WORDS[shape]}, as in pycocotools"
+        reading.notes.append(Note(f"{detections.source}: {text}", is_doubtful=False))
+    return takes_areas
 
 
 def _image_dicts(
-    images: Sequence[Row], detections: RowList, annotations: RowList, reading: CocoReading
+    images: Sequence[Row], detections: RowList, annotations: RowList, reading: CocoReading, *, has_areas: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the dicts of detections and of ground truths, one for each image."""
     detections_by_image = _by_image(detections.rows, images)
@@ -177,16 +199,18 @@ def _image_dicts(
     preds = []
     target = []
     for image in images:
-        preds.append(_detection_dict(detections_by_image[image["id"]], image, reading))
+        preds.append(_detection_dict(detections_by_image[image["id"]], image, reading, has_areas=has_areas))
         target.append(_ground_truth_dict(annotations_by_image[image["id"]], image, reading))
     return preds, target
 
 
-def _detection_dict(rows: Sequence[Row], image: Row, reading: CocoReading) -> dict[str, Any]:
+def _detection_dict(rows: Sequence[Row], image: Row, reading: CocoReading, *, has_areas: bool) -> dict[str, Any]:
     """Return the dict of an image's detections."""
     columns: dict[str, list[Any]] = {"scores": [row["score"] for row in rows]}
     if reading.has_result_boxes:
         columns["boxes"] = [row["bbox"] for row in rows]
+    if has_areas:
+        columns["detection_area"] = [row["area"] for row in rows]
     return _object_dict(rows, image, reading.iou_type, columns)
 
 
@@ -346,21 +370,6 @@ def _rename_rotated_boxes(rows: Iterable[dict[str, Any]]) -> None:
             if key in row:
                 row["rotated_box"] = row[key]
                 break
-
-
-def _add_boxes(results: RowList, images: Mapping[Any, Row]) -> None:
-    """Give results without a box the box of their mask, as COCO's API does."""
-    positions = []
-    for position, row in enumerate(results.rows):
-        if is_missing(row.get("bbox")) and not is_missing(row.get("segmentation")):
-            positions.append(position)
-    if not positions:
-        return
-    without_box = results.select(positions)
-    check_masks(without_box, images)
-    masks = [run_lengths(row, images[row["image_id"]]) for row in without_box.rows]
-    for row, (_, box) in zip(without_box.rows, areas_and_boxes(masks), strict=True):
-        row["bbox"] = box
 
 
 def _check_has_boxes(row_list: RowList) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.fingerprints import mixed
@@ -45,6 +46,8 @@ class Images:
     detection_scores: Tensor = field(metadata=_FLOATS)
     detection_labels: Tensor = field(metadata=_INTS)
     detection_counts: Tensor = field(metadata=_INTS)
+    detection_areas: Tensor | None = field(metadata=_FLOATS)
+    """areas for the area ranges, in place of those of the shapes; None if they were not given"""
     ground_truth_boxes: Tensor = field(metadata=_BOXES)
     ground_truth_labels: Tensor = field(metadata=_INTS)
     ground_truth_crowds: Tensor = field(metadata=_FLAGS)
@@ -75,7 +78,8 @@ class Images:
         height.
 
         Raises:
-            ValueError: only some of merged metrics were given `image_id`, or some as an int and others as a str.
+            ValueError: only some batches or merged metrics were given `detection_area`, or only some merged metrics
+                `image_id`, or some as an int and others as a str.
         """
         # Very many detected boxes stay as they are, without a copy.
         detection_blocks = states["detection_boxes"]
@@ -94,6 +98,11 @@ class Images:
         box_areas = inputs.box_areas(columns["ground_truth_boxes"])
         columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas)
         columns |= joined_ids(columns)
+        num_areas = len(columns["detection_areas"])
+        if num_areas:
+            _checks.given_for_all("detection_area", num_areas, len(columns["detection_labels"]))
+        else:
+            columns["detection_areas"] = None
         columns["tables"] = {name: OverlapTable(*(joined[state] for state in table_states([name]))) for name in shapes}
         columns["detection_format"] = box_format if keeps_format else "xywh"
         return cls(**columns, fingerprints=lambda: fingerprints(states, device))
@@ -289,15 +298,19 @@ class NumberedImages:
         """Return all boxes or other shapes, packed for the evaluation."""
         images = self.images
         table = images.tables.get(iou_type)
+        given_areas = None if images.detection_areas is None else images.detection_areas.double()
         boxes: Any
         true_boxes: Any
         if table is None:
-            boxes = inputs.BoxShapes(images.detection_boxes, box_format=images.detection_format)
+            boxes = inputs.BoxShapes(
+                images.detection_boxes, areas_given=given_areas, box_format=images.detection_format
+            )
             true_boxes = images.ground_truth_boxes
             areas = images.ground_truth_areas
         else:
+            detection_areas = table.detection_areas if given_areas is None else given_areas
             boxes, true_boxes = inputs.TableShapes.of_images(
-                *table, images.detection_counts, images.ground_truth_counts
+                *table._replace(detection_areas=detection_areas), images.detection_counts, images.ground_truth_counts
             )
             areas = table.ground_truth_areas
 

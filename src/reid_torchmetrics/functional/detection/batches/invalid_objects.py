@@ -25,7 +25,7 @@ Dicts = Sequence[Mapping[str, Any]]
 IsValid = Callable[[Tensor], Tensor]
 """a function that returns whether each of values [objects, ...] can be evaluated"""
 
-_OBJECT_KEYS = ("boxes", "scores", "labels", "iscrowd", "area", "difficult", "num_keypoints")
+_OBJECT_KEYS = ("boxes", "scores", "labels", "iscrowd", "area", "detection_area", "difficult", "num_keypoints")
 """keys with a value for each object, besides the keys of the shapes"""
 
 

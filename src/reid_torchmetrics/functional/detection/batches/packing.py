@@ -191,6 +191,8 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     (device,) = devices or {device}
     states = pack_ids(preds, target, device)
     for name, column in columns.items():
+        if column is None and name in _OPTIONAL:
+            continue
         if column is None:
             # All zeros in the dtype of the empty state.
             empty = STATES[name]
@@ -261,6 +263,23 @@ def _cat(parts: list[Tensor], num_values: int) -> Tensor:
     return torch.cat([torch.cat(parts[first : first + size]) for first in range(0, len(parts), size)])
 
 
+def _join_areas(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
+    """Join areas of detections, as float64; None if no image has them."""
+    if all(part is None for part in parts):
+        return None
+    present = []
+    for position, (part, count) in enumerate(zip(parts, counts, strict=True)):
+        if part is not None:
+            present.append(part)
+        elif count:
+            name = f"preds[{position}]['detection_area']"
+            raise ValueError(f"`{name}` must be given because `preds` gives it elsewhere; got nothing.")
+    areas = _join(present, [part.numel() for part in present], batch_checks.FLAG_DTYPES)
+    if areas is None or len(areas) != sum(counts):
+        raise ValueError
+    return areas.double()
+
+
 def _join_boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
     """Join boxes, integers as float64."""
     boxes = _join(parts, counts, batch_checks.BOX_DTYPES, width=4)
@@ -291,10 +310,13 @@ def _join_narrow_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None
     return labels
 
 
+_OPTIONAL = ("detection_areas",)
+"""columns that are left out if no image has them"""
 _COLUMNS: dict[str, tuple[str, Callable[[list[Any], list[int]], Tensor | None]]] = {
     "detection_boxes": ("boxes", _join_boxes),
     "detection_labels": ("labels", _join_narrow_labels),
     "detection_scores": ("scores", _join_scores),
+    "detection_areas": ("detection_area", _join_areas),
     "ground_truth_boxes": ("boxes", _join_boxes),
     "ground_truth_labels": ("labels", _join_labels),
     "ground_truth_crowds": ("iscrowd", _join_optional),

@@ -27,6 +27,6 @@ from .ordering import (
 )
 from .rotated_boxes import CORNER_ORDER, RotatedType, crossing_edges, rotated_corners, rotated_iou
 from .run_lengths import RunLengths, first_invalid_counts
-from .shape_types import checked_iou_type, defaults_of, shape_types
+from .shape_types import SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
 from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes
 from .suppression import non_maximum_suppression

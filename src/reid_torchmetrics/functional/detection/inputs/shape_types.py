@@ -19,6 +19,8 @@ SHAPE_TYPES: dict[str, Callable[[tuple[float, ...]], ShapeType]] = {
     "rotated": lambda _: RotatedType(),
 }
 """functions that construct all kinds of shapes but boxes from the sigmas of keypoints"""
+SHAPES_IN_WORDS = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints", "rotated": "rotated boxes"}
+"""the shapes of each `iou_type`, for texts"""
 IOU_TYPES = (("bbox",), *((name,) for name in SHAPE_TYPES), ("bbox", "segm"), ("segm", "bbox"))
 """one kind alone or, as in instance segmentation, boxes beside masks"""
 

@@ -1,0 +1,79 @@
+"""Areas of results in COCO's files: COCO's API takes them from a box, even where masks or keypoints are evaluated.
+
+Source: `COCO.loadRes` of pycocotools; `LVISResults` of lvis-api has the same rule for boxes and masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .coco_columns import RESULTS, Row, RowList, is_missing
+from .coco_masks import areas_and_boxes, check_masks, run_lengths
+
+_KEYS = {"bbox": "bbox", "segmentation": "segm", "keypoints": "keypoints"}
+"""keys of results in the order in which areas are taken from them, with the value of `iou_type` for each"""
+_COLUMNS = {column.key: column.required() for column in RESULTS}
+
+
+def shape_of_areas(rows: Sequence[Row]) -> str | None:
+    """Return the `iou_type` of the shapes that give the areas of all results: the first that the first result has."""
+    for key, iou_type in _KEYS.items():
+        if rows and not is_missing(rows[0].get(key)):
+            return iou_type
+    return None
+
+
+def fill_boxes_and_areas(results: RowList, images: Mapping[Any, Row]) -> None:
+    """Give results areas, and boxes around masks or keypoints if the first result has no box.
+
+    Args:
+        results: results whose `image_id` was checked.
+        images: the images by id.
+
+    Raises:
+        ValueError: a result without the shape of the first one, or with an invalid one; the message names the row.
+    """
+    iou_type = shape_of_areas(results.rows)
+    if iou_type is not None:
+        _FILL_FUNCTIONS[iou_type](results, images)
+
+
+def _fill_boxes(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
+    """Give results with boxes their areas."""
+    results.check([_COLUMNS["bbox"]])
+    for position, row in enumerate(results.rows):
+        if is_missing(row["bbox"]):
+            raise results.invalid(position, "bbox", "four numbers")
+        row["area"] = row["bbox"][2] * row["bbox"][3]
+        row["iscrowd"] = 0
+
+
+def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
+    """Give results with masks their boxes and areas."""
+    check_masks(results, images)
+    masks = [run_lengths(row, images[row["image_id"]]) for row in results.rows]
+    for row, (area, box) in zip(results.rows, areas_and_boxes(masks), strict=True):
+        row["area"] = area
+        row["iscrowd"] = 0
+        if is_missing(row.get("bbox")):
+            row["bbox"] = box
+
+
+def _fill_keypoints(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
+    """Give results with keypoints their boxes and areas."""
+    results.check([_COLUMNS["keypoints"]])
+    for row in results.rows:
+        x = row["keypoints"][0::3]
+        y = row["keypoints"][1::3]
+        width = max(x) - min(x)
+        height = max(y) - min(y)
+        row["area"] = width * height
+        row["bbox"] = [min(x), min(y), width, height]
+
+
+_FILL_FUNCTIONS: dict[str, Callable[[RowList, Mapping[Any, Row]], None]] = {
+    "bbox": _fill_boxes,
+    "segm": _fill_masks,
+    "keypoints": _fill_keypoints,
+}
