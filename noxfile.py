@@ -150,7 +150,7 @@ def nightly(session: nox.Session) -> None:
     install(session)
     if session.virtualenv.is_sandboxed:  # in their newest versions, which the pins of others would forbid
         session.install("--group", "nightly", "--group", "docs")
-        session.install("--no-deps", "lvis")  # it wants OpenCV, which is not needed
+        session.install("--no-deps", "lvis", "rfdetr")  # they want OpenCV and torchvision, which are not needed
     seed = int(session.posargs[0]) if session.posargs else int(datetime.now(tz=timezone.utc).strftime("%Y%m%d"))
     session.log(f"seed {seed}")
     env = {"TEST_PROFILE": "nightly"}

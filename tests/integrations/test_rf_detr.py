@@ -3,15 +3,23 @@
 import pickle
 import sys
 import types
+from typing import get_args
+from unittest import mock
 
 import pytest
 import torch
+import torchmetrics
+from torchmetrics.detection.mean_ap import MeanAveragePrecision
 
 from reid_torchmetrics.integrations import register_rf_detr
 from reid_torchmetrics.integrations.rf_detr import RfDetrBackend
 from tests.functional.detection.detection_samples import fed, images, torchmetrics_peer
+from tests.real_packages import modules_of
 
 LIMITS = [1, 10, 500]
+BACKENDS = ("faster_coco_eval", "hotcoco", "ufcoco", "vernier")
+DEFAULT_BACKEND = "vernier"
+"""the values of RF-DETR 1.11.2 and their default; a nightly test reads those of the package"""
 pytest.importorskip("faster_coco_eval")
 
 
@@ -21,11 +29,9 @@ def coco_map(monkeypatch):
     with torchmetrics_peer() as peer:
 
         class OnePassCocoMeanAveragePrecision(peer):
-            def __init__(self, backend="hotcoco", **options):
-                super().__init__(
-                    backend="faster_coco_eval", max_detection_thresholds=LIMITS, sync_on_compute=False, **options
-                )
-                if backend != "faster_coco_eval":
+            def __init__(self, backend, **options):
+                super().__init__(backend="faster_coco_eval", sync_on_compute=False, **options)
+                if module._BACKENDS[backend] is not None:  # RF-DETR's own are those of TorchMetrics here
                     self._coco_backend = module._BACKENDS[backend]()
                 self.warn_on_many_detections = False
 
@@ -33,7 +39,7 @@ def coco_map(monkeypatch):
                 return super().compute()
 
         module = types.ModuleType("rfdetr.training.coco_map")
-        module._BACKENDS = {"hotcoco": None, "vernier": None}
+        module._BACKENDS = dict.fromkeys(BACKENDS)
         module.OnePassCocoMeanAveragePrecision = OnePassCocoMeanAveragePrecision
         for name in ("rfdetr", "rfdetr.training"):
             monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
@@ -51,23 +57,57 @@ def with_masks(items):
     return masked
 
 
-@pytest.mark.parametrize("class_metrics", [True, False])
-@pytest.mark.parametrize("iou_type", ["bbox", ("bbox", "segm")])
-def test_numbers_are_those_of_the_back_end_in_form_and_bits(coco_map, iou_type, class_metrics):
-    register_rf_detr()
+def check_numbers(coco_map, iou_type, class_metrics) -> None:
+    """Compare the default back end after `register_rf_detr()` with RF-DETR's own one of TorchMetrics."""
+    options = {"iou_type": iou_type, "class_metrics": class_metrics, "max_detection_thresholds": LIMITS}
     for seed in range(3):
         sides = images(seed, 8)
         if "segm" in iou_type:
             sides = [*map(with_masks, sides)]
-        options = {"iou_type": iou_type, "class_metrics": class_metrics}
-        expected, found = (
-            fed(coco_map.OnePassCocoMeanAveragePrecision(backend, **options), *sides, size=3).compute()
-            for backend in ("faster_coco_eval", "hotcoco")
-        )
-        assert found.keys() == expected.keys()
-        for name, value in expected.items():
-            assert found[name].dtype == value.dtype
-            assert torch.equal(found[name], value), name
+        own = dict(coco_map._BACKENDS)
+        expected = fed(coco_map.OnePassCocoMeanAveragePrecision(backend="faster_coco_eval", **options), *sides, size=3)
+        expected_numbers = expected.compute()
+        register_rf_detr()
+        metric = fed(coco_map.OnePassCocoMeanAveragePrecision(backend=DEFAULT_BACKEND, **options), *sides, size=3)
+        numbers = metric.compute()
+        coco_map._BACKENDS.update(own)
+        assert isinstance(metric._coco_backend, RfDetrBackend)
+        assert numbers.keys() == expected_numbers.keys()
+        for name, value in expected_numbers.items():
+            assert numbers[name].dtype == value.dtype
+            assert torch.equal(numbers[name], value), name
+
+
+@pytest.mark.parametrize("class_metrics", [True, False])
+@pytest.mark.parametrize("iou_type", ["bbox", ("bbox", "segm")])
+def test_numbers_are_those_of_the_back_end_in_form_and_bits(coco_map, iou_type, class_metrics):
+    check_numbers(coco_map, iou_type, class_metrics)
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")  # of RF-DETR's dependencies
+@pytest.mark.parametrize("iou_type", ["bbox", ("bbox", "segm")])
+def test_every_value_of_the_setting_of_rf_detr_evaluates_with_this_package(iou_type):
+    parent = mock.patch.object(torchmetrics.detection, "MeanAveragePrecision", MeanAveragePrecision, create=True)
+    with modules_of("rfdetr", absent=["torchvision"]) as import_module:
+        with parent:  # TorchMetrics leaves it out without torchvision
+            real_map = import_module("rfdetr.training.coco_map")
+        config = import_module("rfdetr.config")
+    assert config.TrainConfig.model_fields["eval_backend"].default == DEFAULT_BACKEND
+    assert sorted(get_args(config.CocoEvalBackend)) == sorted(real_map._BACKENDS) == list(BACKENDS)
+    with torchmetrics_peer(), mock.patch.dict(sys.modules, {real_map.__name__: real_map}):
+        check_numbers(real_map, iou_type, class_metrics=True)
+        register_rf_detr()
+        for name in get_args(config.CocoEvalBackend):
+            metric = real_map.OnePassCocoMeanAveragePrecision(backend=name)
+            assert isinstance(metric._coco_backend, RfDetrBackend)
+
+
+def test_all_back_ends_are_replaced_unless_one_is_named(coco_map):
+    register_rf_detr("hotcoco")
+    assert [name for name, backend in coco_map._BACKENDS.items() if backend is RfDetrBackend] == ["hotcoco"]
+    register_rf_detr()
+    assert set(coco_map._BACKENDS.values()) == {RfDetrBackend}
 
 
 def test_the_metric_is_pickled_with_the_back_end(coco_map):
@@ -79,5 +119,7 @@ def test_the_metric_is_pickled_with_the_back_end(coco_map):
 
 
 def test_an_unknown_back_end_is_refused(coco_map):
-    with pytest.raises(ValueError, match="`name` must be one of 'hotcoco', 'vernier'; got 'other'"):
+    with pytest.raises(
+        ValueError, match="`name` must be one of 'faster_coco_eval', 'hotcoco', 'ufcoco', 'vernier'; got 'other'"
+    ):
         register_rf_detr("other")

@@ -71,14 +71,15 @@ def _images(metric: Any, prefix: str, states: Mapping[str, str]) -> list[dict[st
     return images
 
 
-def register_rf_detr(name: str = "hotcoco") -> None:
-    """Replace a back end of RF-DETR by this package, under its name, because the settings accept no other names.
+def register_rf_detr(name: str | None = None) -> None:
+    """Replace the back ends of RF-DETR by this package, under their names, because the settings accept no other names.
 
-    Call this in each process before the training starts. The numbers are equal to those of the other back ends, bit for
-    bit.
+    Call this in each process before the training starts. The numbers are equal to those of RF-DETR's own back ends, bit
+    for bit.
 
     Args:
-        name: the back end to replace, one of RF-DETR's values of `eval_backend`; "hotcoco" is its default.
+        name: the only back end to replace, one of RF-DETR's values of `eval_backend`; all of them by default, so that
+            every value of the setting evaluates with this package.
 
     Raises:
         ImportError: RF-DETR is not installed, or has no such registry.
@@ -86,8 +87,10 @@ def register_rf_detr(name: str = "hotcoco") -> None:
     """
     coco_map: Any = importlib.import_module("rfdetr.training.coco_map")
     backends = vars(coco_map)["_BACKENDS"]
-    _checks.one_of("name", name, backends)
-    backends[name] = RfDetrBackend
+    if name is not None:
+        _checks.one_of("name", name, backends)
+    for replaced in list(backends) if name is None else [name]:
+        backends[replaced] = RfDetrBackend
     metric_class = coco_map.OnePassCocoMeanAveragePrecision
     compute = metric_class.compute
 
