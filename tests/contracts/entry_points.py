@@ -91,13 +91,17 @@ def numbers_of(results: RetrievalResults) -> Numbers:
 
 
 def by_evaluate(problem: Problem, _: Path) -> Numbers:
+    return numbers_of(results_of_evaluate(problem))
+
+
+def results_of_evaluate(problem: Problem) -> RetrievalResults:
     arguments = _arguments(problem)
     if problem.row.is_leave_one_out:
         labels_of_gallery = problem.labels_of("_", "gallery_").keys()
         alone = {name: value for name, value in arguments.items() if name not in labels_of_gallery}
         del alone["self_index"]
-        return numbers_of(evaluate(problem.query, similarity="dot", **alone))
-    return numbers_of(evaluate(problem.query, problem.gallery, similarity="dot", **arguments))
+        return evaluate(problem.query, similarity="dot", **alone)
+    return evaluate(problem.query, problem.gallery, similarity="dot", **arguments)
 
 
 def by_scores(problem: Problem, _: Path, *, dtype: torch.dtype = torch.float64) -> Numbers:

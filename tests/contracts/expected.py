@@ -192,29 +192,47 @@ def _drawn_means(
     problem: Problem, candidates: Sequence[Sequence[Candidate]], candidates_for_cmc: Sequence[Sequence[Candidate]]
 ) -> dict[str, float]:
     """Means of expectations over all galleries that may be drawn."""
+    options = problem.row.options
     cutoffs = {report: split(report)[1] for report in problem.row.reports if report.startswith("rank_")}
     length = max(CMC_LENGTH, *cutoffs.values())
-    precision, cmc = (_mean_draw(problem, judged, length) for judged in (candidates, candidates_for_cmc))
-    means = {report: float(cmc.cmc[k - 1]) for report, k in cutoffs.items()}
-    means |= {"map": float(precision.average_precision), "minp": float(precision.inverse_negative_penalty)}
-    if not problem.row.options.get("gallery_draw_for_map", True):
-        for report in ("map", "minp"):
-            values = [value_of(report, items, problem, 0) for items in candidates]
-            means[report] = mean_of(report, values, "skip")
-    return {report: means[report] for report in problem.row.reports}
-
-
-def _mean_draw(problem: Problem, candidates: Sequence[Sequence[Candidate]], length: int) -> draws.Expected:
-    """The mean over queries of what drawn galleries are expected to give, with a CMC of some length."""
-    options, identities = problem.row.options, problem.labels["identities"]
-    counting: dict[str, Any] = {"shots": options["gallery_draw"].shots, "ties": problem.row.ties, "max_rank": length}
     if options.get("queries_in_draw"):
-        return draws.mean_of_drawn_queries(problem.scores.tolist(), identities.query, **counting)
-    strata: list[Any] = list(identities.gallery)
-    if options["gallery_draw"].per == "identity_and_camera":
-        strata = list(zip(identities.gallery, problem.labels["cameras"].gallery, strict=True))
-    per_query = []
-    for items in candidates:
-        listed = [draws.Item(item.score, item.place, strata[item.place], item.grade > 0) for item in items]
-        per_query.append(draws.expected_draw(listed, strata, **counting))
-    return draws.mean([value for value in per_query if value is not None])
+        mean = _mean_over_drawn_queries(problem, length)
+        means = {report: float(mean.cmc[k - 1]) for report, k in cutoffs.items()}
+        means |= {"map": float(mean.average_precision), "minp": float(mean.inverse_negative_penalty)}
+        return {report: means[report] for report in problem.row.reports}
+    values: dict[str, list[float]] = {}
+    curves = [_expected_draw(problem, items, length) for items in candidates_for_cmc]
+    for report, k in cutoffs.items():
+        values[report] = [math.nan if draw is None else float(draw.cmc[k - 1]) for draw in curves]
+    if options.get("gallery_draw_for_map", True):
+        drawn = [_expected_draw(problem, items, length) for items in candidates]
+        values["map"] = [math.nan if draw is None else float(draw.average_precision) for draw in drawn]
+        values["minp"] = [math.nan if draw is None else float(draw.inverse_negative_penalty) for draw in drawn]
+    most_positives = max(sum(item.grade > 0 for item in items) for items in candidates)
+    for report in problem.row.reports:
+        if report not in values:
+            values[report] = [value_of(report, items, problem, most_positives) for items in candidates]
+    action = options.get("empty_target_action", "skip")
+    return {report: mean_of(report, values[report], action) for report in problem.row.reports}
+
+
+def _mean_over_drawn_queries(problem: Problem, length: int) -> draws.Expected:
+    """The mean over the queries that are not drawn, with a CMC of some length."""
+    return draws.mean_of_drawn_queries(
+        problem.scores.tolist(),
+        problem.labels["identities"].query,
+        shots=problem.row.options["gallery_draw"].shots,
+        ties=problem.row.ties,
+        max_rank=length,
+    )
+
+
+def _expected_draw(problem: Problem, items: Sequence[Candidate], length: int) -> draws.Expected | None:
+    """What drawn galleries are expected to give for a query, with a CMC of some length; None without positives."""
+    draw = problem.row.options["gallery_draw"]
+    identities = problem.labels["identities"].gallery
+    strata: Sequence[Any] = identities
+    if draw.per == "identity_and_camera":
+        strata = list(zip(identities, problem.labels["cameras"].gallery, strict=True))
+    listed = [draws.Item(item.score, item.place, identities[item.place], item.grade > 0) for item in items]
+    return draws.expected_draw(listed, strata, shots=draw.shots, ties=problem.row.ties, max_rank=length)

@@ -24,24 +24,25 @@ class QueryNumbers(NamedTuple):
     weight: Float[Tensor, " queries"] | None
     """weight of each query in means; None for 1"""
     drawn: measures.DrawnResults | None
-    """expectations over drawn galleries, with a CMC curve that ends at the last reported rank"""
+    """expectations over drawn galleries, of the CMC under its own camera rule, up to the last reported rank"""
 
 
 def measure_queries(ranking: Ranking, ranking_for_cmc: Ranking, protocol: Protocol, *, max_rank: int) -> QueryNumbers:
     """Evaluate every query; the values are no views of the rankings, which may be shared."""
-    drawn = ranking_for_cmc.drawn
-    if drawn is not None:
-        drawn = _cut_curves(drawn, protocol, max_rank)
+    drawn = _join_expectations(ranking, ranking_for_cmc, protocol, max_rank)
 
     values = {}
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
     for name in dict.fromkeys((*protocol.reports, "map", "minp")):
         measure, _ = measures.parse_report(name)
-        if drawn is not None and protocol.draws(measure):
-            values_of_measure = measures.measure_drawn(name, drawn)
-        else:
+        if drawn is None or not protocol.draws(measure):
             ranks = ranking_for_cmc.ranks if measure.is_cmc else ranking.ranks
             values_of_measure = measures.measure(name, ranks, protocol)
+        elif measure.is_cmc:
+            values_of_measure = measures.measure_drawn(name, drawn)
+        else:
+            drawn_for_map = replace(drawn, num_positives=ranking.ranks.num_positives)
+            values_of_measure = measures.measure_drawn(name, drawn_for_map)
         values[name] = values_of_measure.clone()
 
     weight = None
@@ -55,10 +56,24 @@ def measure_queries(ranking: Ranking, ranking_for_cmc: Ranking, protocol: Protoc
     return QueryNumbers(values, cmc, weight, drawn)
 
 
-def _cut_curves(drawn: measures.DrawnResults, protocol: Protocol, max_rank: int) -> measures.DrawnResults:
-    """Cut expected CMC curves after the last rank that is reported; metrics share longer ones."""
+def _join_expectations(
+    ranking: Ranking, ranking_for_cmc: Ranking, protocol: Protocol, max_rank: int
+) -> measures.DrawnResults | None:
+    """Return the expected CMC of one ranking with the other expectations of the other; None without drawn galleries.
+
+    Curves are cut after the last rank that is reported; metrics share longer ones.
+    """
+    drawn = ranking_for_cmc.drawn
+    if drawn is None:
+        return None
     length = max_rank
     for measure, k in map(measures.parse_report, protocol.reports):
         if measure.is_cmc:
             length = max(length, k)
-    return replace(drawn, cmc=drawn.cmc[:, :length].contiguous())
+    drawn_for_map = ranking.drawn or drawn  # a file stores the joined ones
+    return replace(
+        drawn,
+        cmc=drawn.cmc[:, :length].contiguous(),
+        average_precision=drawn_for_map.average_precision,
+        inverse_negative_penalty=drawn_for_map.inverse_negative_penalty,
+    )

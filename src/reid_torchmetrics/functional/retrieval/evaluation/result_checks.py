@@ -36,7 +36,7 @@ def check_stored(saved: Mapping[str, Any]) -> None:
             _checks.integer(f"label_names[{label!r}]", number)
     _check_rankings(saved["protocol"], saved["drawn"], saved["ranks_for_cmc"], has_valid=counts.valid > 0)
     if saved["drawn"] is not None:
-        _check_drawn(saved["drawn"], saved["max_rank"])
+        _check_drawn(saved["drawn"], ranks, saved["max_rank"])
     if saved["rank_lists"] is not None:
         items = saved["gallery_names"]
         _check_rank_lists(saved["rank_lists"], ranks, _MOST if items is None else len(items))
@@ -59,8 +59,11 @@ def _check_rankings(
         raise ValueError(f"`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got {got}.")
 
 
-def _check_drawn(drawn: DrawnResults, max_rank: int) -> None:
-    """Raise unless expectations are shares of 1, and undefined for queries without positives only."""
+def _check_drawn(drawn: DrawnResults, ranks: PositiveRanks, max_rank: int) -> None:
+    """Raise unless expectations are shares of 1, and undefined for queries without positives only.
+
+    The positives of the CMC may differ from those of `ranks`, as it may have a camera rule of its own.
+    """
     if drawn.cmc.shape[1] < max_rank:
         raise ValueError(f"`drawn.cmc` must have at least {max_rank} ranks; got {drawn.cmc.shape[1]}.")
     has_positive = drawn.num_positives > 0
@@ -69,7 +72,7 @@ def _check_drawn(drawn: DrawnResults, max_rank: int) -> None:
     for name in ("average_precision", "inverse_negative_penalty"):
         values = getattr(drawn, name)
         is_computed = not bool(values.isnan().all())
-        _check_defined(f"drawn.{name}", values, has_positive & is_computed)
+        _check_defined(f"drawn.{name}", values, (ranks.num_positives > 0) & is_computed)
     for name in ("cmc", "average_precision", "inverse_negative_penalty", "weight"):
         values = getattr(drawn, name)
         if bool(((values < -_ROUNDING) | (values > 1 + _ROUNDING)).any()):

@@ -116,7 +116,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     ranks_for_cmc: PositiveRanks | None = field(default=None, metadata={OWN_AXES: ("positives", "groups")})
     """the ranks under the camera rule of the CMC, where it has one of its own; do not write to them either"""
     drawn: measures.DrawnResults | None = None
-    """the expectations over drawn galleries, where the protocol draws them"""
+    """the expectations over drawn galleries, where the protocol draws them; of the CMC under its own camera rule"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "per_query", Reported(self.per_query))
