@@ -195,17 +195,12 @@ def _drawn_means(
     options = problem.row.options
     cutoffs = {report: split(report)[1] for report in problem.row.reports if report.startswith("rank_")}
     length = max(CMC_LENGTH, *cutoffs.values())
-    if options.get("queries_in_draw"):
-        mean = _mean_over_drawn_queries(problem, length)
-        means = {report: float(mean.cmc[k - 1]) for report, k in cutoffs.items()}
-        means |= {"map": float(mean.average_precision), "minp": float(mean.inverse_negative_penalty)}
-        return {report: means[report] for report in problem.row.reports}
+    drawn_for_cmc = _expected_draws(problem, candidates_for_cmc, length)
     values: dict[str, list[float]] = {}
-    curves = [_expected_draw(problem, items, length) for items in candidates_for_cmc]
     for report, k in cutoffs.items():
-        values[report] = [math.nan if draw is None else float(draw.cmc[k - 1]) for draw in curves]
+        values[report] = [math.nan if draw is None else float(draw.cmc[k - 1]) for draw in drawn_for_cmc]
     if options.get("gallery_draw_for_map", True):
-        drawn = [_expected_draw(problem, items, length) for items in candidates]
+        drawn = _expected_draws(problem, candidates, length)
         values["map"] = [math.nan if draw is None else float(draw.average_precision) for draw in drawn]
         values["minp"] = [math.nan if draw is None else float(draw.inverse_negative_penalty) for draw in drawn]
     most_positives = max(sum(item.grade > 0 for item in items) for items in candidates)
@@ -216,23 +211,24 @@ def _drawn_means(
     return {report: mean_of(report, values[report], action) for report in problem.row.reports}
 
 
-def _mean_over_drawn_queries(problem: Problem, length: int) -> draws.Expected:
-    """The mean over the queries that are not drawn, with a CMC of some length."""
-    return draws.mean_of_drawn_queries(
-        problem.scores.tolist(),
-        problem.labels["identities"].query,
-        shots=problem.row.options["gallery_draw"].shots,
-        ties=problem.row.ties,
-        max_rank=length,
-    )
+def _expected_draws(
+    problem: Problem, candidates: Sequence[Sequence[Candidate]], length: int
+) -> list[draws.Expected | None]:
+    """What drawn galleries are expected to give for each query, with a CMC of some length; None without positives.
 
-
-def _expected_draw(problem: Problem, items: Sequence[Candidate], length: int) -> draws.Expected | None:
-    """What drawn galleries are expected to give for a query, with a CMC of some length; None without positives."""
-    draw = problem.row.options["gallery_draw"]
+    The mean over queries that may be drawn themselves stands for all of them.
+    """
+    options = problem.row.options
     identities = problem.labels["identities"].gallery
+    draw = options["gallery_draw"]
+    counting: dict[str, Any] = {"shots": draw.shots, "ties": problem.row.ties, "max_rank": length}
+    if options.get("queries_in_draw"):
+        return [draws.mean_of_drawn_queries(problem.scores.tolist(), identities, **counting)]
     strata: Sequence[Any] = identities
     if draw.per == "identity_and_camera":
         strata = list(zip(identities, problem.labels["cameras"].gallery, strict=True))
-    listed = [draws.Item(item.score, item.place, identities[item.place], item.grade > 0) for item in items]
-    return draws.expected_draw(listed, strata, shots=draw.shots, ties=problem.row.ties, max_rank=length)
+    per_query = []
+    for items in candidates:
+        listed = [draws.Item(item.score, item.place, identities[item.place], item.grade > 0) for item in items]
+        per_query.append(draws.expected_draw(listed, strata, **counting))
+    return per_query

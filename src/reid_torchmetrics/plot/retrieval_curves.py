@@ -85,7 +85,7 @@ def plot_retrieval_precision_recall(
     mean_style: dict[str, Any] = {"color": "black", "linewidth": 2.5, "zorder": 3} if query_list else {}
     for name, part in named_results.items():
         action = part.counts.counting(part.protocol.empty_target_action)
-        mean = mean_over_queries(part.average_precision, empty_target_action=action, weight=part.weight)
+        mean = mean_over_queries(part.average_precision, empty_target_action=action, weight=part.weight_of("map"))
         percent = 100 * part.mean_precision_recall().cpu()
         values = _percent_text("map", float(mean), _NO_QUERY)
         if is_alone and part.protocol.rule != _WHOLE_CURVE and not math.isnan(mean):

@@ -113,10 +113,6 @@ BAD = [
     ),
     ({"reports": ()}, "`reports` must not be empty; got ()."),
     ({"queries_in_draw": True}, "`queries_in_draw` needs a drawn gallery; got no `gallery_draw`."),
-    (
-        {"queries_in_draw": True, "gallery_draw": GalleryDraw(), "gallery_draw_for_map": False},
-        "`queries_in_draw` needs drawn galleries for all numbers; got no `gallery_draw_for_map`.",
-    ),
 ]
 
 

@@ -432,10 +432,14 @@ def _compare_queries(
     defined = {name: values for name, values in differences.items() if math.isfinite(sum(means[name]))}
     # The value that stands for a query without positives is the same in both models.
     counts_all_queries = EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is not None
+    weights = {}
+    for name in defined:
+        weight = a.weight_of(name)
+        weights[name] = None if weight is None else weight.cpu()
     resampled = chances(
         defined,
         resampling,
-        weight=None if a.weight is None else a.weight.cpu(),
+        weights=weights,
         identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
         substitute=0.0 if counts_all_queries else None,
     )

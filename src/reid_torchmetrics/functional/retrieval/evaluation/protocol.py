@@ -144,8 +144,6 @@ class Protocol:
         self._check_expectations()
         if self.queries_in_draw and self.gallery_draw is None:
             raise ValueError("`queries_in_draw` needs a drawn gallery; got no `gallery_draw`.")
-        if self.queries_in_draw and not self.gallery_draw_for_map:
-            raise ValueError("`queries_in_draw` needs drawn galleries for all numbers; got no `gallery_draw_for_map`.")
         if self.gallery_draw is not None and self.radius is not None:
             raise ValueError(f"`gallery_draw` needs relevance by identity; got `radius` {self.radius}.")
 

@@ -22,7 +22,7 @@ class QueryNumbers(NamedTuple):
     """values of the numbers that the protocol reports, and of "map" and "minp" """
     cmc: Float[Tensor, " max_rank"]
     weight: Float[Tensor, " queries"] | None
-    """weight of each query in means; None for 1"""
+    """weight of each query in means over drawn galleries; None for 1"""
     drawn: measures.DrawnResults | None
     """expectations over drawn galleries, of the CMC under its own camera rule, up to the last reported rank"""
 

@@ -253,18 +253,20 @@ def chances(
     differences: Mapping[str, Tensor],
     resampling: Resampling,
     *,
-    weight: Tensor | None,
+    weights: Mapping[str, Tensor | None],
     substitute: float | None,
     identities: Tensor | None,
 ) -> dict[str, Chance]:
     """Return mean, interval and p-value of each number's differences, at least one of them with a value.
 
-    Numbers that are averages over the same queries share all draws. The other arguments are those of `terms`.
+    Numbers that are averages over the same queries share all draws. `weights` are those of each number, and the other
+    arguments those of `terms`.
     """
-    all_terms = {name: terms(values, weight, substitute, identities) for name, values in differences.items()}
-    names_by_queries: dict[bytes, list[str]] = {}
+    all_terms = {name: terms(values, weights[name], substitute, identities) for name, values in differences.items()}
+    names_by_queries: dict[tuple[bytes, bool], list[str]] = {}
     for name, (_, _, is_counted) in all_terms.items():
-        names_by_queries.setdefault(is_counted.numpy().tobytes(), []).append(name)
+        key = is_counted.numpy().tobytes(), weights[name] is None
+        names_by_queries.setdefault(key, []).append(name)
 
     results: dict[str, Chance] = {}
     for names in names_by_queries.values():

@@ -35,7 +35,6 @@ from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
 from .result_checks import check_stored
 
-_LABELS_WITH_NAMES = ("identities", "cameras")
 _QUERY_COLUMNS = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
 
 
@@ -96,7 +95,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     setup: Setup
     """settings that decide the numbers besides the protocol"""
     weight: Float[Tensor, " queries"] | None = None
-    """weight of each query in means; None for 1"""
+    """weight of each query in means over drawn galleries; None for 1"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
     rank_lists: RankLists | None = Later()  # type: ignore[assignment]  # noqa: RUF009 - a descriptor
@@ -132,12 +131,18 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _means_over(self, kept: Tensor | slice) -> dict[str, float]:
         """Compute the reported numbers over some of the queries."""
-        weight = None if self.weight is None else self.weight[kept]
         means = {}
         for name, values in self.per_query.items():
             measure, _ = measures.parse_report(name)
-            means[name] = float(measure.average(values[kept], empty_target_action=self._action, weight=weight))
+            weight = self.weight_of(name)
+            kept_weight = None if weight is None else weight[kept]
+            means[name] = float(measure.average(values[kept], empty_target_action=self._action, weight=kept_weight))
         return means
+
+    def weight_of(self, name: str) -> Float[Tensor, " queries"] | None:
+        """Return the weight of each query in the mean of a number: `weight` over drawn galleries, else None."""
+        measure, _ = measures.parse_report(name)
+        return self.weight if self.protocol.draws(measure) else None
 
     @property
     def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
@@ -188,14 +193,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
             ValueError: relevance came as lists, so that no identity is known.
         """
         identities = self._label("query_identities")
-        is_query = torch.ones_like(identities, dtype=torch.bool)
-        if self.weight is not None:
-            is_query = self.weight > 0  # a query of weight 0 is always drawn into the gallery
         means = {}
         for name, values in self.averaged.items():
-            mean = measures.mean_over_identities(
-                values[is_query], identities[is_query], empty_target_action=self._action
-            )
+            weight = self.weight_of(name)
+            kept = slice(None) if weight is None else weight > 0  # a query of weight 0 is always drawn into the gallery
+            mean = measures.mean_over_identities(values[kept], identities[kept], empty_target_action=self._action)
             means[name] = float(mean)
         return means
 
@@ -247,14 +249,15 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
         `per_identity` draws identities with all their queries, which are not independent of each other.
         """
+        name = self._name_or_first(name)
         return bootstrap_interval(
-            self.per_query[self._name_or_first(name)],
+            self.per_query[name],
             generator=generator,
             level=level,
             num_resamples=num_resamples,
             identities=self._label("query_identities") if per_identity else None,
             empty_target_action=self._action,
-            weight=self.weight,
+            weight=self.weight_of(name),
         )
 
     def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
@@ -383,11 +386,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _as_list(self, name: str, values: Tensor) -> list[Any]:
         """Return the values of a column: names where a label has names, and None for a missing identity."""
         label = name.removeprefix("query_")
-        numbers: list[Any] = values.tolist()
-        if label not in _LABELS_WITH_NAMES:
-            return numbers
-        names: dict[int, Any] = {MISSING: None, **self.names_of(label)}
-        return [names.get(number, number) for number in numbers]
+        names: dict[int, Any] = {}
+        if label in ("identities", "cameras"):
+            names = {MISSING: None, **self.names_of(label)}
+        return [names.get(number, number) for number in values.tolist()]
 
     def _to_fields(self) -> dict[str, Any]:
         saved = super()._to_fields()
@@ -413,8 +415,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             query_identities=saved["query_identities"],
             query_cameras=saved["query_cameras"],
         )
-        ranks_for_cmc = saved["ranks_for_cmc"] or saved["ranks"]
-        ranking_for_cmc = replace(ranking, ranks=ranks_for_cmc, drawn=saved["drawn"])
+        ranking_for_cmc = replace(ranking, ranks=saved["ranks_for_cmc"] or saved["ranks"], drawn=saved["drawn"])
         max_rank = saved.pop("max_rank")
         results = summarize(ranking, ranking_for_cmc, saved["protocol"], saved["setup"], max_rank=max_rank)
         return replace(results, **saved)
