@@ -13,6 +13,8 @@ import pytest
 from torch import distributed
 
 from reid_torchmetrics.command import main
+from reid_torchmetrics.command.options import COMMANDS
+from tests.command.spoken_words import foreign_words
 
 
 class Output(NamedTuple):
@@ -49,7 +51,10 @@ def command(capsys, monkeypatch, tmp_path):
             status = end.code
         finally:
             warnings.showwarning = show
-        return Output(status, *capsys.readouterr())
+        output = Output(status, *capsys.readouterr())
+        if words and words[0] in COMMANDS:  # no message has words of Python
+            assert foreign_words(words[0], output.err) == []
+        return output
 
     return call
 

@@ -50,11 +50,11 @@ CHANGES = {
     ),
     "shares": (
         lambda row: {"bbox": [each / 600 for each in row["bbox"]]},
-        f"{WARNING}Most of {NUM} checked boxes of `preds` lie within [0, 1], boxes of `target` do not: the first seem",
+        f"{WARNING}Most of {NUM} checked boxes of `detections` lie within [0, 1], boxes of `ground_truths` do",
     ),
     "corners": (
         lambda row: {"bbox": corners(row)},
-        f"{WARNING}Almost no width is below its x, and almost no height below its y, in {NUM} checked boxes of `preds`",
+        f"{WARNING}Almost no width is below its x, and almost no height below its y, in {NUM} checked boxes of",
     ),
     "centers": (
         lambda row: {"bbox": centered(row)},

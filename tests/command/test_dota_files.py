@@ -48,10 +48,10 @@ def test_its_outputs_are_written_with_the_names_of_the_classes(command, tmp_path
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ("--iou-type bbox", "`iou_type` must be one of 'rotated'; got 'bbox'."),
-        ("--average micro", "`average` must be given with another `--evaluator`; got 'dota'."),
-        ("--rule coco", "`rule` must be one of 'voc', 'voc07'; got 'coco'."),
-        ("--class-names plane ship", "`class_names` only; got 'harbor'"),
+        ("--iou-type bbox", "`--iou-type` must be one of 'rotated'; got 'bbox'."),
+        ("--average micro", "`--average` must be given with another `--evaluator`; got 'dota'."),
+        ("--rule coco", "`--rule` must be one of 'voc', 'voc07'; got 'coco'."),
+        ("--class-names plane ship", "`--class-names` only; got 'harbor'"),
     ],
 )
 def test_options_of_others_are_refused(command, folders, words, line):

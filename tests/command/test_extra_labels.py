@@ -132,7 +132,7 @@ def test_a_label_that_no_file_has_is_named(tmp_path, command):
     files = [write_arrays(tmp_path, role) for role in ROWS]
     status, _, error = command("evaluate", *files, "--must-agree", "plate")
     assert status == 1
-    said = "`plate` must be given for `must_agree` ('plate',), as an array or a column of that name, by `--labels"
+    said = "plate must be given for `--must-agree` ('plate',), as an array or a column of that name, by `--labels"
     assert said in error
 
 
@@ -142,7 +142,7 @@ def test_a_label_that_one_side_lacks_is_named(tmp_path, command):
     np.savez(tmp_path / "gallery.npz", features=EMBEDDINGS[rows], pids=IDENTITIES[rows], camids=CAMERAS[rows])
     status, _, error = command("evaluate", *files, "--must-agree", "side")
     assert status == 1
-    assert "`side` must be given for queries and gallery; got none in the files of the gallery." in error
+    assert "side must be given for queries and gallery; got none in the files of the gallery." in error
 
 
 def test_names_of_the_field_are_no_labels_of_a_user(tmp_path):

@@ -329,12 +329,12 @@ def test_a_rule_about_cameras_that_was_asked_for_needs_cameras(command, tmp_path
     said = command("evaluate", *words)
     assert said.status == 0  # nobody asked for the rule
     assert (
-        "identities without cameras: `same_camera` 'same_identity' of market1501 drops nothing; `--labels" in said.err
+        "identities without cameras: `--same-camera same_identity` of market1501 drops nothing; `--labels" in said.err
     )
     for asked in (["--protocol", "market1501"], ["--same-camera", "all"], ["--camera-map", '{"1": 2}']):
         said = command("evaluate", *words, *asked)
         assert said.status == 1, asked
-        assert "`cameras` must be given for " in said.err.splitlines()[-1]
+        assert "cameras must be given for " in said.err.splitlines()[-1]
         assert ", as by `--labels cameras=FILE`, or `--same-camera keep`; got none in " in said.err
     said = command("evaluate", *words, "--protocol", "market1501", "--same-camera", "keep", "--json", "-")
     assert values_of(said) == expected(with_columns(), same_camera="keep")
@@ -351,7 +351,7 @@ def test_protocols_by_name_ask_for_what_their_rules_need(command, tmp_path, name
 
 def test_the_first_of_several_missing_labels_is_named_in_the_order_of_the_rules(command, tmp_path):
     said = command("evaluate", *two_files(tmp_path, with_columns()), "--protocol", "tokyo247")
-    assert said.err.splitlines()[-1].startswith("reid-torchmetrics: `positions` must be given for `radius` 25.0")
+    assert said.err.splitlines()[-1].startswith("reid-torchmetrics: positions must be given for `--radius` 25.0")
 
 
 RUN, QRELS = "q Q0 a 1 0.5 x\n", "q 0 a 1\n"

@@ -130,4 +130,7 @@ def test_roles_of_the_sides_change_nothing():
 def test_leave_one_out_is_refused_beside_the_right_items(capsys):
     Path("truth.json").write_text(json.dumps([[0]] * NUM_QUERIES), encoding="utf-8")
     assert command.main(["lists", "I.npy", "truth.json", "--leave-one-out"]) == 1
-    assert "`leave_one_out` must come with labels and `self_index`; got `positives`." in capsys.readouterr().err
+    assert (
+        "`--leave-one-out` must come with labels and the rows of queries in the gallery; got `positives`."
+        in capsys.readouterr().err
+    )

@@ -51,14 +51,14 @@ def test_its_numbers_have_names_and_outputs(command, tmp_path, written):
     ("words", "line"),
     [
         ("--iou-type segm", "`data_set.json` must be annotated in full"),
-        ("--evaluator lvis --iou-type bbox segm", "`iou_type` must be one of 'bbox', 'segm'; got ('bbox', 'segm')"),
+        ("--evaluator lvis --iou-type bbox segm", "`--iou-type` must be one of 'bbox', 'segm'; got ('bbox', 'segm')"),
         (
             "--evaluator lvis --iou-type keypoints",
             "`data_set.json` must have `keypoints` in every row of `annotations`",
         ),
         (
             "--evaluator lvis --iou-type segm --average micro",
-            "`average` must be given with another `--evaluator`; got 'lvis'.",
+            "`--average` must be given with another `--evaluator`; got 'lvis'.",
         ),
         ("--iou-type segm --fixed", "`fixed` must be given with another `--evaluator`; got 'coco'."),
     ],

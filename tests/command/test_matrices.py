@@ -307,10 +307,7 @@ def test_a_name_that_says_scores_is_no_matrix_of_distances(command, in_folder):
     words = ["--labels", "q.csv", "g.csv", *SAME_CAMERA, "--json", "-"]
     printed = command("evaluate", "--distances", "sims.npz", *words)
     assert printed.status == 1
-    assert (
-        "sims.npz: one array must be the distances by its name, or be named by `names`, as distances=NAME"
-        in printed.err
-    )
+    assert "sims.npz: one array must be the distances by its name, or by `--names distances=NAME`" in printed.err
     printed = command("evaluate", "--distances", "sims.npz", "--names", "distances=similarity", *words)
     assert numbers(printed)["map"] == pytest.approx(7 / 12, abs=1e-12)
 

@@ -49,7 +49,7 @@ def test_a_rule_by_number_is_refused_where_labels_are_names(form, words, option,
     files = ["q.npy", "g.npy", "--labels", f"q_{form}.csv", f"g_{form}.csv"]
     assert command.main(["evaluate", *files, *words]) == 1
     said = capsys.readouterr().err
-    assert f"`{option}` must list names, or -1, where {form} are names" in said
+    assert f"`--{option.replace('_', '-')}` must list names, or -1, where {form} are names" in said
     if form == "cameras":
         assert "Give the numbers in the names as integers, such as 'cam3' -> 3." in said
 
@@ -102,7 +102,7 @@ def test_empty_cells_are_junk_where_they_may_be(form, stream, capsys):
     err = capsys.readouterr().err
     came = "nan" if form == "numbers" else "''"
     assert (
-        f"q_.csv: `pid` must hold whole numbers or strings; got {came} for sample 1. Pass `missing_identities='junk'`"
+        f"q_.csv: `pid` must hold whole numbers or strings; got {came} for sample 1. Pass `--missing-identities junk`"
         in err
     )
 

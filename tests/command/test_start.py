@@ -46,8 +46,8 @@ WITH_FILES = {
 USAGE = {
     # Options are looked at before files, so that a line about words comes first.
     "evaluate nope.npz --k abc": "`k` must be a whole number or null; got 'abc'.",
-    "evaluate nope.npz --rerank.k1 abc": "`rerank.k1` must be a whole number; got 'abc'.",
-    "evaluate nope.npz --rule rect": "`rule` must be one of ",
+    "evaluate nope.npz --rerank.k1 abc": "`--rerank.k1` must be a whole number; got 'abc'.",
+    "evaluate nope.npz --rule rect": "`--rule` must be one of ",
     "evaluate nope.npz --scores nope.npy": "`--scores` must come without files of embeddings",
     "evaluate nope.npz --ground-truth-form pairs": "`--ground-truth-form` and `--one-based` must come with",
     "evaluate": "`query` must be a file of embeddings, or `--distances` or `--scores`",
@@ -56,8 +56,8 @@ USAGE = {
     "lists nope.run --labels a b --ground-truth-form pairs": "`--ground-truth-form` must come with a file of the",
 }
 EXCLUDED = {
-    "evaluate nope.npz nope.npz --stream --ties stable": "`--stream` must come without `ties stable`",
-    "evaluate nope.npz nope.npz --stream --rerank.k1 5": "`--stream` must come without `rerank`",
+    "evaluate nope.npz nope.npz --stream --ties stable": "`--stream` must come without `--ties stable`",
+    "evaluate nope.npz nope.npz --stream --rerank.k1 5": "`--stream` must come without `--rerank`",
     "evaluate nope.npz --stream": "`--stream` must come with the files of a gallery; got none.",
     "evaluate --distances nope.npy --similarity dot": "`--similarity` must come with embeddings; got `--distances`.",
 }

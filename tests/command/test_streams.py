@@ -130,12 +130,12 @@ def test_one_file_is_open_at_a_time(command, tmp_path):
 @pytest.mark.parametrize(
     ("words", "needs"),
     [
-        (["--report", "page.html"], "report"),
-        (["--rerank", "KReciprocal"], "rerank"),
-        (["--multi-query"], "multi_query"),
-        (["--gallery-draw.shots", "1", "--gallery-draw.per", "identity"], "gallery_draw"),
-        (["--ground-truth", "lists.json"], "ground_truth"),
-        (["--ties", "stable"], "ties stable"),
+        (["--report", "page.html"], "--report"),
+        (["--rerank", "KReciprocal"], "--rerank"),
+        (["--multi-query"], "--multi-query"),
+        (["--gallery-draw.shots", "1", "--gallery-draw.per", "identity"], "--gallery-draw"),
+        (["--ground-truth", "lists.json"], "--ground-truth"),
+        (["--ties", "stable"], "--ties stable"),
     ],
 )
 def test_options_that_need_the_items_are_refused(command, tmp_path, words, needs):
@@ -162,7 +162,7 @@ def test_protocols_that_need_the_items_and_files_without_a_gallery_are_refused(c
         assert f", which {why}." in said.err
     assert "must come with the files of a gallery; got none." in command("evaluate", query, "--stream").err
     np.savez(tmp_path / "d.npz", distmat=EMBEDDINGS, q_pids=IDENTITIES, g_pids=np.arange(8))
-    assert "must come without `distances`" in command("evaluate", "d.npz", "d.npz", "--stream").err
+    assert "must come without `--distances`" in command("evaluate", "d.npz", "d.npz", "--stream").err
 
 
 def broken(folder):

@@ -5,6 +5,7 @@ import re
 import shlex
 from typing import get_args
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -207,25 +208,70 @@ def test_a_file_of_options_may_name_the_files_to_read(tmp_path, monkeypatch):
         assert (arguments.retrieved, arguments.positives) == expected
 
 
+@pytest.mark.parametrize("command", options.COMMANDS)
+def test_a_message_names_each_option_as_users_write_it(command):
+    for option in options.command_options(command):
+        word = option.name if option.is_positional else option.flag
+        assert options.in_options(command, f"`{option.name}` must be") == f"`{word}` must be"
+        assert options.in_options(command, f"a rule, or `{word}`") == f"a rule, or `{word}`"
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "expected"),
+    [
+        ("evaluate", "Pass `missing_identities='junk'`.", "Pass `--missing-identities junk`."),
+        ("evaluate", "`junk_identities=('lynx', 'x')`", "`--junk-identities lynx x`"),
+        ("evaluate", "by `names={'identities': NAME}`", "by `--names identities=NAME`"),
+        ("evaluate", "`k=None` and `multi_query=True`", "`--k null` and `--multi-query`"),
+        ("evaluate", "`camera_map={3: 2}`", "`--camera-map '{3: 2}'`"),
+        ("detect", '`area_ranges={"all": (0, 1e10)}`', "`--area-ranges '{all: [0, 1e10]}'`"),
+        ("evaluate", "`query_cameras` and `gallery_labels`", "`cameras` of the query and `labels` of the gallery"),
+        ("detect", "`target[3]` of `preds`", "`ground_truths[3]` of `detections`"),
+        ("detect", "Use `LvisMAP`.", "Use `--evaluator lvis`."),
+        ("evaluate", "`rerank.k1` of `feat`", "`--rerank.k1` of `feat`"),
+    ],
+)
+def test_a_message_of_a_function_is_told_in_words_of_the_command(command, message, expected):
+    assert options.in_options(command, message) == expected
+
+
+@pytest.mark.parametrize("head", ["labels.csv: ", "`labels.csv` has: ", "labels.csv:3: ", "a.csv and labels.csv: "])
+def test_a_message_about_a_file_keeps_the_names_of_its_columns(head, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.csv").touch()
+    message = options.in_options("evaluate", f"{head}one of `scores`, `k`; pass `names={{'scores': NAME}}`")
+    assert message == f"{head}one of `scores`, `k`; pass `--names scores=NAME`"
+
+
+def test_lines_of_the_ground_truth_are_told_with_their_own_option(command, tmp_path):
+    (tmp_path / "ranked.run").write_text("0 Q0 3 1 0.5 x\n", encoding="utf-8")
+    (tmp_path / "truth.txt").write_text("0 3\n1 4\n", encoding="utf-8")
+    message = command("lists", "ranked.run", "truth.txt").err
+    assert "an argument such as `--ground-truth-form pairs` says" in message
+    np.save(tmp_path / "x.npy", np.eye(2))
+    message = command("evaluate", "x.npy", "--ground-truth", "truth.txt").err
+    assert "an argument such as `--ground-truth-form pairs` says" in message
+
+
 REFUSED = {
-    "evaluate q --rule rect": "`rule` must be one of 'rectangle', .*; got 'rect', which may be 'rectangle'",
+    "evaluate q --rule rect": "`--rule` must be one of 'rectangle', .*; got 'rect', which may be 'rectangle'",
     "evaluate q --rul trapezoid": "unrecognized arguments: --rul, which may be `--rule`",
     "evaluate q --max_rank 5": "unrecognized arguments: --max_rank, which may be `--max-rank`",
     "evaluate q --batch-size 5": "unrecognized arguments: --batch-size, which may be `--max-bytes`",
-    "evaluate q --rerank.nope 5": "`rerank` must be null or KReciprocal with options among k1, .*; got 'nope'",
-    "evaluate q --rerank.k1 20 --rerank.alpha 3": "`rerank` must be null or KReciprocal .*; got 'k1, alpha'",
-    "evaluate q --rerank.k1 abc": "`rerank.k1` must be a whole number; got 'abc'",
-    "evaluate q --rerank {k1:\\ [1]}": r"`rerank.k1` must be a whole number; got \[1\]",
-    "evaluate q --rerank {init_args:\\ 5}": "`rerank` must be null or KReciprocal .*; got '{init_args: 5}'",
-    "evaluate q --rerank.k1 3 --rerank.class_path QueryExpansion": "`rerank` must be null or QueryExp.*; got 'k1'",
-    "evaluate q --rerank KReciprocal --rerank.alpha 3": "`rerank` must be null or KReciprocal with .*; got 'alpha'",
+    "evaluate q --rerank.nope 5": "`--rerank` must be null or KReciprocal with options among k1, .*; got 'nope'",
+    "evaluate q --rerank.k1 20 --rerank.alpha 3": "`--rerank` must be null or KReciprocal .*; got 'k1, alpha'",
+    "evaluate q --rerank.k1 abc": "`--rerank.k1` must be a whole number; got 'abc'",
+    "evaluate q --rerank {k1:\\ [1]}": r"`--rerank.k1` must be a whole number; got \[1\]",
+    "evaluate q --rerank {init_args:\\ 5}": "`--rerank` must be null or KReciprocal .*; got '{init_args: 5}'",
+    "evaluate q --rerank.k1 3 --rerank.class_path QueryExpansion": "`--rerank` must be null or QueryExp.*; got 'k1'",
+    "evaluate q --rerank KReciprocal --rerank.alpha 3": "`--rerank` must be null or KReciprocal with .*; got 'alpha'",
     "evaluate q -hx": "unrecognized arguments: -hx; the form is ",
-    "evaluate q --rerank os.path": "`rerank` must be null or KReciprocal .*; got 'os.path'",
-    "evaluate q --gallery-draw.per nope": "`gallery_draw.per` must be one of 'identity', 'identity_and_camera'; got",
-    "evaluate q --camera-map {1:\\ 2.5}": r"`camera_map` must be cameras by cameras, such as {3: 2}; got {1: 2.5}",
-    "detect a b --area-ranges.all 5": "`area_ranges` must be two numbers for each name, .*; got {'all': '5'}",
-    "evaluate q --k true": "`k` must be a whole number or null; got 'true'",
-    "evaluate q --max-rank null": "`max_rank` must be a whole number; got 'null'",
+    "evaluate q --rerank os.path": "`--rerank` must be null or KReciprocal .*; got 'os.path'",
+    "evaluate q --gallery-draw.per nope": "`--gallery-draw.per` must be one of 'identity', 'identity_and_camera'; got",
+    "evaluate q --camera-map {1:\\ 2.5}": r"`--camera-map` must be cameras by cameras, such as {3: 2}; got {1: 2.5}",
+    "detect a b --area-ranges.all 5": "`--area-ranges` must be two numbers for each name, .*; got {'all': '5'}",
+    "evaluate q --k true": "`--k` must be a whole number or null; got 'true'",
+    "evaluate q --max-rank null": "`--max-rank` must be a whole number; got 'null'",
     "evaluate q -x": "unrecognized arguments: -x; the form is `reid-torchmetrics evaluate .query. .gallery ...",
     "lists a b c": "unrecognized arguments: c; the form is `reid-torchmetrics lists retrieved .positives. .options.`",
     "detect a": "`detect` must have `detections`; got none",

@@ -173,39 +173,39 @@ _OF_COMMAND = {
     "self_index": "unrecognized arguments: --self-index",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
-_OF_FILES = {**_OF_COMMAND, "sequences beside lists": "`sequences` must come without `ground_truth`"}
+_OF_FILES = {**_OF_COMMAND, "sequences beside lists": "`sequences` must come without `--ground-truth`"}
 _OF_TABLES = {
     **_OF_FILES,
     # Where another column is a label, the command leaves these alone.
-    "labels beside lists": "a column must be a label by its name, or be said to be by `names`; got side",
+    "labels beside lists": "a column must be a label by its name, or by `--names identities=NAME`; got side",
 }
 _OF_SCORES = {
     **_OF_COMMAND,
-    "label index": "`scores` must come with one file of queries and one of the gallery, without `index`",
-    "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
-    "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
+    "label index": "`--scores` must come with one file of queries and one of the gallery, without `index`",
+    "cameras beside lists": "`--ground-truth` must come without labels; got `cameras` of the query",
+    "sequences beside lists": "`--ground-truth` must come without labels; got `sequences` of the query",
 }
 _OF_STREAMS = {
     **_OF_COMMAND,
     "label index": "`--stream` must come without `index`",
     "label groups": "`--stream` must come without `groups`",
-    "ground_truth": "`--stream` must come without `ground_truth`",
+    "ground_truth": "`--stream` must come without `--ground-truth`",
     "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
     "leave_one_out": "`--stream` must come with the files of a gallery",
-    **{f"ties {name}": f"`--stream` must come without `ties {name}`" for name in TIES_BY_PLACE},
-    "gallery_draw": "`--stream` must come without `gallery_draw`",
+    **{f"ties {name}": f"`--stream` must come without `--ties {name}`" for name in TIES_BY_PLACE},
+    "gallery_draw": "`--stream` must come without `--gallery-draw`",
 }
 _OF_LISTS = {
     **_OF_COMMAND,
     "label index": "`index` must be left out, as lists hold positions of rows, or names",
-    "label groups": "Unexpected keyword arguments: `gallery_groups`",
+    "label groups": "Unexpected keyword arguments: `groups` of the gallery",
     "ground_truth as bool matrix": "`positives` must hold items that are all ints, or all strings; got bool",
-    "leave_one_out": "`leave_one_out` must come with labels|`self_index` must hold every query's own place",
+    "leave_one_out": "`--leave-one-out` must come with labels|the rows of queries in the gallery must hold every",
     "cameras beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "sequences beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "labels beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     **{f"ties {name}": "unrecognized arguments: --ties" for name in TIES_OF_GROUPS},
-    "gallery_draw": "`protocol` must draw no gallery",
+    "gallery_draw": "`--protocol` must draw no gallery",
 }
 COMMAND_LINES = {
     "evaluate of files": EntryPoint(by_evaluate, _OF_FILES),

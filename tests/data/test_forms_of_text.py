@@ -44,7 +44,7 @@ def test_the_form_that_all_lines_have_is_found(tmp_path, kind):
 def test_lines_that_fit_several_forms_are_an_error(tmp_path, capsys):
     files = write(tmp_path, PAIRS["first numbers are 0 or 1"], "last")
     message = (
-        r"lines must fit one form, which `form` says \(`--form` in the command\), one of first, last; got lines that"
+        r"lines must fit one form, which an argument such as `form='first'` says, one of first, last; got lines that"
     )
     with pytest.raises(ValueError, match=message):
         read_pairs(*files)
@@ -67,7 +67,10 @@ def test_lfw_has_no_image_0(tmp_path):
 
 def test_lists_of_six_columns_are_no_run(tmp_path):
     (tmp_path / "lists.txt").write_text("0 3 4 5 6 7\n1 4 5 6 7 8\n2 1 2 3 4 5\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"lines must fit one form, which `form` says .*, one of query, items; got"):
+    with pytest.raises(
+        ValueError,
+        match=r"lines must fit one form, which an argument such as `form='query'` says, one of query, items; got",
+    ):
         read_retrieved(tmp_path / "lists.txt")
     assert read_retrieved(tmp_path / "lists.txt", form="items")[0] == [0, 3, 4, 5, 6, 7]
     assert read_retrieved(tmp_path / "lists.txt", form="query")["0"] == ["3", "4", "5", "6", "7"]

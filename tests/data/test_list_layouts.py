@@ -65,8 +65,8 @@ def test_the_truth_is_read_as_its_project_writes_it(layout, tmp_path):
 )
 def test_lines_that_fit_several_forms_are_an_error_and_each_form_can_be_said(read, text, forms, tmp_path):
     path = written(tmp_path / "a.txt", text)
-    said = "lines must fit one form, which `form` says (`--form` or `--ground-truth-form` in the command), one of"
-    with pytest.raises(ValueError, match=re.escape(f"{path}: {said} {forms}; got lines that are ")):
+    rule = f"lines must fit one form, which an argument such as `form='{forms.split(', ')[0]}'` says, one of {forms}"
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {rule}; got lines that are ")):
         read(path)
     results = [read(path, form=form) for form in forms.split(", ")]
     assert all(first != second for first, second in pairwise(results))

@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -18,8 +19,8 @@ from reid_torchmetrics._version import __version__
 
 from .inputs import check_inputs
 from .instances import Instance
-from .options import COMMANDS, as_yaml, parse, root_parser
-from .terminal import PROGRAM, UsageError, log, one_line, show_warning
+from .options import COMMANDS, as_yaml, in_options, parse, root_parser
+from .terminal import PROGRAM, UsageError, log
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root, commands = root_parser()
         commands.get(name, root).print_help()
         return 0
-    warnings.showwarning = show_warning
+    if name not in COMMANDS:
+        hint = _hints.value_meant(name, COMMANDS)
+        log(f"{PROGRAM}: there is no command {name!r}{hint}; there are {', '.join(COMMANDS)}")
+        return 2
+    warnings.showwarning = partial(_show_warning, name)
     return _run(name, words[1:], is_debugged=is_debugged)
 
 
@@ -46,24 +51,26 @@ def _run(name: str, words: Sequence[str], *, is_debugged: bool) -> int:
     try:
         return _run_checked(name, words)
     except UsageError as error:
-        log(f"{PROGRAM}: {one_line(error)}")
+        log(f"{PROGRAM}: {in_options(name, error)}")
         return 2
     except Exception as error:
         if is_debugged:
             raise
         is_about_input = isinstance(error, (OSError, ValueError, ModuleNotFoundError))
         kind = "" if is_about_input else f"{type(error).__name__}: "
-        log(f"{PROGRAM}: {kind}{one_line(error)}")
+        log(f"{PROGRAM}: {kind}{in_options(name, error)}")
     except KeyboardInterrupt:
         log(f"{PROGRAM}: interrupted; nothing was written")
     return 1
 
 
+def _show_warning(name: str, message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning on one line, in the place of `warnings.showwarning`."""
+    log(f"{PROGRAM}: warning: {in_options(name, message)}")
+
+
 def _run_checked(name: str, words: Sequence[str]) -> int:
     """Check the words and the files that they name, and run the subcommand."""
-    if name not in COMMANDS:
-        hint = _hints.value_meant(name, COMMANDS)
-        raise UsageError(f"there is no command {name!r}{hint}; there are {', '.join(COMMANDS)}")
     arguments, options = parse(name, words)
     if getattr(arguments, "print_config", None):
         print(as_yaml(name, arguments, options), end="")  # noqa: T201

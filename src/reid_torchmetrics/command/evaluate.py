@@ -22,6 +22,7 @@ from . import matrices, roles
 from .images import ReportImages, check_sample_images, sample_images
 from .inputs import split_array
 from .label_tables import label_files
+from .options import in_options
 from .outputs import Outputs
 from .processes import Share, join_processes, share_errors
 from .sample_reading import SampleSets, check_names, read_sample_sets
@@ -81,13 +82,11 @@ def _check_labels(sample_sets: SampleSets, protocol: Protocol, options: Mapping[
     for label, reason in needed.items():
         if label not in labels:
             remedy = f"as an array or a column of that name, by `--labels {label}=FILE` or `--names {label}=NAME`"
-            raise ValueError(f"`{label}` must be given {reason}, {remedy}; got none in the files.")
+            raise ValueError(f"{label} must be given {reason}, {remedy}; got none in the files.")
     for label in extra_labels:
         for role, sample_set in sample_sets.items():
             if label not in sample_set.columns:
-                raise ValueError(
-                    f"`{label}` must be given for queries and gallery; got none in the files of the {role}."
-                )
+                raise ValueError(f"{label} must be given for queries and gallery; got none in the files of the {role}.")
     if "cameras" not in labels:
         _check_camera_rules(protocol, options, labels)
 
@@ -100,11 +99,11 @@ def _check_camera_rules(protocol: Protocol, options: Mapping[str, Any], labels: 
             continue
         if name in options or "protocol" in options:
             remedy = f"be given for `{name}` {rule!r}, as by `--labels cameras=FILE`, or `--same-camera keep`"
-            raise ValueError(f"`cameras` must {remedy}; got none in the files.")
+            raise ValueError(f"cameras must {remedy}; got none in the files.")
         label_text = ", ".join(sorted(labels - {"roles"})) or "no labels"
-        effect = f"`{name}` {rule!r} of {protocol.name} drops nothing"
+        effect = f"`{name}={rule!r}` of {protocol.name} drops nothing"
         remedy = "`--labels cameras=FILE` gives them, `--protocol` another benchmark"
-        log(f"{label_text} without cameras: {effect}; {remedy}")
+        log(in_options("evaluate", f"{label_text} without cameras: {effect}; {remedy}"))
 
 
 def _evaluate_samples(
@@ -162,7 +161,7 @@ def _reason_against_metric(sample_sets: SampleSets, options: Mapping[str, Any], 
     """Return the name of an option, or of a property of the files, that metrics do not have; empty if there is none."""
     for name in _OPTIONS_WITHOUT_METRIC:
         if name in options:
-            return f"--{name.replace('_', '-')}"
+            return name
     query_set = sample_sets["query"]
     if query_set.kind != "embeddings":
         return query_set.kind

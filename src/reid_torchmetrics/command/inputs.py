@@ -124,7 +124,7 @@ def check_matrix_options(kind: str, options: Mapping[str, Any]) -> None:
     """
     for name in NEED_EMBEDDINGS:
         if options.get(name) not in (None, False):
-            raise ValueError(f"`--{name.replace('_', '-')}` must come with embeddings; got {kind}.")
+            raise ValueError(f"`{name}` must come with embeddings; got {kind}.")
 
 
 def check_streamed(inputs: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ def check_streamed(inputs: Mapping[str, Any]) -> None:
     needs = [name for name in _NEED_ITEMS if inputs.get(name)]
     ties = inputs.get("ties")
     if ties in TIES_BY_PLACE:
-        needs.append(f"ties {ties}")
+        needs.append(f"ties={ties!r}")
     if needs:
         raise ValueError(f"`--stream` must come without `{needs[0]}`, as it drops the items of the gallery; got both.")
     if not inputs["gallery"]:
@@ -172,7 +172,7 @@ def _check_lists(arguments: SimpleNamespace) -> None:
         return
     for name in _NEED_EXACT:
         if getattr(arguments, name) is not None:
-            raise UsageError(f"`--{name.replace('_', '-')}` must come with `--exact`; got none")
+            raise UsageError(f"`{name}` must come with `--exact`; got none")
     if bool(arguments.labels) == bool(arguments.positives):
         got = "both" if arguments.labels else "neither"
         raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {got}")

@@ -52,7 +52,10 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
         labels = _read_labels(words, rules, retrieved)
         return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
 
-    positives = read_ground_truth(arguments.positives, form=arguments.ground_truth_form, one_based=one_based)
+    try:
+        positives = read_ground_truth(arguments.positives, form=arguments.ground_truth_form, one_based=one_based)
+    except ValueError as error:  # `--form` is the form of the lists
+        raise ValueError(str(error).replace("`form=", "`ground_truth_form=")) from None
     is_one_list = isinstance(retrieved, list) and not any(isinstance(items, list) for items in retrieved)
     if is_one_list and Path(arguments.retrieved).suffix == ".txt":
         # The names of the items that one query has retrieved, in a file with the name of the query.

@@ -15,16 +15,17 @@ from argparse import SUPPRESS, Action, ArgumentParser, BooleanOptionalAction, Na
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, get_args
 
-from reid_torchmetrics import _hints
+from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._extras import require
 
 from .configs import read_config
 from .instances import CLASS, FIELDS, Instance, read_instance
 from .kinds import Kind, WrongValueError, read_kind
-from .terminal import PROGRAM, UsageError
+from .terminal import PROGRAM, UsageError, one_line
 
 TABLE = json.loads(files(__package__).joinpath("options.json").read_text(encoding="utf-8"))
 COMMANDS: dict[str, str] = {name: command["summary"] for name, command in TABLE["commands"].items()}
@@ -169,6 +170,58 @@ def _to_plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _to_plain(element) for key, element in value.items()}
     return list(value) if isinstance(value, tuple) else value
+
+
+def in_options(command: str, message: object) -> str:
+    """Return a message on one line, with the options of a command in the place of arguments of functions.
+
+        `max_rank`                       `--max-rank`
+        `missing_identities='junk'`      `--missing-identities junk`
+        `names={'identities': NAME}`     `--names identities=NAME`
+        `query_cameras`                  `cameras` of the query
+
+    A message about a file, such as "labels.csv: `names` must ...", names columns, and only options that have a value.
+    """
+    text = one_line(message)
+    options = {option.name: option for option in command_options(command)}
+    label_names = (*get_args(_names.LabelField), "labels")
+    words = TABLE["commands"][command].get("words", {})
+    is_about_file = _begins_with_file(text)
+
+    def translate(match: re.Match[str]) -> str:
+        code, name, rest, value = match.groups()
+        if not words.get(name, name).isidentifier():
+            return str(words[name])
+        if is_about_file and value is None:
+            return str(code)
+        name = words.get(name, name)
+        if name in options:
+            option = options[name]
+            return f"`{option.flag}{rest}{_value_in_words(option, value)}`"
+        role, _, label = name.partition("_")
+        is_label = role in ("query", "gallery") and label in label_names
+        return f"`{label}` of the {role}" if is_label else str(code)
+
+    return re.sub(r"(`([A-Za-z]\w*)((?:\.\w+|\[\w+\])*)(?:=([^`]*))?`)", translate, text)
+
+
+def _begins_with_file(text: str) -> bool:
+    """Return whether a message begins with the name of a file, in backticks or before a colon."""
+    quoted = re.match(r"(?:warning: )?`([^`]+)`", text)
+    if quoted is not None:
+        return Path(quoted[1]).is_file()
+    head, colon, _ = text.partition(": ")
+    return bool(colon) and "`" not in head and any(Path(word).exists() for word in re.split(r" and |:\d+$", head))
+
+
+def _value_in_words(option: Option, value: str | None) -> str:
+    """Return a value in Python as words behind an option."""
+    if value is None or option.kind == "flag":
+        return ""
+    plain = re.sub(r"[\"']", "", value)
+    if read_kind(option.kind).is_mapping:
+        return f" '{plain.translate(str.maketrans('()', '[]'))}'"
+    return " " + re.sub(r"[(){}\[\]]", "", plain).replace(": ", "=").replace(",", "").strip().replace("None", "null")
 
 
 class _Parser(ArgumentParser):
@@ -325,9 +378,7 @@ def _describe_unknown(command: str, words: Sequence[str]) -> str:
         return f"unrecognized arguments: {' '.join(words)}; the form is `{_usage(command)}`"
     table = command_options(command)
     name = flags[0].removeprefix("--")
-    if "_" in name and any(option.flag == f"--{name.replace('_', '-')}" for option in table):
-        hint = f", which may be `--{name.replace('_', '-')}`"
-    else:
+    hint = f", which may be `{name}`"
+    if "_" not in name or name not in [option.name for option in table]:
         hint = _hints.argument_meant(name, [option.name for option in table if not option.is_positional])
-        hint = re.sub(r"`(\w+)`", lambda match: f"`--{match[1].replace('_', '-')}`", hint)
     return f"unrecognized arguments: {flags[0]}{hint}"

@@ -23,8 +23,3 @@ def log(*lines: str) -> None:
 def one_line(error: object) -> str:
     """Return the text of an error or warning on one line, with single spaces."""
     return " ".join(str(error).split())
-
-
-def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning on one line, in the place of `warnings.showwarning`."""
-    log(f"{PROGRAM}: warning: {one_line(message)}")

@@ -146,9 +146,9 @@ def find_names(
             continue
         candidates = _find_candidates(key, file_names, rules)
         if len(candidates) > 1:
-            rule = f"one array must be the {key}, or be said to be by `names`"
-            if not rules.role:
-                rule = f"{rule} or `role`"
+            rule = f"one array must be the {key}, or be named by `names={{'{key}': NAME}}`"
+            if unnamed_key in MATRICES and not rules.role:
+                rule = f"{rule} or `role='query'`"
             raise file_error(path, rule, _quote(candidates))
         if candidates:
             names[key] = candidates[0]
@@ -233,7 +233,7 @@ def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], label_names: Coll
     if len(candidates) > 1:
         candidates = [name for name in candidates if not rules.allow("embeddings", name)]
     if len(candidates) != 1:
-        rule = f"one array must be the {rules.kind} by its name, or be named by `names`, as {rules.kind}=NAME"
+        rule = f"one array must be the {rules.kind} by its name, or by `names={{'{rules.kind}': NAME}}`"
         raise file_error(path, rule, _quote(arrays))
     return candidates[0]
 

@@ -106,9 +106,9 @@ def read_labels(
         rules = replace(rules, names={field: rules.names[field]})
     column_names = find_names(path, keys, columns, rules, unnamed_key)
     if not column_names:
-        rule = "a column must be a label by its name, or be said to be by `names`"
+        rule = "a column must be a label by its name, or by `names={'identities': NAME}`"
         if path.suffix.lower() in TEXTS | TABLES and is_header_missing(list(columns)):
-            rule = "the first row must name the columns, or `names` must, such as `identities='column 2'`"
+            rule = "the first row must name the columns, or an argument such as `names={'identities': 'column 2'}` must"
         raise file_error(path, rule, ", ".join(columns))
     if guesses is not None:
         guesses += describe_guesses(path, column_names, columns, names or {}, unread_roles)

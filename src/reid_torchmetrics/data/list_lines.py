@@ -238,7 +238,7 @@ def _find_form(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: b
             return form
     candidates = [form for form in forms if num_fitting[form] == len(lines)]
     if len(candidates) > 1:
-        rule = "lines must fit one form, which `form` says (`--form` or `--ground-truth-form` in the command)"
+        rule = f"lines must fit one form, which an argument such as `form={candidates[0]!r}` says"
         meanings = "; ".join(_WORDS[form] for form in candidates)
         raise file_error(path, f"{rule}, one of {', '.join(candidates)}", f"lines that are {meanings}")
     return max(forms, key=num_fitting.__getitem__)

@@ -123,7 +123,7 @@ def _read_list(path: Path, form: str | None) -> tuple[list[str], list[bool]]:
         raise file_error(path, one_form_rule, "no line")
     forms = [form] if form is not None else _fitting_forms(lines)
     if len(forms) > 1:
-        rule = f"lines must fit one form, which `form` says (`--form` in the command), one of {', '.join(forms)}"
+        rule = f"lines must fit one form, which an argument such as `form={forms[0]!r}` says, one of {', '.join(forms)}"
         raise file_error(path, rule, f"lines that are {_describe(forms)}")
     pairs = []
     same = []

@@ -216,7 +216,7 @@ def _find_kind(path: Path, names: Mapping[str, str], arrays: Mapping[str, Any]) 
     kinds = [kind for kind in MATRICES if kind in names]
     if len(kinds) != 1:
         got = ", ".join(f"`{name}`" for name in arrays) or "none"
-        rule = "one array must be the embeddings, distances or scores by its name, or be said to be by `names`"
+        rule = "one array must be the embeddings, distances or scores by its name, or by `names={'embeddings': NAME}`"
         raise file_error(path, rule, got)
     return kinds[0]
 

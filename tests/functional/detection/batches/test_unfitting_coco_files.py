@@ -137,10 +137,7 @@ def test_unknown_categories_are_told_with_those_of_the_data_set(write, label, en
 def test_swapped_files_are_told(write):
     said = refusal(write(data_set(), results(1)))
     assert said.startswith('`dt.json` must hold a list of objects; got {"images": ')
-    assert said.endswith(
-        "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other"
-        " way round."
-    )
+    assert said.endswith("; the data set and the detections may be exchanged.")
     paths = write(data_set(), results(1))
     with pytest.raises(ValueError, match=r"an object; got a list; `loadRes` reads results\.$"):
         COCO("gt.json")

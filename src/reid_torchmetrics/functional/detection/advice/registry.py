@@ -86,8 +86,8 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         " equal labels. Either `preds` and `target` have no label in common, or in {same} of the pairs each label has"
         " its most frequent partner.",
         message="Only {num_right} of {num} ground truths that are found have the label of their detection; most"
-        " frequent are {pairs}. Use the same numbering for `labels` in `preds` and `target`: one of them may start at"
-        " 0, and the other at 1.",
+        " frequent are {pairs}. Number the classes of `preds` and `target` alike: one of them may start at 0, and the"
+        " other at 1.",
         inputs=("is_one_class", "recall", "objects", "remember", "label_names"),
         find=conditions.shifted_labels,
         example=examples.labels,

@@ -36,10 +36,7 @@ from .key_names import LISTS
 
 _MAX_IDS = 5  # in a message
 _TOO_LONG = 2**31  # pixels, for a side of an image
-_SWAPPED = (
-    "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
-    " round"
-)
+_SWAPPED = "; the data set and the detections may be exchanged"
 _DTYPES = dict.fromkeys(("labels", "iscrowd", "num_keypoints"), torch.int64) | {"difficult": torch.bool}
 _WIDTHS = {"boxes": 4, "rotated_boxes": 5}
 _SHAPE_OF_COLUMN = {
@@ -304,7 +301,7 @@ def _check_lists(images: RowList, position: int, image: Row, *, is_federated: bo
             if not isinstance(labels, list) or not all(map(is_whole_number, labels)):
                 raise images.invalid(position, name, "a list of ids")
         elif labels:  # by COCO's rules, detections of classes that nobody annotated would be false positives
-            got = f"`{name}` in {images.place(position)}; `LvisMAP` reads it, and `--evaluator lvis`"
+            got = f"`{name}` in {images.place(position)}; `LvisMAP` reads it"
             raise ValueError(f"`{images.source}` must be annotated in full, as COCO is and LVIS is not; got {got}.")
 
 

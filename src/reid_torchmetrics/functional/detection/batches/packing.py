@@ -65,8 +65,7 @@ def text_of_many(limit: int) -> str:
     """Return the warning for an image with more detections than the largest limit."""
     return (
         f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit} with"
-        " the highest scores count. `max_detection_thresholds` sets how many do, and `warn_on_many_detections = False`"
-        " on the metric silences this."
+        " the highest scores count. `max_detection_thresholds` sets how many do."
     )
 
 

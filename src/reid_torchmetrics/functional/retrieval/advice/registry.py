@@ -262,7 +262,7 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
         fires="Neither `self_index` nor lists are given. In a sample of the queries most, and at least {least}, have a"
         " copy in the gallery that counts as a positive, and some positives are not copies.",
         message="Most queries have a copy of themselves in the gallery, an item of their identity with the same"
-        " embedding, and find it first. Pass `self_index`, each query's own position in the gallery or -1, which leaves"
+        " embedding, and find it first. Pass `self_index`, which says where in the gallery each query is, and leaves"
         " it out; or, if the queries are the gallery, pass no `gallery`.",
         inputs=("has_copied_queries",),
         find=_copied_queries,
