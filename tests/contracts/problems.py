@@ -23,7 +23,7 @@ NUM_LABELS = 5
 """of a sample that may have several"""
 REPORTS = (
     *("map", "map_at_r", "minp", "rank_1", "rank_5", "hit_rate_3", "precision_5", "precision_15"),
-    *("recall_5", "r_precision", "mrr", "ndcg_5", "anmrr", "mean_rank", "median_rank"),
+    *("recall_5", "r_precision", "mrr", "mrr_3", "ndcg_5", "anmrr", "mean_rank", "median_rank"),
 )
 SINGULAR = {
     "identities": "identity",

@@ -204,12 +204,12 @@ def test_every_reason_is_of_a_row():
 MINE = Measure("mine", lambda ranks, _, k: ranks.num_positives / k, "a measure of one's own at {k}", takes_k=True)
 MRR = MEASURES["mrr"]
 MRR_OF_BLOCK = replace(
-    MRR, function=lambda ranks, *_: MRR.function(ranks, None, 0) / (1 + (len(ranks.num_positives) == 1))
+    MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest) / (1 + (len(ranks.num_positives) == 1))
 )
 
 
 def test_a_row_that_forgets_queries_without_positives_has_nan_all_the_same():
-    check_measure(replace(MRR, function=lambda ranks, *_: MRR.function(ranks, None, 0).nan_to_num(0)))
+    check_measure(replace(MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest).nan_to_num(0)))
     forgetful = replace(MEASURES["minp"], expectation=lambda drawn, _: drawn.average_precision.nan_to_num(0))
     check_measure(forgetful)
 
@@ -218,8 +218,8 @@ def test_a_row_that_forgets_queries_without_positives_has_nan_all_the_same():
     ("row", "message"),
     [
         (MINE, "'mine' has no slow reference: add a loop from its definition to tests/reference/measures.py"),
-        (replace(MRR, function=lambda ranks, *_: MRR.function(ranks, None, 0).float()), "must be float64"),
-        (replace(MRR, function=lambda ranks, *_: MRR.function(ranks, None, 0)[:, None]), "must be one per query"),
+        (replace(MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest).float()), "must be float64"),
+        (replace(MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest)[:, None]), "must be one per query"),
         (replace(MRR, function=MEASURES["mean_rank"].function), "differ from `MEASURES\\['mrr'\\]` in tests/reference"),
         (replace(MRR, is_loss=True), "set `is_rank` or `is_loss` in its row"),
         (replace(MEASURES["mean_rank"], is_rank=False, is_loss=True), "set `is_rank` or `is_amount` in its row"),

@@ -207,7 +207,7 @@ MEASURES: dict[str, Measure] = {
     "precision": _precision_by_options,
     "recall": lambda groups, k, *_: recall_at(groups, k),
     "r_precision": lambda groups, *_: r_precision(groups),
-    "mrr": lambda groups, *_: reciprocal_rank(groups),
+    "mrr": lambda groups, k, options, _: reciprocal_rank(groups, k or options.get("k")),
     "ndcg": lambda groups, k, *_: normalized_dcg(groups, k),
     "acg": lambda groups, k, *_: precision_at(groups, k),  # all grades are 1
     "bpref": lambda groups, *_: binary_preference(groups),

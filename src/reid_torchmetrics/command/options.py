@@ -1,6 +1,6 @@
 """Options of a subcommand, from the table in `options.json`: help, completion, and the values in a command line.
 
-    "k": ["N?", "cutoff of average precision", "none"]         --k N    cutoff of average precision [none]
+    "k": ["N?", "cutoff of average precision and MRR", "none"]     --k N  cutoff of average precision and MRR [none]
 
 A row has the kind of value, what it is, and its default in words. Options are named like the parameters of the function
 behind the subcommand, and a test compares both. The table is read without torch, so that help and errors are there at

@@ -33,6 +33,8 @@ NUMBERS = {
     "recall_3": 1 / 2,
     "r_precision": 1 / 2,
     "mrr": 1 / 2,
+    "mrr_1": 0,
+    "mrr_2": 1 / 2,
     "ndcg_1": 0,
     "acg_4": 2 / 4,
     "bpref": ((1 - 1 / 2) + (1 - 2 / 2)) / 2,
@@ -91,9 +93,19 @@ def test_words_have_the_options():
     assert MEASURES["map"].describe(options, 10) == (
         "average precision, rule rectangle, over the first 10, divided by attainable"
     )
+    assert MEASURES["mrr"].describe(options, 0) == "1 / rank of the first positive, 0 beyond rank 100"
+    assert MEASURES["mrr"].describe(options, 10) == "1 / rank of the first positive, 0 beyond rank 10"
+    assert MEASURES["mrr"].describe(OPTIONS, 0) == "1 / rank of the first positive"
     assert MEASURES["precision"].describe(options, 10) == "precision at 10, divisor last_positive"
     assert MEASURES["rank"].describe(options, 5) == "CMC, all_shots, at rank 5"
     assert MEASURES["rank"].describe(OPTIONS, 5, is_drawn=True) == "CMC, over identities, at rank 5"
+
+
+@pytest.mark.parametrize("name", [row.name for row in MEASURES.values() if row.may_take_k])
+def test_the_cutoff_of_a_measure_is_that_of_its_name_or_else_of_the_options(name):
+    for k in (1, 2, 3):
+        for options in (OPTIONS, replace(OPTIONS, k=1)):
+            assert measure(f"{name}_{k}", RANKS, options) == measure(name, RANKS, replace(options, k=k))
 
 
 @pytest.mark.parametrize(("name", "expected"), [("rank_1", 0.25), ("rank_2", 0.75), ("map", 0.5), ("minp", 0.125)])

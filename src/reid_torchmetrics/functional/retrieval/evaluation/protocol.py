@@ -108,7 +108,7 @@ class Protocol:
     rule: _names.ApRule = "rectangle"
     """rule of average precision; see `average_precision`, also for `normalizer`"""
     k: int | None = None
-    """cutoff of average precision"""
+    """cutoff of average precision and of the reciprocal rank"""
     normalizer: _names.Normalizer = "positives"
     precision_divisor: _names.PrecisionDivisor = "k"
     """divisor of precision at k, see `precision_at`"""

@@ -25,8 +25,9 @@ from .cmc import cmc_at, first_rank, hit_rate_at, reciprocal_rank
 from .means import mean_over_queries, median_over_queries
 
 MeasureOptions: TypeAlias = Any
-"""The options of measures, as a protocol of `evaluation` has them: the cutoff `k` of average precision, its `rule` and
-`normalizer`, the `precision_divisor`, the `mode` of the CMC, and the `gain` of nDCG"""
+"""The options of measures, as a protocol of `evaluation` has them: the cutoff `k` of average precision and of the
+reciprocal rank, the `rule` and `normalizer` of average precision, the `precision_divisor`, the `mode` of the CMC, and
+the `gain` of nDCG"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +68,12 @@ class Measure:
     name: str
     function: Callable[[PositiveRanks, MeasureOptions, int], Tensor]
     words: str
-    """the convention; `{k}`, the fields of `{options}` and the `{depth}` of average precision are filled in"""
+    """the convention; `{k}`, the fields of `{options}` and the words of the cutoff are filled in: the `{depth}` of
+    average precision and its divisor, and `{beyond}` for a value of 0 at lower ranks"""
     takes_k: bool = False
     """whether k follows the name: "precision_10" """
     may_take_k: bool = False
-    """whether k may follow the name, instead of the cutoff among the options: "map" and "map_10" """
+    """whether k may follow the name, in place of the cutoff among the options: "map" and "map_10" """
     is_cmc: bool = False
     """whether a protocol's camera rule and drawn galleries for its CMC are used for this measure"""
     expectation: Callable[[DrawnResults, int], Tensor] | None = None
@@ -131,7 +133,8 @@ class Measure:
         depth = "all ranks" if cutoff is None else f"the first {cutoff}"
         if cutoff is not None or options.normalizer != "positives":
             depth += f", divided by {options.normalizer}"
-        return words.format(k=k, options=options, depth=depth)
+        beyond = "" if cutoff is None else f", 0 beyond rank {cutoff}"
+        return words.format(k=k, options=options, depth=depth, beyond=beyond)
 
 
 def _median_rank(name: str, rule: MedianRule, rule_words: str) -> Measure:
@@ -198,7 +201,13 @@ _ROWS = (
         takes_k=True,
     ),
     Measure("r_precision", lambda ranks, *_: cutoffs.r_precision(ranks), "precision at R, the number of positives"),
-    Measure("mrr", lambda ranks, *_: reciprocal_rank(ranks), "1 / rank of the first positive", title="MRR"),
+    Measure(
+        "mrr",
+        lambda ranks, options, k: reciprocal_rank(ranks, k=k or options.k),
+        "1 / rank of the first positive{beyond}",
+        may_take_k=True,
+        title="MRR",
+    ),
     Measure(
         "ndcg",
         lambda ranks, options, k: cutoffs.normalized_dcg(ranks, k=k, gain=options.gain),
