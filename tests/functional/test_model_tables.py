@@ -152,9 +152,9 @@ def test_a_caption_tells_apart_models_with_other_similarities():
 
 def test_a_caption_of_detections_says_what_the_first_number_of_each_kind_is():
     assert problems.detection().model_table().caption == (
-        "COCO, 3 images; average precision, as in COCO; mean over 10 IoU thresholds from 0.5 to 0.95; mean over"
-        " classes; area range all, no limit; at most 100 detections of an image and class. mAR1: largest recall;"
-        " at most 1 detection of an image and class."
+        "COCO, 3 images; average precision, as in COCO; mean over 10 IoU thresholds from 0.5 to 0.95; area"
+        " range all, no limit; at most 100 detections of an image and class; boxes matched by the rules of COCO; means"
+        " over classes. mAR1: largest recall; at most 1 detection of an image and class."
     )
 
 

@@ -154,7 +154,7 @@ def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path)
 
 
 FOLDER = Path(__file__).parent
-FORMAT_OF_FIELDS = 2
+FORMAT_OF_FIELDS = 3
 FIELDS = {
     "RetrievalResults": "query_index counts ranks protocol setup query_identities query_cameras rank_lists "
     "camera_pairs query_names gallery_names label_names list_counts ranks_for_cmc drawn max_rank",
@@ -175,7 +175,8 @@ FIELDS = {
     "CameraPairs": "query_cameras gallery_cameras mean num_valid camera_names",
     "ListCounts": "num_short cutoff num_repeated",
     "DetectionResults": "matches images labels positives class_names objects boxes image_names evaluator grid rule",
-    "CocoGrid": "iou_thresholds rec_thresholds max_detection_thresholds area_ranges class_groups limited",
+    "CocoGrid": "iou_thresholds rec_thresholds max_detection_thresholds area_ranges class_groups limited"
+    " iou_type sigmas average drops_invalid has_given_areas",
     "Matches": "classes num_positives scores class_index images rows limits area_bits columns matched true_positive "
     "ground_truths overlaps",
     "ObjectPairs": "scores labels images is_outside true_labels true_images is_crowd is_ignored detection ground_truth "

@@ -40,7 +40,7 @@ def test_rows_are_drawn_in_percent_and_one_without_counts_is_not():
     assert image.get_clim() == (0, 100)
     assert labels(axes.xaxis) == labels(axes.yaxis) == ["3", "car", "background"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("detected as", "ground truth")
-    assert axes.get_title() == "Confusion matrix, IoU 0.5: boxes (% of the row)"
+    assert axes.get_title() == "Confusion matrix, IoU 0.5: objects (% of the row)"
     assert figure is axes.figure
     assert axes.patch.get_hatch()
 

@@ -14,6 +14,7 @@ from tests.report.pages import Element, data, read, section
 NUMBERS = "Numbers by COCO"
 THRESHOLDS = "mean over 10 IoU thresholds from 0.5 to 0.95"
 LIMITS = "area range all, no limit; at most 100 detections of an image and class"
+OPTIONS = "boxes matched by the rules of COCO; means over classes"
 CLASSES = "Means over IoU thresholds; AP50 at IoU 0.5; AP75 at IoU 0.75"
 NASTY = "</script><script>alert('x')</script>"
 
@@ -53,7 +54,7 @@ def test_the_twelve_numbers_are_those_of_the_results(pages, kind):
 def test_the_convention_is_said_once_and_what_differs_for_each_number(pages):
     listed = [each.text for each in section(pages["metric"], "numbers").one("ul").all("li")]
     assert listed == [
-        f"Unless noted: average precision, as in COCO; {THRESHOLDS}; mean over classes; {LIMITS}.",
+        f"Unless noted: average precision, as in COCO; {THRESHOLDS}; {LIMITS}; {OPTIONS}.",
         "mAP50: at IoU 0.5.",
         "mAP75: at IoU 0.75.",
         "mAP small: area range small, 0 to 32² pixels.",
@@ -88,7 +89,7 @@ def test_the_classes_have_their_names_counts_and_values(pages):
 
 
 def test_the_images_with_the_most_errors_are_listed(pages):
-    (row,) = section(pages["metric"], "images").rows("Boxes of each image")
+    (row,) = section(pages["metric"], "images").rows("Objects of each image")
     assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
 
 
@@ -124,7 +125,7 @@ def test_without_errors_the_page_says_what_that_means(images, said, tmp_path):
 @pytest.mark.parametrize("images", [[OF_NOTHING] * 20, [RIGHT, RIGHT, *[OF_NOTHING] * 10]])
 @pytest.mark.slow
 def test_detections_of_a_class_without_ground_truths_are_errors_of_their_images(images, tmp_path):
-    rows = images_section(*images, folder=tmp_path).rows("Boxes of each image")
+    rows = images_section(*images, folder=tmp_path).rows("Objects of each image")
     assert [int(row["image"]) for row in rows] == [place for place, each in enumerate(images) if each is OF_NOTHING]
     assert {(row["right"], row["wrong"], row["missed"]) for row in rows} == {("0", "1", "0")}
 
@@ -185,7 +186,7 @@ def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
     boxes = {side: dict(zip(names, values, strict=True)) for side, values in sides.items()}
     page = read(write_report(metric.results(), tmp_path / "r.html", pictures=image, **boxes))
     assert asked == [names[1]]
-    (row,) = section(page, "images").rows("Boxes of each image")
+    (row,) = section(page, "images").rows("Objects of each image")
     assert row["image"] == names[1]
     (item,) = section(page, "images").one("ul").all("li")
     assert item.one("img").attributes["alt"] == f"image {names[1]} with its boxes"
@@ -205,12 +206,12 @@ def test_the_worst_of_many_images_are_seen_at_once(tmp_path):
     page = read(write_report(metric.results(), tmp_path / "r.html", num_worst=7, **options))
     images = section(page, "images")
     assert len(images.all("img")) == 7
-    assert [each.text for each in images.all("summary")] == ["1 more", "Their boxes in numbers"]
+    assert [each.text for each in images.all("summary")] == ["1 more", "Their objects in numbers"]
 
 
 def test_the_page_of_the_function_has_what_that_of_the_metric_has(pages):
     assert [len(section(pages[kind], "numbers").all("figure")) for kind in ("metric", "function")] == [2, 2]
-    (row,) = section(pages["function"], "images").rows("Boxes of each image")
+    (row,) = section(pages["function"], "images").rows("Objects of each image")
     assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
 
 

@@ -89,7 +89,7 @@ def test_images_are_judged_as_the_evaluator_matches_with_boxes_of_the_results(ev
         assert images.all("p")[0].text == "None: every ground truth is found, and nothing else."
         return
     # F1 is 2/3 with the first detection alone, and lower with the second one.
-    assert images.rows("Boxes of each image") == [{"image": "0", "right": "1", "wrong": "0", "missed": "1"}]
+    assert images.rows("Objects of each image") == [{"image": "0", "right": "1", "wrong": "0", "missed": "1"}]
     assert len(images.all("img")) == 1
     assert [each["evaluator"] for each in options] == [EVALUATORS[evaluator]]
 

@@ -30,7 +30,7 @@ from torch import Tensor
 from reid_torchmetrics._files import Allowance, readable, write_whole
 from reid_torchmetrics._version import __version__
 
-FORMAT = 2
+FORMAT = 3
 """format of the files; it is raised when a stored field is added, and formats from `_OLDEST` on are still read"""
 _OLDEST = 2  # format 1 stored numbers, before the first release
 _HEADER = "header.json"

@@ -151,7 +151,7 @@ def plot_confusion_matrix(
     if matrix.rule != "coco":
         title += f", {matrix.rule} matching"
     if has_numbers:
-        title += ": boxes (% of the row)"
+        title += ": objects (% of the row)"
     if matrix.num_left_out:
         title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
     ax.set(xlabel="detected as", ylabel="ground truth", title=title)

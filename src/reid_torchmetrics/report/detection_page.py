@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
 from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, SHAPES_IN_WORDS
 
 from .elements import Html, details, element, note, number_text, percent_text, picture, table
 from .page import Page, Section, conventions_note, figures_section, folded, picture_or_reason
@@ -69,7 +69,8 @@ def detection_page(
     ]
     num_classes = len(results.classes)
     classes = "1 class" if num_classes == 1 else f"{num_classes} classes"
-    lead = f"{classes}; average precision as in {AP_RULES[results.averages.rule].title}."
+    shapes = SHAPES_IN_WORDS.get(results.averages.grid.iou_type or "", "objects")
+    lead = f"{shapes} of {classes}; average precision as in {AP_RULES[results.averages.rule].title}."
     return Page(f"Detection results, {results.evaluator.title}", lead, sections, data)
 
 
@@ -89,7 +90,7 @@ def _numbers(results: DetectionResults, numbers: Mapping[str, Any]) -> list[Html
 def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float | None]]) -> list[Html]:
     """Return the numbers of each class."""
     if not classes:
-        return [note("None: there are no boxes.")]
+        return [note("None: there are no objects.")]
     averages = results.averages
     first_class, *_ = classes.values()
     names = list(first_class)
@@ -192,7 +193,7 @@ def _worst_images(
     for image_id, image_counts in zip(worst.image_ids, counts, strict=True):
         titles[image_id] = ", ".join([str(image_id), *filter(None, [image_names.get(image_id)])])
         rows.append([titles[image_id], *map(str, image_counts)])
-    count_table = table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)
+    count_table = table("Objects of each image", ("image", "right", "wrong", "missed"), rows)
     if draw is None:
         return [remark, count_table]
     items = []
@@ -200,7 +201,7 @@ def _worst_images(
         caption = element("p", f"Image {titles[image_id]}")
         items.append(element("li", caption, picture_or_reason(partial(draw, image_id))))
     pictures = folded(items, _NUM_OPEN, _picture_list, "")
-    return [remark, *pictures, details("Their boxes in numbers", count_table)]
+    return [remark, *pictures, details("Their objects in numbers", count_table)]
 
 
 def _picture_list(items: Sequence[Html], _caption: str) -> Html:

@@ -100,13 +100,13 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self._add_growing_states(batches.empty_states(list(shapes), self._extra_keys()))
 
     @abstractmethod
-    def _grid(self) -> inputs.CocoGrid:
-        """Return the thresholds, limits and area ranges of the matches."""
+    def _grid(self, iou_type: Any = None) -> inputs.CocoGrid:
+        """Return the grid of the matches of an `iou_type`, by default of the first."""
 
     def _request(self, iou_type: str | None = None, **changes: Any) -> evaluation.MatchRequest:
         """Return a request for the matches of all images, by default for the first `iou_type`; `changes` are fields."""
         return evaluation.MatchRequest(
-            grid=self._grid(),
+            grid=self._grid(iou_type),
             evaluator=self._evaluator(),
             max_bytes=self.max_bytes,
             iou_type=iou_type or self.iou_type[0],

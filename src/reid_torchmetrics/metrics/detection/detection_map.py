@@ -38,14 +38,9 @@ class DetectionOptions(BoxOptions, total=False):
 
 
 @lru_cache(maxsize=8)
-def _cached_grid(thresholds: Any, recalls: Any, limits: Any, ranges: Any) -> inputs.CocoGrid:
+def _cached_grid(ranges: Any, **fields: Any) -> inputs.CocoGrid:
     """Return a grid, given its area ranges as pairs; each is made and checked once, as every training step needs it."""
-    return inputs.CocoGrid(
-        iou_thresholds=thresholds,
-        rec_thresholds=recalls,
-        max_detection_thresholds=limits,
-        area_ranges=dict(ranges),
-    )
+    return inputs.CocoGrid(area_ranges=dict(ranges), **fields)
 
 
 class DetectionMAP(BoxMetric):
@@ -281,12 +276,16 @@ class DetectionMAP(BoxMetric):
     def _request(self, iou_type: str | None = None, **changes: Any) -> evaluation.MatchRequest:
         return super()._request(iou_type, micro=self.average == "micro", **changes)
 
-    def _grid(self) -> inputs.CocoGrid:
+    def _grid(self, iou_type: Any = None) -> inputs.CocoGrid:
         return _cached_grid(
-            thresholds=tuple(self.iou_thresholds),
-            recalls=tuple(self.rec_thresholds),
-            limits=tuple(self.max_detection_thresholds),
             ranges=tuple(self.area_ranges.items()),
+            iou_thresholds=tuple(self.iou_thresholds),
+            rec_thresholds=tuple(self.rec_thresholds),
+            max_detection_thresholds=tuple(self.max_detection_thresholds),
+            iou_type=iou_type or self.iou_type[0],
+            sigmas=None if self.sigmas is None else tuple(self.sigmas),
+            average=self.average,
+            drops_invalid=self.invalid == "drop",
         )
 
     def _log_instead(self) -> str | None:

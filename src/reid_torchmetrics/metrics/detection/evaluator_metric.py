@@ -52,8 +52,13 @@ class EvaluatorMetric(BoxMetric):
         else:
             self._single = SingleValue.parsed(metric, names_of_values(self.VALUES))
 
-    def _grid(self) -> CocoGrid:
-        return self._evaluator().grid(tuple(self.iou_thresholds))
+    def _grid(self, iou_type: Any = None, **options: Any) -> CocoGrid:
+        return self._evaluator().grid(
+            tuple(self.iou_thresholds),
+            iou_type=iou_type or self.iou_type,
+            drops_invalid=self.invalid == "drop",
+            **options,
+        )
 
     def compute(self) -> dict[str, Tensor] | Tensor:
         """Return the numbers, float32; -1 where there are no ground truths to average over.
@@ -323,15 +328,12 @@ class LvisMAP(EvaluatorMetric):
         self.VALUES = tuple(self._grid().value_names)
         self._set_metric(metric)
 
-    def _grid(self) -> CocoGrid:
+    def _grid(self, iou_type: Any = None, **options: Any) -> CocoGrid:
         class_groups: dict[str, list[int]] = {name: [] for name in FREQUENCIES.values()}
         for label, letter in self.frequencies.items():
             class_groups[FREQUENCIES[letter]].append(label)
-        return self._evaluator().grid(
-            tuple(self.iou_thresholds),
-            max_detection_thresholds=None if self.max_detections is None else (self.max_detections,),
-            class_groups=class_groups,
-        )
+        limits = None if self.max_detections is None else (self.max_detections,)
+        return super()._grid(iou_type, max_detection_thresholds=limits, class_groups=class_groups, **options)
 
     @staticmethod
     def read_frequencies(path: str) -> dict[int, str]:

@@ -232,7 +232,9 @@ def test_results_print_the_lines_of_pycocotools_each_with_its_name():
         f"DetectionResults(12 images, {len(results.coco.classes)} classes, {results.num_positives.sum()} ground truths,"
         f" {len(results.labels)} detections)"
     )
-    assert last == " Means over classes; AP as in COCO; n/a without ground truths."
+    assert last == (
+        " Boxes matched by the rules of COCO; means over classes; AP as in COCO; n/a without ground truths."
+    )
 
 
 def test_classes_have_their_names_in_tables_and_dicts():
@@ -261,7 +263,7 @@ def test_a_dict_of_results_goes_into_json():
     told = json.loads(json.dumps(results.to_dict(), allow_nan=False))
     assert told["num_images"] == 2
     assert told["numbers"]["map_50"]["value"] == pytest.approx(51 / 101)
-    assert told["numbers"]["map_50"]["convention"].startswith("average precision, as in COCO; at IoU 0.5; mean over")
+    assert told["numbers"]["map_50"]["convention"].startswith("average precision, as in COCO; at IoU 0.5; area range")
     assert told["classes"]["car"] == {
         "ground truths": 0,
         "detections": 1,

@@ -200,7 +200,8 @@ def test_results_are_saved_compared_and_told(tmp_path):
     assert again.means == first.means
     assert again.evaluator.title == "LVIS"
     assert first.conventions["map_rare"].endswith(
-        "mean over rare classes; area range all, no limit; at most 300 detections of an image"
+        "rare classes alone; area range all, no limit; at most 300 detections of an image; boxes matched by the rules"
+        " of LVIS; 2 rare, 3 common classes; means over classes"
     )
     assert "map_rare" in str(first)
     assert compare({"a": first, "b": first}, num_resamples=4, num_permutations=4).differences["map_rare"].p_value == 1

@@ -103,6 +103,8 @@ def evaluate_boxes(
         area_ranges=area_ranges,
         max_detection_thresholds=max_detection_thresholds,
     )
+    if not isinstance(detections.shapes, inputs.BoxShapes):
+        grid = replace(grid, iou_type=None)
     request = MatchRequest(grid, row, max_bytes).of_results(across_classes=across_classes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
 
@@ -233,9 +235,10 @@ def evaluate_images(
             "max_detection_thresholds": max_detection_thresholds,
             "class_groups": class_groups,
         }
+        matching_options = {"sigmas": sigmas, "drops_invalid": invalid == "drop"}
         coco_options = grid_options | {"thresholds": thresholds}
         row = _evaluator_with_options(evaluator, whole_pixels, None, coco_options, iou_type)
-        grid = row.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **grid_options)
+        grid = row.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **grid_options, **matching_options)
         request = MatchRequest(grid, row, max_bytes, iou_type)
         request = request.of_results(across_classes=across_classes, localization=localization)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, SupportsFloat
 
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection import curves, evaluators, matching
+from reid_torchmetrics.functional.detection import curves, evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import UNDEFINED, aligned, cut
 from reid_torchmetrics.functional.model_tables import in_words, nan_if_negative
 
@@ -16,6 +16,7 @@ _COUNTS = ("ground truths", "detections")
 _LIMIT_SCOPES = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
 _MAX_NAME_LENGTH = 40  # in a table
 _UNLIMITED_AREA = 1e10  # COCO's largest area
+_MAX_LISTED = 20  # thresholds in a text
 
 
 def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
@@ -63,8 +64,62 @@ def summary_text(results: Any, form: str = "") -> str:
     for name, number in numbers.items():
         lines.append(f" {_line(name, results.averages)} = {number:>{width}}  {name}")
     rule = curves.AP_RULES[results.averages.rule].title
-    lines.append(f" Means over classes; AP as in {rule}; {UNDEFINED} without ground truths.")
+    parts = [*_options_in_words(results), f"AP as in {rule}", f"{UNDEFINED} without ground truths."]
+    text = "; ".join(parts)
+    lines.append(f" {text[0].upper()}{text[1:]}")
     return "\n".join(lines)
+
+
+def _options_in_words(results: Any) -> list[str]:
+    """Return the options of an evaluation that all its numbers share; those of COCO are left out where they are usual.
+
+    They are the matched shapes with the evaluator, the mean over classes, and options that are not the default.
+    """
+    grid = results.averages.grid
+    shapes = inputs.SHAPES_IN_WORDS.get(grid.iou_type, "objects")
+    parts = [f"{shapes} matched by the rules of {results.evaluator.title}"]
+    if grid.sigmas is not None:
+        parts.append(f"sigmas {_listed(grid.sigmas)}")
+    if getattr(results.evaluator, "whole_pixels", False):
+        parts.append("boxes include the pixels of both edges")
+    parts += _grid_in_words(grid, results.evaluator)
+    if results.averages.at_confidence:
+        parts.append(f"{', '.join(results.averages.at_confidence)} at confidence {results.averages.confidence:.3g}")
+    if grid.has_given_areas:
+        parts.append("areas of detections as given, or of the first shape in COCO's files")
+    if grid.drops_invalid:
+        parts.append("invalid objects left out")
+    parts.append("all labels as one class" if grid.average == "micro" else "means over classes")
+    return parts
+
+
+def _grid_in_words(grid: inputs.CocoGrid, evaluator: evaluators.Evaluator) -> list[str]:
+    """Return the thresholds, recalls and area ranges that are not the evaluator's defaults, and sizes of groups."""
+    iou_type = grid.iou_type or "bbox"
+    defaults = evaluator.grid(iou_type=iou_type)
+    rounded = evaluator.grid(iou_type=iou_type, thresholds="torchmetrics")
+    parts = []
+    for axis in ("iou_thresholds", "rec_thresholds"):
+        thresholds = tuple(getattr(grid, axis))
+        title = axis.replace("iou_", "IoU ").replace("rec_thresholds", "recalls")
+        if thresholds == getattr(rounded, axis) != getattr(defaults, axis):
+            parts.append(f"{title} rounded to float32, as in TorchMetrics")
+        elif thresholds != tuple(getattr(defaults, axis)):
+            parts.append(f"{title} {_listed(thresholds)}")
+    if grid.area_ranges != defaults.area_ranges:
+        ranges = [f"{name} {_area_range_text(*ends)}" for name, ends in grid.area_ranges.items()]
+        parts.append(f"area ranges {', '.join(ranges)}")
+    groups = [f"{len(labels)} {name}" for name, labels in grid.class_groups.items() if labels]
+    if groups:
+        parts.append(f"{', '.join(groups)} classes")
+    return parts
+
+
+def _listed(values: Sequence[float]) -> str:
+    """Return numbers as a list, or their number and the ends of their range if they are many."""
+    if len(values) > _MAX_LISTED:
+        return f"{values[0]:g} to {values[-1]:g} ({len(values)} values)"
+    return ", ".join(f"{value:.9g}" for value in values)
 
 
 def _line(name: str, averages: evaluators.ClassAverages) -> str:
@@ -115,11 +170,16 @@ def _terms_of(name: str, averages: evaluators.ClassAverages) -> _Terms:
     return _Terms(threshold, term if term in areas else areas[0], limit)
 
 
-def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
-    """Return the convention of a number of `ClassAverages.summary`, in words."""
+def convention_of(name: str, results: Any) -> str:
+    """Return the convention of a number of `DetectionResults`, in words."""
+    return "; ".join([_quantity_in_words(name, results.averages), *_options_in_words(results)])
+
+
+def _quantity_in_words(name: str, averages: evaluators.ClassAverages) -> str:
+    """Return the definition of a number of `ClassAverages.summary` in words, without options that all numbers share."""
     grid = averages.grid
     if name in averages.at_confidence:
-        return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
+        return f"{name} at IoU {grid.iou_thresholds[0]:g}"
     terms = _terms_of(name, averages)
     quantity = "largest recall"
     if name.startswith("map"):
@@ -133,8 +193,9 @@ def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
         thresholds = f"mean over {num_thresholds} IoU thresholds from {low:g} to {high:g}"
 
     group = name.removeprefix("map_")
-    classes = f"{group} classes" if group in grid.class_groups else "classes"
-    text = f"{quantity}; {thresholds}; mean over {classes}"
+    text = f"{quantity}; {thresholds}"
+    if group in grid.class_groups:
+        text = f"{text}; {group} classes alone"
     if not averages.has_limits:
         return text
 
@@ -152,15 +213,19 @@ def _area_range_text(least: float, most: float) -> str:
     return f"{start} to {end} pixels"
 
 
-def numbers_as_dict(averages: evaluators.ClassAverages) -> dict[str, Any]:
+def numbers_as_dict(results: Any) -> dict[str, Any]:
     """Return the numbers with their conventions, and the options; undefined numbers are None."""
+    averages: evaluators.ClassAverages = results.averages
     grid = averages.grid
     numbers = {}
     for name, value in averages.known().items():
         number = float(value)
-        numbers[name] = {"value": None if number < 0 else number, "convention": convention_of(name, averages)}
+        numbers[name] = {"value": None if number < 0 else number, "convention": convention_of(name, results)}
     values: dict[str, Any] = {
         "numbers": numbers,
+        "evaluator": results.evaluator.title,
+        "iou_type": grid.iou_type,
+        "average": grid.average,
         "rule": averages.rule,
         "iou_thresholds": list(grid.iou_thresholds),
     }

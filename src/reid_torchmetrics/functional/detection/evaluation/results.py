@@ -101,7 +101,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         return {
             "num_images": len(self.images),
-            **result_text.numbers_as_dict(self.averages),
+            **result_text.numbers_as_dict(self),
             "classes": result_text.finite(self.class_numbers(iou_threshold=iou_threshold)),
         }
 
@@ -145,7 +145,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     @cached_property
     def conventions(self) -> dict[str, str]:
         """The convention for each number, in words."""
-        return ByName({name: result_text.convention_of(name, self.averages) for name in self.averages.known_names})
+        return ByName({name: result_text.convention_of(name, self) for name in self.averages.known_names})
 
     def _columns(self) -> dict[str, Any]:
         numbers = self.class_numbers()

@@ -46,6 +46,8 @@ class _ImageCounts(NamedTuple):
     """entries of lists of classes"""
     num_unlisted: int
     """detections that need such lists, where there are none"""
+    num_areas: int
+    """areas of detections in the input"""
 
     @classmethod
     def of(cls, images: Images) -> _ImageCounts:
@@ -56,7 +58,9 @@ class _ImageCounts(NamedTuple):
             num_listed = len(images.listed_labels)
             if not num_listed:
                 num_unlisted = _num_unlisted(images)
-        return cls(len(images), _ID_KINDS.index(images.kind_of_ids), num_name_bytes, num_listed, num_unlisted)
+        num_areas = 0 if images.detection_areas is None else len(images.detection_areas)
+        kind = _ID_KINDS.index(images.kind_of_ids)
+        return cls(len(images), kind, num_name_bytes, num_listed, num_unlisted, num_areas)
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,9 @@ class ShardedImages:
                 kept = None
         if kept is not None:
             return kept.result
+
+        if any(counts.num_areas for counts in image_counts):
+            request = replace(request, grid=replace(request.grid, has_given_areas=True))
 
         # Second message: image ids, if there are any. Then each process matches its own images.
         numbering = _number(world, images, image_counts)

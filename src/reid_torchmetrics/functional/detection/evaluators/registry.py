@@ -135,7 +135,8 @@ class Evaluator:
             fields["iou_thresholds"] = self.iou_thresholds
         options["iou_thresholds"] = iou_thresholds
         fields.update({name: value for name, value in options.items() if value is not None})
-        return inputs.CocoGrid(**fields, limited=self.limited)
+        shape: Any = inputs.checked_iou_type(iou_type)[0]
+        return inputs.CocoGrid(**fields, limited=self.limited, iou_type=shape)
 
 
 @dataclass(frozen=True)

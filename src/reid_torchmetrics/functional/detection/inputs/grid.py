@@ -1,4 +1,4 @@
-"""COCO's grid for precision and recall: thresholds, recalls, area ranges and limits of detections."""
+"""COCO's grid for precision and recall, and the other options of an evaluation that decide its numbers."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ _CLOSE = 1e-6  # closer thresholds are equal: 0.9 is 0.8999999999999999 in COCO,
 class CocoGrid:
     """The grid of precision and recall: thresholds T, recalls R, area ranges A, limits of detections M.
 
+    The fields behind these say what was matched. Matching does not read them; results show, save and compare them.
+
     Raises:
         TypeError: a value of the wrong type.
         ValueError: an empty axis, or a value that is not allowed.
@@ -63,6 +65,16 @@ class CocoGrid:
     """labels of groups of classes by name, such as LVIS' rare classes; each group has its own mean, `map_{name}`"""
     limited: _names.LimitOf = "image and class"
     """the scope of the limits of detections: an "image and class", an "image", or a "class" of the whole data set"""
+    iou_type: _names.IouType | None = None
+    """the shapes that overlap; None if they are not known, as in results files of format 2"""
+    sigmas: Sequence[float] | None = None
+    """sigmas of keypoints; None for COCO's"""
+    average: _names.Average = "macro"
+    """whether numbers are means over classes, or all labels are one class"""
+    drops_invalid: bool = False
+    """whether invalid objects were left out"""
+    has_given_areas: bool = False
+    """whether areas of detections were in the input, in place of those of the shapes"""
 
     def __post_init__(self) -> None:
         """Check the values."""
