@@ -1,0 +1,72 @@
+"""The comparison with an earlier commit: nothing differs from itself, and a changed copy is found."""
+
+import shutil
+from random import Random
+
+import pytest
+import torch
+
+from tests.profiles import each_row
+from tests.same_numbers import __main__ as script
+from tests.same_numbers.answers import named_values, public, readable, solve
+from tests.same_numbers.checkouts import ROOT
+from tests.same_numbers.differences import differing_names
+from tests.same_numbers.kinds import KINDS
+from tests.same_numbers.problems import Made, Problem, Question
+from tests.same_numbers.worker import digest_of
+
+
+@each_row("kind", KINDS)
+def test_problems_of_each_kind_are_drawn_and_solved_alike_twice_and_most_of_them_are_right(kind):
+    problems, again = ([KINDS[kind](Random(f"{kind} {seed}")) for seed in range(5)] for _ in range(2))  # noqa: S311
+    assert list(map(digest_of, problems)) == list(map(digest_of, again))
+    answers = [solve(problem) for problem in problems]
+    assert differing_names(answers[0], solve(again[0])) == []
+    are_right = ["raises" not in str(values.get("call")) for values in answers]
+    assert sum(are_right) >= 3 or kind == "hostile"
+
+
+@pytest.mark.slow
+def test_a_changed_copy_is_found_and_this_checkout_does_not_differ_from_itself(tmp_path, capsys):
+    options = {"most_problems": 5, "most_numbers": 5}
+    kinds = ["verification", "overlaps"]
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "src/reid_torchmetrics/functional/retrieval/verification/verify.py"
+    source = path.read_text(encoding="utf-8")
+    assert "def area_under_curve(" in source
+    path.write_text(source.replace("def area_under_curve(", "def area_below_curve("), encoding="utf-8")
+    verification, overlaps = script.compare(tmp_path, kinds, range(4), **options)
+    assert (verification.num_problems, overlaps.num_problems, overlaps.num_different) == (4, 4, 0)
+    assert verification.names.keys() <= {"area_under_curve", "compute"}
+    assert verification.num_different == verification.num_raised_once > 0
+    printed = capsys.readouterr().out
+    assert "    area_under_curve\n        earlier  raises AttributeError" in printed
+    assert "verification --seed" in printed
+
+
+def test_values_are_compared_to_the_bit_and_all_nan_are_equal():
+    nan, other_nan = torch.tensor([0x7FC00000, 0x7FC00001], dtype=torch.int32).view(torch.float32)
+    assert dict(named_values("x", nan)) == dict(named_values("x", other_nan))
+    assert dict(named_values("x", torch.tensor(0.0))) != dict(named_values("x", torch.tensor(-0.0)))
+    assert dict(named_values("x", torch.tensor(1.0))) != dict(named_values("x", torch.tensor(1.0).double()))
+    assert dict(named_values("x", torch.zeros(2, 1))) != dict(named_values("x", torch.zeros(1, 2)))
+    (value,) = dict(named_values("x", 0.1)).values()
+    assert readable(value) == "0.1"
+
+
+def test_a_name_that_a_checkout_lacks_is_a_value():
+    values = solve(Problem(Made("no_such_function", {}), (Question(""),)))
+    assert values == {"call": "raises NotPublicError: no_such_function"}
+    values = solve(
+        Problem(Made("verify_pairs", {"scores": [1.0, 0.0], "same": [True, False]}), (Question("no_such", {}),))
+    )
+    assert values["no_such"] == "raises AttributeError: 'Verification' object has no attribute 'no_such'"
+    assert public("verify_pairs") is public("verify_pairs")
+
+
+def test_the_command_line_names_an_unknown_kind_and_an_unknown_revision(capsys):
+    with pytest.raises(SystemExit):
+        script.main(["HEAD", "boxs"])
+    assert "unknown kind 'boxs'; the kinds are embeddings, " in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="no-such-revision"):
+        script.main(["no-such-revision", "boxes", "--problems", "1"])
