@@ -151,17 +151,26 @@ def value_of(report: str, items: Sequence[Candidate], problem: Problem, most_pos
         return math.nan
     name, k = split(report)
     policy, options = problem.row.ties, problem.row.options
-    if name in GRADED and problem.row.has_several:
-        return float(GRADED[name]([item.grade for item in in_order(items, policy)], k, options))
+    if policy not in GROUPING_TIES or (name in GRADED and problem.row.has_several):
+        return value_of_list(report, [item.grade for item in in_order(items, policy)], problem, most_positives)
 
     def measure(ranked: measures.Groups) -> Fraction | float:
         return measures.MEASURES[name](ranked, k, options, most_positives)
 
-    if policy in GROUPING_TIES:
-        ranked = ties.groups_of_scores([(item.score, item.grade > 0) for item in items])
-        return float(ties.expectation(measure, ranked) if policy in AVERAGING_TIES else measure(ranked))
-    ranked = tuple((1, 0) if item.grade else (0, 1) for item in in_order(items, policy))
-    return float(measure(ranked))
+    ranked = ties.groups_of_scores([(item.score, item.grade > 0) for item in items])
+    return float(ties.expectation(measure, ranked) if policy in AVERAGING_TIES else measure(ranked))
+
+
+def value_of_list(report: str, grades: Sequence[int], problem: Problem, most_positives: int) -> float:
+    """A number of the whole list of a query, of which all grades are given, best first; NaN without a positive."""
+    if not any(grades):
+        return math.nan
+    name, k = split(report)
+    options = problem.row.options
+    if name in GRADED and problem.row.has_several:
+        return float(GRADED[name](list(grades), k, options))
+    ranked = tuple((1, 0) if grade else (0, 1) for grade in grades)
+    return float(measures.MEASURES[name](ranked, k, options, most_positives))
 
 
 def split(report: str) -> tuple[str, int]:

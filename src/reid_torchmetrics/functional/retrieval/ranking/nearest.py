@@ -87,9 +87,10 @@ def nearest(
 ) -> Nearest:
     """List the k candidates of each query with the highest scores, and find its first positive; junk is never listed.
 
-    This is the ranking under a tie policy, cut after k; it does not depend on `scores.max_bytes`. Positives with equal
-    scores are in gallery order, and so are negatives. Under "grouped" negatives go before the positives with their
-    score, as under "pessimistic". "expected" has no order of its own: items are in gallery order, as under "stable".
+    This is the ranking under a tie policy, cut after k; it does not depend on `scores.max_bytes`. Among positives with
+    equal scores the lower grade goes first, or the higher under "optimistic", and positives with equal grades are in
+    gallery order, as negatives are. Under "grouped" negatives go before the positives with their score, as under
+    "pessimistic". "expected" has no order of its own: items are in gallery order, as under "stable".
 
     Args:
         scores: from `score_embeddings` or `scores_from_matrix`.
@@ -156,8 +157,8 @@ class _Lists(NamedTuple):
     """minus infinity at padding"""
     places: Int[Tensor, "queries listed"]
     """places in the whole gallery, or in its only part; -1 at padding"""
-    positive: Bool[Tensor, "queries listed"]
-    """True for a positive, False for a negative and at padding"""
+    grade: Int[Tensor, "queries listed"]
+    """1 for a positive, or its grade where the order depends on it; 0 for a negative and at padding"""
     listed: Bool[Tensor, "queries listed"]
     """False at padding"""
 
@@ -166,13 +167,13 @@ class _Lists(NamedTuple):
         """Return lists without any candidate, with the dtype and device of some scores."""
         scores = torch.full((num_queries, length), -torch.inf, dtype=like.dtype, device=like.device)
         places = torch.full_like(scores, -1, dtype=torch.int64)
-        positive = torch.zeros_like(scores, dtype=torch.bool)
-        return cls(scores, places, positive, listed=positive.clone())
+        grade = torch.zeros_like(places)
+        return cls(scores, places, grade, listed=grade.bool())
 
     def first(self, k: int, ties: TiePolicy, *, in_one_word: bool) -> _Lists:
         """Return the first `k` candidates in the order of a tie policy, or all if they are fewer.
 
-        `in_one_word` promises scores of float32 and places of 30 bits.
+        `in_one_word` promises scores of float32, places of 30 bits and no grade above 1.
         """
         order = self._order_of_words(ties) if in_one_word else self._order(ties)
         order = order[:, :k]
@@ -183,7 +184,7 @@ class _Lists(NamedTuple):
         # From the upper to the lower bits: the score, 1 for padding, 1 for the kind that goes last, the place.
         low = self.places.masked_fill(~self.listed, 0) | (~self.listed).long() << 31
         if not ties.lists_by_place:
-            low |= (self.positive != ties.positives_first).long() << 30
+            low |= (self.grade ^ int(ties.positives_first)) << 30
         if self.scores.device.type == "cpu":
             return torch.from_numpy((keys_of_scores(self.scores.numpy()) | low.numpy()).argsort(axis=1))
         falling_keys = (1 << 31) - 1 - rising_keys(self.scores)
@@ -191,11 +192,11 @@ class _Lists(NamedTuple):
 
     def _order(self, ties: TiePolicy) -> Int[Tensor, "queries listed"]:
         """Return the positions in the order of a tie policy."""
-        # Not every device sorts bools.
-        kinds = [] if ties.lists_by_place else [(self.positive != ties.positives_first).byte()]
-        # From the last criterion to the first: each sort keeps the order of the sorts before it.
+        grades = [] if ties.lists_by_place else [-self.grade if ties.positives_first else self.grade]
+        # From the last criterion to the first: each sort keeps the order of the sorts before it. Not every device sorts
+        # bools.
         order = self.places.argsort(dim=1, stable=True)
-        for criterion in (*kinds, -self.scores, (~self.listed).byte()):
+        for criterion in (*grades, -self.scores, (~self.listed).byte()):
             order = order.gather(1, criterion.gather(1, order).argsort(dim=1, stable=True))
         return order
 
@@ -233,12 +234,14 @@ class _Listing:
         ends = [0, 0]
         if part.places is not None and len(part.places):
             ends = part.places[[0, -1]].tolist()
-        limits = size_of_tiles(part)[0], part.relevance.num_kept, scores.max_bytes, *ends
+        has_grades = part.relevance.shared is not None  # not on a process without items
+        limits = size_of_tiles(part)[0], part.relevance.num_kept, scores.max_bytes, *ends, int(has_grades)
         _, table = world.guarded_all_gather(lambda: (None, limits))
-        num_fitting, num_kept, max_bytes, first, last = zip(*table, strict=True)
+        num_fitting, num_kept, max_bytes, first, last, has_grades_by_process = zip(*table, strict=True)
 
         is_short = 0 <= min(first) <= max(last) <= _PLACE and max(num_kept) <= _PLACE
-        self._in_one_word = scores.dtype == torch.float32 and is_short
+        self._orders_grades = any(has_grades_by_process) and not part.ties.lists_by_place
+        self._in_one_word = scores.dtype == torch.float32 and is_short and not self._orders_grades
         # The list of a part is not longer than its gallery.
         self._length = min(k, max(num_kept))
         self._length_of_all = min(k, sum(num_kept))
@@ -295,7 +298,7 @@ class _Listing:
             positions=positions,
             places=lists.places if has_places else positions,
             scores=lists.scores.masked_fill(~lists.listed, torch.nan),
-            positive=lists.positive,
+            positive=lists.grade > 0,
             first_rank=(1 + self._num_before[order]).where(best.listed, 0),
             first_position=first_position,
             first_place=best.places if has_places else first_position,
@@ -348,8 +351,8 @@ class _Listing:
 
     def _packed(self, lists: _Lists) -> Int[Tensor, "queries words listed"]:
         """Return candidates as they are sent: in 24 bytes, or in 8 if all scores have 32 bits and all places 30."""
-        # The bits of the score, the place, and a flag: 1 for a negative, 2 for a positive.
-        flags = lists.listed.long() + lists.positive.long()
+        # The bits of the score, the place, and 1 for a negative, 1 more than the grade for a positive.
+        flags = lists.listed.long() + lists.grade
         if self._in_one_word:
             low = lists.places.where(lists.listed, 0) << 2 | flags
             return (lists.scores.contiguous().view(torch.int32).long() << 32 | low)[:, None]
@@ -365,17 +368,22 @@ class _Listing:
         else:
             scores, places, flags = words.unbind(1)
             scores = scores.contiguous().view(torch.float64).to(self._part.scores.dtype)
-        return _Lists(scores, places, positive=flags > 1, listed=flags > 0)
+        return _Lists(scores, places, grade=(flags - 1).clamp(min=0), listed=flags > 0)
 
     def _read(self, rows: slice) -> tuple[_Lists, _Lists]:
         """Return the positives of this part, best first, and the best one alone; the scores stay in the buffer."""
         tile = self._part.relevance.tile(rows)
         self._tile = tile
         scores = self._tiles.read(rows, tile).masked_fill_(~tile.positive, -torch.inf)
-        # Columns ascend in a run, so that equal scores keep the order of the gallery.
-        best, items = stable_top_k(scores, min(self._length, scores.shape[1]), tile.positive)
-        columns = tile.columns.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
-        positives = self._lists_at(best, columns, positive=True)
+        if self._orders_grades and tile.grades is not None:
+            columns = tile.columns.masked_fill(~tile.positive, -1)
+            graded = self._lists_at(scores, columns, tile.grades.long().where(tile.positive, 0))
+            positives = graded.first(self._length, self._part.ties, in_one_word=False)
+        else:
+            # Columns ascend in a run, so that equal scores keep the order of the gallery.
+            best, items = stable_top_k(scores, min(self._length, scores.shape[1]), tile.positive)
+            columns = tile.columns.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
+            positives = self._lists_at(best, columns, (columns >= 0).long())
         return positives, positives.padded_to(1 + positives.scores.shape[1]).select(slice(None), slice(1))
 
     def _add_negatives(
@@ -400,7 +408,7 @@ class _Listing:
             top, columns = stable_top_k(negatives.scores, k, ~negatives.removed())
         _checks.no_nan(negatives.argument, top[:, :1])  # NaN is the highest
         columns = columns.where(columns < 0, columns + negatives.first_place)
-        lists = self._lists_at(top, columns, positive=False)
+        lists = self._lists_at(top, columns, torch.zeros_like(columns))
         return lists, self._count_before(negatives, lists, best)
 
     def _list_panel_on_device(self, negatives: Negatives, best: _Lists) -> tuple[_Lists, Int[Tensor, " queries"]]:
@@ -408,7 +416,7 @@ class _Listing:
         scores = negatives.scores
         width = scores.shape[1]
         top, columns, in_doubt = likely_top_k(scores, min(self._length, width))
-        lists = self._lists_at(top, columns + negatives.first_place, positive=False)
+        lists = self._lists_at(top, columns + negatives.first_place, torch.zeros_like(columns))
         panel_places = self._places_of_panel(negatives.first_place, width)
         before = self._is_before(scores, panel_places, best.scores, best.places)
         num_before = count_true(before).where(best.listed[:, 0], 0)
@@ -420,14 +428,13 @@ class _Listing:
                 values[rows] = exact_values
         return lists, num_before
 
-    def _lists_at(self, scores: Tensor, columns: Tensor, *, positive: bool) -> _Lists:
-        """Return lists of positives, or of negatives, at these columns; padding is in column -1."""
+    def _lists_at(self, scores: Tensor, columns: Tensor, grade: Tensor) -> _Lists:
+        """Return lists of items at these columns, with their grades; padding is in column -1."""
         listed = columns >= 0
         places = columns
         if self._part.places is not None and len(self._part.places):
             places = self._part.places[columns.clamp(min=0)].masked_fill(~listed, -1)
-        is_positive = listed if positive else torch.zeros_like(listed)
-        return _Lists(scores, places, is_positive, listed)
+        return _Lists(scores, places, grade, listed)
 
     def _count_before(self, negatives: Negatives, lists: _Lists, best: _Lists) -> Int[Tensor, " queries"]:
         """Count the negatives of a panel before the best positive of each query."""

@@ -1,0 +1,114 @@
+"""The lists of `nearest` are the ranking that was measured: their measures are the numbers, for every kind of truth."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import RankLists
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from tests.contracts.entry_points import FUNCTIONS, collection, feed, one_metric, results_of_evaluate, words_of_refusal
+from tests.contracts.expected import judge, value_of_list
+from tests.contracts.problems import Problem, Row, make_problem
+from tests.contracts.rows import ROWS
+from tests.distributed import recording
+from tests.profiles import PROFILE, each_row
+from tests.reference import groups
+
+ORDERED = [name for name, policy in TIE_POLICIES.items() if not policy.groups]
+"""tie policies under which a ranking is a list"""
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def rows_of(policy: str) -> list[Row]:
+    """Rows of the contract under a tie policy: a share of them for each policy, and all with grades."""
+    rows = []
+    for number, row in enumerate(ROWS):
+        is_in_share = PROFILE == "nightly" or number % len(ORDERED) == ORDERED.index(policy)
+        if "gallery_draw" not in row.options and (is_in_share or row.has_several):
+            rows.append(replace(row, ties=policy))
+    return rows
+
+
+def grades_of(lists: RankLists, problem: Problem) -> list[list[int]]:
+    """The grades of the items of each list, by the reference."""
+    first_of = list(range(len(problem.gallery)))
+    if "groups" in problem.labels:
+        members = groups.members(problem.labels["groups"].gallery)
+        first_of = [next(n for n, group in enumerate(members) if place in group) for place in first_of]
+    graded = []
+    for items, listed in zip(judge(problem, problem.row.options), lists.index.tolist(), strict=True):
+        grade_of = {item.place: item.grade for item in items}
+        graded.append([grade_of[first_of[item]] for item in listed if item >= 0])
+    return graded
+
+
+def faults_of(problem: Problem, lists: RankLists, per_query: Mapping[str, Sequence[float]]) -> list[str]:
+    """The numbers that are not those of the lists, and lists that say otherwise what is right."""
+    graded = grades_of(lists, problem)
+    most_positives = max(sum(grade > 0 for grade in grades) for grades in graded)
+    faults = []
+    for query, (grades, is_positive) in enumerate(zip(graded, lists.is_positive.tolist(), strict=True)):
+        if [grade > 0 for grade in grades] != is_positive[: len(grades)]:
+            faults.append(f"{problem.row.name}: `is_positive` of query {query}")
+        first = grades.index(next(filter(None, grades))) + 1 if any(grades) else 0
+        if int(lists.first_positive_rank[query]) != first:
+            faults.append(f"{problem.row.name}: `first_positive_rank` of query {query}")
+        for report, values in per_query.items():
+            if report.startswith("rank_") and "cmc_same_camera" in problem.row.options:
+                continue  # the lists are those of the other numbers
+            expected = value_of_list(report, grades, problem, most_positives)
+            if not math.isclose(values[query], expected, abs_tol=1e-12) and not math.isnan(values[query] + expected):
+                faults.append(f"{problem.row.name}: {report} of query {query} is {values[query]}, not {expected}")
+    return faults
+
+
+@each_row("policy", ORDERED)
+def test_the_lists_of_evaluate_have_its_numbers(policy):
+    faults = []
+    for row in rows_of(policy):
+        problem = make_problem(row)
+        if words_of_refusal(problem, FUNCTIONS["evaluate"]):
+            continue
+        results = results_of_evaluate(problem)
+        lists = results.nearest(len(problem.gallery))
+        faults += faults_of(problem, lists, {name: values.tolist() for name, values in results.per_query.items()})
+        assert torch.equal(results.nearest(3).index, lists.index[:, :3])
+    assert faults == []
+
+
+@each_row("policy", ORDERED)
+def test_the_lists_of_metrics_have_the_numbers_of_several_labels(policy):
+    for row in ROWS:
+        if row.has_several:
+            problem = make_problem(replace(row, ties=policy))
+            assert faults_of(problem, *lists_and_numbers(problem)) == []
+            assert lists_by_threads(problem).index.tolist() == lists_and_numbers(problem)[0].index.tolist(), row.name
+
+
+def lists_and_numbers(problem: Problem) -> tuple[RankLists, dict[str, list[float]]]:
+    """The lists of a collection, which its results hold as well, and the numbers of its queries."""
+    metric = collection(problem)
+    feed(metric, problem)
+    length = len(problem.gallery)
+    results = metric.results(nearest=length)
+    assert torch.equal(results.nearest(length).index, metric.nearest(length).index)
+    return metric.nearest(length), {name: values.tolist() for name, values in results.per_query.items()}
+
+
+def lists_by_threads(problem: Problem) -> RankLists:
+    """The lists of processes that are threads; the last one has no samples."""
+
+    def on_process(world: recording.RecordingWorld) -> RankLists:
+        metric = one_metric(problem, distributed_available_fn=recording.is_shared)
+        if world.process < world.size - 1:
+            feed(metric, problem, world.process, world.size - 1)
+        return metric.nearest(len(problem.gallery))
+
+    outcomes, _ = recording.run(3, on_process)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return outcomes[0].value
