@@ -1,12 +1,36 @@
 """Messages about unknown names say what the words of other libraries and of papers are called here."""
 
+import inspect
 import re
+import string
+from importlib import import_module
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import reid_torchmetrics
-from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMetrics, evaluate
+from reid_torchmetrics import (
+    DetectionMAP,
+    LvisMAP,
+    ReIDCMC,
+    ReIDMetrics,
+    VocMAP,
+    YoloMAP,
+    _hints,
+    evaluate,
+    evaluate_scores,
+)
+from reid_torchmetrics.command.options import COMMANDS, command_options
+from reid_torchmetrics.functional import retrieval
+from reid_torchmetrics.functional.retrieval.measures import all_patterns
+from tests.profiles import examples
+
+PACKAGE = Path(reid_torchmetrics.__file__).parent
 
 QUERY, GALLERY = torch.randn(4, 3), torch.randn(8, 3)
 LABELS = [0, 1, 0, 1], [0, 1] * 4
@@ -116,3 +140,212 @@ def test_attributes_and_imports():
 def test_a_word_that_is_not_known_has_no_hint(word):
     assert meant_in(message_of(lambda: evaluate(QUERY, GALLERY, *LABELS, reports=(word,)))) is None
     assert meant_in(message_of(lambda: evaluate(QUERY, GALLERY, *LABELS, protocol=word))) is None
+
+
+NO_HINT = (
+    *("recall@1%", "R@1%", "R@1 %", "top1%", "recall@top1%", "recall_1_percent", "recall@5pct"),
+    *("mean_precision", "macro_precision", "precision@R", "recall@R", "ndcg@R", "mR", "mean_recall", "median_recall"),
+    *("mAP@0.5", "mAP@.75", "map_0.5"),
+)
+
+
+@pytest.mark.parametrize("word", NO_HINT)
+def test_a_number_that_is_not_here_has_no_other_one_as_a_hint(word):
+    assert meant_in(message_of(lambda: evaluate(QUERY, GALLERY, *LABELS, reports=(word,)))) is None
+
+
+DETECTED = {
+    **dict.fromkeys(("mar", "mAR", "AR", "AR@100"), "mar_100"),
+    **dict.fromkeys(("mAP", "AP", "mAP50-95", "mAP@.5:.95", "AP@[0.50:0.95]"), "map"),
+    **dict.fromkeys(("mAP@0.5", "mAP@.5", "AP50", "map50"), "map_50"),
+    **dict.fromkeys(("map_l", "APl", "AP_large", "maplarge"), "map_large"),
+    "AR@10": "mar_10",
+    "recall": "recall_50",
+    "precision": "precision_50",
+    "f1": "f1_50",
+    **dict.fromkeys(("map_1", "mar_50", "recall_60", "f2_50", "map_5", "map_500", "map_r", "mAP@R", "map_rare")),
+}
+
+
+@pytest.mark.parametrize(("word", "meant"), DETECTED.items())
+def test_numbers_of_detections(word, meant):
+    assert meant_in(message_of(lambda: DetectionMAP(metric=word))) == meant
+
+
+@pytest.mark.parametrize("word", ["map_95", "mAP@0.95", "AP95"])
+@pytest.mark.parametrize("metric_class", [DetectionMAP, LvisMAP, VocMAP, YoloMAP])
+def test_another_overlap_is_an_option(word, metric_class):
+    message = message_of(lambda: metric_class(metric=word)) if metric_class is DetectionMAP else None
+    hint = message or _hints.value_meant(word, ["map", "map_50", "map_75"])
+    assert ": `iou_thresholds=[0.95]` computes it" in hint
+    assert "iou_thresholds" in inspect.signature(metric_class).parameters
+
+
+NAMES = {
+    "reports": [pattern.replace("<k>", "10") for pattern in all_patterns()],
+    "numbers of a protocol": ["map", "minp", "rank_1", "rank_5", "rank_10"],
+    "protocols": [*retrieval.PROTOCOLS],
+    "options of evaluate": [*inspect.signature(evaluate).parameters],
+    "options of ReIDMetrics": [*inspect.signature(ReIDMetrics).parameters],
+    "options of DetectionMAP": [*inspect.signature(DetectionMAP).parameters],
+    "numbers of DetectionMAP": [
+        *("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100"),
+        *("precision_50", "recall_50", "f1_50", "precision_75", "recall_75", "f1_75", "lrp", "lrp_fp", "lrp_fn"),
+    ],
+    **{f"options of {name}": [option.name for option in command_options(name)] for name in COMMANDS},
+}
+"""the public names of each door"""
+
+
+def marks(name: str) -> tuple[list[str], bool, bool]:
+    """The digits of a name, and whether it has "%" and "@R"."""
+    lower = name.lower()
+    return re.findall(r"[0-9]+", lower), "%" in lower or "percent" in lower, bool(re.search(r"(@|at[\W_]?)r$", lower))
+
+
+@st.composite
+def perturbed(draw: st.DrawFn, name: str) -> str:
+    """A name with a letter, a digit or a part changed, or with "%" or "@R" behind it."""
+    place = draw(st.integers(0, len(name) - 1))
+    letter = draw(st.sampled_from(f"{string.ascii_lowercase}{string.digits}_"))
+    changed = (
+        name[:place] + letter + name[place + 1 :],
+        name[:place] + name[place + 1 :],
+        name[:place] + letter + name[place:],
+        re.sub(r"[0-9]+", str(draw(st.integers(1, 200))), name),
+        re.sub(r"_?[0-9]+", "", name),
+        name + draw(st.sampled_from(("%", " %", "@R", "@1%", "_percent", "@5", "/1"))),
+        draw(st.sampled_from(("mean", "macro", "hard", "top"))) + f"_{name}",
+        name.replace("_", draw(st.sampled_from(("", "@", "-", " ")))).upper(),
+        name.partition("_")[0],
+    )
+    return draw(st.sampled_from(changed))
+
+
+@pytest.mark.parametrize("door", NAMES)
+@examples(120)
+@given(data=st.data())
+def test_a_hint_never_names_a_quantity_with_other_digits_or_percent_or_at_r(door, data):
+    names = NAMES[door]
+    table = _hints.ARGUMENTS if door.startswith("options") else _hints.VALUES
+    word = data.draw(st.sampled_from(names).flatmap(perturbed))
+    match = _hints.name_meant(word, names, table)
+    if match is not None and _hints.normalized(word) not in table:
+        assert marks(match) == marks(word)
+
+
+def test_the_table_of_words_changes_no_digits_but_of_data_sets_and_of_the_mean_over_overlaps():
+    data_sets = {
+        "cifar10",
+        "cifar_10",
+        "imagenet100",
+        "pitts250k",
+        "oxford5",
+        "paris6",
+        "flickr30",
+        "cuhk03",
+        "cuhk_03",
+    }
+    for word, names in {**_hints.VALUES, **_hints.ARGUMENTS, **_hints.IMPORTS}.items():
+        if marks(word)[0] and "95" not in word and word not in data_sets:
+            for name in names:
+                assert "<k>" in name or marks(name)[0][:1] in ([], marks(word)[0][:1]) or not name.islower(), (
+                    word,
+                    name,
+                )
+
+
+PUBLIC_MODULES = [
+    str(path.parent.relative_to(PACKAGE)).replace("/", ".")
+    for path in sorted(PACKAGE.rglob("__init__.py"))
+    if "__all__ = " in path.read_text(encoding="utf-8") and path.parent != PACKAGE
+]
+
+
+def test_all_public_modules_are_searched_for_a_name():
+    assert {*reid_torchmetrics._PUBLIC_MODULES} == {*PUBLIC_MODULES}
+
+
+def import_from_package(name: str) -> None:
+    exec(f"from reid_torchmetrics import {name}")  # noqa: S102 - the statement itself is tested
+
+
+@pytest.mark.parametrize("module", PUBLIC_MODULES)
+def test_each_public_name_of_a_module_is_told_to_those_who_import_it_from_the_package(module):
+    for name in import_module(f"reid_torchmetrics.{module}").__all__:
+        if name in reid_torchmetrics.__all__ or name == "report":
+            continue
+        said = message_of(lambda name=name: getattr(reid_torchmetrics, name))
+        assert re.search(rf"`{name}` is in `reid_torchmetrics\.[a-z.]+`$", said), said
+        with pytest.raises(ImportError, match=re.escape(said)):
+            import_from_package(name)
+        assert not hasattr(reid_torchmetrics, name)
+
+
+def test_a_name_that_is_not_known_is_an_error_of_python():
+    with pytest.raises(ImportError, match=r"^cannot import name 'zebra' from 'reid_torchmetrics'"):
+        import_from_package("zebra")
+    with pytest.raises(ImportError, match="there is `ReIDMeanAP`"):
+        import_from_package("ReIDMeanAp")
+    with pytest.raises(ImportError, match="there is `DetectionMAP`"):
+        import_from_package("MeanAveragePrecision")
+    import_from_package("plot, data, evaluate")
+    __import__("reid_torchmetrics", fromlist=[""])
+
+
+CALLABLES = {
+    f"{place}.{name}": getattr(import_module(place), name)
+    for place in ("reid_torchmetrics", *(f"reid_torchmetrics.{module}" for module in PUBLIC_MODULES))
+    for name in import_module(place).__all__
+    if callable(getattr(import_module(place), name)) and name not in ("AdviceWarning", "DistributedMetricError")
+}
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_an_unknown_keyword_is_named_before_anything_else(name):
+    function = CALLABLES[name]
+    if inspect.isclass(function) and inspect.isabstract(function):
+        return
+    with pytest.raises((TypeError, ValueError), match="colour") as raised:
+        function(colour=1)
+    assert len(str(raised.value)) < 350
+
+
+def test_an_unknown_keyword_is_named_before_a_missing_one():
+    message = message_of(lambda: evaluate_scores(distmat=QUERY, q_pids=LABELS[0]))
+    assert message.startswith("Unexpected keyword arguments: `distmat`")
+
+
+ONE_HOT = np.eye(2, dtype=bool)[LABELS[1]]
+NAMED = [f"person {label}" for label in LABELS[1]]
+FORMS = {
+    "list": LABELS[1],
+    "list of NumPy's numbers": [np.int64(label) for label in LABELS[1]],
+    "array of floats": np.array(LABELS[1], dtype=float),
+    "object array": np.array(LABELS[1], dtype=object),
+    "names": NAMED,
+    "object array of names": np.array(NAMED, dtype=object),
+    "column": pd.Series(LABELS[1]),
+    "column of names": pd.Series(NAMED),
+    "categories": pd.Series(NAMED).astype("category"),
+    "label matrix": ONE_HOT,
+    "label matrix of integers": ONE_HOT.astype(int),
+    "tensor of several labels": torch.from_numpy(ONE_HOT),
+    "lists of several labels": ONE_HOT.astype(int).tolist(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("protocol", ["sop", "hashing"])
+def test_leave_one_out_takes_labels_as_the_second_argument(form, protocol):
+    samples = GALLERY if protocol == "sop" else GALLERY > 0
+    expected = evaluate(samples, query_identities=FORMS[form], protocol=protocol)
+    assert evaluate(samples, FORMS[form], protocol=protocol).means == expected.means
+
+
+def test_a_gallery_of_codes_is_no_label_matrix():
+    codes = GALLERY > 0
+    with pytest.raises(ValueError, match="`query_identities` and `gallery_identities` must be given"):
+        evaluate(codes, codes, protocol="hashing")
+    with pytest.raises(ValueError, match="same embedding dimension"):
+        evaluate(GALLERY, ONE_HOT.astype(float))

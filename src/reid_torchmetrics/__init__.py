@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import _extras
-from ._hints import IMPORTS
+from ._hints import IMPORTS, name_meant
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # an alias tells type checkers that a name is public
@@ -51,6 +53,16 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
 # Only this file imports both the engine and the tools: results and metrics draw with the package that it sets here.
 _extras.pictures = partial(import_module, ".plot", __name__)
 
+_PUBLIC_MODULES = (
+    "functional.retrieval",
+    "functional.detection",
+    "data",
+    "plot",
+    "report",
+    "integrations",
+    "coco",
+)
+"""the modules with public names that are not in the package itself, for hints"""
 _SHORT = {"CMC": "ReIDCMC", "MINP": "ReIDMINP", "MeanAP": "ReIDMeanAP"}
 # Torch is imported with the first name that is used, so that the command can print its help without torch.
 _NAMES = {
@@ -76,19 +88,26 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
             value = globals()[name] = getattr(import_module(_PLACES[full], __name__), full)
             return value
         if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint_for(name)}")
+            hint = _hint_for(name)
+            # Python drops the text of an AttributeError in `from ... import`, which its import system looks up first.
+            is_import = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"  # noqa: SLF001
+            error = ImportError if hint and is_import else AttributeError
+            raise error(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
         return import_module(f".{name}", __name__)
 
     def __dir__() -> list[str]:
         return __all__
 
     def _hint_for(name: str) -> str:
-        """Return a hint at the package that has a name, or at its counterpart here; "" if neither is known."""
-        if name in IMPORTS:
-            return f"; there is `{IMPORTS[name]}`"
+        """Return a hint at the package that has a name, or at its counterpart; "" if neither is known."""
         if name.startswith("_"):
             return ""
-        for place in ("functional.retrieval", "functional.detection", "data", "coco"):
-            if name in getattr(import_module(f".{place}", __name__), "__all__", ()):
-                return f"; `{name}` is in `{__name__}.{place}`"
-        return ""
+        places = dict.fromkeys(__all__, __name__)
+        for module in _PUBLIC_MODULES:
+            with suppress(ImportError):  # the tools may be absent
+                for public_name in import_module(f".{module}", __name__).__all__:
+                    places.setdefault(public_name, f"{__name__}.{module}")
+        match = name if name in places else name_meant(name, places, IMPORTS)
+        if match is None:
+            return ""
+        return f"; there is `{match}`" if match in __all__ else f"; `{match}` is in `{places[match]}`"

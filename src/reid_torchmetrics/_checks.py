@@ -26,6 +26,8 @@ _Device: TypeAlias = torch.device | None
 _A_MISSING_VALUE = ", a missing value"
 _MANY = 20
 """more names than this need a hint: a reader does not find the right one at once"""
+_MANY_ARGUMENTS = 10
+"""arguments that a message lists"""
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -342,7 +344,10 @@ def known_arguments(
         hint = ", which is a field of `Protocol`"
     else:
         hint = _hints.argument_meant(first, names)
-    raise ValueError(f"Unexpected keyword arguments: `{first}`{hint}; `{owner}` takes {', '.join(names)}.")
+    listed = ", ".join(list(names)[:_MANY_ARGUMENTS])
+    if len(names) > _MANY_ARGUMENTS:
+        listed += f" and {len(names) - _MANY_ARGUMENTS} more"
+    raise ValueError(f"Unexpected keyword arguments: `{first}`{hint}; `{owner}` takes {listed}.")
 
 
 def names_of_labels(argument: str, names: object) -> None:

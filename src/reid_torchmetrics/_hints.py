@@ -1,16 +1,18 @@
 """Names of other libraries and of papers, and their counterparts here, for messages about unknown names.
 
-A name is looked up before spellings are compared: no comparison of spellings finds that "labels" are identities.
+One rule holds for arguments, values, reported numbers, attributes, imports and the command. A name is looked up before
+spellings are compared: no comparison of spellings finds that "labels" are identities. A name that is only spelled alike
+is not a hint if its digits differ, or "%" or "@R" is in one of both: it is another quantity.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
 
 _SIMILAR = 0.75
-"""similarity of two spellings, from which on one may be a misspelling of the other"""
+"""similarity of two words, from which on one may be a misspelling of the other"""
 
 _IDENTITIES = ("identities", "query_identities")
 _CAMERAS = ("cameras", "query_cameras")
@@ -64,7 +66,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     # Detection.
     **dict.fromkeys(("max_dets", "max_det", "max_detections", "maxdets"), ("max_detection_thresholds",)),
     **dict.fromkeys(("num_classes", "names", "class_names", "categories"), ("class_names", "identity_names")),
-    **dict.fromkeys(("iou", "iou_thres", "iou_thresh", "iou_threshold"), ("iou_thresholds",)),
+    **dict.fromkeys(("iou_thres", "iou_thresh", "iou_threshold"), ("iou_thresholds",)),
+    "iou": ("iou_type",),
     **dict.fromkeys(("per_class", "classwise"), ("class_metrics",)),
     # Statistics and reports.
     **dict.fromkeys(("alpha", "confidence", "confidence_level"), ("level",)),
@@ -78,8 +81,12 @@ ADVICE = {
     **dict.fromkeys(("normalize", "norm_feat", "feat_norm", "l2_normalize"), "`similarity='cosine'` normalizes"),
     **dict.fromkeys(("conf", "conf_thres", "score_threshold"), "do not cut at a confidence, which lowers mAP"),
     **dict.fromkeys(("agnostic", "class_agnostic"), "`average='micro'` takes all classes together"),
+    **dict.fromkeys(
+        ("auc", "eer", "tar", "far", "roc_auc", "tar_at_far"),
+        "it is a number of verification, see `verify` and `verify_pairs`",
+    ),
 }
-"""arguments of other libraries without a counterpart here, and what to do instead"""
+"""words of other libraries without a counterpart here, and what to do instead"""
 
 VALUES = {
     **dict.fromkeys(("l2", "euclid", "sqeuclidean"), ("euclidean",)),
@@ -108,30 +115,37 @@ VALUES = {
     **dict.fromkeys(("pitts", "pittsburgh", "pitts250k"), ("pitts30k",)),
     **dict.fromkeys(("oxford", "oxford5"), ("oxford5k",)),
     **dict.fromkeys(("paris", "paris6"), ("paris6k",)),
+    "msmt": ("msmt17",),
+    "tokyo": ("tokyo247",),
+    # Numbers of retrieval. Papers about metric learning call the hit rate recall.
+    **dict.fromkeys(("success", "success_rate", "hit", "hits"), ("hit_rate_<k>",)),
+    "recall": ("hit_rate_<k>", "recall_50"),
+    **dict.fromkeys(("top", "r", "cmc", "acc", "accuracy", "rank"), ("rank_<k>",)),
+    **dict.fromkeys(("p", "prec", "precision"), ("precision_<k>", "precision_50")),
+    **dict.fromkeys(("ndcg", "ndcg_cut"), ("ndcg_<k>",)),
+    **dict.fromkeys(("ap", "map_cut", "mean_ap", "mean_average_precision"), ("map", "map_<k>")),
+    **dict.fromkeys(("map_r", "mapr", "mean_average_precision_at_r"), ("map_at_r",)),
+    **dict.fromkeys(("r_prec", "rprec"), ("r_precision",)),
+    **dict.fromkeys(("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"), ("mrr", "mrr_<k>")),
+    **dict.fromkeys(("medr", "med_r"), ("median_rank",)),
+    **dict.fromkeys(("mnr", "meanr", "mean_r"), ("mean_rank",)),
+    # Numbers of detection.
+    **dict.fromkeys(("map50_95", "map_50_95", "map_.5_.95", "ap_.5_.95", "ap_0.5_0.95", "ap_0.50_0.95"), ("map",)),
+    **dict.fromkeys(("mar", "ar", "mean_average_recall"), ("mar_100", "mar_300", "mar_<k>")),
+    **dict.fromkeys(("aps", "ap_s", "ap_small", "map_s"), ("map_small",)),
+    **dict.fromkeys(("apm", "ap_m", "ap_medium", "map_m"), ("map_medium",)),
+    **dict.fromkeys(("apl", "ap_l", "ap_large", "map_l"), ("map_large",)),
+    **dict.fromkeys(("f1", "f_score", "f_measure"), ("f1_50", "f1")),
 }
-"""values of options in other libraries and in papers, and the names here"""
-
-NUMBERS = {
-    **dict.fromkeys(("recall", "recall_at", "success", "success_rate", "hit", "hits", "hit_at"), "hit_rate"),
-    **dict.fromkeys(("top", "r", "cmc", "acc", "accuracy", "rank", "rank_at"), "rank"),
-    **dict.fromkeys(("p", "prec", "precision", "precision_at"), "precision"),
-    **dict.fromkeys(("ndcg", "ndcg_at", "dcg"), "ndcg"),
-}
-"""numbers with a cutoff in papers, and their names here"""
-
-_WITHOUT_CUTOFF = {
-    **dict.fromkeys(("map_r", "mapr", "map_at_r"), "map_at_r"),
-    **dict.fromkeys(("r_prec", "rprec", "r_precision"), "r_precision"),
-    **dict.fromkeys(("ap", "map", "mean_ap", "mean_average_precision"), "map"),
-    "minp": "minp",
-    "mrr": "mrr",
-}
-_VERIFICATION = ("auc", "eer", "tar", "far", "roc_auc", "tar_at_far")
+"""values of options and numbers in other libraries and in papers, and the names here; `<k>` is a cutoff"""
 
 
 def normalized(word: object) -> str:
-    """Return a word in lower case, with one underscore between its parts: "map_r" for "mAP@R"."""
-    return re.sub(r"[^a-z0-9.]+", "_", str(word).lower()).strip("_")
+    """Return a word in lower case, with one underscore between its parts: "map_at_r" for "mAP@R"."""
+    text = re.sub(r"^r@", "recall@", str(word).lower())  # "R@1" is recall in metric learning, "r1" a rank
+    text = re.sub(r"%|(?<![a-z])pct\b", "_percent", text)
+    text = re.sub(r"@r\b", "_at_r", text).replace("<k>", "")
+    return re.sub(r"[^a-z0-9.]+", "_", text).strip("_")
 
 
 def is_known(word: str) -> bool:
@@ -141,107 +155,145 @@ def is_known(word: str) -> bool:
 
 def argument_meant(word: str, names: Collection[str]) -> str:
     """Return a hint at the argument that was meant, such as ", which may be `k`"; "" if none is known."""
-    key = normalized(word)
-    if key in ADVICE:
-        return f": {ADVICE[key]}"
-    if key in ARGUMENTS:
-        matches = [name for name in ARGUMENTS[key] if name in names and name != word]
-    else:
-        matches = get_close_matches(key, names, n=1, cutoff=_SIMILAR)
-    return f", which may be `{matches[0]}`" if matches else ""
+    match = name_meant(word, names, ARGUMENTS)
+    return _advice(word) or ("" if match is None else f", which may be `{match}`")
 
 
 def value_meant(word: object, names: Iterable[str]) -> str:
-    """Return a hint at the value of an option that was meant, such as ", which may be 'dot'"; "" if none is known."""
-    names = list(names)
-    match = _find_value(normalized(word), names)
-    return "" if match is None else f", which may be {match!r}"
+    """Return a hint at the value or the number that was meant, such as ", which may be 'dot'"; "" if none is known.
 
-
-def _find_value(key: str, names: Sequence[str]) -> str | None:
-    """Return the name that a normalized word stands for; None if none is known."""
-    at_iou = re.fullmatch(r"(?:map|ap)_?(?:0?\.(\d+)|(\d{2}))", key)
-    if at_iou is not None:  # "mAP@0.5" and "map50" are "map_50"
-        digits = (at_iou[1] or at_iou[2]).ljust(2, "0")
-        counterparts: Sequence[str] = (f"map_{digits}",)
-    elif key in names:
-        return key
-    else:
-        counterparts = VALUES.get(key, ())
-    for name in counterparts:
-        if name in names:
-            return name
-    if key in VALUES:
-        return None
-    close = get_close_matches(key, names, n=1, cutoff=_SIMILAR)
-    if close:
-        return close[0]
-    for name in names:
-        if _is_beginning(key, name):
-            return name
-    return None
-
-
-def _is_beginning(key: str, name: str) -> bool:
-    """Return whether a name begins with a word of three letters at least, as "market1501" begins with "market"."""
-    return len(key) > 2 and name.replace("_", "").startswith(key.replace("_", ""))
-
-
-def number_meant(word: object, whole: Collection[str], with_cutoff: Collection[str]) -> str:
-    """Return a hint at the reported number that was meant; "" if none is known.
-
-    Args:
-        word: the name that was passed.
-        whole: names of numbers without a cutoff.
-        with_cutoff: names of numbers that end with a cutoff, such as "rank" for "rank_5".
+    A name of a number with a cutoff may have "<k>" instead of it: "rank_<k>".
     """
-    key = normalized(word)
-    if key in _VERIFICATION:
-        return ": it is a number of verification, see `verify` and `verify_pairs`"
-    parts = re.fullmatch(r"([a-z_]*[a-z])_?([1-9]\d*)?", key)
-    if key in _WITHOUT_CUTOFF or parts is None:
-        name = _WITHOUT_CUTOFF.get(key)
-        return f", which may be {name!r}" if name in whole else ""
-    name, k = parts[1].removesuffix("_at"), parts[2]
-    if name == "r" and "@" in str(word):  # "R@1" is recall in metric learning, "r1" a rank in re-identification
-        name = "recall"
-    if name in ("map", "ap", "mean_average_precision") and k:
-        return f", which may be 'map_{k}'" if "map" in with_cutoff else ""
-    if NUMBERS.get(name) in with_cutoff:
-        return _with_cutoff(NUMBERS[name], k, is_recall=name == "recall")
-    candidates = with_cutoff if k else whole
-    close = get_close_matches(name, list(candidates), n=1, cutoff=_SIMILAR)
-    if not close:
-        return ""
-    match = f"{close[0]}_{k}" if k else close[0]
+    names = list(names)
+    match = name_meant(word, names, VALUES)
+    if match is None:
+        return _advice(word) or _advice_on_overlap(word, names)
+    stem, k = _split(normalized(word))
+    if stem == "recall" and match.startswith("hit_rate"):
+        return f", which may be {match!r}; 'recall_{k or '<k>'}' is the share of the positives"
     return f", which may be {match!r}"
 
 
-def _with_cutoff(name: str, k: str | None, *, is_recall: bool) -> str:
-    """Return a hint at a number with a cutoff; papers about metric learning call the hit rate recall."""
-    if k is None:
-        return f", which may be '{name}_1'; it needs its k"
-    remark = f"; 'recall_{k}' is the share of the positives" if is_recall else ""
-    return f", which may be '{name}_{k}'{remark}"
+def attribute_meant(word: str, names: Collection[str]) -> str:
+    """Return a hint for an unknown attribute of results with numbers by name; "" if none is known."""
+    if word in ATTRIBUTES:
+        return f": {ATTRIBUTES[word]}"
+    match = name_meant(word, names, VALUES)
+    return "" if match is None else f": write `results[{match!r}]`"
+
+
+def name_meant(word: object, names: Iterable[str], table: Mapping[str, tuple[str, ...]]) -> str | None:
+    """Return the name that a word stands for by a table, or else by its spelling; None if none is known."""
+    key = normalized(word)
+    spellings = {name: normalized(name) for name in names}
+    for counterpart in _counterparts(key, table):
+        if counterpart in spellings:
+            return counterpart
+    same_quantity = {name: spelling for name, spelling in spellings.items() if _marks(spelling) == _marks(key)}
+    for name, spelling in same_quantity.items():
+        if spelling.replace("_", "") == key.replace("_", ""):
+            return name
+    # Where the letters are right, spelling is not the mistake.
+    if _letters(key) in map(_letters, spellings.values()):
+        return None
+    close = [name for name, spelling in same_quantity.items() if _is_alike(key, spelling)]
+    if close:
+        return max(close, key=lambda name: _similarity(key, spellings[name]))
+    return next((name for name, spelling in same_quantity.items() if _is_cut_short(key, spelling)), None)
+
+
+def _counterparts(key: str, table: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Yield the names in a table for a normalized word, with its cutoff instead of "<k>"."""
+    at_overlap = re.fullmatch(r"(?:map|ap)_?0?\.(\d{1,2})", key)
+    if at_overlap is not None:  # "mAP@0.5" is "map_50"
+        yield f"map_{at_overlap[1].ljust(2, '0')}"
+    yield from table.get(key, ())
+    stem, k = _split(key)
+    for name in table.get(stem, ()):
+        if k and "<k>" in name:
+            yield name.replace("<k>", k)
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Split a normalized word from the cutoff at its end: "recall" and "10" for "recall_at_10"."""
+    parts = re.fullmatch(r"(.*?[a-z])_?([1-9]\d*)?", key)
+    if parts is None:
+        return key, ""
+    return parts[1].removesuffix("_at"), parts[2] or ""
+
+
+def _marks(key: str) -> tuple[list[str], bool, bool]:
+    """Return what tells one quantity from another: digits, "%" and "@R"."""
+    return re.findall(r"[\d.]+", key), "percent" in key, re.search(r"at_?r$", key) is not None
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[\d._]+", "", key)
+
+
+def _similarity(word: str, other: str) -> float:
+    return SequenceMatcher(None, word, other).ratio()
+
+
+def _is_alike(key: str, spelling: str) -> bool:
+    """Return whether one word may be a misspelling of the other: each part for itself, so that "mean" is not "r"."""
+    parts = key.split("_")
+    other_parts = spelling.split("_")
+    if len(parts) != len(other_parts):
+        return False
+    for part, other_part in zip(parts, other_parts, strict=True):
+        is_short = min(len(part), len(other_part)) <= 3
+        if part != other_part and (is_short or _similarity(part, other_part) < _SIMILAR):
+            return False
+    return True
+
+
+def _is_cut_short(key: str, spelling: str) -> bool:
+    """Return whether a name begins with a word of three letters at least that ends in the middle of a part."""
+    rest = spelling.removeprefix(key)
+    return len(key) > 2 and rest != spelling and not rest.startswith("_")
+
+
+def _advice(word: object) -> str:
+    advice = ADVICE.get(normalized(word))
+    return "" if advice is None else f": {advice}"
+
+
+def _advice_on_overlap(word: object, names: Collection[str]) -> str:
+    """Return how to compute the mAP of detections at another overlap than 0.5 and 0.75."""
+    at_overlap = re.fullmatch(r"(?:map|ap)_?(?:0?\.)?(\d\d)", normalized(word))
+    if at_overlap is None or "map_75" not in names:
+        return ""
+    return f": `iou_thresholds=[0.{at_overlap[1]}]` computes it"
 
 
 ATTRIBUTES = {
     "to_csv": "write `results.to_frame().to_csv(path)`",
-    "summary": "write `print(results)`",
-    "describe": "write `print(results)`",
+    "to_pandas": "write `results.to_frame()`",
+    **dict.fromkeys(("summary", "describe", "stats"), "write `print(results)`"),
+    **dict.fromkeys(("ci", "confidence_interval"), "write `results.interval(name)`"),
+    **dict.fromkeys(("topk", "top_k", "rank_list"), "write `results.nearest(k)`"),
+    **dict.fromkeys(("all_AP", "all_ap", "ap"), "write `results.average_precision`, one value for each query"),
+    **dict.fromkeys(("per_class", "ap_per_class"), "write `results.class_numbers()`"),
+    **dict.fromkeys(("report", "to_html"), "write `write_report(results, path)`"),
+    "to_json": "write `json.dumps(results.to_dict())`",
     "worst": "write `results.hardest(n)`",
     "p_value": "write `comparison.differences[name].p_value`",
 }
 """attributes that results have in other libraries"""
 
-IMPORTS = {
-    **dict.fromkeys(("MeanAveragePrecision", "COCOMetric", "CocoEvaluator"), "DetectionMAP"),
-    **dict.fromkeys(("mAP", "MAP", "ReIDmAP", "AveragePrecision", "RetrievalMAP"), "ReIDMeanAP"),
-    **dict.fromkeys(("RecallAtK", "Recall", "RetrievalRecall", "HitRate"), "ReIDMeasure"),
+IMPORTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("meanaverageprecision", "meanaveragerecall", "cocometric", "cocoevaluator"), ("DetectionMAP",)),
+    **dict.fromkeys(("map", "reidmap", "averageprecision", "retrievalmap"), ("ReIDMeanAP",)),
     **dict.fromkeys(
-        ("R1_mAP_eval", "R1_mAP", "ReIDMetric", "ReidMetric", "Evaluator", "eval_market1501"), "ReIDMetrics"
+        ("recallatk", "recall", "retrievalrecall", "hitrate", "retrievalhitrate", "retrievalprecision"),
+        ("ReIDMeasure",),
     ),
-    **dict.fromkeys(("mINP",), "ReIDMINP"),
-    **dict.fromkeys(("cmc", "CMCCurve"), "ReIDCMCCurve"),
+    **dict.fromkeys(("retrievalmrr", "retrievalnormalizeddcg", "retrievalrprecision"), ("ReIDMeasure",)),
+    **dict.fromkeys(
+        ("r1_map_eval", "r1_map", "reidmetric", "evaluator", "eval_market1501", "embeddingmetrics"), ("ReIDMetrics",)
+    ),
+    "minp": ("ReIDMINP",),
+    **dict.fromkeys(("cmc", "cmccurve"), ("ReIDCMCCurve",)),
 }
 """names that other packages export, and their counterparts in this package"""

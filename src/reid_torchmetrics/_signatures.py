@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
+
+from . import _checks
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,15 +32,26 @@ def with_options(
     return signature.replace(parameters=list(parameters.values()))
 
 
-def with_typed_options(options: type) -> Callable[[Function], Function]:
+def with_typed_options(options: type, *, refuses_others: bool = True) -> Callable[[Function], Function]:
     """Add the keys of a `TypedDict` to the signature of a function that takes them as `**options`.
 
-    Editors, the reference pages and `inspect` read this signature; the function itself refuses other names.
+    Editors, the reference pages and `inspect` read this signature. Other names are refused before anything else, unless
+    the function itself refuses them, because its errors must reach other processes.
     """
 
     def add_keys(function: Function) -> Function:
-        signature = inspect.signature(function)
-        vars(function)["__signature__"] = with_options(signature, get_type_hints(options), {})
-        return function
+        signature = with_options(inspect.signature(function), get_type_hints(options), {})
+        vars(function)["__signature__"] = signature
+        if not refuses_others:
+            return function
+        name = function.__qualname__.removesuffix(".__init__")
+        accepted = [parameter for parameter in signature.parameters if parameter != "self"]
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            _checks.known_arguments(name, kwargs, accepted)
+            return function(*args, **kwargs)
+
+        return cast("Function", call)
 
     return add_keys

@@ -237,7 +237,8 @@ def test_a_label_keeps_its_contract(name):
 
 
 def test_streams_take_the_options_that_type_checkers_are_told():
-    assert {*rank_counter._OPTIONS} == get_type_hints(rank_counter.StreamOptions).keys()
+    labels = {f"{side}_{name}" for name in rank_counter._FURTHER_LABELS for side in ("query", "positive")}
+    assert labels | {*LABEL_OPTIONS, "self_index"} == get_type_hints(rank_counter.StreamOptions).keys()
     assert {*rank_counter._FURTHER_LABELS} == get_type_hints(StreamLabels).keys()
 
 

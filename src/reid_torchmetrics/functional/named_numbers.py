@@ -69,14 +69,7 @@ class NamedNumbers(Tabled, Mapping[str, float]):
         def __getattr__(self, name: str) -> Any:
             # Without fields, as while it is unpickled, there are no numbers yet.
             keys = list(self.means) if vars(self) and not name.startswith("_") else []
-            hint = ""
-            if name in _hints.ATTRIBUTES:
-                hint = f": {_hints.ATTRIBUTES[name]}"
-            else:
-                spelling = name.lower().replace("_", "")  # mAP, rank1
-                similar = [key for key in keys if key.replace("_", "") == spelling]
-                if similar:
-                    hint = f": write `results[{similar[0]!r}]`"
+            hint = _hints.attribute_meant(name, keys)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def to_frame(self, per: _names.FramePer = "number") -> Any:

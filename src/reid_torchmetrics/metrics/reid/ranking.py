@@ -87,7 +87,7 @@ class SampleStates(GrowingStates):
         self._roles_given: set[str] = set()
         self._num_forgotten = 0
 
-    @with_typed_options(BatchLabels)
+    @with_typed_options(BatchLabels, refuses_others=False)
     @explain_bad_call
     def update(
         self,

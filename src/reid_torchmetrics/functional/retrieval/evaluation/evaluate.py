@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -139,7 +138,7 @@ def evaluate(
 
     # Read the protocol, the queries and the labels.
     has_lists = ground_truth is not None
-    protocol, side_labels, missing_cameras = _protocol_and_labels(evaluate, protocol, arguments, lists=has_lists)
+    protocol, side_labels, missing_cameras = _protocol_and_labels(protocol, arguments, lists=has_lists)
     _checks.boolean("multi_query", multi_query)
     _check_gallery(protocol, gallery)
     _checks.boolean("packed", packed)
@@ -225,7 +224,7 @@ def evaluate_scores(
         **options,
     }
     has_lists = ground_truth is not None
-    protocol, side_labels, missing_cameras = _protocol_and_labels(evaluate_scores, protocol, arguments, lists=has_lists)
+    protocol, side_labels, missing_cameras = _protocol_and_labels(protocol, arguments, lists=has_lists)
     labels = Labels.from_arguments(
         side_labels,
         protocol,
@@ -354,22 +353,16 @@ def _has_copied_queries(query: Tensor, gallery: Tensor, problem: RetrievalProble
 
 
 def _protocol_and_labels(
-    function: Callable[..., Any],
-    protocol: _names.ProtocolName | Protocol,
-    arguments: Mapping[str, Any],
-    *,
-    lists: bool,
+    protocol: _names.ProtocolName | Protocol, arguments: Mapping[str, Any], *, lists: bool
 ) -> tuple[Protocol, dict[str, Any], tuple[str, str] | None]:
     """Return the protocol with the overridden fields, the labels by argument, and the rules about missing cameras.
 
     Args:
-        function: the function that was called; messages name it.
         protocol: a name or a `Protocol`.
         arguments: labels, and fields of the protocol to change.
         lists: whether relevance is by lists, and not by labels.
     """
     options = {name: value for name, value in arguments.items() if name not in _LABEL_ARGUMENTS}
-    _checks.known_arguments(function.__name__, options, list(inspect.signature(function).parameters))
     changed_protocol, further_labels = take_protocol(protocol, options, lists=lists)
     labels = {name: arguments[name] for name in _LABEL_ARGUMENTS} | further_labels
     if lists:
@@ -435,8 +428,9 @@ def _missing_search_cameras(problem: RetrievalProblem, protocol: Protocol) -> tu
 
 def _find_samples(query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return queries, gallery and `self_index` where they may be files, and add the labels in files to `arguments`."""
-    if arguments["query_identities"] is None and are_labels(gallery):
-        # `evaluate(embeddings, labels)`: a gallery is a matrix, so a row of numbers or names can only be identities.
+    has_identities = arguments["query_identities"] is not None or arguments["gallery_identities"] is not None
+    if not has_identities and are_labels(gallery, query):
+        # `evaluate(embeddings, labels)`: a gallery is a matrix of embeddings.
         arguments["query_identities"] = gallery
         gallery = None
     if are_files(query):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -123,7 +122,6 @@ def evaluate_lists(
     _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
     _checks.one_of("unknown_queries", unknown_queries, _names.UnknownQueries)
     _checks.positive_int("max_rank", max_rank)
-    _checks.known_arguments("evaluate_lists", options, list(inspect.signature(evaluate_lists).parameters))
     has_truth = positives is not None
     changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth, lists_argument="positives")
     if changed_protocol.gallery_draw is not None:

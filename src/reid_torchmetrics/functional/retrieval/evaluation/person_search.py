@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
+from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names, _progress
+from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
@@ -24,7 +26,7 @@ from reid_torchmetrics.functional.world import ALONE
 
 from .groups import Grouping
 from .lists import summarize_lists
-from .protocol import Protocol
+from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .ranking_options import Setup
 from .results import RetrievalResults
@@ -32,6 +34,7 @@ from .results import RetrievalResults
 _SCORES_AT_A_TIME = 1 << 22
 
 
+@with_typed_options(ProtocolOptions)
 @torch.no_grad()
 def person_search(
     query_embeddings: Float[Tensor, "queries dim"] | _checks.Array,
@@ -51,7 +54,7 @@ def person_search(
     similarity: _names.SimilarityName = "cosine",
     protocol: _names.ProtocolName | Protocol = "cuhk_sysu",
     max_rank: int = 50,
-    **options: Any,
+    **options: Unpack[ProtocolOptions],
 ) -> RetrievalResults:
     """Evaluate person search (CUHK-SYSU, PRW).
 

@@ -339,6 +339,5 @@ def _likely_name(value: object) -> str:
         return ""
     if value in MEASURES:
         return f", which needs its k, as in '{value}_10'"
-    names_without_k = [name for name, row in MEASURES.items() if not row.takes_k]
-    names_with_k = [name for name, row in MEASURES.items() if row.takes_k or row.may_take_k]
-    return _hints.number_meant(value, names_without_k, names_with_k)
+    k = re.search(r"(?<![.\d])[1-9]\d*$", value)
+    return _hints.value_meant(value, [pattern.replace("<k>", k[0] if k else "<k>") for pattern in all_patterns()])

@@ -21,7 +21,6 @@ from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
-    LABEL_OPTIONS,
     LABELS,
     SIDES,
     ExtraLabels,
@@ -70,12 +69,6 @@ _STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_pla
 _LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
 _FURTHER_LABELS = tuple(name for name in _LABELS if name not in ("identities", "cameras"))
 """the labels that are no parameter in signatures: the keys of `StreamLabels`"""
-_OPTIONS = (
-    *(f"{side}_{name}" for name in _FURTHER_LABELS for side in ("query", "positive")),
-    *LABEL_OPTIONS,
-    "self_index",
-)
-"""the keys of `StreamOptions`"""
 
 
 class StreamOptions(TypedDict, total=False):
@@ -197,7 +190,6 @@ class RankCounter:
         check_similarity(similarity)
         _checks.one_of("ties", ties, _STREAMED)
         _checks.cutoff("max_bytes", max_bytes)
-        _checks.known_arguments("RankCounter", options, _OPTIONS)
 
         # Separate the labels from the rules.
         rules: dict[str, Any] = dict(options)
