@@ -204,6 +204,16 @@ def embeddings(argument: str, value: object, device: _Device = None) -> Tensor:
     return value
 
 
+def embeddings_or_codes(argument: str, value: object) -> Tensor:
+    """Raise unless `value` holds embeddings, or codes of the same shape: integers, or bools."""
+    value = _tensor(argument, value)
+    if value.dtype not in (torch.bool, *INTEGER_DTYPES):
+        return embeddings(argument, value)
+    if value.ndim != 2 or value.shape[1] == 0:
+        raise ValueError(f"`{argument}` must have shape [N, bits]; got {list(value.shape)}.")
+    return value
+
+
 def floating_vector(argument: str, value: object, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 1-D floating point tensor."""
     value = _tensor(argument, value, device)

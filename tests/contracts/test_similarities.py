@@ -18,7 +18,7 @@ from reid_torchmetrics.functional.retrieval.ranking import symmetric
 from reid_torchmetrics.functional.retrieval.scores import (
     SIMILARITIES,
     EmbeddingScores,
-    read_embeddings,
+    read_with_marks,
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.scores.products import product
@@ -64,7 +64,7 @@ def kinds_of(name: str) -> list[str]:
     """The kinds of embeddings that a similarity takes: codes alone, or any."""
     takes_any = True
     try:
-        read_embeddings("query", embeddings_of("any numbers", torch.float32)[0], name)
+        read_with_marks("query", embeddings_of("any numbers", torch.float32)[0], name)
     except ValueError:
         takes_any = False
     return ["codes", "whole numbers", "any numbers"] if takes_any else ["codes"]

@@ -66,7 +66,7 @@ BROKEN = [
     (read_samples, "a.npz", npz(f=X, utm=[*"abcde"]), "`utm` must hold numbers; got <U1."),
     (read_samples, "a.npz", npz(f=X[0]), "`f` must have shape [N, D]; got [3]."),
     (read_samples, "a.npz", npz(f=X[:, :0]), "`f` must have at least one dimension per sample; got [5, 0]."),
-    (read_samples, "a.npz", npz(f=X.astype(int)), "`f` must have a floating point dtype of 16 to 64 bits; got torch.int64."),
+    (read_samples, "a.npz", npz(f=X[0].astype(int)), "`f` must have shape [N, bits]; got [3]."),
     (read_samples, "a.npz", npz(f=X.astype(np.complex128)), "`f` must have a floating point dtype of 16 to 64 bits; got torch.complex128."),
     (read_samples, "a.npy", saved(np.save, X[None]), "`embeddings` must have shape [N, D]; got [1, 5, 3]."),
     (read_samples, "a.npy", saved(np.save, X)[:-1], f"{SAMPLES} a whole array of numpy.save without pickle; got the array of shape [5, 3] and dtype float32 in 187 bytes."),

@@ -8,8 +8,10 @@ from typing import Any
 
 from reid_torchmetrics.functional.retrieval import IndexRecall, Protocol, RetrievalResults, index_recall
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
+from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
+from .embeddings import open_embeddings
 from .evaluate import naming_bad_rows
 from .processes import Share
 from .sample_reading import SampleSets, check_names, read_sample_sets
@@ -54,13 +56,20 @@ def find_recall(
     query_set = sample_sets["query"]
     gallery_set = sample_sets["gallery"]
     has_keys = isinstance(retrieved, dict)
+    query, read_gallery = open_embeddings(
+        query_set,
+        gallery_set,
+        ALONE,
+        protocol=protocol,
+        similarity=arguments.similarity,
+        packed=bool(arguments.packed),
+    )
     return index_recall(
         retrieved,
-        query_set.files,
-        gallery_set.files,
+        query,
+        (read_gallery(file.embeddings[:]) for file in gallery_set.files),
         k=_RECALL_AT if arguments.recall_k is None else arguments.recall_k,
         similarity=protocol.similarity_or(arguments.similarity),
-        packed=bool(arguments.packed),
         query_names=query_set.names.tolist() if has_keys and query_set.names is not None else None,
         gallery_names=gallery_set.names.tolist() if has_names and gallery_set.names is not None else None,
     )

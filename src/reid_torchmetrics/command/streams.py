@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ from torch import Tensor
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, hash_names, merge_names, without_extra
-from reid_torchmetrics.functional.retrieval.scores import read_embeddings
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
 
+from .embeddings import open_embeddings
 from .inputs import check_streamed
 from .processes import Share
 from .sample_sets import SampleSet
@@ -61,14 +60,10 @@ def _evaluate(
     rules["similarity"] = protocol.similarity_or(similarity)
     rules["ties"] = protocol.ties_or(options.get("ties"))
     check_streamed({"ties": rules["ties"], "gallery": True})
-    read = partial(
-        read_embeddings,
-        similarity=rules["similarity"],
-        packed=options.get("packed", False),
-        may_be_codes=protocol.reads_codes and similarity is None,
+    packed = options.get("packed", False)
+    query_embeddings, read_gallery = open_embeddings(
+        query_set, gallery_set, world, protocol=protocol, similarity=similarity, packed=packed
     )
-    read_gallery = partial(read, "gallery")
-    query_embeddings = torch.cat([read("query", file.embeddings[:]) for file in query_set.files])
     curve_options = {"max_rank": options["max_rank"]} if "max_rank" in options else {}
 
     # A counter without items refuses options that do not fit, before the gallery is read.

@@ -65,8 +65,8 @@ class SampleFile(Displayed):
     path: str
     """path of the file, as it was opened"""
     embeddings: Array | Tensor | Reopened
-    """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be, or
-    read anew for each slice"""
+    """[N, D], floats of 16 to 64 bits, or integers or bools, for codes: an array, a tensor for bfloat16; mapped where
+    the format can be, or read anew for each slice"""
     labels: Labels
     """labels of the N samples, by the names that `evaluate` and the metrics know, or by names of further labels:
     int64, or strings for `number_identities`; `positions` float64 [N, 1 to 3]"""
@@ -191,7 +191,8 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
     if kind != "embeddings" and rules.role == "gallery":
         embeddings = matrix.T
     with naming_file(path):
-        tensor = _checks.embeddings(name or kind, embeddings)
+        check = _checks.embeddings_or_codes if kind == "embeddings" else _checks.embeddings
+        tensor = check(name or kind, embeddings)
         if not isinstance(embeddings, np.ndarray):
             is_bfloat16 = tensor.dtype == torch.bfloat16  # a dtype that NumPy lacks
             embeddings = tensor if is_bfloat16 else tensor.detach().numpy()

@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_o
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_embeddings
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_with_marks
 from reid_torchmetrics.functional.retrieval.sharding import Samples, gather_names
 from reid_torchmetrics.functional.retrieval.verification import Duplicates, check_threshold, find_pairs
 from reid_torchmetrics.functional.world import Settings, agree
@@ -166,6 +166,7 @@ class EmbeddingMetric(SampleStates):
         check_rerank(self.rerank, self.similarity)
         self.protocol = protocol
         self.ground_truth = evaluation.ListedTruth.of(lists, protocol)
+        self._has_marks = self._may_be_codes or self.similarity == "hamming"
         self._change()
 
     def _change(self, **fields_of_protocol: Any) -> None:
@@ -198,10 +199,8 @@ class EmbeddingMetric(SampleStates):
                 rule = "must come without `ground_truth`, which alone says who is relevant"
                 raise ValueError(f"`{name}` {rule}; got both.")
 
-    def _read_embeddings(self, embeddings: object) -> Tensor:
-        if self.similarity != "hamming" and not self._may_be_codes:
-            return super()._read_embeddings(embeddings)
-        return read_embeddings(
+    def _read_embeddings(self, embeddings: object) -> tuple[Tensor, Tensor | None]:
+        return read_with_marks(
             "embeddings",
             embeddings,
             self.similarity,

@@ -82,11 +82,13 @@ class HeldSamples:
     """device that ranks them"""
     time: int
     """time of the last update; -1 if it is unknown, as for samples from a checkpoint"""
+    has_marks: bool
+    """whether rows may be codes, and their roles have marks"""
 
     @cached_property
     def samples(self) -> Samples:
         """Samples of all batches; raises a ValueError if merged batches do not fit each other."""
-        return Samples.joined(self.states, self.device)
+        return Samples.joined(self.states, self.device, has_marks=self.has_marks)
 
 
 class KeptRanking:

@@ -47,7 +47,14 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     may_hold_names,
     names_in_rules,
 )
-from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, names_as_tensor, names_from_tensor
+from reid_torchmetrics.functional.retrieval.sharding import (
+    FIRST_MARK,
+    GALLERY,
+    GROUPED,
+    QUERY,
+    names_as_tensor,
+    names_from_tensor,
+)
 from reid_torchmetrics.functional.world import Settings, agree, warn_once
 from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
@@ -78,6 +85,8 @@ class SampleStates(GrowingStates):
     """options that list labels, or treat missing labels"""
     _camera_rules: tuple[str, str] | None = None
     """name and camera rules of the benchmark, if the user named one that has such rules"""
+    _has_marks = False
+    """whether rows may be codes, and their roles have marks"""
     _lists_names = False
     """whether some of `_label_rules` need names of labels, or replace missing labels"""
 
@@ -143,9 +152,8 @@ class SampleStates(GrowingStates):
             may_have_names = not _TYPES_WITHOUT_NAMES.issuperset(map(type, label_values.values()))
             if earlier["label_names"] or self._lists_names or may_have_names:
                 label_values, names = self._without_names(label_values, earlier)
-            embeddings, is_query, checked_labels = check_batch(
-                self._read_embeddings(embeddings), is_query, label_values
-            )
+            embeddings, marks = self._read_embeddings(embeddings)
+            is_query, checked_labels = check_batch(embeddings, is_query, label_values)
             check_against_earlier(earlier, embeddings, checked_labels)
             # Labels are copied, because a loop may fill its buffers anew. Embeddings are large, and are not copied.
             batch = {name: values.detach().clone() for name, values in checked_labels.items()}
@@ -153,6 +161,8 @@ class SampleStates(GrowingStates):
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             if has_groups:
                 batch["roles"] += GROUPED
+            if marks is not None:
+                batch["roles"] += marks * FIRST_MARK
             batch["embeddings"] = shared_copy(embeddings)
             if names is not None:
                 batch["label_names"] = names.to(embeddings.device)
@@ -194,9 +204,9 @@ class SampleStates(GrowingStates):
             self._num_forgotten = 0
         super().reset()
 
-    def _read_embeddings(self, embeddings: object) -> Tensor:
-        """Return embeddings as a tensor; raise unless they are floats [N, D]."""
-        return _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
+    def _read_embeddings(self, embeddings: object) -> tuple[Tensor, Tensor | None]:
+        """Return embeddings as a tensor, and marks of possible codes; raise unless they are floats [N, D]."""
+        return _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None)), None
 
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         """Raise unless a batch has all labels that it must have."""
@@ -211,7 +221,7 @@ class SampleStates(GrowingStates):
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
         times = [time_of_update(roles) for roles in self.roles]
-        return HeldSamples(states, compute_device(device), max(times, default=-1))
+        return HeldSamples(states, compute_device(device), max(times, default=-1), self._has_marks)
 
     def _count_forgotten(self) -> int:
         """Count the batches that repeat earlier ones, as after a forgotten `reset`; see `count_forgotten`."""
@@ -282,7 +292,7 @@ def _check_label_names(labels: Mapping[str, object]) -> None:
 
 def check_batch(
     embeddings: Tensor, is_query: Any, labels: Mapping[str, object]
-) -> tuple[Tensor, bool | Tensor | None, dict[str, Tensor]]:
+) -> tuple[bool | Tensor | None, dict[str, Tensor]]:
     """Convert the roles and labels of `update` to tensors; raise unless they fit the embeddings."""
     length, device = len(embeddings), embeddings.device
     if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
@@ -291,7 +301,7 @@ def check_batch(
     for name, value in labels.items():
         if value is not None:
             checked[name] = LABELS[name].check(name, value, length, device)
-    return embeddings, is_query, checked
+    return is_query, checked
 
 
 def check_kinds(

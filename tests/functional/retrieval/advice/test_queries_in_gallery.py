@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics import AdviceWarning
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.advice import find_copies
+from reid_torchmetrics.functional.retrieval.scores import Rows
 from tests.profiles import examples
 
 
@@ -79,9 +80,9 @@ def test_most_of_the_queries_must_be_there(number, times):
 def test_codes_that_are_equal_by_chance_are_no_copies():
     one_hot, few = torch.eye(8).repeat(3, 1), torch.randn(7, 8)
     for query, gallery in ((one_hot, one_hot[:12]), (torch.ones(24, 8), torch.ones(24, 8)), (few, few)):
-        assert [len(side) for side in find_copies(query, gallery)] == [0, 0]
+        assert [len(side) for side in find_copies(Rows([query]), Rows([gallery]))] == [0, 0]
     query = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
-    numbers, places = find_copies(query, query.flip(0))  # every second of 40 is looked for
+    numbers, places = find_copies(Rows([query]), Rows([query.flip(0)]))  # every second of 40 is looked for
     assert (numbers + places).tolist() == [39] * 20
     assert sorted(numbers.tolist()) == [*range(0, 40, 2)]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import Rows
 
 _MOST_QUERIES = 32  # queries in the sample
 LEAST_QUERIES = 8
@@ -16,7 +17,7 @@ _MOST_COPIES = 8  # copies of a query
 _CLOSE = 1e-2  # share of the norm
 
 
-def has_copied_queries(query: Tensor, gallery: Tensor, relevance: Relevance) -> bool:
+def has_copied_queries(query: Rows, gallery: Rows, relevance: Relevance) -> bool:
     """Return whether most queries have a copy in the gallery as a positive, and some positives are not copies.
 
     If all items of an identity have one embedding, copies show nothing.
@@ -32,30 +33,29 @@ def has_copied_queries(query: Tensor, gallery: Tensor, relevance: Relevance) -> 
             positives = relevance.kept[positives]
         if place in positives.tolist():
             queries_with_copy.add(number)
-        distance = (gallery[positives].double() - query[number]).norm(dim=1)
-        has_different |= bool((distance > _CLOSE * query[number].double().norm()).any())
+        own = query.at(copied.new_tensor([number])).double()
+        distance = (gallery.at(positives).double() - own).norm(dim=1)
+        has_different |= bool((distance > _CLOSE * own.norm()).any())
     num_copied = len(queries_with_copy)
-    num_sampled = len(query[:: _step(query)])
+    num_sampled = len(range(0, query.size, _step(query)))
     return has_different and num_copied >= LEAST_QUERIES and 2 * num_copied > num_sampled
 
 
-def find_copies(
-    query: Float[Tensor, "queries dim"], gallery: Float[Tensor, "gallery dim"]
-) -> tuple[Int[Tensor, " copies"], Int[Tensor, " copies"]]:
+def find_copies(query: Rows, gallery: Rows) -> tuple[Int[Tensor, " copies"], Int[Tensor, " copies"]]:
     """Find pairs of a query and a gallery item with the same bits; none if few queries in a sample have a copy.
 
     Nearly always only one entry of every gallery item is read.
     """
     step = _step(query)
-    sample = query[::step]
+    sample = query.at(torch.arange(0, query.size, step, device=query.device))
     if len(sample) < LEAST_QUERIES:
         none = torch.empty(0, dtype=torch.int64, device=query.device)
         return none, none
 
     # Compare one entry of every item: nearly always no item has that of a query; under a constant model all have it.
-    middle = query.shape[1] // 2
+    middle = query.dimension // 2
     values, order = sample[:, middle].double().sort()
-    column = gallery[:, middle].double().contiguous()
+    column = gallery.column(middle)
     place = torch.searchsorted(values, column).clamp_(max=len(values) - 1)
     items = (values[place] == column).nonzero()[:, 0]
     if not len(sample) <= 2 * len(items) <= 2 * _MOST_COPIES * len(sample):
@@ -65,10 +65,10 @@ def find_copies(
     if len(entries.unique()) < 2 * len(sample):
         return order[:0], items[:0]
     queries = order[place[items]] * step
-    is_copy = (query[queries] == gallery[items]).all(1)
+    is_copy = (query.at(queries) == gallery.at(items)).all(1)
     return queries[is_copy], items[is_copy]
 
 
-def _step(query: Float[Tensor, "queries dim"]) -> int:
+def _step(query: Rows) -> int:
     """Return the step from one query of the sample to the next."""
-    return -(-len(query) // _MOST_QUERIES) or 1
+    return -(-query.size // _MOST_QUERIES) or 1

@@ -74,12 +74,14 @@ def copied_queries() -> RetrievalEvidence:
     """Give queries that are in the gallery, and another gallery item of each identity."""
     # Imported late: relevance is made from labels, which only this example needs.
     from reid_torchmetrics.functional.retrieval.relevance import find_relevance  # noqa: PLC0415
+    from reid_torchmetrics.functional.retrieval.scores import Rows  # noqa: PLC0415
 
     generator = torch.Generator().manual_seed(0)
     gallery = torch.randn(2 * _NUM_QUERIES, 16, generator=generator, dtype=torch.float64, device="cpu")
     relevance = find_relevance(query_identities=_identities(), gallery_identities=_identities().repeat(2))
-    query = gallery[:_NUM_QUERIES].clone()
-    return RetrievalEvidence(has_copied_queries=lambda: has_copied_queries(query, gallery, relevance))
+    rows = Rows([gallery])
+    query = Rows([gallery[:_NUM_QUERIES].clone()])
+    return RetrievalEvidence(has_copied_queries=lambda: has_copied_queries(query, rows, relevance))
 
 
 def distances_as_scores() -> RetrievalEvidence:

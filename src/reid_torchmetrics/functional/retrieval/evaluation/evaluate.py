@@ -31,7 +31,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     rules_by_number,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows, read_embeddings
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, checked_rows, read_pair
 from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import GroundTruth
@@ -144,34 +144,30 @@ def evaluate(
     _checks.boolean("packed", packed)
     may_be_codes = protocol.reads_codes and similarity is None
     similarity = protocol.similarity_or(similarity)
-    read = partial(read_embeddings, similarity=similarity, packed=packed, may_be_codes=may_be_codes)
-    query = read("query", query)
+    query_rows, gallery_rows = read_pair(query, gallery, similarity, packed=packed, may_be_codes=may_be_codes)
     labels = Labels.from_arguments(
         side_labels,
         protocol,
-        query.device,
+        query_rows.device,
         self_index=self_index,
         junk_pairs=junk_pairs,
         ground_truth=ground_truth,
     )
 
     # The images of a query become one, before anything is compared.
-    num_images = len(query)
+    num_images = query_rows.size
     if multi_query:
-        query, labels = _pool(query, labels, gallery)
+        query_rows, labels = _pool(query_rows, labels, gallery)
     if gallery is None:
-        labels = _leave_one_out(labels, query)
-        gallery = query
-    else:
-        gallery = read("gallery", gallery)
+        labels = _leave_one_out(labels, query_rows)
 
     # Rank and summarize.
-    query_rows, gallery_rows = checked_rows(query, gallery)
+    checked_rows(query_rows, gallery_rows)
     problem = RetrievalProblem(Embeddings(query_rows, gallery_rows, similarity, rerank, max_bytes), labels)
     evidence = RetrievalEvidence(
         missing_cameras=missing_cameras,
-        is_unpooled=multi_query and 0 < num_images == len(query),
-        has_copied_queries=partial(_has_copied_queries, query, gallery, problem, protocol),
+        is_unpooled=multi_query and 0 < num_images == query_rows.size,
+        has_copied_queries=partial(_has_copied_queries, query_rows, gallery_rows, problem, protocol),
     )
     problem = problem.grouped(protocol)
     return _evaluate(problem, protocol, evidence, ties=ties, max_rank=max_rank, multi_query=multi_query)
@@ -338,7 +334,7 @@ def _find_worst(matrix: Tensor, *, are_distances: bool) -> float:
     return float(-matrix.amax() if are_distances else matrix.amin())
 
 
-def _has_copied_queries(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> bool:
+def _has_copied_queries(query: Rows, gallery: Rows, problem: RetrievalProblem, protocol: Protocol) -> bool:
     """Return whether most queries seem to find themselves in the gallery."""
     labels = problem.labels
     # `self_index` leaves the copies out, and lists are the benchmark's own answer.
@@ -378,14 +374,14 @@ def _protocol_and_labels(
     return changed_protocol, labels, missing_cameras
 
 
-def _leave_one_out(labels: Labels, query: Tensor) -> Labels:
+def _leave_one_out(labels: Labels, query: Rows) -> Labels:
     """Return labels for a gallery that is the queries, each of them left out for itself."""
     needless = [f"gallery_{name}" for name in labels.gallery]
     if labels.self_index is not None:
         needless.append("self_index")
     if needless:
         raise ValueError(f"`{needless[0]}` must come with `gallery`; got it without.")
-    own_positions = torch.arange(len(query), device=query.device)
+    own_positions = torch.arange(query.size, device=query.device)
     return replace(labels, gallery=labels.query, self_index=own_positions)
 
 
@@ -449,7 +445,7 @@ def _check_gallery(protocol: Protocol, gallery: object) -> None:
         )
 
 
-def _pool(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:
+def _pool(query: Rows, labels: Labels, gallery: object) -> tuple[Rows, Labels]:
     """Return the mean query of each identity and camera, with its labels."""
     # Images that are pooled need one identity and camera each; they may differ in all other labels.
     identities = labels.query.get("identities")
@@ -468,8 +464,8 @@ def _pool(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Label
             "`multi_query` needs `query_identities` and a `gallery`, no labels but identities and cameras, and no"
             f" `self_index`; got {' and '.join(obstacles)}."
         )
-    pooled = pool_queries(query, identities, labels.query.get("cameras"))
+    pooled = pool_queries(query.all(), identities, labels.query.get("cameras"))
     labels_of_pooled = {"identities": pooled.identities}
     if pooled.cameras is not None:
         labels_of_pooled["cameras"] = pooled.cameras
-    return pooled.embeddings, replace(labels, query=labels_of_pooled)
+    return Rows([pooled.embeddings]), replace(labels, query=labels_of_pooled)

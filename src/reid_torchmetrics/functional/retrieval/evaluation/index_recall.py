@@ -158,17 +158,19 @@ def index_recall(
     if not 0 <= tolerance < 1:
         raise ValueError(f"`tolerance` must lie in [0, 1); got {tolerance}.")
     scoring.check_similarity(similarity)
-    read = partial(scoring.read_embeddings, similarity=similarity, packed=packed)
-    if are_files(query):
-        query = torch.cat([read("query", block) for block in _blocks_of(query)])
-    else:
-        query = read("query", query)
+    marks = 0
+    query_blocks = []
+    for block in _blocks_of(query) if are_files(query) else [query]:
+        codes, marks = scoring.read_block("query", block, similarity, packed=packed, earlier=marks)
+        query_blocks.append(codes)
+    query = torch.cat(query_blocks) if len(query_blocks) > 1 else query_blocks[0]
     items = _read_lists(retrieved, query_names, gallery_names, len(query))[:, :k].to(query.device)
     items = _without_repeated(items)
 
     search = _Search(query, items, k, similarity, scoring.bytes_within(max_bytes, query.device))
     for block in _blocks_of(gallery):
-        search.add(read("gallery", block, device=query.device))
+        codes, marks = scoring.read_block("gallery", block, similarity, query.device, packed=packed, earlier=marks)
+        search.add(codes)
     search.check_end(gallery_names)
 
     least = search.least_scores(tolerance)
@@ -275,8 +277,12 @@ class _Search:
 
     def add(self, block: Float[Tensor, "items dim"]) -> None:
         """Search the next block of the gallery."""
-        query_rows, block_rows = workers.run(
-            lambda: scoring.checked_rows(self._query, block), self._query.device, inside=callable(self._similarity)
+        query_rows = scoring.Rows([self._query])
+        block_rows = scoring.Rows([block])
+        workers.run(
+            lambda: scoring.checked_rows(query_rows, block_rows),
+            self._query.device,
+            inside=callable(self._similarity),
         )
         if not len(block):
             return

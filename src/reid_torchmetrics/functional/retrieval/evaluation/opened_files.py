@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -16,6 +15,18 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, RELEVANCE_LABELS
+from reid_torchmetrics.functional.retrieval.scores import BlocksOfRows
+
+
+class _SelectedRows(NamedTuple):
+    """Some samples of a file, with their labels."""
+
+    embeddings: Any
+    """embeddings of all samples of the file"""
+    labels: dict[str, Any]
+    rows: Any
+    """places of the samples in the file"""
+
 
 Files: TypeAlias = Sequence[Any]
 """The shards of a side, in order: each has `embeddings` [N, D], and `labels` by their names in `LABELS` or others"""
@@ -51,7 +62,7 @@ def are_labels(value: object, query: object) -> bool:
 def read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the embeddings of all files, and their labels by the names of arguments, such as `query_identities`.
 
-    A single file is read in place, from its memory map; several are copied into one tensor.
+    Files are read in place, from their memory maps.
 
     Args:
         argument: "query" or "gallery".
@@ -78,10 +89,19 @@ def read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tuple
         else:
             extra_labels[name] = _end_to_end(columns)
             labels[label] = extra_labels
-    blocks = [file.embeddings[:] for file in files]
-    if len(blocks) == 1:
-        return blocks[0], labels
-    return torch.cat([block for block in _arrays.as_tensors(*blocks) if isinstance(block, Tensor)]), labels
+    return BlocksOfRows([file.embeddings[:] for file in files], _kept_rows(files)), labels
+
+
+def _kept_rows(files: Files) -> Tensor | None:
+    """Return the positions of the selected rows among the rows of all files; None for all rows."""
+    positions = []
+    start = 0
+    for file in files:
+        if not isinstance(file, _SelectedRows):
+            return None
+        positions.append(file.rows + start)
+        start += len(file.embeddings)
+    return torch.from_numpy(np.concatenate(positions))
 
 
 def rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any, Any]:
@@ -142,13 +162,15 @@ def _select_rows(files: Files, is_selected: Any) -> Files:
         stop = start + len(file.embeddings)
         rows = np.flatnonzero(is_selected[start:stop])
         labels = {name: values[rows] for name, values in file.labels.items()}
-        parts.append(SimpleNamespace(embeddings=file.embeddings[rows], labels=labels))
+        parts.append(_SelectedRows(file.embeddings, labels, rows))
         start = stop
     return parts
 
 
 def _end_to_end(columns: Sequence[Any]) -> Any:
-    """Return labels of shards, integers, names or positions, as one list, or positions as one tensor."""
+    """Return labels of shards: integers as one array, names as one list, or positions as one tensor."""
+    if {column.dtype.kind for column in columns} == {"i"}:
+        return np.concatenate(columns)
     rows: list[Any] = []
     for column in columns:
         rows.extend(column.tolist())

@@ -51,7 +51,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     check_similarity,
     gallery_statistics,
     promoted,
-    read_embeddings,
+    read_block,
     score_dtype,
 )
 
@@ -103,6 +103,8 @@ class _Block(NamedTuple):
     embeddings: Float[Tensor, "items dim"]
     labels: dict[str, Tensor]
     relevance: Relevance
+    marks: int
+    """marks of the queries, the positives and the block; see `read_block`"""
 
     @property
     def rows(self) -> Rows:
@@ -210,13 +212,15 @@ class RankCounter:
         self.rules = rules
 
         # Copy the queries: a view would be pickled with its whole tensor, and the caller may change its tensors.
-        query, query_labels, self._all_names = self._checked("query", query, "query_", labels)
+        self._marks = 0
+        query, query_labels, self._all_names, self._marks = self._checked("query", query, "query_", labels)
         self.label_names = without_extra(self._all_names)
         self._query = query.clone()
         self.query_labels = {name: values.clone() for name, values in query_labels.items()}
         self._max_bytes = bytes_within(max_bytes, query.device)
 
         block = self._read_block("positives", positives, "positive_", labels, self_index=self_index)
+        self._marks = block.marks
         self.rules = in_one_spelling(rules)
         self.self_index = block.relevance.self_index
         self.may_be_unknown = block.relevance.may_be_unknown
@@ -388,7 +392,7 @@ class RankCounter:
         self, argument: str, value: object, prefix: str, values: Mapping[str, Any], *, self_index: Any = None
     ) -> _Block:
         """Check gallery items, and find their relevance to the queries."""
-        embeddings, labels, names = self._checked(argument, value, prefix, values)
+        embeddings, labels, names, marks = self._checked(argument, value, prefix, values)
         self._check_kinds(prefix, labels, names)
         _checks.same_device("query", self._query, argument, embeddings)
         _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
@@ -404,7 +408,8 @@ class RankCounter:
         label_arguments = as_arguments(self.query_labels, "query_", self.rules)
         label_arguments |= as_arguments(labels, "gallery_", self.rules)
         rules = rules_by_number(self.rules, self.label_names)
-        return _Block(embeddings, labels, find_relevance(**label_arguments, **rules, self_index=self_index))
+        relevance = find_relevance(**label_arguments, **rules, self_index=self_index)
+        return _Block(embeddings, labels, relevance, marks)
 
     def _sample_positions(self, block: _Block, radius: float | None) -> tuple[Tensor, Tensor, float] | None:
         """Return some positions of queries and of positives, float64 [N, axes], and the radius; for advice."""
@@ -445,9 +450,10 @@ class RankCounter:
 
     def _checked(
         self, argument: str, value: object, prefix: str, label_values: Mapping[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor], LabelTables]:
-        """Return finite embeddings, the labels that are not None, in their dtypes, and the names of labels."""
-        embeddings = read_embeddings(argument, value, self.similarity).detach()
+    ) -> tuple[Tensor, dict[str, Tensor], LabelTables, int]:
+        """Return finite embeddings, the labels that are not None, in their dtypes, the names of labels, and marks."""
+        embeddings, marks = read_block(argument, value, self.similarity, earlier=self._marks)
+        embeddings = embeddings.detach()
         _checks.finite(argument, Rows([embeddings]).non_finite())
         numbered, names = hash_names(label_values, self.rules, prefix)
         labels = {}
@@ -455,7 +461,7 @@ class RankCounter:
             label = numbered.get(f"{prefix}{name}")
             if label is not None:
                 labels[name] = LABELS[name].check(f"{prefix}{name}", label, len(embeddings), embeddings.device)
-        return embeddings, labels, names
+        return embeddings, labels, names, marks
 
 
 def _read_positives(part: GalleryPart) -> Thresholds:

@@ -40,8 +40,8 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
     Scores,
-    read_embeddings,
-    score_embeddings,
+    read_pair,
+    score_pair,
     scores_from_matrix,
 )
 from reid_torchmetrics.functional.world import World, all_gather_values
@@ -106,15 +106,14 @@ def rank_positives(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, scores that are NaN.
     """
-    query = read_embeddings("query", query, similarity)  # before the labels, which are compared with its length
-    gallery = read_embeddings("gallery", gallery, similarity)
+    query_rows, gallery_rows = read_pair(query, gallery, similarity)  # before the labels
     relevance = _find_relevance(
-        (len(query), len(gallery)),
+        (query_rows.size, gallery_rows.size),
         labels=(query_identities, gallery_identities, query_cameras, gallery_cameras),
         options={"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index},
-        device=query.device,
+        device=query_rows.device,
     )
-    scores = score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
+    scores = score_pair(query_rows, gallery_rows, relevance, similarity=similarity, max_bytes=max_bytes)
     return count_ranks(scores, relevance, ties=ties)
 
 

@@ -1,7 +1,7 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 # mypy: implicit-reexport
 
-from .codes import read_embeddings
+from .codes import BlocksOfRows, are_bits, as_signs, read_block, read_pair, read_with_marks, union_of_marks
 from .group_scores import GroupScores
 from .products import BLOCK, LANES
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, check_pair, checked_rows, promoted
@@ -12,6 +12,7 @@ from .scores import (
     Scores,
     bytes_within,
     score_embeddings,
+    score_pair,
     score_rows,
     scores_from_matrix,
 )

@@ -107,6 +107,15 @@ class Rows:
         """Return all rows as one tensor."""
         return self.read(slice(0, self.size), self.dtype)
 
+    def column(self, number: int) -> Float[Tensor, " rows"]:
+        """Return one coordinate of all rows, in float64."""
+        values = torch.cat([block[:, number].double() for block in self._blocks])
+        return values if self._kept is None else values[self._kept]
+
+    def at(self, positions: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
+        """Return the rows at some positions."""
+        return self.select(positions).all()
+
     def read(self, rows: slice, dtype: torch.dtype, buffer: Tensor | None = None) -> Float[Tensor, "rows dim"]:
         """Return a range of rows; rows that must be copied are written to `buffer`.
 
@@ -403,18 +412,16 @@ def check_pair(query: object, gallery: object) -> tuple[Tensor, Tensor]:
     """Raise unless queries and gallery are finite embeddings that can be compared."""
     query_embeddings = _checks.embeddings("query", query)
     gallery_embeddings = _checks.embeddings("gallery", gallery)
-    checked_rows(query_embeddings, gallery_embeddings)
+    checked_rows(Rows([query_embeddings]), Rows([gallery_embeddings]))
     return query_embeddings, gallery_embeddings
 
 
-def checked_rows(query: Tensor, gallery: Tensor) -> tuple[Rows, Rows]:
-    """Return queries and gallery as rows; raise unless they are finite, and can be compared."""
+def checked_rows(query: Rows, gallery: Rows) -> tuple[Rows, Rows]:
+    """Return queries and gallery; raise unless they are finite, and can be compared."""
     _checks.same_device("query", query, "gallery", gallery)
-    _checks.same_dimension("query", query.shape[1], "gallery", gallery.shape[1])
-    query_rows = Rows([query])
-    gallery_rows = Rows([gallery])
-    if query_rows.dtype == gallery_rows.dtype:
-        query_rows.summarize_with(gallery_rows, query_rows.dtype)
-    _checks.finite("query", query_rows.non_finite())
-    _checks.finite("gallery", gallery_rows.non_finite())
-    return query_rows, gallery_rows
+    _checks.same_dimension("query", query.dimension, "gallery", gallery.dimension)
+    if query.dtype == gallery.dtype:
+        query.summarize_with(gallery, query.dtype)
+    _checks.finite("query", query.non_finite())
+    _checks.finite("gallery", gallery.non_finite())
+    return query, gallery

@@ -19,7 +19,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
-from .codes import read_embeddings
+from .codes import read_pair
 from .products import BlockShape, full_precision, shape_on
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, checked_rows, promoted
 from .similarity import SIMILARITIES, Custom, CustomSimilarity, Similarity, gallery_statistics, score_dtype
@@ -327,16 +327,27 @@ def score_embeddings(
             scores that depend on the other items of a block.
     """
     _check_is_relevance(relevance)
-    query = read_embeddings("query", query, similarity)
-    gallery = read_embeddings("gallery", gallery, similarity)
-    query_rows, gallery_rows = workers.run(lambda: checked_rows(query, gallery), relevance.device)
+    query_rows, gallery_rows = read_pair(query, gallery, similarity)
+    return score_pair(query_rows, gallery_rows, relevance, similarity=similarity, max_bytes=max_bytes)
+
+
+def score_pair(
+    query: Rows,
+    gallery: Rows,
+    relevance: Relevance,
+    *,
+    similarity: _names.SimilarityName | CustomSimilarity,
+    max_bytes: int | None,
+) -> EmbeddingScores:
+    """Score rows as `score_embeddings` does."""
+    query, gallery = workers.run(lambda: checked_rows(query, gallery), relevance.device)
     _checks.same_device("gallery", gallery, "relevance", relevance)
-    _checks.length("query", len(query), relevance.num_queries)
-    _checks.length("gallery", len(gallery), relevance.num_gallery)
+    _checks.length("query", query.size, relevance.num_queries)
+    _checks.length("gallery", gallery.size, relevance.num_gallery)
     return score_rows(
         ALONE,
-        query_rows,
-        gallery_rows.select(relevance.kept),
+        query,
+        gallery.select(relevance.kept),
         similarity=similarity,
         max_bytes=bytes_within(max_bytes, query.device),
     )

@@ -20,12 +20,14 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     check_alike,
     width_of,
 )
-from reid_torchmetrics.functional.retrieval.scores import Rows
+from reid_torchmetrics.functional.retrieval.scores import Rows, as_signs, union_of_marks
 
 from .shared_names import names_from_tensor
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 GROUPED = 4  # added to the role of a sample that has a group
+FIRST_MARK = 8
+"""the lowest mark of `read_with_marks`, as it is added to the role of a sample"""
 _NUM_NAMED = 5  # samples that a message names
 NUM_NUMBERS = 4 + _NUM_NAMED
 """length of the list that `Samples.non_finite` returns"""
@@ -43,9 +45,13 @@ class Samples:
     labels: LabelValues
     names: LabelTables = field(default_factory=dict)
     """the names of the labels that consist of names"""
+    marks: Tensor | None = None
+    """marks of the embeddings, which tell whether these are codes, int8 [N]; None where no embedding is a code"""
+    are_bits: bool = False
+    """whether embeddings are codes of 0 and 1, which are ranked as -1 and 1"""
 
     @classmethod
-    def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device) -> Samples:
+    def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device, *, has_marks: bool = False) -> Samples:
         """Join the batches of each field; labels that no batch has are left out.
 
         Raises:
@@ -77,7 +83,8 @@ class Samples:
             names = names_from_tensor(torch.cat(states["label_names"]))
         for name, table in names.items():
             check_named(name, labels.get(name), table)
-        return cls(embeddings, roles & (QUERY | GALLERY), labels, names)
+        marks = roles // FIRST_MARK if has_marks else None
+        return cls(embeddings, roles & (QUERY | GALLERY), labels, names, marks)
 
     def exchanged(self) -> Samples:
         """Return the samples with the gallery as queries, and the queries as gallery."""
@@ -113,9 +120,17 @@ class Samples:
         if not self.embeddings:
             return [torch.empty((0, 1), device=self.device)]
         blocks = [block.to(self.device) for block in self.embeddings]
+        if self.are_bits:
+            blocks = [as_signs(block) for block in blocks]
         if self.device.type == "cpu" or len(blocks) == 1:
             return blocks
         return [torch.cat(blocks)]
+
+    def marks_by_role(self) -> list[int]:
+        """Return the marks that some query has, and those that some gallery item has."""
+        if self.marks is None:
+            return [0, 0]
+        return [union_of_marks(self.marks[self.roles & role > 0]) for role in (QUERY, GALLERY)]
 
     def check_leave_one_out(self) -> None:
         """Raise a ValueError unless every query is a gallery item for all others."""

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 import torch
@@ -32,13 +34,13 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     unpack_columns,
     width_of,
 )
-from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, bytes_within, promoted
+from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, are_bits, bytes_within, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows
 
 from .repetitions import NUM_SIGNS, HeldTwice, Numbered, SameSamples, count_changed, lowest_of_each
 from .samples import GALLERY, NUM_NUMBERS, QUERY, Samples, check_named, why_undefined
 
-_NUM_STATUS = 6  # numbers of a `_ShardStatus`
+_NUM_STATUS = 8  # numbers of a `_ShardStatus`
 _BITS = 4  # bits for the number of columns of a label: messages are short, so all labels share one number
 _NO_SAMPLES, _NAMES = "no samples", "names"  # words for a process, and for a label
 _NUM_SIZES = 4  # numbers of the second message before `Samples.non_finite`
@@ -58,6 +60,9 @@ class _ShardStatus(NamedTuple):
     """number of labels that a sample may have; 0 where each has one identity"""
     are_names: tuple[bool, ...]
     """whether each of `LABELS`, and then each label that users name, consists of names"""
+    query_marks: int
+    """marks of the queries, which tell whether embeddings are codes"""
+    gallery_marks: int
 
     @staticmethod
     def numbers(samples: Samples, extra: Sequence[str]) -> list[int]:
@@ -73,12 +78,13 @@ class _ShardStatus(NamedTuple):
         for place, name in enumerate((*LABELS, *extra)):
             if name in samples.names:
                 are_names += 1 << place
-        return [len(samples), dimension, dtype, widths, num_labels_of(samples.labels), are_names]
+        sizes = [len(samples), dimension, dtype, widths, num_labels_of(samples.labels)]
+        return [*sizes, are_names, *samples.marks_by_role()]
 
     @classmethod
     def read(cls, row: Sequence[int], num_extra: int) -> _ShardStatus:
         """Build the status from `numbers`."""
-        num_samples, dimension, dtype, widths, num_labels, are_names = row[:_NUM_STATUS]
+        (num_samples, dimension, dtype, widths, num_labels, are_names, query_marks, gallery_marks) = row[:_NUM_STATUS]
         mask = (1 << _BITS) - 1
         return cls(
             num_samples=num_samples,
@@ -87,6 +93,8 @@ class _ShardStatus(NamedTuple):
             widths=tuple(widths >> _BITS * place & mask for place in range(len(LABELS))),
             num_labels=num_labels,
             are_names=tuple(bool(are_names >> place & 1) for place in range(len(LABELS) + num_extra)),
+            query_marks=query_marks,
+            gallery_marks=gallery_marks,
         )
 
     def describe_use(self, label: int) -> str:
@@ -153,7 +161,8 @@ def examine_samples(
 
     Raises:
         DistributedMetricError: an error on some process, or dimensions or labels differ between processes.
-        ValueError: samples that are queries only, under `leave_one_out`, or samples of one `index` with other labels.
+        ValueError: samples that are queries only, under `leave_one_out`, samples of one `index` with other labels, or
+            codes of 0 and 1 beside other codes or numbers.
     """
 
     def examine() -> tuple[tuple[list[Numbered], SameSamples | None], list[int]]:
@@ -171,6 +180,10 @@ def examine_samples(
     signs = [row[_NUM_STATUS:] for row in table]
     _check_agreement(statuses)
     _check_kinds(world, samples, statuses, extra)
+    query_marks = reduce(or_, [status.query_marks for status in statuses])
+    gallery_marks = reduce(or_, [status.gallery_marks for status in statuses])
+    if are_bits(query_marks, gallery_marks):
+        samples = replace(samples, are_bits=True)
     samples, dtype = _complete(samples, statuses)
     if samples.index is not None:
         same = None  # an empty shard now knows that the other shards have an index

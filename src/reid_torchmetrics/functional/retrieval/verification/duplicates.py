@@ -255,14 +255,14 @@ def find_duplicates(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or scores that are NaN.
     """
     check_threshold(threshold, similarity)
-    query = scoring.read_embeddings("query", query, similarity)
-    items = query if gallery is None else scoring.read_embeddings("gallery", gallery, similarity)
-    query_rows, item_rows = workers.run(lambda: scoring.checked_rows(query, items), query.device)
-    max_bytes = scoring.bytes_within(max_bytes, query.device)
+    query_rows, item_rows = scoring.read_pair(query, gallery, similarity)
+    device = query_rows.device
+    workers.run(lambda: scoring.checked_rows(query_rows, item_rows), device)
+    max_bytes = scoring.bytes_within(max_bytes, device)
     scores = scoring.score_rows(ALONE, query_rows, item_rows, similarity=similarity, max_bytes=max_bytes)
-    item_numbers = torch.arange(len(items), device=query.device)
+    item_numbers = torch.arange(item_rows.size, device=device)
     within_one_set = gallery is None
-    own = item_numbers if within_one_set else torch.full((len(query),), -1, device=query.device)
+    own = item_numbers if within_one_set else torch.full((query_rows.size,), -1, device=device)
     return find_pairs(AllPairs(scores, item_numbers, own, within_one_set), threshold, similarity)
 
 
