@@ -48,7 +48,7 @@ CLOSE = {torch.float32: 1e-3, torch.float64: 1e-7}
 
 
 def embeddings_of(kind: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Queries and gallery items, some of which are equal: codes of 1 and -1, whole numbers or any numbers."""
+    """Queries and gallery items, some of which are equal: codes, whole numbers, near duplicates or any numbers."""
     generator = torch.Generator().manual_seed(3)
     values = torch.randn((NUM_QUERIES + NUM_GALLERY, DIMENSION), generator=generator, dtype=torch.float64)
     if kind == "codes":
@@ -56,6 +56,9 @@ def embeddings_of(kind: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     if kind == "whole numbers":
         values = (2 * values).round()
         values[:, 0] += 20  # all lie far from the origin, and none is a zero vector
+    if kind == "near duplicates":
+        values = 1 + 1e-6 * values
+        values[0] = 0  # far from all others
     values[-9:] = values[:9]
     return values[:NUM_QUERIES].to(dtype), values[NUM_QUERIES:].to(dtype)
 
@@ -84,6 +87,8 @@ def check_similarity(name: str, kind: type[Similarity]) -> None:
             for dtype in CLOSE:
                 check_scores(name, *embeddings_of(kind_of_embeddings, dtype))
             check_leave_one_out(name, embeddings_of(kind_of_embeddings, torch.float64)[1])
+        if "any numbers" in kinds_of(name):
+            check_pairs(name, *embeddings_of("near duplicates", torch.float32))
         check_entry_points(name, *embeddings_of("codes", torch.float32))
 
 
@@ -132,9 +137,29 @@ def check_scores(name: str, query: Tensor, gallery: Tensor) -> None:
         f"comparable scores {where} differ from `SIMILARITIES[{name!r}]` in tests/reference/retrieval.py: mend `score`,"
         " or `to_comparable`, of its class"
     )
+    check_pairs(name, query, gallery)
     if query.dtype == torch.float64:
         found = rank_positives(query, gallery, *IDENTITIES, similarity=name).rank
         assert found.tolist() == sum(ranks, []), f"`score` {where} does not order a gallery as its reference does"
+
+
+def check_pairs(name: str, query: Tensor, gallery: Tensor) -> None:
+    """Scores of pairs order the gallery as the reference does, and no rounded score is below its floor."""
+    expected = torch.from_numpy(reference.similarity(query.double().numpy(), gallery.double().numpy(), name))
+    scores = score_embeddings(query, gallery, find_relevance(*IDENTITIES), similarity=name)
+    pairs = torch.cartesian_prod(torch.arange(NUM_QUERIES), torch.arange(NUM_GALLERY))
+    exact = scores.score_pairs(*pairs.T).view(NUM_QUERIES, NUM_GALLERY)
+    is_above = expected[:, :, None] > expected[:, None] + 1e-9
+    assert bool((exact[:, :, None] > exact[:, None])[is_above].all()), (
+        f"`score_pairs` of {name!r} does not order a gallery as its reference does"
+    )
+    whole = scores.all()
+    for item in range(NUM_GALLERY):
+        floor = scores.floor(slice(0, NUM_QUERIES), slice(0, NUM_GALLERY), exact[:, item])
+        is_below = (exact > exact[:, item, None]) & (whole <= floor[:, None])
+        assert not bool(is_below.any()), (
+            f"`floor` of {name!r} with {scores.dtype} is above a score: subtract what rounding may add"
+        )
 
 
 def check_leave_one_out(name: str, items: Tensor) -> None:
@@ -184,8 +209,19 @@ def test_every_reference_is_of_a_row():
     assert reference.SIMILARITIES.keys() <= SIMILARITIES.keys()
 
 
+class WithPairs(Similarity):
+    """A product of pairs, and no bound of rounding."""
+
+    @staticmethod
+    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
+        return (query * gallery).sum(1)
+
+    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
+        return least
+
+
 @final
-class Manhattan(Similarity):
+class Manhattan(WithPairs):
     """Minus the sum of absolute differences."""
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
@@ -193,7 +229,7 @@ class Manhattan(Similarity):
 
 
 @final
-class OfTiles(Similarity):
+class OfTiles(WithPairs):
     """A product whose last digits depend on the number of items in a tile."""
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
@@ -202,7 +238,7 @@ class OfTiles(Similarity):
 
 
 @final
-class HalfProduct(Similarity):
+class HalfProduct(WithPairs):
     """A product of which `finish` knows nothing else than that it is there."""
 
     finishes_products = True
@@ -217,7 +253,15 @@ class HalfProduct(Similarity):
         products.neg_()
 
 
-class NotFinal(Similarity):
+@final
+class WithoutRounding(WithPairs):
+    """A product with a floor that the rounding of the product passes."""
+
+    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
+        product(query, gallery, out)
+
+
+class NotFinal(WithPairs):
     """A product."""
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
@@ -251,6 +295,7 @@ def test_a_similarity_that_is_in_no_docstring_is_told_which():
         (Manhattan, r"comparable scores of 'dot' with torch.float32 differ from `SIMILARITIES\['dot'\]`"),
         (OfTiles, "scores of 'dot' with torch.float32 depend on the tiles, here of 10 items"),
         (HalfProduct, "leave-one-out by 'dot' differs from its reference: set `finishes_products` only where"),
+        (WithoutRounding, "`floor` of 'dot' with torch.float32 is above a score: subtract what rounding may"),
         (NotFinal, "the class of 'dot' must be final: decorate it"),
         (partial, "'dot' must be a subclass of `Similarity`"),
     ],

@@ -33,7 +33,7 @@ def make_problem(num_queries, num_gallery, longest, seed, similarity="dot"):
     return query, gallery, retrieved
 
 
-def expected_recall(query, gallery, retrieved, k, similarity="dot", tolerance=1e-6):
+def expected_recall(query, gallery, retrieved, k, similarity="dot", tolerance=1e-12):
     scores = SCORES[similarity](query.double(), gallery.double()).tolist()
     return reference.index_recall(np.asarray(retrieved).tolist(), scores, k, tolerance)
 
@@ -51,7 +51,7 @@ def test_recall_equals_that_of_a_loop_under_ties_and_copies(similarity, shape):
     assert recall.num_short == sum(number < min(k, num_gallery) for number in different)
 
 
-@examples(40)
+@examples(20)
 @given(shape=SHAPES, max_bytes=st.sampled_from([1, 500, 5000]), cuts=st.lists(st.integers(0, 40), max_size=3))
 def test_neither_the_memory_nor_the_blocks_of_a_gallery_change_recall(shape, max_bytes, cuts):
     num_queries, num_gallery, longest, k, seed = shape
@@ -86,13 +86,57 @@ def test_a_copy_of_a_near_item_counts_as_right_in_any_block():
     assert index_recall([[0, 0]], query, torch.cat([near, far, near]), k=2).mean == 0.5
 
 
+def make_near_duplicates(seed, spread, offset):
+    """Queries and items of few centers in float32, and lists that are exact, or as a search in float32 returns them."""
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(size=(3, 16))
+    items = offset + centers[rng.integers(0, 3, 90)] + spread * rng.normal(size=(90, 16))
+    items[0] = 0
+    query, gallery = (torch.from_numpy(rows.astype(np.float32)) for rows in (items[80:], items[:80]))
+    return query, gallery
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+@examples(6)
+@given(
+    seed=st.integers(0, 999),
+    spread_and_offset=st.sampled_from([(1.0, 0), (1e-3, 0), (1e-4, 0), (1e-2, 300)]),
+    k=st.integers(1, 12),
+    cut=st.integers(1, 79),
+)
+def test_recall_of_near_duplicates_is_that_of_float64_in_any_blocks(similarity, seed, spread_and_offset, k, cut):
+    query, gallery = make_near_duplicates(seed, *spread_and_offset)
+    exact = SCORES[similarity](query.double(), gallery.double()).argsort(descending=True)
+    rounded = SCORES[similarity](query, gallery).argsort(descending=True)
+    in_any_order = np.random.default_rng(seed).permuted(np.tile(np.arange(80), (10, 1)), axis=1)
+    assert index_recall(exact, query, gallery, k=k, similarity=similarity).mean == 1
+    for lists in (rounded.numpy(), in_any_order):
+        expected = expected_recall(query, gallery, lists, k, similarity)
+        for form, max_bytes in ((gallery, None), ([gallery[:cut], gallery[cut:]], 20_000)):
+            recall = index_recall(lists, query, form, k=k, similarity=similarity, max_bytes=max_bytes)
+            np.testing.assert_allclose(recall.per_query, expected, rtol=1e-15)
+
+
+def test_equal_items_need_no_tolerance():
+    query, gallery = torch.ones(3, 8), torch.ones(200, 8)
+    for similarity in SCORES:
+        recall = index_recall([[5, 9], [7, 7], [150, 0]], query, gallery, k=2, similarity=similarity, tolerance=0)
+        assert recall.per_query.tolist() == [1, 0.5, 1]
+
+
 def test_tolerance_counts_items_that_an_index_confuses_by_rounding():
     query = torch.tensor([[1.0, 0.0]])
     gallery = torch.tensor([[2.0, 0.0], [2.0 - 1e-6, 0.0], [1.9, 0.0]])
-    assert index_recall([[1]], query, gallery, k=1, similarity="dot").mean == 1
-    assert index_recall([[1]], query, gallery, k=1, similarity="dot", tolerance=0).mean == 0
-    assert index_recall([[2]], query, gallery, k=1, similarity="dot").mean == 0
+    assert index_recall([[1]], query, gallery, k=1, similarity="dot").mean == 0
+    assert index_recall([[1]], query, gallery, k=1, similarity="dot", tolerance=1e-6).mean == 1
+    assert index_recall([[2]], query, gallery, k=1, similarity="dot", tolerance=1e-6).mean == 0
     assert index_recall([[2]], query, gallery, k=1, similarity="dot", tolerance=0.06).mean == 1
+
+    def product(query, gallery):  # whose scores round
+        return query @ gallery.T
+
+    assert index_recall([[1]], query, gallery, k=1, similarity=product).mean == 1
+    assert index_recall([[1]], query, gallery, k=1, similarity=product, tolerance=0).mean == 0
 
 
 def test_a_function_as_similarity_and_scores_without_bounds_are_allowed():

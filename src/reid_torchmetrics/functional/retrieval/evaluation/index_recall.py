@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import torch
@@ -27,7 +27,11 @@ from .query_statistics import Interval, bootstrap_interval
 
 Gallery: TypeAlias = Shaped[Tensor, "gallery dim"] | _checks.Array | Files | Iterable[Any]
 """One array, files of `data.read_samples`, or blocks of items in the order of their positions"""
-_BYTES_PER_SCORE = 8  # beside the score itself, while the best scores of a panel are found
+_BYTES_PER_SCORE = (
+    40  # beside the score itself: a mark, two positions, and scores in float64 if all items must have one
+)
+_ROUNDING = 1e-12  # of scores in float64
+_ROUNDING_OF_FUNCTIONS = 1e-6  # of scores by a user's function, in float32
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +107,7 @@ def index_recall(
     k: int = 10,
     similarity: _names.SimilarityName | scoring.CustomSimilarity = "cosine",
     packed: bool = False,
-    tolerance: float = 1e-6,
+    tolerance: float | None = None,
     query_names: Sequence[Any] | None = None,
     gallery_names: Sequence[Any] | None = None,
     max_bytes: int | None = None,
@@ -116,9 +120,11 @@ def index_recall(
     the index returned, and recall is never above 1. An item that a list repeats counts once. Where the gallery has
     fewer than k items, k is their number.
 
-    The k-th score and the scores of the retrieved items come from one pass over the gallery, in bounded memory: it may
-    be memory-mapped, or come in blocks. Cameras and identities play no role here; `evaluate_lists` and `compare` show
-    the cost of the index in the measures of a benchmark.
+    Scores are computed in float64 from the query and the item alone, distances by subtraction, so that recall does not
+    depend on the dtype of an index, on the blocks of a gallery or on `max_bytes`. The scores of a function are what it
+    returns. It takes one pass over the gallery, in bounded memory: it may be memory-mapped, or come in blocks. Cameras
+    and identities play no role here; `evaluate_lists` and `compare` show the cost of the index in the measures of a
+    benchmark.
 
     Source: Aumueller, Bernhardsson and Faithfull, "ANN-Benchmarks: A Benchmarking Tool for Approximate Nearest Neighbor
     Algorithms", Information Systems, 2020, where recall is defined by the distance of the k-th neighbor.
@@ -134,7 +140,9 @@ def index_recall(
         similarity: as in `evaluate`; it should be the one that the index approximates.
         packed: whether codes are bits packed into uint8, as in `evaluate`.
         tolerance: an item also counts if its score is lower than that of the k-th item by no more than this share of
-            the largest absolute score among the k nearest items, since an index rounds otherwise; 0 for none.
+            the largest absolute score among the k nearest items; 0 for none. None for the rounding of exact scores,
+            1e-12, or 1e-6 for a function. With 1e-6 an index is not blamed for its rounding in float32, but among near
+            duplicates wrong items count, too.
         query_names: names of the queries, strings or ints, if `retrieved` is a mapping; a query without a list
             retrieved nothing.
         gallery_names: names of the gallery items, strings or ints, if lists hold names in the place of positions.
@@ -154,6 +162,8 @@ def index_recall(
     """
     _checks.positive_int("k", k)
     _checks.boolean("packed", packed)
+    if tolerance is None:
+        tolerance = _ROUNDING_OF_FUNCTIONS if callable(similarity) else _ROUNDING
     _checks.number("tolerance", tolerance)
     if not 0 <= tolerance < 1:
         raise ValueError(f"`tolerance` must lie in [0, 1); got {tolerance}.")
@@ -254,7 +264,12 @@ def _blocks_of(gallery: Any) -> Iterator[Any]:
 
 
 class _Search:
-    """Exact search in blocks of a gallery, which also keeps the scores of the items in the lists of an index."""
+    """Exact search in blocks of a gallery, which also keeps the scores of the items in the lists of an index.
+
+    Scores of a similarity by name are those of `Similarity.score_pairs`, in float64, so that they depend on the query
+    and the item alone. They are computed for the items in the lists, and for the items whose scores by products of
+    matrices, which round, do not prove that they are not among the k nearest.
+    """
 
     def __init__(
         self,
@@ -267,13 +282,11 @@ class _Search:
         self.num_gallery = 0
         self.scores_of_items = torch.full(items.shape, -torch.inf, dtype=torch.float64, device=query.device)
         """the scores of the items in the blocks so far"""
-        self._best = self.scores_of_items.new_empty((len(query), 0))
+        self._best = self.scores_of_items.new_full((len(query), k), -torch.inf)
         self._query = query
         self._items = items
-        self._k = k
         self._similarity = similarity
         self._max_bytes = max_bytes
-        self._statistics: Tensor | None = None
 
     def add(self, block: Float[Tensor, "items dim"]) -> None:
         """Search the next block of the gallery."""
@@ -286,44 +299,69 @@ class _Search:
         )
         if not len(block):
             return
-        if self._statistics is None:  # those of the first block, so that copies in other blocks have the same scores
-            dtype = scoring.score_dtype(self._similarity, query_rows, block_rows)
-            self._statistics = scoring.gallery_statistics(self._similarity, block_rows, dtype)
         scores = scoring.score_rows(
-            ALONE,
-            query_rows,
-            block_rows,
-            similarity=self._similarity,
-            max_bytes=self._max_bytes,
-            sums=self._statistics,
+            ALONE, query_rows, block_rows, similarity=self._similarity, max_bytes=self._max_bytes
         )
         size = scoring.cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
-        search_tile = partial(self._search_tile, scores)
-        best_in_block = self._best.new_empty((len(self._query), min(self._k, len(block))))
+        in_float64 = partial(scoring.EmbeddingScores, query_rows, block_rows, dtype=torch.float64)
+        precise = cache(partial(in_float64, similarity=self._similarity, max_bytes=self._max_bytes))
+        search_tile = partial(self._search_tile, scores, precise)
         for rows, best in scoring.share_tiles(scores, size, search_tile, "Index recall"):
-            best_in_block[rows] = best
-        self._best = _largest(torch.cat([self._best, best_in_block], dim=1), self._k)
+            self._best[rows] = best
         self.num_gallery += len(block)
 
     def _search_tile(
-        self, scores: scoring.EmbeddingScores, walk: scoring.Walk, rows: slice
-    ) -> Float[Tensor, "queries best"]:
-        """Return the best scores of some queries in a block, falling; note the scores of the items in their lists."""
+        self,
+        scores: scoring.EmbeddingScores,
+        precise: Callable[[], scoring.EmbeddingScores],
+        walk: scoring.Walk,
+        rows: slice,
+    ) -> Float[Tensor, "queries k"]:
+        """Return the best scores of some queries so far, falling; note the scores of the items in their lists."""
         items = self._items[rows] - self.num_gallery
-        best = self._best.new_empty((len(items), 0))
+        best = self._best[rows]
+        most = best.numel()  # items that are scored by themselves, where that is enough
         for panel, num_seen in walk.panels:
+            columns = slice(panel.start + num_seen, panel.stop)
             values = walk.fill(rows, panel)[:, num_seen:]
-            scores.to_comparable(values, rows)
-            width = values.shape[1]
-            best_in_panel, _ = stable_top_k(values, min(self._k, width))
-            _checks.no_nan(scores.argument, best_in_panel[:, :1])  # NaN is the highest
-            best = _largest(torch.cat([best, best_in_panel.double()], dim=1), self._k)
+            if callable(self._similarity):  # other scores are finite
+                _checks.no_nan(scores.argument, values)
+            score = partial(self._score, scores, values, rows.start, columns.start)
 
-            column = items - (panel.start + num_seen)
-            is_inside = (column >= 0) & (column < width)
-            values_of_items = values.gather(1, column.clamp(0, width - 1)).double()
-            self.scores_of_items[rows] = values_of_items.where(is_inside, self.scores_of_items[rows])
+            listed = ((items >= columns.start) & (items < columns.stop)).nonzero(as_tuple=True)
+            self.scores_of_items[rows][listed] = score(listed[0], items[listed] - columns.start)
+
+            may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
+            if int(may_be_nearest.sum()) > most:
+                # Those that seem the k nearest are scored first: they leave few other items.
+                _, nearest = stable_top_k(values, min(best.shape[1], values.shape[1]))
+                query = torch.arange(len(values), device=values.device).repeat_interleave(nearest.shape[1])
+                best = _with_scores(best, query, score(query, nearest.flatten()))
+                may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
+                if int(may_be_nearest.sum()) > 2 * most and not callable(self._similarity):
+                    # Near duplicates: products in float64 leave few.
+                    products = values.new_empty(values.shape, dtype=torch.float64)
+                    precise().fill(products, rows, columns)
+                    may_be_nearest = products > precise().floor(rows, columns, best[:, -1])[:, None]
+                may_be_nearest.scatter_(1, nearest, value=False)
+            query, column = may_be_nearest.nonzero(as_tuple=True)
+            if len(query):
+                best = _with_scores(best, query, score(query, column))
         return best
+
+    def _score(
+        self,
+        scores: scoring.EmbeddingScores,
+        values: Float[Tensor, "queries columns"],
+        first_query: int,
+        first_item: int,
+        query: Int[Tensor, " pairs"],
+        column: Int[Tensor, " pairs"],
+    ) -> Float[Tensor, " pairs"]:
+        """Return the scores of pairs in a panel; those of a user's function are what it returned."""
+        if not callable(self._similarity):
+            return scores.score_pairs(query + first_query, column + first_item)
+        return values[query, column].double()
 
     def check_end(self, gallery_names: Sequence[Any] | None) -> None:
         """Raise unless all blocks together have the items of the lists."""
@@ -336,10 +374,21 @@ class _Search:
 
     def least_scores(self, tolerance: float) -> Float[Tensor, " queries"]:
         """Return the score from which on an item counts as right, for each query."""
-        largest = self._best.where(self._best.isfinite(), 0).abs().amax(1)
-        return self._best[:, -1] - tolerance * largest
+        best = self._best[:, : self.num_gallery]
+        largest = best.where(best.isfinite(), 0).abs().amax(1)
+        return best[:, -1] - tolerance * largest
 
 
-def _largest(values: Float[Tensor, "queries values"], k: int) -> Float[Tensor, "queries k"]:
-    """Return the k largest values of each query, falling; all of them if there are fewer."""
-    return values.topk(min(k, values.shape[1]), dim=1).values
+def _with_scores(
+    best: Float[Tensor, "queries k"], query: Int[Tensor, " scores"], scores: Float[Tensor, " scores"]
+) -> Float[Tensor, "queries k"]:
+    """Return the k best scores of each query, falling, among earlier ones and those of further items.
+
+    `query` has the row of each further score, and ascends.
+    """
+    num_scores = torch.bincount(query, minlength=len(best))
+    first = num_scores.cumsum(0) - num_scores
+    place = torch.arange(len(query), device=query.device) - first[query]
+    padded = best.new_full((len(best), int(num_scores.amax())), -torch.inf)
+    padded[query, place] = scores
+    return torch.cat([best, padded], dim=1).topk(best.shape[1], dim=1).values

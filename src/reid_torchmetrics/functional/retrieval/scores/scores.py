@@ -30,6 +30,7 @@ _SHARE_OF_FREE = 8  # an eighth of the free memory of a GPU
 _PROBED = 16  # queries and gallery items that a user's function is tried on
 _COMPARED = 4  # queries with scores that the processes compare
 _TOLERANCE = 0.05  # allowed difference, relative to a score, because rounding depends on the block
+_COORDINATES_OF_PAIRS = 1 << 17  # of the queries of pairs that are scored at a time, so that they stay in the cache
 _BLOCK = 512  # rows and columns of a square that is copied at once, so that both of its sides stay in a cache
 
 
@@ -220,6 +221,21 @@ class EmbeddingScores(Scores):
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """Turn scores into similarities that can be compared between queries."""
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
+
+    def score_pairs(self, queries: Int[Tensor, " pairs"], items: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
+        """Return the scores of pairs by `Similarity.score_pairs`, a few pairs at a time; not for a user's function."""
+        out = torch.empty(len(queries), dtype=torch.float64, device=self.device)
+        for part in segments.ranges(len(queries), max(1, _COORDINATES_OF_PAIRS // self._gallery.dimension)):
+            whole = slice(0, part.stop - part.start)
+            query = self._query.local.select(queries[part]).read(whole, torch.float64)
+            gallery = self._gallery.select(items[part]).read(whole, torch.float64)
+            out[part] = self._similarity.score_pairs(query, gallery)
+        return out
+
+    def floor(self, rows: slice, columns: slice, least: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        """Return values that `fill` exceeds, for the queries `rows`, at items with `score_pairs` above `least`."""
+        floor = self._similarity.floor(self._query.read(rows, self.dtype), columns, least).to(self.dtype)
+        return torch.nextafter(floor, torch.full_like(floor, -torch.inf))
 
 
 class MatrixScores(Scores):

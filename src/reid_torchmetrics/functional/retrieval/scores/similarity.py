@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -65,6 +66,22 @@ class Similarity(ABC):
     def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
         """Turn scores, in place, into similarities that can be compared between queries; `query` is not prepared."""
 
+    @staticmethod
+    @abstractmethod
+    def score_pairs(query: Float[Tensor, "pairs dim"], gallery: Float[Tensor, "pairs dim"]) -> Float[Tensor, " pairs"]:
+        """Return the score of each pair in float64, from the pair alone; scores of one query can be compared."""
+
+    @abstractmethod
+    def floor(
+        self, query: Float[Tensor, "queries dim"], columns: slice, least: Float[Tensor, " queries"]
+    ) -> Float[Tensor, " queries"]:
+        """Return, for each query, a bound below the values of `score` for items with `score_pairs` above `least`.
+
+        `query` is not prepared; the items are the gallery items `columns`. The bound holds for any order of the sums
+        in a product: with unit roundoff u, a product of D summands is wrong by at most D u / (1 - D u) times the
+        product of both norms (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1).
+        """
+
 
 @final
 class Dot(Similarity):
@@ -72,11 +89,13 @@ class Dot(Similarity):
 
     finishes_products = True
 
+    def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
+        """Remember the gallery; its norms bound the rounding."""
+        self._norms = partial(gallery.norms, dtype)
+
     def query(self, block: Tensor) -> Tensor:
         """Divide queries by a power of two in float64."""
-        if block.dtype != torch.float64:
-            return block
-        return _over_power_of_two(block, _exponent(block) + block.shape[1].bit_length())
+        return _with_small_sums(block) if block.dtype == torch.float64 else block
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g into `out`."""
@@ -85,7 +104,19 @@ class Dot(Similarity):
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Multiply by the power of two."""
         if query.dtype == torch.float64:
-            out.copy_(_over_power_of_two(out, -_exponent(query) - query.shape[1].bit_length()))
+            out.copy_(_over_power_of_two(out, -_exponent_of_summands(query)))
+
+    @staticmethod
+    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
+        """Return q . g over the power of two."""
+        return _with_small_sums(query).mul_(gallery).sum(1)
+
+    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
+        """Return the score minus the rounding of a product."""
+        if query.dtype != torch.float64:
+            least = _over_power_of_two(least[:, None], -_exponent_of_summands(query))[:, 0]
+        norm = _squared_norm(self.query(query)).sqrt()
+        return least - _rounding(query) * norm * self._norms()[columns].max()
 
 
 @final
@@ -151,6 +182,18 @@ class Cosine(Similarity):
         """Divide by |q|."""
         norm = torch.linalg.vector_norm(self.query(query), dim=1, keepdim=True)
         out.mul_(_inverse(norm))
+
+    @staticmethod
+    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
+        """Return q . g / (|q| |g|), where codes are divided by their magnitude, so that their products are exact."""
+        query, query_norm = _with_norms(query)
+        gallery, gallery_norm = _with_norms(gallery)
+        return (query * gallery).sum(1).mul_(_inverse(gallery_norm)).mul_(_inverse(query_norm))
+
+    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
+        """Return the cosine minus the rounding of a product and of a norm, times |q|."""
+        norm = _squared_norm(self.query(query)).sqrt()
+        return (least.clamp(min=-2) - _rounding(query)) * norm
 
 
 @final
@@ -230,6 +273,18 @@ class Euclidean(Similarity):
         half_squared_norm = (_squared_norm(self.query(query)) / 2).to(out.dtype)
         out.sub_(half_squared_norm[:, None]).clamp_(max=0).mul_(-2).sqrt_().neg_()
 
+    @staticmethod
+    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
+        """Return minus the norm of the difference."""
+        return (query - gallery).square_().sum(1).sqrt_().neg_()
+
+    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
+        """Return (|q|^2 - distance^2) / 2 minus the rounding of the move, of the product and of both squares."""
+        squared_norm = _squared_norm(self.query(query))
+        largest = self._half_squared_norm[columns].max().double().mul(2).sqrt()
+        rounding = _rounding(query) * (squared_norm.sqrt() + largest).square()
+        return (squared_norm - least.square()) / 2 - rounding
+
 
 @final
 class Custom(Similarity):
@@ -260,6 +315,15 @@ class Custom(Similarity):
             raise ValueError(f"`similarity` must return scores of shape {list(out.shape)}; got {list(scores.shape)}.")
         out.copy_(scores)
 
+    @staticmethod
+    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
+        """Raise: the function scores blocks, and what it returns is the score."""
+        raise NotImplementedError
+
+    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
+        """Return the score itself."""
+        return least
+
 
 @final
 class Hamming(Similarity):
@@ -274,6 +338,15 @@ class Hamming(Similarity):
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn q . g into minus the distance."""
         out.sub_(query.shape[1]).div_(2)
+
+    @staticmethod
+    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
+        """Return minus the distance."""
+        return (query != gallery).sum(1).double().neg_()
+
+    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
+        """Return the product with which the distance is `least`."""
+        return 2 * least + query.shape[1]
 
 
 SIMILARITIES: dict[str, type[Similarity]] = {"cosine": Cosine, "euclidean": Euclidean, "dot": Dot, "hamming": Hamming}
@@ -325,6 +398,20 @@ def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
     return any(rows.map_pieces(has_unsafe_row, dtype))
 
 
+def _rounding(block: Float[Tensor, "rows dim"]) -> float:
+    """Return four times a bound on the relative rounding of a product of rows, and of a few operations besides."""
+    return 2 * (block.shape[1] + 16) * torch.finfo(block.dtype).eps
+
+
+def _exponent_of_summands(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:
+    """Return the exponent of a power of two, for every row, so that no sum of its quotients leaves the range."""
+    return _exponent(block) + block.shape[1].bit_length()
+
+
+def _with_small_sums(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
+    return _over_power_of_two(block, _exponent_of_summands(block))
+
+
 def _over_magnitude(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
     """Divide the rows that are codes by their magnitude, so that their signs remain, exactly.
 
@@ -358,6 +445,18 @@ def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.pos
     for rows, out in zip(block.split(num_rows), norm.split(num_rows), strict=True):
         torch.sum(prepare(rows).to(torch.float64, copy=True).square_(), 1, out=out)
     return norm
+
+
+def _with_norms(block: Float[Tensor, "rows dim"]) -> tuple[Float[Tensor, "rows dim"], Float[Tensor, " rows"]]:
+    """Return rows and their norms in float64; codes over their magnitude, extreme rows over a power of two."""
+    if bool(may_be_codes(block).any()):
+        block = _over_magnitude(block)
+    norm = block.square().sum(1).sqrt_()
+    safe = _SAFE_NORMS[torch.float64]
+    if bool(((norm > safe) & (norm < 1 / safe)).all()):
+        return block, norm
+    block = _over_power_of_two(block, _exponent(block))
+    return block, block.square().sum(1).sqrt_()
 
 
 def _inverse(norm: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
