@@ -202,6 +202,30 @@ def test_lists_of_trec_and_of_an_index(command, tmp_path):
     assert [command(*words, "--fail-under", f"map={least}").status for least in (0.75, 0.7501)] == [0, 1]
 
 
+def test_labels_with_cameras_follow_the_protocol_of_evaluate(command, tmp_path):
+    generator = np.random.default_rng(0)
+    query, gallery = generator.normal(size=(6, 4)), generator.normal(size=(20, 4))
+    retrieved = (-query @ gallery.T).argsort(axis=1, kind="stable")
+    np.save(tmp_path / "I.npy", retrieved)
+    for name, embeddings in (("query", query), ("gallery", gallery)):
+        numbers_of_rows = np.arange(len(embeddings))
+        labels = {"pids": numbers_of_rows % 3, "camids": numbers_of_rows % 2}
+        np.savez(tmp_path / f"{name}.npz", feat=embeddings, **labels)
+        np.savez(tmp_path / f"{name}_clothes.npz", **labels, clothes=numbers_of_rows % 2)
+    labels = (np.arange(6) % 3, np.arange(20) % 3, np.arange(6) % 2, np.arange(20) % 2)
+    expected = evaluate(query, gallery, *labels, similarity="dot")
+    lists = ["lists", "I.npy", "--json", "-"]
+    assert numbers(command(*lists, "--labels", "query.npz", "gallery.npz")) == expected.means
+    said = command(*lists, "--exact", "query.npz", "gallery.npz", "--similarity", "dot")
+    assert said.status == 0, said.err
+    measures = json.loads(said.out)["measures"]
+    assert {name: row["mean_b"] for name, row in measures.items()} == expected.means
+    assert {row["difference"] for row in measures.values()} == {0.0}
+    said = command(*lists, "--labels", "query_clothes.npz", "gallery_clothes.npz")
+    assert said.status != 0
+    assert "must come with a rule that reads it, such as `--clothes`, or with the name of a `--protocol`" in said.err
+
+
 @pytest.mark.slow
 def test_results_files_are_compared(command, files, problem, tmp_path):
     command("evaluate", *files, "--save", "a.npz")

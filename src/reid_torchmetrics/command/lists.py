@@ -11,7 +11,7 @@ from typing import Any
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
 from reid_torchmetrics.functional.retrieval import Protocol, compare, evaluate_lists
-from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
+from reid_torchmetrics.functional.retrieval.evaluation import protocol_of_lists, take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
 
 from .exact_search import evaluate_exact, find_recall, read_exact
@@ -26,7 +26,7 @@ from .sample_sets import Columns, all_files
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate ranked lists; return the exit status."""
     protocol, _ = take_protocol(
-        options.get("protocol") or "trec",
+        protocol_of_lists(options.get("protocol"), {}),
         options,
         lists=bool(arguments.positives),
         lists_argument="positives",
@@ -94,6 +94,7 @@ def _compare_with_exact(
     if not labels:
         got = "none in the files of `--exact`"
         raise ValueError(f"labels such as identities must be in these files, or be given by `--labels`; got {got}.")
+    protocol, _ = take_protocol(protocol_of_lists(options.get("protocol"), labels), options, lists=False)
     lists = evaluate_lists(retrieved, **labels, **options)
     exact = replace(evaluate_exact(sample_sets, protocol, arguments), query_names=lists.query_names)
     recall = find_recall(retrieved, sample_sets, protocol, arguments, has_names=needs_names["gallery"])

@@ -18,6 +18,7 @@ from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, adv
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
+    OPTION_OF_LABEL,
     QueryCounts,
     SideLabels,
     as_arguments,
@@ -34,7 +35,7 @@ from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, find_qu
 from .list_ranks import count_positives, find_pairs_without_junk, rank_lists
 from .problem import Labels
 from .protocol import Protocol, ProtocolOptions
-from .protocols import camera_rules_of, find_protocol, take_protocol
+from .protocols import camera_rules_of, find_protocol, protocol_of_lists, take_protocol
 from .queries import check_own_places
 from .rank_lists import RankLists
 from .ranking import Ranking
@@ -65,7 +66,7 @@ def evaluate_lists(
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     gains: Lists | None = None,
     num_positives: int | Tensor | _checks.Integers | Mapping[Any, int] | None = None,
-    protocol: _names.ProtocolName | Protocol = "trec",
+    protocol: _names.ProtocolName | Protocol | None = None,
     missing_queries: _names.MissingQueries = "neg",
     unknown_queries: _names.UnknownQueries = "error",
     max_rank: int = 50,
@@ -100,7 +101,8 @@ def evaluate_lists(
         self_index: for every query its own position in the gallery, or -1: it is removed from the list.
         gains: grades of `positives`, where these are a matrix or lists, in the same form.
         num_positives: how many positives a query has, where not all are listed: one number, or one for each query.
-        protocol: a name in `PROTOCOLS` or a `Protocol`.
+        protocol: a name in `PROTOCOLS` or a `Protocol`. The default is that of `evaluate`, "market1501", where both
+            sides have cameras, and "trec" for all other lists.
         missing_queries: treatment of a key of `positives` without a list: "neg", it retrieved nothing, or "skip", it is
             left out.
         unknown_queries: treatment of a key of `retrieved` that `positives` lacks: "error", or "skip", it is left out as
@@ -117,20 +119,22 @@ def evaluate_lists(
         TypeError: an argument of the wrong type, ints in one place and strings in another.
         ValueError: other numbers of lists, queries that the truth lacks, items outside of the gallery or listed twice
             in the truth, scores that are NaN, grades that are not finite, options that do not fit, or that have no
-            effect because their label is missing.
+            effect because their label is missing; clothes or positions that no rule reads, unless `protocol` is given.
     """
     _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
     _checks.one_of("unknown_queries", unknown_queries, _names.UnknownQueries)
     _checks.positive_int("max_rank", max_rank)
     has_truth = positives is not None
+    is_named = protocol is not None
+    cameras = {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras}
+    protocol = protocol_of_lists(protocol, cameras)
     changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth, lists_argument="positives")
     if changed_protocol.gallery_draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {changed_protocol.gallery_draw!r}.")
     labels: dict[str, Any] = {
         "query_identities": query_identities,
         "gallery_identities": gallery_identities,
-        "query_cameras": query_cameras,
-        "gallery_cameras": gallery_cameras,
+        **cameras,
         **further_labels,
     }
     _check_arguments_fit(
@@ -157,6 +161,8 @@ def evaluate_lists(
     # An option without its label has no effect.
     reasons = changed_protocol.needed_labels | find_protocol(protocol).needed_by(options)
     check_needed(reasons, labels, "query_", "gallery_")
+    if not is_named:
+        _check_labels_are_read(labels, changed_protocol, options)
     missing_cameras = None
     if query_cameras is None:
         missing_cameras = camera_rules_of(protocol, changed_protocol)
@@ -185,6 +191,15 @@ def _check_arguments_fit(
     has_labels = any(value is not None for name, value in arguments_of_labels.items() if name != "self_index")
     if not has_labels:
         raise ValueError("`positives` must be given, or labels such as `query_identities`; got neither.")
+
+
+def _check_labels_are_read(labels: Mapping[str, object], protocol: Protocol, options: Mapping[str, object]) -> None:
+    """Raise if there is a label that no rule of a protocol reads, unless an option says so."""
+    for name, option in OPTION_OF_LABEL.items():
+        is_decided = name in protocol.needed_labels or options.get(option) is not None
+        if labels.get(f"query_{name}") is not None and not is_decided:
+            rule = f"must come with a rule that reads it, such as `{option}`, or with the name of a `protocol`"
+            raise ValueError(f"`query_{name}` {rule}; got the default protocol {protocol.name!r}, which ignores it.")
 
 
 def _evaluate_by_truth(

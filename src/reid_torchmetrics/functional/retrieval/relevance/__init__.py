@@ -26,6 +26,7 @@ from .labels import (
     LABEL_RULES,
     LABELS,
     NO_GROUP,
+    OPTION_OF_LABEL,
     RELEVANCE_LABELS,
     SIDES,
     BatchLabels,

@@ -149,6 +149,8 @@ RELEVANCE_LABELS = tuple(label.name for label in _ROWS if label.decides)
 """names of the labels that decide relevance"""
 LABEL_RULES = {label.name: label.rules for label in _ROWS if label.rules}
 """rules by the name of the option and of its label"""
+OPTION_OF_LABEL = {"positions": "radius", **{name: name for name in LABEL_RULES}}
+"""the option by the name of a label that acts only with it"""
 _LABEL_OF_OPTION = {
     "same_camera": "cameras",
     "cmc_same_camera": "cameras",
@@ -156,8 +158,7 @@ _LABEL_OF_OPTION = {
     "search_cameras": "cameras",
     "junk_identities": "identities",
     "missing_identities": "identities",
-    "radius": "positions",
-    **{name: name for name in LABEL_RULES},
+    **{option: label for label, option in OPTION_OF_LABEL.items()},
 }
 """the label that an option acts on"""
 NO_GROUP = torch.iinfo(torch.int64).min
