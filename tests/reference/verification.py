@@ -150,6 +150,13 @@ def closest_error_rate(genuine: Sequence[float], impostors: Sequence[float]) -> 
     return max(min(errors, key=lambda each: abs(each[1] - each[0])))
 
 
+def mean_error_rates(genuine: Sequence[float], impostors: Sequence[float]) -> list[tuple[Fraction, Fraction]]:
+    """The mean of both errors at each observed score, and their difference: the smallest difference first."""
+    errors = [(far, 1 - tar) for far, tar in roc(genuine, impostors)[1:]]
+    means = [((far + frr) / 2, abs(far - frr)) for far, frr in errors]
+    return sorted(means, key=lambda mean: mean[1])  # stable: of equal differences that of the highest score
+
+
 def accuracy_over_folds(
     distances: Sequence[float], same: Sequence[bool], folds: int, step: float
 ) -> list[tuple[float, float]]:

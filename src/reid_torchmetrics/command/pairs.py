@@ -20,6 +20,7 @@ _MEASURES = {
     "accuracy": ("accuracy", "mean over 10 folds of pairs in order, each at the best threshold of the others (LFW)"),
     "auc": ("AUC", "area under the ROC curve"),
     "eer": ("EER", "equal error rate, interpolated on the ROC curve"),
+    "eer_closest": ("EER (closest)", "mean of both error rates where they are closest"),
     "eer_voxceleb": ("EER (VoxCeleb)", "equal error rate as in the code of VoxCeleb"),
     "min_dcf": ("minDCF", "least detection cost, p_target {p_target:g}"),
     "tar_at_far": ("TAR@FAR", "largest true accept rate with a false accept rate of at most {far:g}"),

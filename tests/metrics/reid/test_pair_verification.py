@@ -19,6 +19,7 @@ EXPECTED = {
     "accuracy": accuracy_over_folds(2 - 2 * COSINES, SAME).accuracy.mean(),
     "auc": verify_pairs(COSINES, SAME).area_under_curve(),
     "eer": verify_pairs(COSINES, SAME).equal_error_rate().rate,
+    "eer_closest": verify_pairs(COSINES, SAME).equal_error_rate("closest").rate,
     "eer_voxceleb": verify_pairs(COSINES, SAME).equal_error_rate("voxceleb").rate,
     "min_dcf": verify_pairs(COSINES, SAME).min_dcf(0.2),
     "tar_at_far": verify_pairs(COSINES, SAME).tar_at_far([0.1])[0],
@@ -129,7 +130,10 @@ def test_scores_that_are_nan_are_refused_when_computed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metric": "f1"}, "`metric` must be one of 'accuracy', 'auc', 'eer', 'eer_voxceleb', 'min_dcf', 'tar_at_far'"),
+        (
+            {"metric": "f1"},
+            "`metric` must be one of 'accuracy', 'auc', 'eer', 'eer_closest', 'eer_voxceleb', 'min_dcf', 'tar_at_far'",
+        ),
         ({"far": 2}, "`far` must lie in [0, 1]; got 2."),
         ({"p_target": -1}, "`p_target` must lie in [0, 1]; got -1."),
     ],

@@ -29,6 +29,7 @@ PAIR_METRICS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = Mapp
         ).accuracy.mean(),
         "auc": lambda _metric, found, _: found.area_under_curve(),
         "eer": lambda _metric, found, _: found.equal_error_rate().rate,
+        "eer_closest": lambda _metric, found, _: found.equal_error_rate("closest").rate,
         "eer_voxceleb": lambda _metric, found, _: found.equal_error_rate("voxceleb").rate,
         "min_dcf": lambda metric, found, _: found.min_dcf(metric.p_target),
         "tar_at_far": lambda metric, found, _: found.tar_at_far([metric.far])[0],
@@ -49,8 +50,9 @@ class PairVerification(base.GrowingStates):
     of LFW's list, and for the accuracy of fewer than 10 pairs.
 
     Args:
-        metric: "accuracy" over folds as LFW has it, "auc", "eer", "eer_voxceleb" (the rule of its code), "min_dcf" or
-            "tar_at_far"; see `Verification` and `accuracy_over_folds` of `functional.retrieval`.
+        metric: "accuracy" over folds as LFW has it, "auc", "eer", "eer_closest" (the rule of TorchMetrics),
+            "eer_voxceleb" (the rule of its code), "min_dcf" or "tar_at_far"; see `Verification` and
+            `accuracy_over_folds` of `functional.retrieval`.
         far: the false accept rate of "tar_at_far".
         p_target: how often a pair is of one identity, for "min_dcf".
         kwargs: see `torchmetrics.Metric`.

@@ -56,9 +56,13 @@ def test_infinite_scores_and_both_zeros_are_ordinary_scores(score):
 @given(pairs(tied=True))
 def test_counts_are_those_of_one_query_that_holds_all_pairs(given_pairs):
     ours, theirs = verified(*given_pairs), verify(*row(*given_pairs))
+    assert theirs.all_scores is None  # impostors of all queries and gallery items are too many to keep
     for field in fields(Verification):
         one, other = (getattr(each, field.name) for each in (ours, theirs))
-        assert one == other if isinstance(one, int) else torch.equal(one, other), field.name
+        if isinstance(other, torch.Tensor):
+            assert torch.equal(one, other), field.name
+        else:
+            assert one == other or field.name == "all_scores", field.name
 
 
 @examples(60)
@@ -69,7 +73,7 @@ def test_costs_are_those_of_the_slow_reference(given_pairs, costs):
 
 
 @examples(80)
-@given(pairs(tied=False))
+@given(pairs(tied=True))
 def test_rates_at_points_of_scikit_learn_are_those_of_the_slow_reference(given_pairs):
     found = verified(*given_pairs)
     expected = [reference.tar_at_nearest_far(*given_pairs, far) for far in RATES]
@@ -80,12 +84,65 @@ def test_rates_at_points_of_scikit_learn_are_those_of_the_slow_reference(given_p
     assert float(rate) == pytest.approx(float(max(far, 1 - tar)))
 
 
+@examples(40)
+@given(pairs(tied=False))
+def test_counts_without_the_scores_of_impostors_have_the_same_points_where_these_differ(given_pairs):
+    ours, theirs = verified(*given_pairs), verify(*row(*given_pairs))
+    assert theirs.tar_at_far(RATES, rule="nearest").tolist() == ours.tar_at_far(RATES, rule="nearest").tolist()
+    assert theirs.equal_error_rate("voxceleb").rate == ours.equal_error_rate("voxceleb").rate
+
+
+@examples(80)
+@given(pairs(tied=True))
+def test_the_mean_error_where_both_are_closest_is_that_of_the_slow_reference(given_pairs):
+    rate, threshold = verified(*given_pairs).equal_error_rate("closest")
+    (expected, _) = reference.mean_error_rates(*given_pairs)[0]
+    assert float(rate) == pytest.approx(float(expected), abs=1e-15)
+    far, tar = reference.rates(*given_pairs, float(threshold))
+    assert float(rate) == pytest.approx(float(far + 1 - tar) / 2)
+
+
+def test_the_mean_error_where_both_are_closest_is_that_of_torchmetrics():
+    classification = pytest.importorskip("torchmetrics.functional.classification")
+    if not hasattr(classification, "binary_eer"):
+        pytest.skip("this version of TorchMetrics has no EER")
+    generator = torch.Generator().manual_seed(4)
+    for size in range(3, 60):
+        same = torch.arange(size) % 3 == 0
+        scores = (torch.rand(size, generator=generator) + 0.3 * same) / 1.3  # TorchMetrics applies no sigmoid to them
+        closest = reference.mean_error_rates(scores[same].tolist(), scores[~same].tolist())
+        if len({gap for _, gap in closest[:2]}) > 1:  # else rounding to float32 decides there
+            expected = float(classification.binary_eer(scores, same.long()))
+            assert float(verify_pairs(scores, same).equal_error_rate("closest").rate) == pytest.approx(expected)
+
+
+@pytest.mark.nightly
+def test_rates_at_points_of_scikit_learn_are_those_of_its_function():
+    roc_curve = pytest.importorskip("sklearn.metrics").roc_curve
+    generator = torch.Generator().manual_seed(5)
+    for size in range(4, 200):
+        same = torch.arange(size) % 3 == 0
+        scores = torch.randint(size, (size,), generator=generator)
+        fpr, tpr, _ = roc_curve(same, scores)
+        found = verify_pairs(scores.double(), same)
+        for far in RATES:
+            distance = abs(fpr - far)
+            assert float(found.tar_at_far([far], rule="nearest")[0]) == max(tpr[distance == distance.min()])
+        closest = np.absolute((1 - tpr) - fpr).argmin()  # VoxCeleb's `tuneThresholdfromScore`
+        assert float(found.equal_error_rate("voxceleb").rate) == max(fpr[closest], 1 - tpr[closest])
+
+
 def test_the_example_has_its_numbers():
     assert EXAMPLE.tar_at_far([0.2, 0.3], "nearest").tolist() == [2 / 3, 2 / 3]  # FAR 1/4 is closer than 0 or 1/2
     assert EXAMPLE.tar_at_far([0.2]).tolist() == [1 / 3]
     assert float(EXAMPLE.min_dcf(0.5)) == 1 / 2  # at least 4: two false alarms of four
     assert float(EXAMPLE.min_dcf(0.01)) == pytest.approx(2 / 3)  # at least 9: no false alarm
     assert float(EXAMPLE.equal_error_rate("voxceleb").rate) == pytest.approx(1 / 3)
+    assert float(EXAMPLE.equal_error_rate("closest").rate) == pytest.approx((1 / 4 + 1 / 3) / 2)  # at least 6
+    tied = verify_pairs([0.8, 0.7, 0.5, 0.4, 1, 1, 0.6, 0.4], [True] * 4 + [False] * 4)
+    assert tied.tar_at_far([0.3], "nearest").tolist() == [0.5]  # the impostors at 1 are accepted together
+    tied = verify_pairs([0.0, 3, 1, 2, 2], [True] * 2 + [False] * 3)
+    assert float(tied.equal_error_rate("voxceleb").rate) == pytest.approx(2 / 3)
 
 
 @examples(60)
@@ -134,7 +191,16 @@ def test_order_and_dtype_of_pairs_are_free():
         (lambda: EXAMPLE.min_dcf(1.0), ValueError, "`p_target` must be between 0 and 1; got 1.0."),
         (lambda: EXAMPLE.min_dcf(0.1, c_miss=0), ValueError, "`c_miss` must be above 0; got 0."),
         (lambda: EXAMPLE.tar_at_far([0.1], "closest"), ValueError, "`rule` must be one of 'largest', 'nearest'; got"),
-        (lambda: EXAMPLE.equal_error_rate("lfw"), ValueError, "`rule` must be one of 'interpolated', 'voxceleb'; got"),
+        (
+            lambda: EXAMPLE.equal_error_rate("lfw"),
+            ValueError,
+            "`rule` must be one of 'interpolated', 'closest', 'voxceleb'; got",
+        ),
+        (
+            lambda: verify(*row([1.0], [0.0])).equal_error_rate("closest"),
+            ValueError,
+            "`rule` must be 'interpolated' or 'voxceleb' for counts by `verify`, which keeps no scores of impostors;",
+        ),
         (
             lambda: accuracy_over_folds([0.1, 0.2], SAME[:2]),
             ValueError,

@@ -1,23 +1,18 @@
-"""Verification: whether two items have the same identity, over all query-gallery pairs or over a list of pairs.
+"""Verification: whether two items have the same identity.
 
 A pair is accepted if it scores at least a threshold. The false accept rate FAR (or FMR) is the share of impostors that
 are accepted. The true accept rate TAR (or 1 - FNMR) is the share of genuine pairs that are accepted, and FRR = 1 - TAR.
-
-Benchmarks of faces, speakers and kinship consist of a list of pairs. The protocol of LFW splits the list into folds,
-and evaluates each fold at the threshold on the distance that is best for the other folds, chosen from a grid.
 """
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -31,8 +26,6 @@ from .scored_pairs import ScoredPairs, impostor_quantiles
 
 PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
 """policies of `TIE_POLICIES` that need counts alone; a genuine pair is a positive, an impostor a negative"""
-_LARGEST_DISTANCE = 4.0
-"""largest squared distance of two unit vectors, where the grid of thresholds ends"""
 _SHOWN_RATES = (0.001, 0.0001)
 """the FAR in the text of a `Verification`"""
 
@@ -63,12 +56,14 @@ class NonMatchRates(NamedTuple):
     """the largest score of a genuine pair that is missed"""
 
 
-class FoldAccuracies(NamedTuple):
-    """Share of correctly classified pairs in each fold."""
+class CountsAtScores(NamedTuple):
+    """Counts of pairs at every distinct score, descending."""
 
-    accuracy: Float[Tensor, " folds"]
-    thresholds: Float[Tensor, " folds"]
-    """pairs with a smaller distance are classified as genuine"""
+    thresholds: Float[Tensor, " scores"]
+    num_genuine_at: Int[Tensor, " scores"]
+    """genuine pairs that score at least the threshold"""
+    num_impostors_at: Int[Tensor, " scores"]
+    """impostors that score at least the threshold"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,6 +84,8 @@ class Verification(Displayed):
     """impostors that score more than the threshold"""
     num_genuine: int
     num_impostors: int
+    all_scores: CountsAtScores | None = None
+    """counts at every distinct score of any pair; None where the scores of impostors are not kept, as by `verify`"""
 
     @property
     def is_defined(self) -> bool:
@@ -119,6 +116,7 @@ class Verification(Displayed):
 
         Under the rule "nearest" it is the largest TAR among the points of scikit-learn's `roc_curve` with the FAR
         closest to each of `far`, even if this FAR is larger. insightface evaluates IJB-B and IJB-C by this rule.
+        `verify` keeps no scores of impostors: there impostors between two genuine scores are taken to differ.
 
         Source: Phillips, Grother and Micheals, "Evaluation Methods in Face Recognition", Handbook of Face
         Recognition, 2005.
@@ -179,24 +177,44 @@ class Verification(Displayed):
 
         FAR and FRR are step functions of the threshold and need not be equal at any threshold. The straight lines
         between the corners of the curve cross FAR = FRR exactly once, and so does the interpolation of scikit-learn's
-        `roc_curve`. (FAR + FRR) / 2 at the threshold where both are closest can be another value.
+        `roc_curve`.
+
+        Under the rule "closest" it is (FAR + FRR) / 2 at the score of a pair where both are closest, the highest such
+        score, as in TorchMetrics' `BinaryEER`, speechbrain, pyeer, audmetric and bob.measure.
 
         Under the rule "voxceleb" the rate is the larger of FAR and FRR at the point of scikit-learn's `roc_curve` where
-        both are closest, as in the code of the VoxCeleb challenges; points that `roc_curve` drops do not count.
+        both are closest, as in the code of the VoxCeleb challenges; points that `roc_curve` drops do not count. In
+        counts by `verify`, impostors between two genuine scores are taken to differ.
 
         Raises:
-            ValueError: an unknown rule.
+            ValueError: an unknown rule, or "closest" for counts by `verify`, which keeps no scores of impostors.
         """
         _checks.one_of("rule", rule, _names.EerRule)
         if not self.is_defined:
             rate, threshold = torch.full((2,), torch.nan, dtype=torch.float64, device=self.thresholds.device)
             return EqualErrorRate(rate, threshold)
+        if rule == "closest":
+            return self._closest_error_rate()
         if rule == "voxceleb":
             far, tar, thresholds = self._kept_corners()
             frr = 1 - tar
             closest = (frr - far).abs().sort(stable=True).indices[0]
             return EqualErrorRate(torch.maximum(far, frr)[closest], thresholds[closest])
         return self._interpolated_equal_error_rate()
+
+    def _closest_error_rate(self) -> EqualErrorRate:
+        """Return the mean of FAR and FRR at the score where they are closest, in integers up to the last quotient."""
+        if self.all_scores is None:
+            raise ValueError(
+                "`rule` must be 'interpolated' or 'voxceleb' for counts by `verify`, which keeps no scores of"
+                " impostors; got 'closest': pass the pairs to `verify_pairs`."
+            )
+        thresholds, num_genuine_at, num_impostors_at = self.all_scores
+        far = num_impostors_at * self.num_genuine
+        frr = (self.num_genuine - num_genuine_at) * self.num_impostors
+        closest = (far - frr).abs().argmin()
+        rate = (far + frr)[closest].double() / (2 * self.num_genuine * self.num_impostors)
+        return EqualErrorRate(rate, thresholds[closest].double())
 
     def _interpolated_equal_error_rate(self) -> EqualErrorRate:
         """Return the rate at the crossing of FAR = FRR with the straight line between two corners."""
@@ -260,28 +278,34 @@ class Verification(Displayed):
         return precision.mean()
 
     def _kept_corners(self) -> ReceiverOperatingCharacteristic:
-        """Return the points that scikit-learn's `roc_curve` keeps by default, without points between two equal steps.
+        """Return the points that scikit-learn's `roc_curve` keeps by default: none between two equal steps."""
+        num_impostors, num_genuine, thresholds = self._points()
+        steps = torch.stack([num_impostors, num_genuine], 1).diff(dim=0)
+        is_new = steps.any(1)
+        if self.all_scores is None:
+            steps[steps[:, 1] == 0, 0] = 1  # several steps of one impostor each
+        steps = steps[is_new]
+        is_kept = functional.pad((steps[1:] != steps[:-1]).any(1), (0, 1), value=True)
+        is_kept[0] = True
+        kept = functional.pad(is_new.nonzero()[is_kept, 0] + 1, (1, 0))
+        far = num_impostors[kept].double() / self.num_impostors
+        tar = num_genuine[kept].double() / self.num_genuine
+        return ReceiverOperatingCharacteristic(far, tar, thresholds[kept])
 
-        Among the points at impostors between two genuine scores, only the last one is kept here. If some of these
-        impostors tie, scikit-learn may keep other points.
+    def _points(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return accepted impostors, accepted genuine pairs and threshold at every score, after a point without both.
+
+        Without `all_scores`, impostors between two genuine scores are taken to have different scores. Of their points
+        only the last one is returned, and the one of the highest impostor, which scikit-learn keeps.
         """
-        # The step of a threshold may follow a step of impostors alone. A threshold is dropped if its step equals the
-        # next step and no impostors lie between them, unless it is the first point.
-        num_at = self.num_impostors_at
-        num_above = self.num_impostors_above
-        follows_impostors = num_above > functional.pad(num_at, (1, 0))[:-1]
-        steps = torch.stack([num_at - num_above, self._num_genuine_here()], 1)
-        is_dropped = (steps[1:] == steps[:-1]).all(1) & ~follows_impostors[1:]
-        is_dropped[:1] &= follows_impostors[:1]
-        is_kept = torch.stack([follows_impostors, ~functional.pad(is_dropped, (0, 1))], 1).flatten()
-        is_kept_corner = functional.pad(is_kept, (1, 1), value=True)
-        far, tar, thresholds = (values[is_kept_corner] for values in self.roc())
-        if int(num_above[0]) > 1:
-            # scikit-learn also keeps the point of the highest impostor, at a score that is not known here.
-            far = functional.pad(far, (1, 0), value=1 / self.num_impostors)
-            tar = functional.pad(tar, (1, 0), value=0.0)
-            thresholds = functional.pad(thresholds, (1, 0), value=torch.inf)
-        return ReceiverOperatingCharacteristic(far, tar, thresholds)
+        if self.all_scores is None:
+            num_impostors, num_genuine, thresholds = self._corners()
+            highest = num_impostors[1:2].clamp(max=1)
+            num_impostors = torch.cat([num_impostors[:1], highest, num_impostors[1:]])
+            return num_impostors, functional.pad(num_genuine, (1, 0)), torch.cat([thresholds[:1], thresholds])
+        thresholds, num_genuine, num_impostors = self.all_scores
+        thresholds = functional.pad(thresholds.double(), (1, 0), value=torch.inf)
+        return functional.pad(num_impostors, (1, 0)), functional.pad(num_genuine, (1, 0)), thresholds
 
     def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
         """Return the number of genuine pairs with exactly the score of each threshold."""
@@ -334,53 +358,10 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
         ValueError: a score of a pair that is not junk is NaN.
     """
     pairs = ScoredPairs(scores, relevance)
-    return _count_pairs(pairs.genuine_scores(), pairs.num_impostors(), pairs.count_impostors)
+    return count_pairs(pairs.genuine_scores(), pairs.num_impostors(), pairs.count_impostors)
 
 
-@torch.no_grad()
-def verify_pairs(
-    scores: Float[Tensor, " pairs"] | _checks.Numbers, same: Bool[Tensor, " pairs"] | _checks.Integers
-) -> Verification:
-    """Count genuine and impostor pairs by their scores, where higher is closer; pass distances as `-distances`.
-
-    The counts are those of `verify` for one query that has all pairs.
-
-    Args:
-        scores: score of each pair.
-        same: whether the two items of each pair have the same identity.
-
-    Raises:
-        TypeError: an argument of the wrong type or dtype.
-        ValueError: lengths or devices that do not fit, a NaN, or all pairs genuine or all impostors.
-
-    Example:
-        >>> from reid_torchmetrics.functional.retrieval import verify_pairs
-        >>> verification = verify_pairs([0.9, 0.8, 0.6, 0.4], [True, False, True, False])
-        >>> verification.tar_at_far([0.0, 0.5]), verification.area_under_curve()
-        (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.7500, dtype=torch.float64))
-    """
-    scores, same = _checked("scores", scores, same)
-    verification = count_given_pairs(scores, same)
-    if not verification.is_defined:
-        got = f"{verification.num_genuine} pairs of one identity and {verification.num_impostors} of two"
-        raise ValueError(f"`same` must be True for some pairs and False for others; got {got}.")
-    return verification
-
-
-def count_given_pairs(scores: Float[Tensor, " pairs"], same: Bool[Tensor, " pairs"]) -> Verification:
-    """Return the counts of `verify_pairs`, also if all pairs are genuine or all are impostors."""
-    genuine = scores[same].sort().values
-    impostors = scores[~same].sort().values
-
-    def count_impostors(thresholds: Tensor) -> tuple[Tensor, Tensor]:
-        num_at = len(impostors) - torch.searchsorted(impostors, thresholds)
-        num_above = len(impostors) - torch.searchsorted(impostors, thresholds, right=True)
-        return num_at, num_above
-
-    return _count_pairs(genuine, len(impostors), count_impostors)
-
-
-def _count_pairs(
+def count_pairs(
     genuine: Float[Tensor, " genuine"], num_impostors: int, count_impostors: Callable[[Tensor], Iterable[Tensor]]
 ) -> Verification:
     """Count pairs at every distinct score of a genuine pair.
@@ -428,67 +409,3 @@ def fnmr_at_fmr(scores: Scores, relevance: Relevance, fmr: Sequence[float]) -> N
     num_missed = torch.searchsorted(genuine, thresholds, right=True)
     rates = num_missed.double() / len(genuine)
     return NonMatchRates(torch.where(thresholds.isnan(), torch.nan, rates), thresholds)
-
-
-@torch.no_grad()
-def accuracy_over_folds(
-    distances: Float[Tensor, " pairs"] | _checks.Numbers,
-    same: Bool[Tensor, " pairs"] | _checks.Integers,
-    *,
-    folds: int = 10,
-    step: float = 0.01,
-) -> FoldAccuracies:
-    """Return the accuracy of each fold at the first threshold with the best accuracy in the other folds, as in LFW.
-
-    Report the mean, `.accuracy.mean()`. Folds are runs of consecutive pairs, as in scikit-learn's `KFold`. Thresholds
-    are 0, `step`, 2 `step`, ... below 4, for squared distances of unit vectors. A pair with the cosine c has the
-    squared distance 2 - 2 c.
-
-    Source: Huang et al., "Labeled Faces in the Wild", 2007; the grid is that of facenet and insightface.
-
-    Raises:
-        TypeError: an argument of the wrong type or dtype.
-        ValueError: lengths or devices that do not fit, a NaN, fewer pairs than folds, or a `step` that is not above 0.
-    """
-    distances, same = _checked("distances", distances, same)
-    _checks.positive_int("folds", folds, least=2)
-    _checks.nonnegative("step", step)
-    if step == 0:
-        raise ValueError(f"`step` must be above 0; got {step}.")
-    if len(distances) < folds:
-        raise ValueError(f"`distances` must have a pair for each of {folds} folds; got {len(distances)}.")
-    # The same numbers as NumPy's `arange`.
-    num_thresholds = math.ceil(_LARGEST_DISTANCE / step)
-    grid = torch.arange(num_thresholds, dtype=torch.float64, device=distances.device) * step
-    distances_of_folds = distances.double().tensor_split(folds)
-    same_of_folds = same.tensor_split(folds)
-    # Numbers of correctly classified pairs in each fold, and in all other folds, [folds, thresholds].
-    num_correct = torch.stack(
-        [
-            _num_correct(fold_distances, fold_same, grid)
-            for fold_distances, fold_same in zip(distances_of_folds, same_of_folds, strict=True)
-        ]
-    )
-    num_correct_in_others = num_correct.sum(0) - num_correct
-    is_best = num_correct_in_others == num_correct_in_others.amax(1, keepdim=True)
-    first_best = is_best.byte().cummax(1).values.logical_not().sum(1)
-    sizes = torch.tensor([len(fold_distances) for fold_distances in distances_of_folds], device=distances.device)
-    accuracy = num_correct.gather(1, first_best[:, None])[:, 0] / sizes.double()
-    return FoldAccuracies(accuracy, grid[first_best])
-
-
-def _checked(argument: str, values: object, same: object) -> tuple[Tensor, Tensor]:
-    """Return scores or distances and the flags of their pairs as tensors; raise unless they fit each other."""
-    if isinstance(values, (list, tuple)):
-        values = np.asarray(values)  # floats of Python are float64; different scores might tie in float32
-    values = _checks.floating_vector(argument, values)
-    values = values.to(torch.promote_types(values.dtype, torch.float32))
-    _checks.no_nan(argument, values)
-    return values, _checks.mask("same", same, len(values), values.device)
-
-
-def _num_correct(distances: Tensor, same: Tensor, thresholds: Tensor) -> Int[Tensor, " thresholds"]:
-    """Count the genuine pairs below each threshold, and the impostors at or above it."""
-    num_genuine_below = torch.searchsorted(distances[same].sort().values, thresholds)
-    num_impostors_below = torch.searchsorted(distances[~same].sort().values, thresholds)
-    return num_genuine_below + (~same).sum() - num_impostors_below

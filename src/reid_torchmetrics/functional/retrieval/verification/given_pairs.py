@@ -1,0 +1,141 @@
+"""Verification of given pairs.
+
+Benchmarks of faces, speakers and kinship consist of a list of pairs. The protocol of LFW splits the list into folds,
+and evaluates each fold at the threshold on the distance that is best for the other folds, chosen from a grid.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+
+from .verify import CountsAtScores, Verification, count_pairs
+
+_LARGEST_DISTANCE = 4.0
+"""largest squared distance of two unit vectors, where the grid of thresholds ends"""
+
+
+class FoldAccuracies(NamedTuple):
+    """Share of correctly classified pairs in each fold."""
+
+    accuracy: Float[Tensor, " folds"]
+    thresholds: Float[Tensor, " folds"]
+    """pairs with a smaller distance are classified as genuine"""
+
+
+@torch.no_grad()
+def verify_pairs(
+    scores: Float[Tensor, " pairs"] | _checks.Numbers, same: Bool[Tensor, " pairs"] | _checks.Integers
+) -> Verification:
+    """Count genuine and impostor pairs by their scores, where higher is closer; pass distances as `-distances`.
+
+    The counts are those of `verify` for one query that has all pairs.
+
+    Args:
+        scores: score of each pair.
+        same: whether the two items of each pair have the same identity.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: lengths or devices that do not fit, a NaN, or all pairs genuine or all impostors.
+
+    Example:
+        >>> from reid_torchmetrics.functional.retrieval import verify_pairs
+        >>> verification = verify_pairs([0.9, 0.8, 0.6, 0.4], [True, False, True, False])
+        >>> verification.tar_at_far([0.0, 0.5]), verification.area_under_curve()
+        (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.7500, dtype=torch.float64))
+    """
+    scores, same = _checked("scores", scores, same)
+    verification = count_given_pairs(scores, same)
+    if not verification.is_defined:
+        got = f"{verification.num_genuine} pairs of one identity and {verification.num_impostors} of two"
+        raise ValueError(f"`same` must be True for some pairs and False for others; got {got}.")
+    return verification
+
+
+def count_given_pairs(scores: Float[Tensor, " pairs"], same: Bool[Tensor, " pairs"]) -> Verification:
+    """Return the counts of `verify_pairs`, also if all pairs are genuine or all are impostors."""
+    genuine = scores[same].sort().values
+    impostors = scores[~same].sort().values
+
+    def count_impostors(thresholds: Tensor) -> tuple[Tensor, Tensor]:
+        num_at = len(impostors) - torch.searchsorted(impostors, thresholds)
+        num_above = len(impostors) - torch.searchsorted(impostors, thresholds, right=True)
+        return num_at, num_above
+
+    distinct = scores.unique().flip(0)
+    num_genuine_at = len(genuine) - torch.searchsorted(genuine, distinct)
+    counts = CountsAtScores(distinct, num_genuine_at, num_impostors_at=count_impostors(distinct)[0])
+    return replace(count_pairs(genuine, len(impostors), count_impostors), all_scores=counts)
+
+
+@torch.no_grad()
+def accuracy_over_folds(
+    distances: Float[Tensor, " pairs"] | _checks.Numbers,
+    same: Bool[Tensor, " pairs"] | _checks.Integers,
+    *,
+    folds: int = 10,
+    step: float = 0.01,
+) -> FoldAccuracies:
+    """Return the accuracy of each fold at the first threshold with the best accuracy in the other folds, as in LFW.
+
+    Report the mean, `.accuracy.mean()`. Folds are runs of consecutive pairs, as in scikit-learn's `KFold`. Thresholds
+    are 0, `step`, 2 `step`, ... below 4, for squared distances of unit vectors. A pair with the cosine c has the
+    squared distance 2 - 2 c.
+
+    Source: Huang et al., "Labeled Faces in the Wild", 2007; the grid is that of facenet and insightface.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: lengths or devices that do not fit, a NaN, fewer pairs than folds, or a `step` that is not above 0.
+    """
+    distances, same = _checked("distances", distances, same)
+    _checks.positive_int("folds", folds, least=2)
+    _checks.nonnegative("step", step)
+    if step == 0:
+        raise ValueError(f"`step` must be above 0; got {step}.")
+    if len(distances) < folds:
+        raise ValueError(f"`distances` must have a pair for each of {folds} folds; got {len(distances)}.")
+    # The same numbers as NumPy's `arange`.
+    num_thresholds = math.ceil(_LARGEST_DISTANCE / step)
+    grid = torch.arange(num_thresholds, dtype=torch.float64, device=distances.device) * step
+    distances_of_folds = distances.double().tensor_split(folds)
+    same_of_folds = same.tensor_split(folds)
+    # Numbers of correctly classified pairs in each fold, and in all other folds, [folds, thresholds].
+    num_correct = torch.stack(
+        [
+            _num_correct(fold_distances, fold_same, grid)
+            for fold_distances, fold_same in zip(distances_of_folds, same_of_folds, strict=True)
+        ]
+    )
+    num_correct_in_others = num_correct.sum(0) - num_correct
+    is_best = num_correct_in_others == num_correct_in_others.amax(1, keepdim=True)
+    first_best = is_best.byte().cummax(1).values.logical_not().sum(1)
+    sizes = torch.tensor([len(fold_distances) for fold_distances in distances_of_folds], device=distances.device)
+    accuracy = num_correct.gather(1, first_best[:, None])[:, 0] / sizes.double()
+    return FoldAccuracies(accuracy, grid[first_best])
+
+
+def _checked(argument: str, values: object, same: object) -> tuple[Tensor, Tensor]:
+    """Return scores or distances and the flags of their pairs as tensors; raise unless they fit each other."""
+    if isinstance(values, (list, tuple)):
+        values = np.asarray(values)  # floats of Python are float64; different scores might tie in float32
+    values = _checks.floating_vector(argument, values)
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    _checks.no_nan(argument, values)
+    return values, _checks.mask("same", same, len(values), values.device)
+
+
+def _num_correct(distances: Tensor, same: Tensor, thresholds: Tensor) -> Int[Tensor, " thresholds"]:
+    """Count the genuine pairs below each threshold, and the impostors at or above it."""
+    num_genuine_below = torch.searchsorted(distances[same].sort().values, thresholds)
+    num_impostors_below = torch.searchsorted(distances[~same].sort().values, thresholds)
+    return num_genuine_below + (~same).sum() - num_impostors_below
