@@ -291,7 +291,7 @@ def test_labels_that_come_twice_are_refused(command, tmp_path, make, column):
 def test_a_pattern_of_file_names_without_them_is_refused(command, tmp_path, make):
     said = command("evaluate", *make(tmp_path, with_columns("cameras")), "--file-names", "market1501")
     assert said.status == 1
-    assert "`--file-names` must come with a table of file names without identities; got 'market1501'." in said.err
+    assert "`--file-names` must come with names of files; got 'market1501' and no names." in said.err
 
 
 @pytest.mark.parametrize(
@@ -317,9 +317,78 @@ def test_file_names_beside_identities_are_said_not_to_count(command, tmp_path):
     (tmp_path / "labels.csv").write_text(table(with_columns("cameras") | {"path": paths}), encoding="utf-8")
     said = command("evaluate", *words)
     assert "no labels from file names, as there are identities" in said.err
-    said = command("evaluate", *words, "--names", "names=path")
-    assert said.status == 1
-    assert "`--names` must name file names where identities are missing; got both." in said.err
+    assert command("evaluate", *words, "--names", "names=path").out == said.out
+
+
+ANIMALS = np.array([f"Luna_{identity}" for identity in LABELS["identities"]])
+PHOTOS = np.array([f"images/{number}.jpg" for number in range(NUM_ALL)])
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("path name", []),
+        ("image_path name", []),
+        ("name filename", []),
+        ("path name", ["--names", "identities=name"]),
+        ("path name", ["--names", "names=path"]),
+        ("path name", ["--names", "names=path", "identities=name"]),
+        ("photo name", ["--names", "identities=name"]),
+        ("photo name", ["--names", "names=photo"]),
+        ("name label", ["--names", "identities=name", "names=label"]),
+        ("y x", ["--names", "names=y", "identities=x"]),
+        ("cameras split", ["--names", "names=cameras", "identities=split"]),
+    ],
+)
+def test_a_column_with_a_meaning_is_nothing_else(command, tmp_path, columns, words):
+    files = one_table(tmp_path, with_columns())
+    photos, animals = columns.split() if "name" not in columns.split()[0] else reversed(columns.split())
+    (tmp_path / "labels.csv").write_text(table({photos: PHOTOS, animals: ANIMALS}), encoding="utf-8")
+    if columns == "name label":
+        (tmp_path / "labels.csv").write_text(table({"label": PHOTOS, "name": ANIMALS}), encoding="utf-8")
+    assert values_of(command("evaluate", *files, *words, "--json", "-")) == expected(with_columns())
+
+
+@pytest.mark.parametrize(
+    ("suffix", "words"),
+    [
+        ("npz", []),
+        ("npz", ["--file-names", "market1501"]),
+        ("npz", ["--names", "names=names"]),
+        ("labels of npz", []),
+        ("labels of npz", ["--names", "names=names"]),
+        ("labels of npy", ["--file-names", "market1501"]),
+    ],
+)
+def test_names_of_files_beside_embeddings_are_labels(command, tmp_path, suffix, words):
+    labels = with_columns("cameras")
+    names = np.array(["{:04d}_c{}s1_000151_01.jpg".format(*pair) for pair in zip(*labels.values(), strict=True)])
+    files, sources = [], []
+    for role, is_role in (("query", IS_QUERY), ("gallery", ~IS_QUERY)):
+        if suffix == "npz":
+            np.savez(tmp_path / f"{role}.npz", feat=EMBEDDINGS[is_role], names=names[is_role])
+            files.append(f"{role}.npz")
+            continue
+        np.save(tmp_path / f"{role}.npy", EMBEDDINGS[is_role])
+        files.append(f"{role}.npy")
+        np.savez(tmp_path / f"{role}_names.npz", names=names[is_role])
+        np.save(tmp_path / f"{role}_names.npy", names[is_role])
+        sources.append(f"{role}_names.npz" if suffix == "labels of npz" else f"names={role}_names.npy")
+    if sources:
+        sources = ["--labels", *sources]
+    assert values_of(command("evaluate", *files, *sources, *words, "--json", "-")) == expected(labels)
+
+
+def test_names_without_a_pattern_are_told_where_identities_are_missing(command, tmp_path):
+    np.savez(tmp_path / "all.npz", feat=EMBEDDINGS, paths=PHOTOS)
+    said = command("evaluate", "all.npz")
+    rule = "the file names of the query must have the pattern 'market1501' in each name; got 'images/0.jpg'. Say by"
+    assert f"{rule} `--file-names` how they hold labels, or by `--names identities=COLUMN` what does." in said.err
+    np.savez(tmp_path / "all.npz", feat=EMBEDDINGS, paths=PHOTOS, positions=np.arange(2.0 * NUM_ALL).reshape(-1, 2))
+    assert command("evaluate", "all.npz", "--protocol", "pitts30k").status == 0
+    np.savez(tmp_path / "all.npz", feat=EMBEDDINGS, age=np.arange(NUM_ALL))
+    said = command("evaluate", "all.npz", "--names", "names=age")
+    assert "all.npz: `age` must hold a string for each of " in said.err
 
 
 @pytest.mark.parametrize("make", INPUTS)

@@ -1,11 +1,13 @@
 """Labels from tables and from names of files."""
 
 import re
+from itertools import permutations
 
 import numpy as np
 import pytest
 
 from reid_torchmetrics.data import labels_from_names, number_identities, read_labels, read_samples
+from reid_torchmetrics.data.array_names import FIELD_NAMES
 
 QUERY, GALLERY = [True, False], [False, True]
 TABLE = {"image_path": ["b/1_x.jpg", "a/2.jpg"], "pid": ["0007", " 8"], "split": ["query", "test"], "note": ["", "1.5"]}
@@ -187,3 +189,32 @@ def test_two_columns_that_may_both_be_the_labels_are_refused(text, tmp_path):
 def test_the_identities_beside_names_of_images_are_taken_for_the_field(tmp_path):
     path = text_of(tmp_path / "a.txt", "a.jpg 3\nb.jpg 5\n")
     assert in_lists(read_labels(path, field="identities")) == {"identities": [3, 5]}
+
+
+KEYS = [key for key in FIELD_NAMES if key not in ("embeddings", "distances", "scores", "roles")]
+
+
+@pytest.mark.parametrize(("key", "other"), list(permutations(KEYS, 2)))
+def test_a_column_that_the_user_names_is_nothing_else(key, other, tmp_path):
+    """Each name of the field for one label may be said to be any other label."""
+    for name in FIELD_NAMES[other].split():
+        if "/" in name or name == "name":
+            continue
+        (tmp_path / "a.csv").write_text(f"{name},{other}s\n1,3\n2,4\n", encoding="utf-8")
+        labels = read_labels(tmp_path / "a.csv", names={key: name})
+        assert labels[key].tolist() in ([1, 2], [[1.0], [2.0]])
+        assert other not in labels or labels[other].tolist() in ([3, 4], [[3.0], [4.0]])
+
+
+def test_a_name_beside_a_path_is_an_identity_where_no_column_is_one(tmp_path):
+    def read(header, **names):
+        (tmp_path / "a.csv").write_text(f"{header}\na,b,c\n", encoding="utf-8")
+        labels = read_labels(tmp_path / "a.csv", names=names)
+        return {key: values.item() for key, values in labels.items()}
+
+    assert read("path,name,orientation") == {"identities": "b", "names": "a"}
+    assert read("path,name,identity") == {"identities": "c", "names": "a"}
+    assert read("name,age,orientation") == {"names": "a"}
+    assert read("path,name,identity", names="name") == {"identities": "c", "names": "b"}
+    assert read("path,name,individual", identities="individual") == {"identities": "c", "names": "a"}
+    assert read("photo,name,age", names="photo") == {"identities": "b", "names": "a"}

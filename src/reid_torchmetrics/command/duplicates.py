@@ -20,7 +20,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Print pairs of near duplicates; return the exit status."""
     # Embeddings are compared without labels.
     without_labels = SimpleNamespace(**vars(arguments), labels=[], file_names=None, captions=None, stream=False)
-    sample_sets = read_sample_sets(without_labels)
+    sample_sets = read_sample_sets(without_labels, needs_identities=False)
     threshold = options.pop("threshold", 0.95)
     files = all_files(sample_sets)
     path = files[0].path

@@ -41,7 +41,10 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     protocol, other_options = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
     extra_labels = names_in_rules(protocol.relevance_options)
-    sample_sets = read_sample_sets(arguments, protocol.missing_identities, extra_labels)
+    needs_identities = not has_ground_truth and "identities" in protocol.needed_labels
+    sample_sets = read_sample_sets(
+        arguments, protocol.missing_identities, extra_labels, needs_identities=needs_identities
+    )
     if not has_ground_truth:
         _check_labels(sample_sets, protocol, options)
     check_names(sample_sets, protocol.relevance_options)

@@ -29,7 +29,7 @@ def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Seq
     """
     query, *gallery = arguments.exact
     words = SimpleNamespace(**vars(arguments) | {"query": query, "gallery": gallery, "captions": None, "stream": None})
-    sample_sets = read_sample_sets(words, protocol.missing_identities, extra_labels)
+    sample_sets = read_sample_sets(words, protocol.missing_identities, extra_labels, needs_identities=True)
     if sample_sets.keys() != set(SIDES):
         raise ValueError(f"`--exact` must name files of the queries and of the gallery; got {query}, a single set.")
     check_names(sample_sets, protocol.relevance_options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple, cast
 
@@ -16,10 +16,9 @@ from .inputs import split_array
 from .sample_sets import Columns, SampleSet
 from .terminal import log
 
-FILE_NAMES = "--file-names"
 TABLES = ""
 """the key of files of `--labels` that hold several labels"""
-_FIELDS = (*(name for name, label in LABELS.items() if not label.is_extra), "roles")
+_FIELDS = (*(name for name, label in LABELS.items() if not label.is_extra), "roles", "names")
 
 
 class LabelRules(NamedTuple):
@@ -31,7 +30,7 @@ class LabelRules(NamedTuple):
     extra_labels: Sequence[str]
     """the labels that users name in rules"""
     file_names: str | None
-    """the pattern of file names; None: the pattern of Market-1501, where a table has file names and no identities"""
+    """the pattern of file names; None: the pattern of Market-1501, where there are file names and no identities"""
 
 
 class LabelSource(NamedTuple):
@@ -88,18 +87,14 @@ def label_files(words: Sequence[str], extra_labels: Sequence[str] = ()) -> dict[
     return files
 
 
-def read_table(
-    path: str, rules: LabelRules, used_names: set[str], guesses: list[str], *, keeps_names: bool = False
-) -> Columns:
-    """Read the labels of a table, from its columns or from the names of files in it.
+def read_table(path: str, rules: LabelRules, used_names: set[str], guesses: list[str]) -> Columns:
+    """Read the labels of a table, and the names of its rows as the column "names" if it has them.
 
     Args:
         path: of the table.
         rules: for reading labels.
-        used_names: receives the labels in `rules.names` that the table has, and `FILE_NAMES` if labels come from file
-            names.
+        used_names: receives the labels in `rules.names` that the table has.
         guesses: receives lines about columns that are not named.
-        keeps_names: keep the names of the rows, as the column "names".
     """
     columns_found: list[str] = []
     table = data.read_labels(
@@ -111,25 +106,43 @@ def read_table(
         labels=rules.extra_labels,
     )
     guesses.extend(line.removeprefix(f"{path}: ") for line in columns_found)
-    file_names = table.pop("names", None)
-    if file_names is None:
-        return table
-    if "identities" not in table or rules.file_names is not None:
-        used_names.add(FILE_NAMES)
-        pattern = rules.file_names or "market1501"
-        try:
-            table = data.labels_from_names(file_names, pattern) | table
-        except ValueError as error:
-            remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
-            raise ValueError(f"{path}: {error} {remedy}") from None
-        guesses.append(f"labels from file names as in {pattern}")
-    elif "names" in rules.names and not keeps_names:
-        raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
-    else:
+    if "names" in table and "identities" in table and rules.file_names is None:
         guesses.append("no labels from file names, as there are identities")
-    if keeps_names:
-        table["names"] = file_names
     return table
+
+
+def labels_of_file_names(
+    columns: Columns, file_names: _arrays.Array | None, rules: LabelRules, role: str, guesses: list[str]
+) -> Columns:
+    """Return the labels in the names of samples that `columns` lack.
+
+    The pattern is that of `--file-names`, or of Market-1501 where neither identities nor positions are there.
+
+    Raises:
+        ValueError: a name that does not have the pattern.
+    """
+    has_labels = "identities" in columns or "positions" in columns
+    if file_names is None or (has_labels and rules.file_names is None):
+        return {}
+    pattern = rules.file_names or "market1501"
+    try:
+        labels = data.labels_from_names(file_names.tolist(), pattern)
+    except ValueError as error:
+        rule = str(error).replace("`paths`", f"the file names of the {role}")
+        remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
+        raise ValueError(f"{rule} {remedy}") from None
+    guesses.append(f"labels from file names as in {pattern}")
+    return {name: values for name, values in labels.items() if name not in columns}
+
+
+def check_file_names(rules: LabelRules, names_of_sides: Iterable[_arrays.Array | None]) -> None:
+    """Raise if `--file-names` comes without names of files.
+
+    Raises:
+        ValueError: it does.
+    """
+    if rules.file_names is not None and all(names is None for names in names_of_sides):
+        raise ValueError(f"`--file-names` must come with names of files; got {rules.file_names!r} and no names.")
 
 
 def read_field(word: str, field: str, rules: LabelRules) -> Columns:

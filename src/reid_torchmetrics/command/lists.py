@@ -17,7 +17,15 @@ from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDE
 from .exact_search import evaluate_exact, find_recall, read_exact
 from .inputs import split_array
 from .kinds import named_values
-from .label_tables import FILE_NAMES, TABLES, LabelRules, label_files, read_field, read_table
+from .label_tables import (
+    TABLES,
+    LabelRules,
+    check_file_names,
+    label_files,
+    labels_of_file_names,
+    read_field,
+    read_table,
+)
 from .outputs import Outputs
 from .sample_reading import log_guesses
 from .sample_sets import Columns, all_files
@@ -46,6 +54,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     )
     if not words:
         _check_used(rules, used_names=set())
+        check_file_names(rules, [])
     outputs = Outputs(arguments, [arguments.retrieved, arguments.positives or None])
     retrieved = read_retrieved(arguments.retrieved, form=arguments.form, one_based=one_based)
     if words:
@@ -122,12 +131,15 @@ def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieve
             raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(paths)}.")
         for role, path in zip(SIDES, paths, strict=True):
             if field == TABLES:
-                columns[role] |= read_table(path, rules, used_names, guesses, keeps_names=True)
+                columns[role] |= read_table(path, rules, used_names, guesses)
             else:
                 columns[role] |= read_field(path, field, rules)
             first_paths.setdefault(role, path)
     _check_used(rules, used_names)
+    for side, table in columns.items():
+        columns[side] = table | labels_of_file_names(table, table.get("names"), rules, side, guesses)
     log_guesses(guesses)
+    check_file_names(rules, [table.get("names") for table in columns.values()])
 
     labels: dict[str, Any] = {}
     for side, needs_names in _needs_names(retrieved).items():
@@ -136,7 +148,7 @@ def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieve
 
 
 def _check_used(rules: LabelRules, used_names: Collection[str]) -> None:
-    """Raise unless a table uses each name, and the pattern of file names.
+    """Raise unless a table uses each name.
 
     Raises:
         ValueError: something is not used.
@@ -144,10 +156,6 @@ def _check_used(rules: LabelRules, used_names: Collection[str]) -> None:
     for label, name in rules.names.items():
         if label not in used_names:
             raise ValueError(f"`--names` must name columns in the tables of `--labels`; got {label}={name}.")
-    if rules.file_names is not None and FILE_NAMES not in used_names:
-        raise ValueError(
-            f"`{FILE_NAMES}` must come with a table of file names without identities; got {rules.file_names!r}."
-        )
 
 
 def _labels_by_row(table: Columns, path: str, role: str, *, needs_names: bool) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from . import matrices, roles
 from .inputs import find_files, find_source
 from .kinds import named_values
 from .label_tables import (
-    FILE_NAMES,
     TABLES,
     LabelRules,
     LabelSource,
+    check_file_names,
     check_shards,
     label_files,
+    labels_of_file_names,
     read_field,
     read_table,
     rows_by_name,
@@ -35,7 +36,11 @@ SampleSets: TypeAlias = dict[str, SampleSet]
 
 
 def read_sample_sets(
-    arguments: SimpleNamespace, missing_identities: _names.MissingLabels = "error", extra_labels: Sequence[str] = ()
+    arguments: SimpleNamespace,
+    missing_identities: _names.MissingLabels = "error",
+    extra_labels: Sequence[str] = (),
+    *,
+    needs_identities: bool,
 ) -> SampleSets:
     """Read the files of queries and gallery, with their labels.
 
@@ -43,6 +48,7 @@ def read_sample_sets(
         arguments: the options of the command itself.
         missing_identities: as in `read_labels`.
         extra_labels: the labels that users name in rules.
+        needs_identities: whether names of files are read as in Market-1501 where no label tells samples apart.
     """
     names = named_values("--names", arguments.names)
     rules = LabelRules(names, missing_identities, extra_labels, file_names=arguments.file_names)
@@ -66,9 +72,7 @@ def read_sample_sets(
         del sample_sets["gallery"]
 
     # Files of labels.
-    have_names = all(sample_set.names is not None for sample_set in sample_sets.values())
-    keeps_names = have_names or getattr(arguments, "report", None) is not None
-    labels = _read_label_files(words, rules, names_in_tables, guesses, keeps_names=keeps_names)
+    labels = _read_label_files(words, rules, names_in_tables, guesses)
     if is_one_file and is_matrix and matrices.is_one_set(sample_sets, labels.values()):
         del sample_sets["gallery"]
 
@@ -78,8 +82,12 @@ def read_sample_sets(
         _add_labels(sample_sets, sources, guesses, order)
     if arguments.captions is not None:
         _add_captions(sample_sets, arguments.captions)
+    if needs_identities or rules.file_names is not None:
+        for role, sample_set in sample_sets.items():
+            sample_set.columns |= labels_of_file_names(sample_set.columns, sample_set.names, rules, role, guesses)
     log_guesses(guesses)
     _check_used(rules, names_in_sets, names_in_tables)
+    check_file_names(rules, [sample_set.names for sample_set in sample_sets.values()])
 
     has_roles = any("roles" in sample_set.columns for sample_set in sample_sets.values())
     roles.check_roles(sample_sets)
@@ -136,14 +144,12 @@ def _read_label_files(
     rules: LabelRules,
     names_in_tables: Sequence[set[str]],
     guesses: list[str],
-    *,
-    keeps_names: bool,
 ) -> dict[str, list[LabelSource]]:
-    """Read the files of `--labels`, tables first; for `keeps_names` see `read_table`."""
+    """Read the files of `--labels`, tables first."""
     labels: dict[str, list[LabelSource]] = {}
     for word, used in zip(words.get(TABLES, ()), names_in_tables, strict=True):
         paths = find_files(word)
-        tables = [read_table(path, rules, used, guesses, keeps_names=keeps_names) for path in paths]
+        tables = [read_table(path, rules, used, guesses) for path in paths]
         labels.setdefault(TABLES, []).append(LabelSource(word, paths, tables))
     for field, field_words in words.items():
         if field == TABLES:
@@ -273,7 +279,7 @@ def _add_captions(sample_sets: SampleSets, captions_option: str) -> None:
 def _check_used(
     rules: LabelRules, names_in_sets: Sequence[Collection[str]], names_in_tables: Sequence[Collection[str]]
 ) -> None:
-    """Raise unless all sample sets or all tables use each name, and a table uses the pattern of file names."""
+    """Raise unless all sample sets or all tables use each name."""
     # Without tables, sample sets that lack a name were refused when they were read.
     names = rules.names if names_in_tables else {}
     for label, name in names.items():
@@ -283,7 +289,3 @@ def _check_used(
         is_in_tables_alone = all(in_tables) and not any(in_sets)
         if not (is_in_sets_alone or is_in_tables_alone):  # labels that both have are refused before
             raise ValueError(f"`--names` must name arrays or columns in the files, not files; got {label}={name}.")
-    if rules.file_names is not None and not any(FILE_NAMES in used for used in names_in_tables):
-        raise ValueError(
-            f"`{FILE_NAMES}` must come with a table of file names without identities; got {rules.file_names!r}."
-        )

@@ -33,6 +33,8 @@ FIELD_NAMES = {
 
 FURTHER_NAMES = {"identities": "class_id item_id", "names": "image_name img_name"}
 """names in benchmarks, for files without a name of the field"""
+_NAME = "name"
+"""the name of a file; beside another name of files it is an identity, as in tables of animals"""
 SIDE_NAMES = {
     "query": {"embeddings": "test", "positions": "utmq cq"},
     "gallery": {"embeddings": "train", "positions": "utmdb cdb"},
@@ -144,7 +146,7 @@ def find_names(
     for key in keys:
         if key in MATRICES and not _is_matrix_expected(key, names, rules):
             continue
-        candidates = _find_candidates(key, file_names, rules)
+        candidates = _find_candidates(key, file_names, rules, names)
         if len(candidates) > 1:
             rule = f"one array must be the {key}, or be named by `names={{'{key}': NAME}}`"
             if unnamed_key in MATRICES and not rules.role:
@@ -159,29 +161,42 @@ def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[st
     """Raise unless the file has all arrays that the user named; with `rules.used_names`, add the keys that it has."""
     for key, name in rules.names.items():
         if rules.used_names is not None:
-            if key in keys and name in file_names:
+            if key in (*keys, "names") and name in file_names:
                 rules.used_names.add(key)
             continue
-        if key not in keys:
+        if key not in keys and key != "names":
             raise file_error(path, f"`names` must be some of {', '.join(keys)}", repr(key))
         if name not in file_names:
             got = f"{_quote(file_names)}{_checks.hint_for_value(name, file_names)}"
             raise file_error(path, f"`{name}`, named as {key}, must be in the file", got)
 
 
-def _find_candidates(key: str, file_names: Sequence[str], rules: NameRules) -> list[str]:
+def _find_candidates(
+    key: str, file_names: Sequence[str], rules: NameRules, found_names: Mapping[str, str]
+) -> list[str]:
     """Return the arrays that may be `key`, by the first kind of names with a match."""
-    # The user's name counts first, and then our own name.
-    for name in (rules.names.get(key, key), key):
-        if name in file_names:
-            return [name]
-    # An array with the name of a further label is nothing else.
-    unlabeled_names = [name for name in file_names if key in rules.labels or name not in rules.labels]
-    candidates = [name for name in unlabeled_names if rules.allow(key, name)]
+    # The user's name counts first. An array with another meaning, from the user or as found before, is nothing else.
+    if rules.names.get(key) in file_names:
+        return [rules.names[key]]
+    other_names = {*rules.names.values(), *found_names.values(), *rules.labels} - {key if key in rules.labels else ""}
+    free_names = [name for name in file_names if name not in other_names]
+    if key in free_names:
+        return [key]
+    candidates = [name for name in free_names if rules.allow(key, name)]
+    if len(candidates) > 1:  # files are called by their paths then
+        candidates = [name for name in candidates if name.lower() != _NAME]
     if candidates:
         return candidates
     spellings = _further_spellings(key, rules.role)
-    return [name for name in unlabeled_names if name.lower() in spellings]
+    if key == "identities" and _has_paths(file_names, rules):
+        spellings.append(_NAME)
+    return [name for name in free_names if name.lower() in spellings]
+
+
+def _has_paths(file_names: Sequence[str], rules: NameRules) -> bool:
+    """Return whether an array other than `name` holds names of files."""
+    user_name = rules.names.get("names")
+    return any(name == user_name or (rules.allow("names", name) and name.lower() != _NAME) for name in file_names)
 
 
 def _is_matrix_expected(key: str, names: Collection[str], rules: NameRules) -> bool:

@@ -204,7 +204,7 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
     num_samples = len(tensor)
     labels = as_labels(path, names, arrays, num_samples, rules.missing_identities)
     roles = labels.pop("roles", None)
-    sample_names = _find_sample_names(arrays, rules, num_samples)
+    sample_names = _find_sample_names(path, arrays, names.values(), rules, num_samples)
     return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind)
 
 
@@ -246,9 +246,15 @@ def _check_not_transposed(
             raise file_error(path, rule, got)
 
 
-def _find_sample_names(arrays: Mapping[str, Any], rules: NameRules, num_samples: int) -> Array | None:
-    """Return the names of samples: the only array of strings that is called like names of files."""
-    candidates = [name for name in arrays if rules.allow("names", name)]
+def _find_sample_names(
+    path: Path, arrays: Mapping[str, Any], other_names: Collection[str], rules: NameRules, num_samples: int
+) -> Array | None:
+    """Return the names of samples: the only array of strings that is called like names of files, and no label.
+
+    Raises:
+        ValueError: The array that the user named holds no string for each sample.
+    """
+    candidates = [name for name in arrays if rules.allow("names", name) and name not in other_names]
     user_name = rules.names.get("names", "")
     if user_name in arrays:
         candidates = [user_name]
@@ -259,6 +265,8 @@ def _find_sample_names(arrays: Mapping[str, Any], rules: NameRules, num_samples:
         values = np.asarray(arrays[name])
         if values.dtype.kind in "US" and values.size == num_samples:
             texts.append(values.ravel())
+    if user_name in arrays and not texts:
+        raise file_error(path, f"`{user_name}` must hold a string for each of {num_samples} samples", "other values")
     return texts[0].astype(str) if len(texts) == 1 else None
 
 
