@@ -9,6 +9,7 @@ found is an error, too.
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from reid_torchmetrics import (
@@ -99,3 +100,25 @@ def wrong(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]]) -
     ReIDMINP().update(embeddings, labels, cams=labels)  # type: ignore[call-arg]
     ReIDMetrics(clothes="drop")  # type: ignore[arg-type]
     DetectionMetrics().update(images)  # type: ignore[call-arg]
+
+
+def readme() -> None:
+    torch.manual_seed(0)
+    identities = torch.arange(300).repeat(4)  # 300 people and 4 cameras
+    cameras = torch.arange(4).repeat_interleave(300)
+    embeddings = torch.randn(300, 64)[identities] + 1.2 * torch.randn(1200, 64)
+    metrics = ReIDMetrics(protocol="market1501", ranks=(1, 5))
+    metrics.update(embeddings, identities, cameras, is_query=cameras == 0)
+    print({name: round(float(value), 3) for name, value in metrics.compute().items()})  # noqa: T201 - as in the README
+    boxes, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([1, 1])
+    detections = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": labels[:1]}
+    metric = DetectionMAP()  # in place of MeanAveragePrecision
+    metric.update([detections], [{"boxes": boxes, "labels": labels}])
+    print(round(float(metric.compute()["map"]), 4))  # noqa: T201 - as in the README
+
+
+def values_of_detections() -> float:
+    number: float = DetectionMAP(metric="map").compute().item()
+    for metric in (DetectionMAP(), LvisMAP(), VocMAP(), YoloMAP()):
+        number += float(metric.compute()["map"])
+    return number

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
@@ -202,7 +201,7 @@ class DetectionMAP(BoxMetric):
             if name in value_names[:position]:
                 raise ValueError(f"`area_ranges` must give every value a name of its own; got {name!r} twice.")
 
-    def compute(self) -> dict[str, Any] | Tensor:
+    def compute(self) -> Any:
         """Return COCO's averages of precision and recall, float32; -1 where there are no ground truths to average over.
 
         Returns:

@@ -60,7 +60,7 @@ class EvaluatorMetric(BoxMetric):
             **options,
         )
 
-    def compute(self) -> dict[str, Tensor] | Tensor:
+    def compute(self) -> Any:
         """Return the numbers, float32; -1 where there are no ground truths to average over.
 
         Returns:

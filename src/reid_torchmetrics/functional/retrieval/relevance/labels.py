@@ -21,7 +21,7 @@ from . import extra_labels, several_labels
 
 Integers: TypeAlias = Tensor | _arrays.Integers
 IntegersOrNames: TypeAlias = Tensor | _arrays.IntegersOrNames
-Numbers: TypeAlias = Tensor | _arrays.Numbers
+Positions: TypeAlias = Tensor | _arrays.Numbers | Sequence[Sequence[float]]
 SIDES: tuple[_names.Role, ...] = get_args(_names.Role)
 ExtraLabels: TypeAlias = Mapping[str, IntegersOrNames]
 """labels by the names that users give them in `must_agree` and `must_differ`"""
@@ -34,7 +34,7 @@ class StreamLabels(TypedDict, total=False):
 
     sequences: IntegersOrNames | None
     clothes: IntegersOrNames | None
-    positions: Numbers | None
+    positions: Positions | None
     labels: ExtraLabels | None
 
 
@@ -51,8 +51,8 @@ class SideLabels(TypedDict, total=False):
     gallery_sequences: IntegersOrNames | None
     query_clothes: IntegersOrNames | None
     gallery_clothes: IntegersOrNames | None
-    query_positions: Numbers | None
-    gallery_positions: Numbers | None
+    query_positions: Positions | None
+    gallery_positions: Positions | None
     query_labels: ExtraLabels | None
     gallery_labels: ExtraLabels | None
 
