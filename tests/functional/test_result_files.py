@@ -8,6 +8,7 @@ import zipfile
 from dataclasses import dataclass, fields, replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,7 +181,7 @@ FIELDS = {
     "Matches": "classes num_positives scores class_index images rows limits area_bits columns matched true_positive "
     "ground_truths overlaps",
     "ObjectPairs": "scores labels images is_outside true_labels true_images is_crowd is_ignored detection ground_truth "
-    "iou at_least",
+    "iou at_least crowd_iou",
     "Comparison": "names differences conventions num_queries num_valid level num_resamples num_permutations "
     "per_identity seed gained lost gained_index lost_index protocol setup_a setup_b cutoff further_comparisons",
     "IndexRecall": "per_query k num_gallery similarity num_short",
@@ -244,7 +245,11 @@ def test_files_of_format_1_which_stored_numbers_are_refused_by_name(kind, tmp_pa
 @pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults])
 def test_files_of_this_format_are_read_for_ever(kind):
     loaded = kind.load(FOLDER / "results_of_format_2" / f"{kind.__name__}.npz")
-    expected = problems.retrieval() if kind is RetrievalResults else problems.detection()
+    expected: Any = problems.retrieval()
+    if kind is DetectionResults:  # these files do not say which shapes were matched
+        expected = problems.detection()
+        unknown = replace(expected.averages, grid=replace(expected.averages.grid, iou_type=None))
+        expected = replace(expected, averages=unknown)
     assert (str(loaded), loaded.to_dict()) == (str(expected), expected.to_dict())
 
 

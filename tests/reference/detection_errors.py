@@ -21,6 +21,8 @@ class Rule(NamedTuple):
     is_above: Callable[[float, float], bool] = lambda value, least: value >= least
     scores_enough: Callable[[float, float], bool] = lambda value, least: value >= least
     has_crowds: bool = False
+    counts_crowds: bool = False
+    """whether crowds are objects like all others"""
 
 
 def confusion(
@@ -43,7 +45,7 @@ def confusion(
         truths = {
             g: row
             for g, row in enumerate(ground_truths)
-            if row.image == image and (rule.has_crowds or not row.is_crowd)
+            if row.image == image and (rule.has_crowds or rule.counts_crowds or not row.is_crowd)
         }
         taken = rule.match(found, truths, threshold, rule.is_above, area_range)
         for d, row in found.items():
@@ -125,7 +127,7 @@ RULES = {
     "coco": Rule(match_as_coco, has_crowds=True),
     "hotcoco": Rule(match_as_hotcoco),
     "ultralytics": Rule(match_as_ultralytics, _above, _above),
-    "supervision": Rule(match_as_supervision, _above),
+    "supervision": Rule(match_as_supervision, _above, counts_crowds=True),
 }
 
 

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import ConfusionMatrix, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.errors import (
     CONFUSION_RULES,
@@ -53,8 +54,8 @@ def example() -> ObjectPairs:
         ("hotcoco", [[1, 1, 0], [0, 0, 1], [1, 2, 0]]),
         # an overlap of 1/2 is not above 1/2, nor is a score of 0.5: the last box is missed, and nothing else is said
         ("ultralytics", [[0, 1, 1], [0, 0, 1], [1, 2, 0]]),
-        # its own class takes the box first; the score of 0.5 is enough, but not the overlap
-        ("supervision", [[1, 0, 1], [0, 0, 1], [1, 3, 0]]),
+        # its own class takes the box first; the score of 0.5 is enough, but not the overlap; the crowd is an object
+        ("supervision", [[1, 1, 1], [0, 0, 1], [1, 2, 0]]),
     ],
 )
 def test_the_example_has_its_counts_by_each_rule(rule, counts):
@@ -91,6 +92,29 @@ def test_pairs_of_classes_are_listed_by_how_often_they_are_confused():
 )
 def test_a_detection_below_the_confidence_is_not_there(confidence, counts):
     assert confusion_matrix(example(), confidence).counts.tolist() == counts
+
+
+@pytest.mark.parametrize(
+    ("boxes", "supervision", "coco"),
+    [
+        ([BOX], [[1, 1], [0, 0]], [[1, 0], [0, 0]]),
+        # A box inside the crowd overlaps it by 1/20 of both: as an object it is not found.
+        ([BOX, [100.0, 100.0, 10.0, 10.0]], [[1, 1], [1, 0]], [[1, 0], [0, 0]]),
+        # A box of 3/5 of the crowd finds it.
+        ([BOX, [100.0, 100.0, 12.0, 10.0]], [[2, 0], [0, 0]], [[1, 0], [0, 0]]),
+    ],
+)
+def test_crowds_are_objects_as_in_supervision(boxes, supervision, coco):
+    # Recorded with supervision 0.31.2, whose reader of COCO's files loads `iscrowd`.
+    size = 200.0 if len(boxes) > 1 and boxes[1][2] == 10.0 else 20.0
+    crowd = [100.0, 100.0, size, 10.0]
+    target = {"boxes": torch.tensor([BOX, crowd]), "labels": torch.tensor([0, 0]), "iscrowd": torch.tensor([0, 1])}
+    scores, labels = torch.full((len(boxes),), 0.9), torch.zeros(len(boxes), dtype=torch.int64)
+    metric = DetectionMAP("xywh")
+    metric.update([{"boxes": torch.tensor(boxes), "scores": scores, "labels": labels}], [target])
+    results = metric.results(across_classes=True)
+    for rule, counts in (("supervision", supervision), ("coco", coco)):
+        assert results.confusion_matrix(confidence=0.3, rule=rule).counts.tolist() == counts
 
 
 def test_without_objects_there_is_background_alone():

@@ -36,13 +36,15 @@ class ConfusionRule(NamedTuple):
     has_ignored: bool = True
     """whether detections that match crowds and ground truths outside the area range are ignored, as in COCO; else
     crowds are left out, so that detections in crowds are on background"""
+    has_crowds: bool = True
+    """whether crowds differ from other objects"""
 
 
 CONFUSION_RULES: dict[str, ConfusionRule] = {
     "coco": ConfusionRule(),
     "hotcoco": ConfusionRule(by_class=True, has_ignored=False),
     "ultralytics": ConfusionRule(is_strict=True, is_strict_confidence=True, takes_last=False, has_ignored=False),
-    "supervision": ConfusionRule(by_score=False, is_strict=True, takes_last=False, has_ignored=False),
+    "supervision": ConfusionRule(by_score=False, is_strict=True, takes_last=False, has_ignored=False, has_crowds=False),
 }
 """COCO's matching as if all labels were equal, and the differences in other libraries"""
 
@@ -153,6 +155,8 @@ def confusion_matrix(
         _checks.positive_int("num_classes", num_classes)
     objects.check_threshold("iou_threshold", iou_threshold)
     options = CONFUSION_RULES[rule]
+    if not options.has_crowds:
+        objects = objects.with_crowds_as_objects()
     classes = objects.classes
     is_accepted = _are_accepted(objects, classes, confidence, options)
     match = match_candidates(objects, _are_candidates(objects, is_accepted, iou_threshold, options), options)

@@ -50,6 +50,9 @@ class ObjectPairs:
     """intersection over union; with a crowd over the area of the detection"""
     at_least: float = LEAST_OVERLAP
     """the least overlap of the pairs"""
+    crowd_iou: Float[Tensor, " crowd_pairs"] | None = None
+    """intersection over union of boxes with crowds, in the order of these pairs, for rules without crowds; None for
+    `iou`, as for other shapes and in results files of format 2"""
 
     @property
     def classes(self) -> Int[Tensor, " classes"]:
@@ -60,14 +63,26 @@ class ObjectPairs:
         """Return the pairs with the label 0 for all objects."""
         return replace(self, labels=torch.zeros_like(self.labels), true_labels=torch.zeros_like(self.true_labels))
 
+    def with_crowds_as_objects(self) -> ObjectPairs:
+        """Return the pairs with crowds as plain objects, which overlap by intersection over union."""
+        is_of_crowd = self.is_crowd[self.ground_truth]
+        return replace(
+            self,
+            iou=self.iou if self.crowd_iou is None else self.iou.masked_scatter(is_of_crowd, self.crowd_iou),
+            is_crowd=torch.zeros_like(self.is_crowd),
+            is_ignored=self.is_ignored & ~self.is_crowd,
+            crowd_iou=None,
+        )
+
     def to_tensors(self) -> list[Tensor]:
-        """Return all fields except `at_least`, in the order of `AXES`."""
-        return [getattr(self, name) for name in AXES]
+        """Return all fields except `at_least`, in the order of `AXES`, then overlaps with crowds."""
+        crowd_iou = self.iou[self.is_crowd[self.ground_truth]] if self.crowd_iou is None else self.crowd_iou
+        return [*(getattr(self, name) for name in AXES), crowd_iou]
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor]) -> ObjectPairs:
         """Make the object from the result of `to_tensors`."""
-        columns: dict[str, Any] = dict(zip(AXES, tensors, strict=True))
+        columns: dict[str, Any] = dict(zip((*AXES, "crowd_iou"), tensors, strict=True))
         return cls(**columns)
 
     def check_threshold(self, argument: str, threshold: float) -> None:
@@ -88,7 +103,12 @@ class ObjectPairs:
         pair_order = (ground_truth * max(1, len(place)) + detection).argsort()
         orders = {"detections": order, "ground_truths": true_order, "pairs": pair_order}
         columns = vars(self) | {"detection": detection, "ground_truth": ground_truth}
-        return replace(self, **{name: columns[name].index_select(0, orders[axis]) for name, axis in AXES.items()})
+        changed: dict[str, Any] = {name: columns[name].index_select(0, orders[axis]) for name, axis in AXES.items()}
+        if self.crowd_iou is not None:
+            is_of_crowd = self.is_crowd[self.ground_truth]
+            ordered = self.iou.masked_scatter(is_of_crowd, self.crowd_iou)[pair_order]
+            changed["crowd_iou"] = ordered[is_of_crowd[pair_order]]
+        return replace(self, **changed)
 
 
 AXES = {column.name: column.metadata["axis"] for column in fields(ObjectPairs) if column.metadata}
@@ -132,6 +152,11 @@ def pair_objects(
     is_ignored = is_crowd | _is_outside(areas, area_range)
     if is_difficult is not None:
         is_ignored = is_ignored | is_difficult
+    crowd_iou = None
+    if bool(is_crowd.any()):
+        is_of_crowd = is_crowd[pairs.ground_truth]
+        rows = (pairs.detection[is_of_crowd], ground_truths.shapes, pairs.ground_truth[is_of_crowd])
+        crowd_iou = detections.shapes.overlaps(*rows)
     if is_outside is None:
         is_outside = _is_outside(detections.shapes.areas(), area_range)
     objects = ObjectPairs(
@@ -146,6 +171,7 @@ def pair_objects(
         detection=pairs.detection,
         ground_truth=pairs.ground_truth,
         iou=pairs.iou,
+        crowd_iou=crowd_iou,
     )
     return objects.by_image()
 
@@ -162,16 +188,14 @@ def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
     num_ground_truths = 0
     shifted = []
     for part in parts:
-        part_of_all = replace(
-            part,
-            detection=part.detection + num_detections,
-            ground_truth=part.ground_truth + num_ground_truths,
-        )
-        shifted.append(part_of_all.to_tensors())
+        columns = dict(zip((*AXES, "crowd_iou"), part.to_tensors(), strict=True))
+        columns["detection"] = part.detection + num_detections
+        columns["ground_truth"] = part.ground_truth + num_ground_truths
+        shifted.append(list(columns.values()))
         num_detections += len(part.labels)
         num_ground_truths += len(part.true_labels)
-    columns = list(map(torch.cat, zip(*shifted, strict=True)))
-    return ObjectPairs.from_tensors(columns).by_image()
+    joined = list(map(torch.cat, zip(*shifted, strict=True)))
+    return ObjectPairs.from_tensors(joined).by_image()
 
 
 def _order_by_image(images: Tensor) -> tuple[Tensor, Tensor]:
