@@ -110,7 +110,7 @@ class CocoFiles(ABC):
             coco_target: path of a data set.
             iou_type: the shapes to read. "segm": `masks`, lists of dicts of run lengths; polygons are converted, and
                 for these images of the data set need `height` and `width`. "keypoints": `keypoints`. "rotated":
-                `rotated_boxes`, from the key `rotated_box`.
+                `rotated_boxes`, from the key `rotated_box`, from hotcoco's `obb` or from Ultralytics' `rbox` or `poly`.
             backend: not used, see the class.
             invalid: the metric's treatment of invalid objects. With "drop" the files may have scores that are not
                 finite and ground truths of invalid shapes; `update` drops them. Otherwise they are errors that name the

@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.retrieval.sharding.repetitions import NUM_SIGN
 
 RULE = "`index` must be the number of a sample in its data set, the same only for repetitions of the sample; got "
 CHANGED = (
-    " samples came again on their process with another embedding, and do not count: among samples with the same `index`"
+    " of the samples that came again on their process have another embedding: among samples with the same `index`"
     " only the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin anew in each batch?"
     " It must be the sample's number in its data set."
 )

@@ -231,8 +231,8 @@ def padded_images(evidence: DetectionEvidence) -> Values | None:
 
 def other_detections(evidence: DetectionEvidence) -> Values | None:
     """Return values if most repeated images have other detections than the first time."""
-    num_other, num = evidence.count_other_detections()
-    return {"num": num_other} if 2 * num_other > num else None
+    num_other, num_repeated = evidence.count_other_detections()
+    return {"num": num_other, "num_repeated": num_repeated} if 2 * num_other > num_repeated else None
 
 
 def other_reading(evidence: DetectionEvidence, row: str) -> Values | None:

@@ -277,9 +277,10 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         checks="images that come again with other detections",
         fires="Most images with a repeated `image_id` have other detections: sums of their scores or boxes differ by"
         " more than {close}.",
-        message="{num} images came again on their process with other detections, and do not count: among images with"
-        " the same `image_id`, the first one counts. Was `reset` forgotten after the last evaluation, or does"
-        " `image_id` start again in each batch? It must be the number or name of the image in its data set.",
+        message="{num} of {num_repeated} images that came again on their process have other detections, and none of"
+        " the {num_repeated} counts: among images with the same `image_id`, the first one counts. Was `reset` forgotten"
+        " after the last evaluation, or does `image_id` start again in each batch? It must be the number or name of the"
+        " image in its data set.",
         inputs=("count_other_detections",),
         find=conditions.other_detections,
         example=examples.other_detections,

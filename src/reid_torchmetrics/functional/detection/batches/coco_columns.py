@@ -196,7 +196,7 @@ _CATEGORY_ID = Column(
 _BOX = Column("bbox", BOX, default=None, other_keys=("box", "boxes", "boundingbox", "xywh", "xyxy"))
 _MASK = Column("segmentation", None, default=None, other_keys=("mask", "masks", "segm", "rle", "polygon", "polygons"))
 _KEYPOINTS = Column("keypoints", KEYPOINTS, default=None, other_keys=("kpts", "points", "pose", "landmarks"))
-_ROTATED_BOX = Column("rotated_box", ROTATED_BOX, default=None, other_keys=("obb", "rotatedbbox", "corners"))
+_ROTATED_BOX = Column("rotated_box", ROTATED_BOX, default=None, other_keys=("rotatedbbox", "corners"))
 
 RESULTS = (
     _IMAGE_ID,

@@ -46,8 +46,8 @@ _SHAPE_OF_COLUMN = {
     "rotated_box": "rotated",
 }
 """the value of `iou_type` that needs a column"""
-_ROTATED_KEYS = ("rotated_box", "rbox", "poly")
-"""keys of rotated boxes in results: the key of this package, then two of Ultralytics' `predictions.json`"""
+_ROTATED_KEYS = ("rotated_box", "obb", "rbox", "poly")
+"""keys of rotated boxes: the key of this package, that of hotcoco, then two of Ultralytics' `predictions.json`"""
 
 
 def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
@@ -133,6 +133,9 @@ def read_coco(
     reading.notes.extend(find_images(detections, images.rows))
 
     # Rows of annotations and of results.
+    if "rotated" in reading.iou_type:
+        _rename_rotated_boxes(annotations.rows)
+        _rename_rotated_boxes(detections.rows)
     annotations.check(reading.columns(ANNOTATIONS, has_boxes=reading.has_true_boxes))
     if reading.is_federated:
         annotations = _without_empty_objects(annotations)
@@ -153,13 +156,11 @@ def read_coco(
 def _prepared_results(
     detections: RowList, images: Mapping[Any, Row], categories: Collection[Any], reading: CocoReading
 ) -> tuple[RowList, bool]:
-    """Check results, give rotated boxes one key, and fill in boxes and areas as COCO's API does.
+    """Check results, and fill in boxes and areas as COCO's API does.
 
     Returns:
         The results, and whether they have areas of other shapes than the evaluated ones.
     """
-    if "rotated" in reading.iou_type:
-        _rename_rotated_boxes(detections.rows)
     # Results of masks or keypoints alone get boxes below.
     detections.check(reading.columns(RESULTS, has_boxes=False))
     if reading.unknown_categories == "drop" and categories:
@@ -361,7 +362,7 @@ def _first_ids(ids: Collection[object]) -> str:
 
 
 def _rename_rotated_boxes(rows: Iterable[dict[str, Any]]) -> None:
-    """Give rotated boxes of results the key `rotated_box`."""
+    """Give rotated boxes the key `rotated_box`."""
     for row in rows:
         for key in _ROTATED_KEYS:
             if key in row:

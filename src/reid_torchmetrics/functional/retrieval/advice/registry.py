@@ -214,8 +214,8 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
         checks="samples that come again with another embedding",
         fires="A process has several samples with the same `index`, and most of the repetitions have an embedding that"
         " differs by more than rounding.",
-        message="{num} samples came again on their process with another embedding, and do not count: among samples with"
-        " the same `index` only the first counts. Was `reset` forgotten after the last evaluation, or does `index`"
+        message="{num} of the samples that came again on their process have another embedding: among samples with the"
+        " same `index` only the first counts. Was `reset` forgotten after the last evaluation, or does `index`"
         " begin anew in each batch? It must be the sample's number in its data set.",
         inputs=("num_changed",),
         find=_other_embeddings,
