@@ -141,6 +141,10 @@ def quick(session: nox.Session) -> None:
     session.run("pytest", "-q", "-n", num_workers, *asked, env={"TEST_PROFILE": "quick"})
 
 
+PEERS = ("beir", "lightly", "lvis", "open-metric-learning", "reid", "rfdetr", "speechbrain")
+"""packages of which tests import single files; they want torchvision, OpenCV and older NumPy, which these do not use"""
+
+
 @nox.session
 def nightly(session: nox.Session) -> None:
     """New examples of every test, the fuzzers, and mutants of a room; `-- SEED` draws again what another night drew.
@@ -150,7 +154,7 @@ def nightly(session: nox.Session) -> None:
     install(session)
     if session.virtualenv.is_sandboxed:  # in their newest versions, which the pins of others would forbid
         session.install("--group", "nightly", "--group", "docs")
-        session.install("--no-deps", "lvis", "rfdetr")  # they want OpenCV and torchvision, which are not needed
+        session.install("--no-deps", *PEERS)
     seed = int(session.posargs[0]) if session.posargs else int(datetime.now(tz=timezone.utc).strftime("%Y%m%d"))
     session.log(f"seed {seed}")
     env = {"TEST_PROFILE": "nightly"}

@@ -1,0 +1,122 @@
+"""Evaluators of packages that are installed at night, on random problems, beside the calls that the pages give."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from reid_torchmetrics import evaluate, evaluate_lists, evaluate_scores, verify_pairs
+from tests.real_packages import modules_of
+
+pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.mark.parametrize("same_camera", ["same_identity", "keep"])
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_roboflows_reid_has_the_numbers_of_distances_with_junk(same_camera, has_mask):
+    with modules_of("reid") as import_module:
+        evaluate_matrix = import_module("reid.eval.metrics")._compute_reid_metrics
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(50):
+        identities = torch.randint(5, (8,), generator=generator), torch.randint(-1, 5, (30,), generator=generator)
+        labels = [*identities, *(torch.randint(3, (size,), generator=generator) for size in (8, 30))]
+        distances = torch.rand(8, 30, generator=generator)
+        candidate_mask = torch.rand(8, 30, generator=generator) < (0.8 if has_mask else 2)
+        theirs = evaluate_matrix(
+            distances.numpy(),
+            *(column.numpy() for column in labels),
+            candidate_mask=candidate_mask.numpy() if has_mask else None,
+            exclude_same_pid_camid=same_camera == "same_identity",
+        )
+        options = {"junk_pairs": ~candidate_mask, "same_camera": same_camera}
+        ours = evaluate_scores(None, *labels, distances=distances, **options)
+        names = ("map", "minp", "rank_1", "rank_5", "rank_10")
+        numbers = (theirs.mean_average_precision, theirs.minp, theirs.rank1, theirs.rank5, theirs.rank10)
+        values = evaluate_scores(None, *labels, distances=distances, reports=names, **options).means
+        assert numbers == pytest.approx([100 * values[name] for name in names], abs=1e-4)
+        assert theirs.num_queries == ours.counts.valid
+
+
+def run_and_judgements(generator: torch.Generator) -> tuple[dict, dict]:
+    """Scores of 12 items for each of 6 queries, without ties, and 4 relevant items, not all of which are retrieved."""
+    run, judgements = {}, {}
+    for query in range(6):
+        scores = torch.rand(20, generator=generator)
+        run[f"q{query}"] = {f"d{item:02}": float(scores[item]) for item in range(12)}
+        judgements[f"q{query}"] = {f"d{item:02}": 1 for item in torch.randperm(20, generator=generator)[:4].tolist()}
+    return run, judgements
+
+
+def test_sentence_transformers_has_the_numbers_at_a_cutoff():
+    evaluators = pytest.importorskip("sentence_transformers.evaluation")
+    run, judgements = run_and_judgements(torch.Generator().manual_seed(2))
+    kinds = ("accuracy", "precision_recall", "mrr", "ndcg", "map")
+    cutoffs = {f"{kind}_at_k": [1, 5, 10] for kind in kinds}
+    evaluator = SimpleNamespace(
+        **cutoffs,
+        queries=list(run),
+        queries_ids=list(run),
+        relevant_docs={query: set(items) for query, items in judgements.items()},
+        compute_dcg_at_k=evaluators.InformationRetrievalEvaluator.compute_dcg_at_k,
+    )
+    hits = [[{"corpus_id": item, "score": score} for item, score in scores.items()] for scores in run.values()]
+    theirs = evaluators.InformationRetrievalEvaluator.compute_metrics(evaluator, hits)
+    names = {name: name for name in ("precision", "recall", "ndcg", "mrr", "map")} | {"accuracy": "hit_rate"}
+    reports = [f"{ours}_{k}" for ours in names.values() for k in (1, 5, 10)]
+    values = evaluate_lists(run, judgements, reports=reports, normalizer="attainable").means
+    for name, ours in names.items():
+        assert {k: values[f"{ours}_{k}"] for k in (1, 5, 10)} == pytest.approx(dict(theirs[f"{name}@k"]))
+
+
+def test_beir_has_the_reciprocal_rank_at_a_cutoff():
+    with modules_of("beir") as import_module:
+        mrr = import_module("beir.retrieval.custom_metrics").mrr
+    run, judgements = run_and_judgements(torch.Generator().manual_seed(3))
+    values = evaluate_lists(run, judgements, reports=("mrr_1", "mrr_10")).means
+    rounded = {"MRR@1": round(values["mrr_1"], 5), "MRR@10": round(values["mrr_10"], 5)}
+    assert mrr(judgements, run, [1, 10]) == rounded
+
+
+@pytest.mark.parametrize("length", [1, 10])
+def test_lightly_has_the_votes_of_unit_vectors(length):
+    with modules_of("lightly", ["torchvision"]) as import_module:
+        knn_predict = import_module("lightly.utils.benchmarking.knn").knn_predict
+    generator = torch.Generator().manual_seed(4)
+    vectors = torch.nn.functional.normalize(torch.randn(90, 4, generator=generator))
+    classes = torch.randint(3, (90,), generator=generator)
+    predicted = knn_predict(vectors[:30], vectors[30:].T, classes[30:], num_classes=3, knn_k=20, knn_t=0.1)[:, 0]
+    results = evaluate(
+        length * vectors[:30], length * vectors[30:], classes[:30], classes[30:], same_camera="keep", junk_identities=()
+    )
+    right = results.nearest(20).knn_accuracy(temperature=0.1)
+    assert torch.equal(right.bool(), predicted == classes[:30])
+
+
+def test_speechbrain_has_the_mean_error_and_the_cost_that_is_not_divided():
+    absent = ["joblib", "torchaudio", "hyperpyyaml", "sentencepiece"]
+    with modules_of("speechbrain", absent) as import_module:
+        module = import_module("speechbrain.utils.metric_stats")
+    genuine, impostors = torch.tensor([0.9, 0.8, 0.4]), torch.tensor([0.7, 0.6, 0.3, 0.2])
+    verification = verify_pairs(torch.cat([genuine, impostors]), [True] * 3 + [False] * 4)
+    rate, _ = module.EER(genuine, impostors)
+    assert rate == pytest.approx(float(verification.equal_error_rate("closest").rate)) == pytest.approx(7 / 24)
+    cost, _ = module.minDCF(genuine, impostors)
+    assert cost == pytest.approx(0.01 * float(verification.min_dcf(0.01))) == pytest.approx(0.01 / 3)
+
+
+def test_the_tie_aware_metrics_have_the_expected_numbers():
+    trm = pytest.importorskip("trm")
+    generator = torch.Generator().manual_seed(6)
+    scores = torch.randint(4, (10, 12), generator=generator).float()
+    scores[0, :5], scores[0, 5:] = torch.tensor([0.99, 0.97, 0.97, 0.97, 0.95]), -1.0
+    is_relevant = torch.rand(10, 12, generator=generator) < 0.3
+    is_relevant[:, 0] = True
+    names = ("map", "mrr", "ndcg", "recall", "precision")
+    theirs = trm.evaluate(
+        scores=scores.tolist(), is_relevant=is_relevant.tolist(), metrics=list(names), k_list=[1, 3, 12]
+    ).metrics
+    reports = [f"{name}_{k}" for name in names for k in (1, 3, 12)]
+    ours = evaluate_scores(scores, ground_truth=is_relevant, ties="expected", reports=reports).means
+    for name in names:
+        for k in (1, 3, 12):
+            assert ours[f"{name}_{k}"] == pytest.approx(theirs[name][k].expected), (name, k)
