@@ -63,6 +63,8 @@ def to_compute_device(value: Value, device: torch.device | None = None) -> Value
 def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Tensor]:
     """Convert arrays and lists of numbers to tensors; return other values and masked arrays unchanged.
 
+    An array of objects, such as a column of a table, becomes what its list of numbers, or of rows of numbers, becomes.
+
     The checks of arguments then refuse what is no tensor. An array shares its memory with the tensor; it is copied only
     if its dtype, byte order or strides do not exist in torch. A list of floats becomes float64, other lists become what
     `torch.tensor` makes of them. Both are put on `device`, by default on the device of the first tensor among the
@@ -130,8 +132,13 @@ def _tensor_of_list(values: Any) -> Tensor:
 
 def _tensor_of_array(array: Array) -> Tensor:
     """Return a tensor that shares the memory of an array, or of a copy where torch cannot read the array."""
+    if array.dtype.kind == "O" and array.ndim == 1:
+        return _tensor_of_list(array.tolist())
     has_strides_of_torch = all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
-    is_unsigned = array.dtype.str[1:] in ("u2", "u4")  # torch has few operations on unsigned integers
+    # Torch has few operations on unsigned integers of more than a byte.
+    is_unsigned = array.dtype.str[1:] in ("u2", "u4", "u8")
+    if array.dtype.str[1:] == "u8" and array.size:
+        is_unsigned = int(array.max()) < 2**63  # else it stays, and is refused
     dtype = "i8" if is_unsigned else array.dtype.newbyteorder("=")
     array = array.astype(dtype, copy=not has_strides_of_torch)
     if not array.flags.writeable:

@@ -29,6 +29,7 @@ _MANY = 20
 _MANY_ARGUMENTS = 10
 """arguments that a message lists"""
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_UNSIGNED_DTYPES = (torch.uint16, torch.uint32, torch.uint64)
 INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -189,8 +190,6 @@ def floating_matrix(argument: str, value: object, columns: str | int, device: _D
     value = _tensor(argument, value, device)
     if value.dtype not in FLOATING_DTYPES:
         raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
-    if value.layout != torch.strided:
-        raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
     if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
         raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {list(value.shape)}.")
     return value
@@ -241,6 +240,8 @@ def integer_labels(
         remedy = "which `reid_torchmetrics.data.number_identities` numbers"
         raise TypeError(f"`{argument}` must hold integers; got strings, {remedy}.")
     value = _tensor(argument, value, device)
+    if value.dtype in _UNSIGNED_DTYPES:
+        value = _signed(argument, value)
     if or_whole and value.dtype in FLOATING_DTYPES:
         value = _whole(argument, value)
     if value.dtype not in INTEGER_DTYPES:
@@ -373,6 +374,8 @@ def names_of_labels(argument: str, names: object) -> None:
 
 def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
     if isinstance(value, Tensor):  # the fast path, because `update` is called often
+        if value.layout != torch.strided:
+            raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
         return to_compute_device(value, device)
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
@@ -387,6 +390,16 @@ def _remedy_for_missing(argument: str) -> str:
     if argument.endswith("identities"):
         return " Pass `missing_identities='junk'` where samples have no identity."
     return ""
+
+
+def _signed(argument: str, value: Tensor) -> Tensor:
+    """Convert unsigned integers to int64."""
+    signed = value.to(torch.int64)
+    is_beyond = signed < 0
+    if bool(is_beyond.any()):
+        got = int(signed[is_beyond][0]) + 2**64
+        raise ValueError(f"`{argument}` must hold integers below 2**63, which fit int64; got {got}.")
+    return signed
 
 
 def _whole(argument: str, value: Tensor) -> Tensor:
@@ -424,10 +437,23 @@ def _describe_type(value: object) -> str:
         return f"{name} of tensors, to be joined by `torch.{function}`"
     if isinstance(value, (list, tuple)) and any(item is None for item in value):
         return f"{name} with None{_A_MISSING_VALUE}"
-    if hasattr(value, "to_numpy"):
-        return f"{name}, so write `.to_numpy()`"
+    for method in ("to_numpy", "toarray"):
+        if hasattr(value, method):
+            return f"{name}, so write `.{method}()`"
     if has_masked(value):
         return "masked values, which stand for no number"
     if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    return name
+        name = f"an array of {value.dtype}"
+    holds_objects = isinstance(value, (list, tuple)) or getattr(value, "dtype", None) == np.object_
+    return name + _describe_items(value) if holds_objects else name  # type: ignore[arg-type]
+
+
+def _describe_items(values: Iterable[Any]) -> str:
+    """Return what keeps a list from being one of numbers, such as UUIDs; nothing where that is not known."""
+    for value in values:
+        if isinstance(value, (int, np.integer)):
+            if not -(2**63) <= value < 2**63:
+                return f" with {value}, which does not fit int64, so write `list(map(str, ...))` for names"
+        elif not isinstance(value, (float, np.number, str, list, tuple, dict, np.ndarray, Tensor)):
+            return f" of {type(value).__name__}, so write `list(map(str, ...))` for names"
+    return ""

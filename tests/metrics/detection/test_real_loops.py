@@ -167,8 +167,14 @@ FILES = [
         {"image_id": None},
         "must have `image_id` in every row of `results`; got the keys category_id, bbox, score in `results[0]`.",
     ),
-    ({"image_id": 1.5}, "must have a whole number or a name as `image_id`; got 1.5 in `results[0]` (image 1.5)."),
-    ({"category_id": "dog"}, 'must have a whole number as `category_id`; got "dog" in `results[0]` (image 1).'),
+    (
+        {"image_id": 1.5},
+        "must have a whole number below 2**63 or a name as `image_id`; got 1.5 in `results[0]` (image 1.5).",
+    ),
+    (
+        {"category_id": "dog"},
+        'must have a whole number below 2**63 as `category_id`; got "dog" in `results[0]` (image 1).',
+    ),
 ]
 
 

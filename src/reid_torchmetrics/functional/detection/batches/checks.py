@@ -114,11 +114,15 @@ def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None
     """Raise unless the required values of all images are dense tensors."""
     for key, (position, item) in product(_REQUIRED[argument], enumerate(items)):
         name = f"{argument}[{position}]['{key}']"
-        if not isinstance(item[key], Tensor):
+        value = item[key]
+        if not isinstance(value, Tensor):
+            got = type(value).__name__
+            if isinstance(value, (list, tuple)) and any(isinstance(element, str) for element in value):
+                got += " of names, which must be numbered, such as `data.number_identities` does,"
             raise ValueError(  # noqa: TRY004 - as in TorchMetrics
-                f"Expected all {key} in `{argument}` to be of type Tensor; got {type(item[key]).__name__} in `{name}`."
+                f"Expected all {key} in `{argument}` to be of type Tensor; got {got} in `{name}`."
             )
-        check_dense(name, item[key])
+        check_dense(name, value)
 
 
 def check_dense(name: str, value: Any) -> None:

@@ -154,8 +154,8 @@ def _is_text(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
-IMAGE_ID = ValueKind("a whole number or a name", is_image_id, _are_ints_or_texts)
-WHOLE_NUMBER = ValueKind("a whole number", is_whole_number, _are_small_ints)
+IMAGE_ID = ValueKind("a whole number below 2**63 or a name", is_image_id, _are_ints_or_texts)
+WHOLE_NUMBER = ValueKind("a whole number below 2**63", is_whole_number, _are_small_ints)
 COUNT = ValueKind("a whole number of at least 0", _is_count)
 NUMBER = ValueKind("a number", is_number, are_floats)
 FINITE_NUMBER = ValueKind("a finite number", is_finite_number, _are_finite_floats)

@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
 from reid_torchmetrics.functional.world import ALONE
 
 from .labeled_lists import read_items
-from .list_forms import ItemReader, ListQueries, Lists, read_retrieved
+from .list_forms import ItemReader, ListQueries, Lists, read_names, read_retrieved
 from .opened_files import Files, are_files
 from .query_statistics import Interval, bootstrap_interval
 
@@ -145,7 +145,8 @@ def index_recall(
             duplicates wrong items count, too.
         query_names: names of the queries, strings or ints, if `retrieved` is a mapping; a query without a list
             retrieved nothing.
-        gallery_names: names of the gallery items, strings or ints, if lists hold names in the place of positions.
+        gallery_names: names of the gallery items, strings or ints, if lists hold names in the place of positions; a
+            list, an array or a column.
         max_bytes: bound on the scores that are held at a time, as in `evaluate`.
 
     Raises:
@@ -207,23 +208,25 @@ def _read_lists(
     if isinstance(retrieved, Mapping):
         if query_names is None:
             raise ValueError("`query_names` must be given where `retrieved` is a mapping of queries; got none.")
-        _check_names("query_names", query_names, num_queries)
-        unknown = retrieved.keys() - set(query_names)
+        keys = tuple(read_names("query_names", query_names))
+        _check_names("query_names", keys, num_queries)
+        unknown = retrieved.keys() - set(keys)
         if unknown:
             raise ValueError(f"`retrieved` must hold queries of `query_names`; got {min(unknown, key=str)!r}.")
-        queries = ListQueries(keys=tuple(query_names))
-        retrieved = [retrieved.get(name, ()) for name in query_names]
+        queries = ListQueries(keys=keys)
+        retrieved = [retrieved.get(name, ()) for name in keys]
     elif query_names is not None:
         raise ValueError("`query_names` must come with `retrieved` as a mapping of queries; got lists in order.")
     reader = ItemReader()
     if gallery_names is not None:
-        _check_names("gallery_names", gallery_names)
-        return read_items(retrieved, list(gallery_names), reader, queries, num_queries, len(gallery_names))
+        names = read_names("gallery_names", gallery_names)
+        _check_names("gallery_names", names)
+        return read_items(retrieved, names, reader, queries, num_queries, len(names))
     items = read_retrieved(retrieved, reader, num_queries)
-    names = reader.all_names()
-    if names:
+    names_in_lists = reader.all_names()
+    if names_in_lists:
         rule = "must hold positions in the gallery, or names that `gallery_names` has"
-        raise TypeError(f"`retrieved` {rule}; got {names[0]!r} without `gallery_names`.")
+        raise TypeError(f"`retrieved` {rule}; got {names_in_lists[0]!r} without `gallery_names`.")
     return items
 
 
@@ -254,7 +257,7 @@ def _blocks_of(gallery: Any) -> Iterator[Any]:
             yield file.embeddings[:]
         return
     if isinstance(gallery, (list, tuple)):
-        has_blocks = all(hasattr(block, "shape") for block in gallery)
+        has_blocks = all(getattr(block, "ndim", 1) > 1 for block in gallery)
     else:
         has_blocks = isinstance(gallery, Iterable) and not hasattr(gallery, "shape")
     if has_blocks:

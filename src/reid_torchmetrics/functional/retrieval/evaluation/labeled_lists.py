@@ -21,7 +21,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, SIDES, Relevance, argument_of
 
-from .list_forms import ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved
+from .list_forms import ItemReader, ListQueries, Lists, Truth, find_queries, read_names, read_retrieved
 
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item with a label of the query
 
@@ -89,9 +89,11 @@ def read_labeled_lists(
             arrays[name] = [values[key] for key in keys]
     names: list[Any] | None = None
     if mappings_of_gallery:
+        argument, *_ = mappings_of_gallery
         names = list(_first(mappings_of_gallery))
         for name, values in mappings_of_gallery.items():
             arrays[name] = [values[item] for item in names]
+        names = read_names(argument, names)
 
     num_queries = len(_first(_labels_of_side(arrays, "query_")))
     num_gallery = len(_first(_labels_of_side(arrays, "gallery_")))
@@ -168,7 +170,10 @@ def read_items(
     num_queries: int,
     num_gallery: int,
 ) -> Entries:
-    """Return lists as positions in the gallery; `names` are those of the gallery items, None if they have none."""
+    """Return lists as positions in the gallery; `names` are those of the gallery items, None if they have none.
+
+    Names are all ints or all strings, as `read_names` returns them.
+    """
     if names is not None and all(isinstance(name, str) for name in names):
         reader.number_gallery(names)
         items = read_retrieved(retrieved, reader, num_queries)
@@ -176,6 +181,8 @@ def read_items(
         return items
     items = read_retrieved(retrieved, reader, num_queries)
     names_in_lists = reader.all_names()
+    if names_in_lists and names is not None:
+        raise TypeError(f"`retrieved` must hold ints, as the names of the gallery are; got {names_in_lists[0]!r}.")
     if names_in_lists:
         raise TypeError(
             "`retrieved` must hold positions in the gallery, as ints, where labels of the gallery are arrays; got"
@@ -185,8 +192,6 @@ def read_items(
     if names is None:
         _checks.in_range("retrieved", items.flatten(), -1, num_gallery)
         return items
-    if not all(isinstance(name, int) and not isinstance(name, bool) for name in names):
-        raise TypeError("Labels of the gallery that are mappings must have keys that are all ints, or all strings.")
     numbers, order = torch.tensor(names, dtype=torch.int64, device=items.device).sort()
     place = torch.searchsorted(numbers, items).clamp_(max=len(numbers) - 1)
     positions = order[place].masked_fill(numbers[place] != items, num_gallery).masked_fill(items < 0, -1)

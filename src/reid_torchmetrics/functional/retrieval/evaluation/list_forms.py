@@ -8,7 +8,7 @@ mapping         of queries, ints or strings, to lists   the keys of the truth ar
 from __future__ import annotations
 
 from collections import abc
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, count, filterfalse
 from typing import Any, NamedTuple, TypeAlias, get_args
 
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _names
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
 
 from .ground_truth import check_list_names
@@ -30,6 +30,7 @@ Lists: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[Any, Any]
 MISSING_QUERIES = get_args(_names.MissingQueries)
 """A query of the truth without a list retrieved nothing (trec_eval -c, Kaggle), or is left out (trec_eval, ranx)."""
 _ARRAYS = (Tensor, np.ndarray)
+_UNSIGNED_PADDING = 2**64 - 1
 _ROWS = (list, tuple, Mapping, abc.Set)
 
 
@@ -100,8 +101,8 @@ class ItemReader:
             lengths = torch.tensor([len(row) for row in lists], dtype=torch.int64, device="cpu")
             try:
                 item_numbers = np.fromiter(numbers, np.int64, len(values))
-            except OverflowError as error:
-                raise ValueError(f"`{argument}` must hold ints that fit int64; got {error}.") from None
+            except OverflowError:
+                item_numbers = np.fromiter(_without_padding(argument, values), np.int64, len(values))
             if order is not None:
                 item_numbers = item_numbers[order]
             items = torch.from_numpy(item_numbers)
@@ -305,6 +306,8 @@ def _rows(argument: str, lists: Any) -> Tensor | list[Any]:
     if isinstance(lists, _ARRAYS):
         (rows,) = _arrays.as_tensors(lists)
     if isinstance(rows, Tensor):
+        if rows.dtype == torch.uint64:
+            rows = _signed(argument, rows)
         if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
             raise TypeError(f"`{argument}` must hold items that are all ints, or all strings; got {rows.dtype}.")
         if rows.ndim != 2:
@@ -397,4 +400,44 @@ def _kind_of(argument: str, what: str, values: Collection[Any]) -> str:
     if all(issubclass(kind, str) for kind in types):
         return "strings"
     got = " and ".join(sorted(kind.__name__ for kind in types))
-    raise TypeError(f"`{argument}` must hold {what} that are all ints, or all strings; got {got}.")
+    is_convertible = not any(issubclass(kind, (bool, int, float, str, np.generic)) for kind in types)
+    remedy = ", so write `str(...)`" if is_convertible else ""
+    raise TypeError(f"`{argument}` must hold {what} that are all ints, or all strings; got {got}{remedy}.")
+
+
+def _without_padding(argument: str, values: Iterable[int]) -> Iterator[int]:
+    """Yield ints that fit int64, and -1 for the largest int of 64 bits, which engines write for nothing."""
+    for value in values:
+        if value == _UNSIGNED_PADDING:
+            yield -1
+            continue
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"`{argument}` must hold ints that fit int64, below 2**63; got {value}.")
+        yield int(value)
+
+
+def _signed(argument: str, items: Tensor) -> Tensor:
+    """Return unsigned ints of 64 bits as int64, as `_without_padding` does."""
+    signed = items.to(torch.int64)
+    is_beyond = signed < -1
+    if bool(is_beyond.any()):
+        got = int(signed[is_beyond][0]) + 2**64
+        raise ValueError(f"`{argument}` must hold ints that fit int64, below 2**63; got {got}.")
+    return signed
+
+
+def read_names(argument: str, names: Any) -> list[Any]:
+    """Return names as a list of ints or of strings of Python; they may be a list, an array or a column of a table.
+
+    Raises:
+        TypeError: names that are neither all ints nor all strings.
+        ValueError: ints that do not fit int64.
+    """
+    values = _as_list(_arrays.as_array(names))
+    if not isinstance(values, Collection) or isinstance(values, (str, bytes)):
+        raise TypeError(f"`{argument}` must be a list of names; got {type(names).__name__}.")
+    values = list(values)
+    if _kind_of(argument, "names", values) == "ints":
+        values = list(map(int, values))
+        _checks.integers(argument, values)
+    return values

@@ -307,7 +307,8 @@ class RankCounter:
         if needed_dtype != self._dtype:
             raise ValueError(
                 f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and `statistics` do; got"
-                f" some that need {needed_dtype}, so pass the sum of the `statistics` of all blocks to the counter."
+                f" some that need {needed_dtype}, so convert the block, such as by"
+                f" `numpy.float32(embeddings)`, or pass the sum of the `statistics` of all blocks to the counter."
             )
         part = self._part(block)
         thresholds = self._thresholds

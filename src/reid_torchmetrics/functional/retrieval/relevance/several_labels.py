@@ -22,7 +22,7 @@ _PAIRS_AT_A_TIME = 1 << 21  # pairs of a query and a gallery item in a block
 _LEAST_QUERIES = 32  # queries that share one pass over a large gallery
 _OWN = 0.5  # marks the query's own item if it shares no label: above 0, but 0 as an integer
 _SHAPES = "one number for each sample, [N], or bools or 0 and 1 for each sample and label, [N, labels]"
-_RAGGED = "lists of unequal lengths; write True for label l of sample n into the cell [n, l] of a matrix of False"
+_REMEDY = "; write True for label l of sample n into the cell [n, l] of a matrix of False"
 
 
 def is_matrix(value: object) -> bool:
@@ -52,9 +52,11 @@ def check_matrix(
             value = torch.stack(list(value))
     (matrix,) = _arrays.as_tensors(value, device=device)
     if not isinstance(matrix, Tensor) or matrix.ndim != 2:
-        raise ValueError(f"`{argument}` must have {_SHAPES}; got {_RAGGED}.")
-    if matrix.dtype not in (torch.bool, *_checks.INTEGER_DTYPES, *_checks.FLOATING_DTYPES):
-        raise TypeError(f"`{argument}` must have {_SHAPES}; got {matrix.dtype}.")
+        raise ValueError(f"`{argument}` must have {_SHAPES}; got {_describe_lists(value)}.")
+    is_number = matrix.dtype in (torch.bool, *_checks.INTEGER_DTYPES, *_checks.FLOATING_DTYPES)
+    if matrix.layout != torch.strided or not is_number:
+        got = matrix.dtype if matrix.layout == torch.strided else f"{matrix.layout}, so write `.to_dense()`"
+        raise TypeError(f"`{argument}` must have {_SHAPES}; got {got}.")
     size = "N" if length is None else length
     shape = list(matrix.shape)
     if length not in (None, len(matrix)) or shape[1] == 0:
@@ -72,6 +74,14 @@ def check_matrix(
     if not bool(is_valid.all()):
         raise ValueError(f"`{argument}` must have {_SHAPES}; got {matrix[~is_valid][0].item()} in a matrix {shape}.")
     return matrix == 1
+
+
+def _describe_lists(value: object) -> str:
+    """Return what is no matrix, with what to write instead."""
+    if hasattr(value, "toarray"):
+        return f"{type(value).__name__}, so write `.toarray()`"
+    are_sets = isinstance(value, (list, tuple)) and any(isinstance(row, (set, frozenset)) for row in value)
+    return ("sets" if are_sets else "lists of unequal lengths") + _REMEDY
 
 
 def check_alike(argument: str, values: Tensor, other_argument: str, other_values: Tensor) -> None:
