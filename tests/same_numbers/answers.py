@@ -22,6 +22,8 @@ Values = dict[str, object]
 PLACES = ("", ".functional.retrieval", ".functional.detection", ".data", ".coco", ".command")
 """packages in which a public name is looked for"""
 DEPTH = 6
+WORDS = ("convention", "conventions", "setup", "setup_a", "setup_b", "protocol", "version", "title")
+"""keys of JSON and fields of records whose values are words about numbers; they are not compared"""
 
 
 class NotPublicError(Exception):
@@ -58,11 +60,11 @@ def solve(problem: Problem) -> Values:
 def _solve(problem: Problem, folder: str) -> Values:
     values: Values = {}
 
-    def record(name: str, compute: Callable[[], object]) -> object:
-        """Record a value; what is raised counts as the value."""
+    def record(name: str, compute: Callable[[], object], *, is_value: bool = True) -> object:
+        """Compute and record a value; what is raised counts as the value."""
         try:
             value = compute()
-            values.update(named_values(name, value))
+            values.update(named_values(name, value) if is_value else {})
         except Exception as error:  # noqa: BLE001 - the other checkout must raise the same one
             text = str(error).replace(folder, "FOLDER").replace(Path(folder).name, "FOLDER")
             values[name] = f"raises {type(error).__name__}: {text}"
@@ -70,13 +72,15 @@ def _solve(problem: Problem, folder: str) -> Values:
         return value
 
     made: list[Any] = []
-    record("call", lambda: made.append(build(problem.call)))
+    record("call", lambda: made.append(build(problem.call)))  # which appends nothing where it raises
     if not made:
         return values
     for number, batch in enumerate(problem.batches):
         record(f"update {number}", functools.partial(_update, made[0], batch))
     for question in problem.questions:
-        record(question.name, functools.partial(answer, made[0], question))
+        returned = record(question.name, functools.partial(answer, made[0], question), is_value=not question.further)
+        for further in question.further if returned is not None else ():
+            record(f"{question.name}.{further.name}", functools.partial(answer, returned, further))
     return values
 
 
@@ -117,6 +121,8 @@ def named_values(name: str, value: object, depth: int = DEPTH) -> Iterator[tuple
         yield name, value
     elif depth:
         for key, each in _parts(value):
+            if key in WORDS:
+                continue
             yield from named_values(f"{name}.{key}", each, depth - 1)
 
 

@@ -183,7 +183,8 @@ def fed(random: Random, preds: Dicts, target: Dicts, options: dict[str, Any], sh
     if random.random() < 0.3:
         held = {option: True for option in ("across_classes", "boxes", "localization") if random.random() < 0.5}
         held = held if name != "DetectionMetrics" else {}
-        questions.append(Question("results", held))
+        further = (Question("summary", {}), Question("means"), Question("coco.precision"), random.choice(ASKED))
+        questions.append(Question("results", held, (), further))
     return Problem(Made(name, options), questions, batches, {"call": name, **options, "size": size})
 
 

@@ -81,7 +81,7 @@ def pair_metric(random: Random) -> Problem:
         batches.append({"first": rows[0], "second": rows[1], "same": same})
         if with_index:
             batches[-1]["index"] = torch.arange(15) + 10 * first
-    questions = (Question("compute", {}), Question("results", {}))
+    questions = (Question("compute", {}), Question("results", {}, (), VERIFICATION))
     return Problem(Made("PairVerification", options), questions, batches, options | {"batches": len(batches)})
 
 

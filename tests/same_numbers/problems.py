@@ -20,6 +20,8 @@ class Question(NamedTuple):
     """names of attributes, with dots between them; "" stands for the result itself"""
     arguments: Mapping[str, Any] | None = None
     positional: Sequence[Any] = ()
+    further: Sequence[Any] = ()
+    """questions to the returned object, in the place of everything that it holds"""
 
     @property
     def name(self) -> str:

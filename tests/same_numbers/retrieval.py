@@ -224,9 +224,9 @@ def draw_metrics(random: Random) -> Problem:
 
 
 RESULT_QUESTIONS = (
-    Question("results", {}),
-    Question("results", {}),
-    Question("results", {"nearest": 3}),
+    Question("results", {}, (), RESULTS),
+    Question("results", {}, (), RESULTS),
+    Question("results", {"nearest": 3}, (), (*RESULTS, Question("nearest", {}, (3,)))),
     Question("nearest", {}, (3,)),
     Question("duplicates", {}, (0.9,)),
 )
@@ -271,7 +271,7 @@ def draw_drawn(random: Random) -> Problem:
     for side, array, role in zip(sides, rows, (True, False), strict=True):
         batches.append({"embeddings": torch.from_numpy(array.astype(np.float32)), "is_query": role})
         batches[-1] |= {name: torch.from_numpy(values) for name, values in side.items()}
-    questions = [Question("compute", {}), Question("results", {})]
+    questions = [Question("compute", {}), Question("results", {}, (), RESULTS)]
     return Problem(Made("ReIDMetrics", options), questions, batches, facts | {"call": "ReIDMetrics"})
 
 
