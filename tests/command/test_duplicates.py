@@ -52,6 +52,20 @@ def test_pairs_of_both_sides_are_printed(command, tmp_path, make):
     assert said.err.splitlines()[-1] == "4 pairs of cosine 0.99 or more: 2 of 9 queries have a near copy; groups: 2"
 
 
+def test_several_files_whose_rows_are_numbered_through_are_one_line(command, tmp_path):
+    line = "gallery: 3 files, g0.npz ... g2.npz in natural order, 10 rows each; rows are numbered through all files"
+    assert line in command("duplicates", *shards(tmp_path)).err.splitlines()
+    backwards = command("duplicates", "q.npz", "g2.npz", "g0.npz", "--names", "embeddings=embs")
+    assert "gallery: 2 files, g2.npz ... g0.npz in the order given, 10 rows each" in backwards.err
+    assert "files" not in command("duplicates", *two_files(tmp_path)).err
+    for number in range(2):
+        np.savez(tmp_path / f"x{number}.npz", embeddings=GALLERY[:8], pids=np.arange(8) // 2)
+    words = ["x0.npz", "x0.npz", "x1.npz"]
+    line = "gallery: 2 files, x0.npz ... x1.npz in natural order, 8 rows each; rows are numbered through all files"
+    assert line in command("evaluate", *words, "--report", "page.html").err.splitlines()
+    assert line not in command("evaluate", *words).err.splitlines()
+
+
 def test_pairs_within_one_set_are_printed_by_every_option(command, tmp_path):
     two_files(tmp_path)
     options = {"threshold": 1.5, "similarity": "euclidean", "max_bytes": 5000}

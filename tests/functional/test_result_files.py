@@ -157,7 +157,7 @@ def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path)
 FOLDER = Path(__file__).parent
 FORMAT_OF_FIELDS = 3
 FIELDS = {
-    "RetrievalResults": "query_index counts ranks protocol setup query_identities query_cameras rank_lists "
+    "RetrievalResults": "query_index counts ranks protocol setup query_identities query_cameras query_hash rank_lists "
     "camera_pairs query_names gallery_names label_names list_counts ranks_for_cmc drawn max_rank",
     "QueryCounts": "total valid junk not_in_gallery same_camera_only not_ranked",
     "PositiveRanks": "rank num_positives num_candidates tied judged",

@@ -10,6 +10,7 @@ import numpy as np
 from reid_torchmetrics.metrics.reid import ReIDMeanAP
 
 from .evaluate import naming_bad_rows
+from .label_tables import log_positions
 from .processes import join_processes, share_errors
 from .sample_reading import read_sample_sets
 from .sample_sets import all_files, batches
@@ -37,6 +38,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
         pairs = metric.duplicates(threshold)
 
     if share.process == 0:
+        log_positions(sample_sets)
         lines = ["query,gallery,score"]
         for query, item, score in zip(pairs.query.tolist(), pairs.gallery.tolist(), pairs.score.tolist(), strict=True):
             lines.append(f"{query},{item},{score:.9g}")

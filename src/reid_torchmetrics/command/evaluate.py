@@ -21,7 +21,7 @@ from reid_torchmetrics.metrics.reid import ReIDMetrics
 from . import matrices, roles
 from .images import ReportImages, check_sample_images, sample_images
 from .inputs import split_array
-from .label_tables import label_files
+from .label_tables import label_files, log_positions
 from .options import in_options
 from .outputs import Outputs
 from .processes import Share, join_processes, share_errors
@@ -64,6 +64,8 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
             _raise_for_bad_rows(files)
         if share.process != 0:
             return 0
+        if arguments.report is not None and not arguments.labels:  # with labels, their files were logged
+            log_positions(sample_sets)
         images = ReportImages()
         if not options.get("multi_query"):  # a pooled query has the numbers of several images
             images = sample_images(arguments.images, sample_sets)

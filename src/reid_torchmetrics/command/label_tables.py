@@ -183,12 +183,27 @@ def check_shards(sample_set: SampleSet, role: str, labels: LabelSource, order: s
             if num_rows != length:
                 raise ValueError(f"{path}: there must be a row for each of {length} of {shard}; got {num_rows}.")
 
-    sizes = f"{lengths[0]} rows each" if len(set(lengths)) == 1 else f"{min(lengths)} to {max(lengths)} rows"
-    order_text = "in natural order" if shards == natural_shards else "in the order given"
     paths = labels.paths
     label_text = paths[0] if len(paths) == 1 else f"{paths[0]} ... {paths[-1]}"
-    shard_text = f"{len(files)} files, {shards[0]} ... {shards[-1]} {order_text}, {sizes}"
-    log(f"{role}: {shard_text}; labels {label_text} in the same order")
+    log_shards(sample_set, role, f"; labels {label_text} in the same order")
+
+
+def log_positions(sample_sets: Mapping[str, SampleSet]) -> None:
+    """Log each set of several files: its rows are numbered through all of them."""
+    for role, sample_set in sample_sets.items():
+        log_shards(sample_set, role, "; rows are numbered through all files")
+
+
+def log_shards(sample_set: SampleSet, role: str, remark: str) -> None:
+    """Log the number, the order and the lengths of several files of embeddings, and a remark."""
+    files = sample_set.files
+    if len(files) == 1:
+        return
+    shards = [file.path for file in files]
+    lengths = [len(file.embeddings) for file in files]
+    sizes = f"{lengths[0]} rows each" if len(set(lengths)) == 1 else f"{min(lengths)} to {max(lengths)} rows"
+    order_text = "in natural order" if shards == sorted(shards, key=natural_order) else "in the order given"
+    log(f"{role}: {len(files)} files, {shards[0]} ... {shards[-1]} {order_text}, {sizes}{remark}")
 
 
 def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -29,6 +29,15 @@ def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[
     for shift, factor in zip(_SHIFTS, _FACTORS, strict=False):
         values = (values ^ (values >> shift)) * factor
     return values ^ (values >> _SHIFTS[-1])
+
+
+def hash_of_order(values: Float[Tensor, "rows columns"]) -> Int[Tensor, ""]:
+    """Hash a matrix of float32; rows or columns in another order have another hash."""
+    places = torch.arange(max(values.shape), device=values.device)
+    weights = mixed(places, places)
+    num_rows, num_columns = values.shape
+    sums = (values.view(torch.int32) * weights[:num_columns]).sum(1)
+    return (sums ^ (sums >> 32)).mul(weights[:num_rows]).sum()
 
 
 def owners(world: World, numbers: Int[Tensor, " numbers"]) -> Int[Tensor, " numbers"]:

@@ -180,6 +180,7 @@ def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictu
     """
     results = queries.results
     pictures = queries.pictures
+    duplicates.check_queries("duplicates", len(results.query_index), results.query_hash)
     _checks.in_range("duplicates.query", duplicates.affected_queries, 0, len(results.query_index))
     means_without = results.means_without(duplicates)
     rows = []

@@ -1,10 +1,12 @@
 """Numbers without the queries that have a near copy, by the results of functions and of metrics."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDMetrics, evaluate
-from reid_torchmetrics.functional.retrieval import find_duplicates
+from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_scores, write_report
+from reid_torchmetrics.functional.retrieval import RetrievalResults, find_duplicates
 
 # Five pairs of copies, each of one identity, and ten vectors at right angles to all others: a query finds its copy, or
 # nothing of its own identity first.
@@ -46,6 +48,67 @@ def test_queries_with_a_copy_in_the_other_set_are_left_out():
     assert duplicates.affected_queries.tolist() == [0, 1]
     assert results["rank_1"] == 0.5
     assert results.means_without(duplicates)["rank_1"] == 0
+
+
+QUERY, GALLERY = EMBEDDINGS[8:12], EMBEDDINGS[:9]
+LABELS = (IDENTITIES[8:12], IDENTITIES[:9])
+
+
+def of_metric(**options):
+    made = ReIDMetrics(**options)
+    for rows, identities, role in ((QUERY, LABELS[0], True), (GALLERY, LABELS[1], False)):
+        made.update(rows, identities, is_query=role)
+    return made
+
+
+def loaded(tmp_path):
+    return RetrievalResults.load(evaluate(QUERY, GALLERY, *LABELS).save(tmp_path / "results.npz"))
+
+
+RESULTS = {
+    "evaluate": lambda _: evaluate(QUERY, GALLERY, *LABELS),
+    "evaluate, float64": lambda _: evaluate(QUERY.double(), GALLERY.double(), *LABELS),
+    "a metric": lambda _: of_metric().results(),
+    "a metric with rules of the CMC": lambda _: of_metric(cmc_same_camera="keep").results(),
+    "the first direction": lambda _: of_metric(directions=("a2b", "b2a")).results(direction="a2b"),
+    "a file": loaded,
+    "scores": lambda _: evaluate_scores(QUERY @ GALLERY.T, *LABELS),
+}
+OTHERS = {
+    "the gallery alone": (lambda: find_duplicates(GALLERY), "got those of 9 samples. Near duplicates within a gallery"),
+    "other queries": (lambda: find_duplicates(QUERY[:3], GALLERY), "of the 4 queries of the results; got those of 3"),
+    "as many items of the gallery": (lambda: find_duplicates(GALLERY[:4], QUERY), "got those of 4 samples with other"),
+    "the queries in another order": (lambda: find_duplicates(QUERY.flip(0), GALLERY), "or in another order. If only"),
+    "as many items within one set": (lambda: find_duplicates(GALLERY[:4]), "within a gallery alone affect no query"),
+    "the other direction": (lambda: of_metric(directions=("a2b", "b2a")).duplicates(direction="b2a"), "got those of 9"),
+}
+
+
+@pytest.mark.parametrize("results", RESULTS)
+def test_pairs_of_other_samples_than_the_queries_are_refused_by_all_results(tmp_path, results):
+    evaluated = RESULTS[results](tmp_path)
+    for duplicates in (find_duplicates(QUERY, GALLERY), of_metric().duplicates()):
+        expected = evaluated.means_without(torch.tensor([0, 1]))
+        assert evaluated.means_without(duplicates) == pytest.approx(expected, nan_ok=True)
+    for find, words in OTHERS.values():
+        duplicates = find()
+        if results == "scores" and duplicates.num_queries == 4:
+            continue  # scores do not tell the embeddings
+        with pytest.raises(ValueError, match="`queries` must be near duplicates of the 4 queries") as error:
+            evaluated.means_without(duplicates)
+        assert words in str(error.value)
+        if duplicates.num_queries != 4:
+            continue
+        same_queries = replace(duplicates, query_hash=None)
+        evaluated.means_without(same_queries)
+
+
+def test_a_report_refuses_pairs_of_other_samples(tmp_path):
+    results = RESULTS["evaluate"](tmp_path)
+    for find, words in OTHERS.values():
+        with pytest.raises(ValueError, match="`duplicates` must be near duplicates of the 4 queries") as error:
+            write_report(results, tmp_path / "page.html", duplicates=find())
+        assert words in str(error.value)
 
 
 def of_processes(process: int, size: int) -> float:

@@ -163,7 +163,8 @@ def evaluate(
 
     # Rank and summarize.
     checked_rows(query_rows, gallery_rows)
-    problem = RetrievalProblem(Embeddings(query_rows, gallery_rows, similarity, rerank, max_bytes), labels)
+    embeddings = Embeddings(query_rows, gallery_rows, similarity, rerank, max_bytes)
+    problem = RetrievalProblem(embeddings, labels, query_hash=query_rows.fingerprint())
     evidence = RetrievalEvidence(
         missing_cameras=missing_cameras,
         is_unpooled=multi_query and 0 < num_images == query_rows.size,

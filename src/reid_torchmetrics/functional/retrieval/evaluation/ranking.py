@@ -43,6 +43,8 @@ class Ranking:
     """numbers of the queries in the data set, else their positions"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
+    query_hash: Int[Tensor, ""] | None = None
+    """as in `RetrievalProblem`"""
     drawn: DrawnResults | None = None
     """expectations over drawn galleries, where the protocol draws them"""
     labels: tuple[str, ...] = ()
@@ -103,6 +105,7 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         query_index=problem.query_numbers,
         query_identities=relevance.query_identities,
         query_cameras=relevance.query_cameras,
+        query_hash=problem.query_hash,
         drawn=drawn,
         labels=problem.provided_labels,
         names=problem.labels.names,

@@ -98,6 +98,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """weight of each query in means over drawn galleries; None for 1"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
+    query_hash: Int[Tensor, ""] | None = None
+    """hash of the queries' embeddings and of their order; None without embeddings"""
     rank_lists: RankLists | None = Later()  # type: ignore[assignment]  # noqa: RUF009 - a descriptor
     """lists of all queries; None unless the caller asked for them"""
     camera_pairs: Mapping[str, CameraPairs] | None = None
@@ -172,14 +174,15 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """Compute the reported numbers without some queries.
 
         Args:
-            queries: positions of the queries that are left out, from 0; or near duplicates, whose affected queries are
-                left out: within one set both items of each pair.
+            queries: positions of the queries that are left out, from 0; or near duplicates of these queries, whose
+                affected queries are left out: within one set both items of each pair.
 
         Raises:
             TypeError: `queries` are neither `Duplicates` nor an integer tensor.
-            ValueError: `queries` has a number that no query has.
+            ValueError: `queries` has a number that no query has, or are near duplicates of other samples.
         """
         if isinstance(queries, Duplicates):
+            queries.check_queries("queries", len(self.query_index), self.query_hash)
             queries = queries.affected_queries
         queries = _checks.integer_labels("queries", queries).long().to(self.query_index.device)
         _checks.in_range("queries", queries, 0, len(self.query_index))
@@ -341,10 +344,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
         Raises:
             ValueError: drawn galleries, lists that were cut, or results that hold no lists.
         """
-        if self.protocol.gallery_draw is not None:
-            raise ValueError(
-                f"`protocol` must draw no gallery in open-set identification; got {self.protocol.gallery_draw!r}."
-            )
+        draw = self.protocol.gallery_draw
+        if draw is not None:
+            raise ValueError(f"`protocol` must draw no gallery in open-set identification; got {draw!r}.")
         if self.setup.cut:  # a query whose mate is not listed is not non-mated
             raise ValueError("`identification` must come from scores of all candidates; got results of ranked lists.")
         return Identification.from_rank_lists(self.nearest(1))
@@ -416,8 +418,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             query_cameras=saved["query_cameras"],
         )
         ranking_for_cmc = replace(ranking, ranks=saved["ranks_for_cmc"] or saved["ranks"], drawn=saved["drawn"])
-        max_rank = saved.pop("max_rank")
-        results = summarize(ranking, ranking_for_cmc, saved["protocol"], saved["setup"], max_rank=max_rank)
+        results = summarize(ranking, ranking_for_cmc, saved["protocol"], saved["setup"], max_rank=saved.pop("max_rank"))
         return replace(results, **saved)
 
     @classmethod
@@ -471,9 +472,7 @@ def summarize(
     """
     ranks = ranking.ranks
     numbers = measure_queries(ranking, ranking_for_cmc, protocol, max_rank=max_rank)
-    ranks_for_cmc = None
-    if numbers.drawn is None and protocol.for_cmc is not protocol:
-        ranks_for_cmc = ranking_for_cmc.ranks
+    has_ranks_for_cmc = numbers.drawn is None and protocol.for_cmc is not protocol
     return RetrievalResults(
         per_query={name: numbers.values[name] for name in protocol.reports},
         average_precision=numbers.values["map"].clone(),
@@ -490,8 +489,9 @@ def summarize(
         weight=_copy(numbers.weight),
         query_identities=_copy(ranking.query_identities),
         query_cameras=_copy(ranking.query_cameras),
+        query_hash=_copy(ranking.query_hash),
         label_names=ranking.names or None,
-        ranks_for_cmc=ranks_for_cmc,
+        ranks_for_cmc=ranking_for_cmc.ranks if has_ranks_for_cmc else None,
         drawn=numbers.drawn,
     )
 

@@ -100,17 +100,20 @@ def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max
     advise_on_retrieval(evidence, world)
 
     scores = problem.source.scores_of(None, together)
+    query_hash = problem.query_hash
     places = problem.places
     assert places is not None  # noqa: S101 - problems of samples in order have them
     numbers = problem.query_numbers
     if is_one_set:
         own_positions = torch.searchsorted(places, numbers, right=True) - 1
         item_positions = torch.searchsorted(numbers, places)
-        return AllPairs(scores, item_positions, own_positions, within_one_set=True, world=together)
+        return AllPairs(
+            scores, item_positions, own_positions, within_one_set=True, query_hash=query_hash, world=together
+        )
     own_places = problem.labels.self_index
     if own_places is None:
         own_places = torch.full_like(numbers, -1)
-    return AllPairs(scores, places, own_places, within_one_set=False, world=together)
+    return AllPairs(scores, places, own_places, within_one_set=False, query_hash=query_hash, world=together)
 
 
 @torch.no_grad()
@@ -220,7 +223,14 @@ def _build_problem(
         ground_truth=lists,
         names=names,
     )
-    return RetrievalProblem(embeddings, labels, places=places, query_index=queries.labels.get("index"))
+    rows = queries.embeddings
+    return RetrievalProblem(
+        embeddings,
+        labels,
+        places=places,
+        query_index=queries.labels.get("index"),
+        query_hash=rows.fingerprint() if isinstance(rows, Rows) else None,
+    )
 
 
 def _find_items(samples: Samples, gallery: Tensor, first_position: int | None) -> tuple[Rows, dict[str, Tensor]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, reduce
 from itertools import accumulate, pairwise
-from math import isfinite
+from math import ceil, isfinite
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.fingerprints import hash_of_order
 from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
 
 Result = TypeVar("Result")
@@ -25,6 +26,7 @@ Thing = TypeVar("Thing")
 WALK_BYTES = 16 << 20  # rows are read in pieces of this size
 _WALK_BYTES_ON_DEVICE = 64 << 20  # the same on other devices, where every piece costs the launches of its kernels
 _NUM_COORDINATES = 4  # coordinates of a row that are read to judge whether it may be a code
+_NUM_HASHED = 64  # columns in a fingerprint, which is computed in each evaluation
 _PIECES_AT_A_TIME = 4  # pieces that threads work on at the same time
 
 
@@ -167,6 +169,12 @@ class Rows:
         """Return a number for each row, by `work` on pieces of the rows in `dtype`."""
         parts = self.map_pieces(lambda piece, _: work(piece).to(result_dtype), dtype)
         return _concatenate(parts, result_dtype, self.device)
+
+    def fingerprint(self) -> Int[Tensor, ""]:
+        """Return a hash of up to 64 columns of all rows in float32, in their order; it is the same on all devices."""
+        step = max(1, ceil(self.dimension / _NUM_HASHED))
+        parts = self.map_pieces(lambda piece, _: piece[:, ::step].clone(), torch.float32)
+        return hash_of_order(torch.cat(parts)) if parts else torch.zeros((), dtype=torch.int64, device=self.device)
 
     def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
         """Return |x| of every row in a dtype; it is computed once, as several steps need it."""

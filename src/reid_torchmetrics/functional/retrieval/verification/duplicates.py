@@ -64,6 +64,8 @@ class Duplicates(Displayed):
     """the smallest score of a pair; under "euclidean" and "hamming" the largest distance"""
     num_queries: int
     """with and without a near duplicate"""
+    query_hash: int | None = None
+    """hash of the queries' embeddings and of their order; None if it is not known"""
 
     def _display(self) -> Display:
         best = self.score.argsort(descending=True, stable=True)[:NUM_ROWS]
@@ -99,6 +101,24 @@ class Duplicates(Displayed):
         items = torch.cat([self.query, self.gallery]) if self.within_one_set else self.query
         affected: Tensor = items.unique()
         return affected
+
+    def check_queries(self, argument: str, num_queries: int, query_hash: Tensor | None) -> None:
+        """Raise unless these are near duplicates of the evaluated queries: of their number, and of their hash if known.
+
+        Raises:
+            ValueError: they are of other samples.
+        """
+        samples = f"{self.num_queries:,} samples"
+        remedy = ""
+        if self.num_queries == num_queries:
+            if self.query_hash is None or query_hash is None or self.query_hash == int(query_hash):
+                return
+            samples += " with other embeddings or in another order"
+            remedy = " If only the embeddings differ, pass `dataclasses.replace(duplicates, query_hash=None)`."
+        if self.within_one_set:
+            remedy += " Near duplicates within a gallery alone affect no query."
+        rule = f"must be near duplicates of the {num_queries:,} queries of the results"
+        raise ValueError(f"`{argument}` {rule}; got those of {samples}.{remedy}")
 
     def groups(self) -> list[tuple[Tensor, Tensor]]:
         """Return the queries and the gallery items of each group, ascending.
@@ -179,6 +199,8 @@ class AllPairs(NamedTuple):
     own: Int[Tensor, " queries"]
     """column of each query itself, else -1; within one set, where items ascend, the last column up to the query"""
     within_one_set: bool
+    query_hash: Int[Tensor, ""] | None
+    """hash of the queries on all processes; None if no process has them all"""
     world: World = ALONE
 
     @torch.no_grad()
@@ -263,7 +285,9 @@ def find_duplicates(
     item_numbers = torch.arange(item_rows.size, device=device)
     within_one_set = gallery is None
     own = item_numbers if within_one_set else torch.full((query_rows.size,), -1, device=device)
-    return find_pairs(AllPairs(scores, item_numbers, own, within_one_set), threshold, similarity)
+    return find_pairs(
+        AllPairs(scores, item_numbers, own, within_one_set, query_rows.fingerprint()), threshold, similarity
+    )
 
 
 def check_threshold(threshold: float, similarity: str | scoring.CustomSimilarity) -> None:
@@ -321,4 +345,5 @@ def find_pairs(
         similarity=scoring.similarity_name(similarity),
         threshold=threshold,
         num_queries=len(pairs.own),
+        query_hash=None if pairs.query_hash is None else int(pairs.query_hash),
     )
