@@ -25,7 +25,7 @@ from .label_tables import label_files, log_positions
 from .options import in_options
 from .outputs import Outputs
 from .processes import Share, join_processes, share_errors
-from .sample_reading import SampleSets, check_names, read_sample_sets
+from .sample_reading import SampleSets, check_names, labels_of, options_for, read_sample_sets
 from .sample_sets import SampleSet, all_files, batches
 from .streams import evaluate_streamed_gallery
 from .terminal import log
@@ -47,6 +47,8 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     )
     if not has_ground_truth:
         _check_labels(sample_sets, protocol, options)
+    options = options_for(labels_of(sample_sets), options)
+    protocol, other_options = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
     check_names(sample_sets, protocol.relevance_options)
     if arguments.images is not None:
         check_sample_images(arguments.images, sample_sets)

@@ -14,7 +14,7 @@ from reid_torchmetrics.metrics.reid import ReIDMetrics
 from .embeddings import open_embeddings
 from .evaluate import naming_bad_rows
 from .processes import Share
-from .sample_reading import SampleSets, check_names, read_sample_sets
+from .sample_reading import SampleSets, read_sample_sets
 from .sample_sets import all_files, batches
 
 _RECALL_AT = 10
@@ -32,7 +32,6 @@ def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Seq
     sample_sets = read_sample_sets(words, protocol.missing_identities, extra_labels, needs_identities=True)
     if sample_sets.keys() != set(SIDES):
         raise ValueError(f"`--exact` must name files of the queries and of the gallery; got {query}, a single set.")
-    check_names(sample_sets, protocol.relevance_options)
     return sample_sets
 
 

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, get_args
 
@@ -42,6 +42,19 @@ _RULES = {
 }
 """rules for the values of each kind; a value of any other kind is a string"""
 _VALUE_WIDTH = 80
+
+
+class Digits(int):
+    """A whole number in an option about labels; where labels are names, the name of the same digits."""
+
+    text: str
+    """the number as it was written, such as "01" """
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two texts are equal, so that 1 and 01 are two keys; or two numbers, for another number."""
+        return self.text == other.text if isinstance(other, Digits) else int(self) == other
+
+    __hash__ = int.__hash__
 
 
 class WrongValueError(ValueError):
@@ -123,7 +136,7 @@ class Kind(NamedTuple):
     def _convert_single(self, value: Any) -> Any:
         """Convert a value that is not a list, or one element of a list."""
         if self.is_mapping and isinstance(value, str):
-            value = value_in_yaml(value, self.rule)
+            value = value_in_yaml(value, self.rule, keeps_digits=self.base == "MAP")
         converter: Callable[[Any], Any] = _CONVERTERS.get(self.base, _to_text)
         try:
             converted = converter(value)
@@ -141,14 +154,14 @@ def read_kind(text: str) -> Kind:
     return Kind(base, tuple(names), is_list=text[-1] in "+*", is_nullable=text[-1] == "?" and not is_file)
 
 
-def value_in_yaml(word: str, rule: str) -> Any:
-    """Parse a word of a command line as YAML.
+def value_in_yaml(word: str, rule: str, *, keeps_digits: bool = False) -> Any:
+    """Parse a word of a command line as YAML; with `keeps_digits`, whole numbers in a mapping are texts, such as "01".
 
     Raises:
         WrongValueError: The word is no YAML, or not plain; `rule` is the one for its value.
     """
     try:
-        return parse_yaml("", word)
+        return parse_yaml("", word, keeps_digits=keeps_digits)
     except ValueError as error:
         raise WrongValueError(rule, word) from error
 
@@ -178,12 +191,13 @@ def _to_number(value: Any) -> float:
 
 
 def _to_label(value: Any) -> int | str:
-    if not isinstance(value, str):
-        return _to_whole_number(value)
+    text = value if isinstance(value, str) else str(_to_whole_number(value))
     try:
-        return _to_whole_number(value)
+        digits = Digits(_to_whole_number(text))
     except ValueError:
-        return value
+        return text
+    digits.text = text
+    return digits
 
 
 def _to_boolean(value: Any) -> bool:
@@ -232,6 +246,23 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "MAP": _to_camera_map,
     "RANGES": _to_ranges,
 }
+
+
+def rules_as_names(options: Mapping[str, Any], rules: Collection[str]) -> dict[str, Any]:
+    """Return options in which some rules list names, as their labels are names, and not numbers of the same digits."""
+    as_names = dict(options)
+    for option in rules:
+        value = options.get(option)
+        if isinstance(value, dict):
+            as_names[option] = {_name_of(key): _name_of(counted_as) for key, counted_as in value.items()}
+        elif value is not None:
+            as_names[option] = [_name_of(element) for element in value]
+    return as_names
+
+
+def _name_of(label: int | str) -> int | str:
+    """Return a label in the spelling of the user."""
+    return label.text if isinstance(label, Digits) else label
 
 
 def named_values(option: str, words: Sequence[str], kind: Callable[[str], Any] = str) -> dict[str, Any]:

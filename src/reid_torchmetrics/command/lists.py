@@ -27,7 +27,7 @@ from .label_tables import (
     read_table,
 )
 from .outputs import Outputs
-from .sample_reading import log_guesses
+from .sample_reading import check_names, log_guesses, options_for
 from .sample_sets import Columns, all_files
 
 
@@ -59,7 +59,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     retrieved = read_retrieved(arguments.retrieved, form=arguments.form, one_based=one_based)
     if words:
         labels = _read_labels(words, rules, retrieved)
-        return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
+        return outputs.write({"": evaluate_lists(retrieved, **labels, **options_for(labels, options))})
 
     try:
         positives = read_ground_truth(arguments.positives, form=arguments.ground_truth_form, one_based=one_based)
@@ -103,7 +103,9 @@ def _compare_with_exact(
     if not labels:
         got = "none in the files of `--exact`"
         raise ValueError(f"labels such as identities must be in these files, or be given by `--labels`; got {got}.")
+    options = options_for(labels, options)
     protocol, _ = take_protocol(protocol_of_lists(options.get("protocol"), labels), options, lists=False)
+    check_names(sample_sets, protocol.relevance_options)
     lists = evaluate_lists(retrieved, **labels, **options)
     exact = replace(evaluate_exact(sample_sets, protocol, arguments), query_names=lists.query_names)
     recall = find_recall(retrieved, sample_sets, protocol, arguments, has_names=needs_names["gallery"])

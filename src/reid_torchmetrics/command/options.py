@@ -24,7 +24,7 @@ from reid_torchmetrics._extras import require
 
 from .configs import read_config
 from .instances import CLASS, FIELDS, Instance, read_instance
-from .kinds import Kind, WrongValueError, read_kind
+from .kinds import Digits, Kind, WrongValueError, read_kind
 from .terminal import PROGRAM, UsageError, one_line
 
 TABLE = json.loads(files(__package__).joinpath("options.json").read_text(encoding="utf-8"))
@@ -168,8 +168,10 @@ def _to_plain(value: Any) -> Any:
     if isinstance(value, Instance):
         return {CLASS: value.class_name, FIELDS: value.fields}
     if isinstance(value, dict):
-        return {key: _to_plain(element) for key, element in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+        return {_to_plain(key): _to_plain(element) for key, element in value.items()}
+    if isinstance(value, Digits):
+        return int(value) if str(int(value)) == value.text else value.text
+    return [_to_plain(element) for element in value] if isinstance(value, (list, tuple)) else value
 
 
 def in_options(command: str, message: object) -> str:

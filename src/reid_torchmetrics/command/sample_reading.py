@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from reid_torchmetrics import _names, data
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, number_names
+from reid_torchmetrics.functional.retrieval.relevance import RULES_BY_LABEL, SIDES, number_names
 
 from . import matrices, roles
 from .inputs import find_files, find_source
-from .kinds import named_values
+from .kinds import named_values, rules_as_names
 from .label_tables import (
     TABLES,
     LabelRules,
@@ -104,6 +104,27 @@ def log_guesses(guesses: Iterable[str]) -> None:
         log(f"guessed: {distinct_guesses}")
 
 
+def labels_of(sample_sets: SampleSets) -> dict[str, Any]:
+    """Return the labels of all samples as arguments, such as "query_identities"."""
+    labels: dict[str, Any] = {}
+    for role, sample_set in sample_sets.items():
+        labels |= sample_set.labels(slice(None), f"{role}_")
+    return labels
+
+
+def options_for(labels: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in which rules list names where `labels`, arguments by name, hold names of digits: "01", not 1."""
+    rules = []
+    for rule, label in RULES_BY_LABEL.items():
+        names: set[Any] = set()
+        for role in SIDES:
+            values = labels.get(f"{role}_{label}", ())
+            names.update(values.values() if isinstance(values, Mapping) else np.unique(values).tolist())
+        if any(isinstance(name, str) and name.isdecimal() for name in names):
+            rules.append(rule)
+    return rules_as_names(options, rules)
+
+
 def check_names(sample_sets: SampleSets, rules: Mapping[str, Any]) -> None:
     """Raise unless labels of queries and gallery are both names or both integers, as the `rules` that list labels do.
 
@@ -111,10 +132,7 @@ def check_names(sample_sets: SampleSets, rules: Mapping[str, Any]) -> None:
         TypeError: queries have names, and the gallery integers, or the reverse.
         ValueError: one of the `rules` lists numbers of labels that are names, or the reverse.
     """
-    labels: dict[str, Any] = {}
-    for role, sample_set in sample_sets.items():
-        labels |= sample_set.labels(slice(None), f"{role}_")
-    number_names(labels, rules, tuple(sample_sets))
+    number_names(labels_of(sample_sets), rules, tuple(sample_sets))
 
 
 def _open_sample_sets(

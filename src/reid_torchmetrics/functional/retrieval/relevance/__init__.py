@@ -6,6 +6,7 @@ from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, fin
 from .label_names import (
     MISSING,
     NAMED_LABELS,
+    RULES_BY_LABEL,
     LabelTables,
     NumberedLabels,
     check_rules,
