@@ -24,3 +24,25 @@ def test_the_values_are_the_same_however_images_are_spread(processes, size, shar
     expected = [prints(alone.compute()), prints(alone.results("segm").summary())]
     for found in processes.run(size, evaluates, sharding, iou_type):
         assert found == expected
+
+
+def evaluates_areas(process: int, size: int) -> list[object]:
+    metric = DetectionMAP(iou_type="segm", **OPTIONS)
+    fed(metric, *at(with_areas(), SHARDINGS["empty_first"](NUM_IMAGES, size)[process]), 2)
+    results = metric.results()
+    return [prints(metric.compute()), prints(results.summary()), results.averages.grid.has_given_areas]
+
+
+def with_areas() -> tuple[list[dict], list[dict]]:
+    """Images with areas of detections that are not those of the masks."""
+    preds, target = mask_images(7, NUM_IMAGES)
+    return [item | {"detection_area": 2000.0 * item["scores"].double()} for item in preds], target
+
+
+def test_areas_of_detections_count_on_all_processes_and_all_results_know_of_them(processes):
+    alone = fed(DetectionMAP(iou_type="segm", **OPTIONS), *with_areas())
+    without = fed(DetectionMAP(iou_type="segm", **OPTIONS), *mask_images(7, NUM_IMAGES))
+    expected = [prints(alone.compute()), prints(alone.results().summary()), True]
+    assert expected[0] != prints(without.compute())
+    for found in processes.run(3, evaluates_areas):  # the first process has no images
+        assert found == expected
