@@ -49,7 +49,7 @@ _WORDS_FOR_UNKNOWN = (
     "unknown",
     "unidentified",
     "undefined",
-    "missing_identities",
+    "missing",
     "none",
     "null",
     "nan",
