@@ -291,3 +291,23 @@ def test_strings_are_numbered_as_they_come_when_they_are_asked_for(pass_on, rand
         assert value is None or torch.equal(getattr(found.rank_lists, name).nan_to_num(-9), value.nan_to_num(-9)), name
     assert found.gallery_names == (tuple(ordered) or None)
     assert torch.equal(found.ranks.rank, as_ints.ranks.rank)
+
+
+def test_the_score_of_a_listed_item_is_minus_its_rank():
+    by_labels = evaluate_lists(
+        [[2, 0, 1], [1]],
+        query_identities=[7, 8],
+        gallery_identities=[7, 8, 8],
+        query_cameras=[0, 0],
+        gallery_cameras=[1, 0, 1],
+    )
+    by_truth = evaluate_lists([[2, 0, 1], [1]], [[0], [1]])
+    # Under the camera rule item 1 is junk to the second query.
+    for results, second in ((by_labels, [math.nan] * 3), (by_truth, [-1, math.nan, math.nan])):
+        scores = results.nearest(3).scores
+        assert scores.flatten().tolist() == pytest.approx([-1, -2, -3, *second], nan_ok=True)
+        assert float(results.nearest(3).first_positive_score[0]) == -2
+        assert float(results.nearest(3).margins()[0]) == 1
+    # The vote of the first item exceeds those of both items behind it.
+    lists = evaluate_lists([[0, 1, 2]], query_identities=[7], gallery_identities=[7, 8, 8])
+    assert lists.nearest(3).knn_accuracy(temperature=0.5).tolist() == [1.0]
