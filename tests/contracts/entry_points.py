@@ -122,7 +122,8 @@ def _arguments(problem: Problem) -> dict[str, Any]:
 
 def by_lists(problem: Problem, _: Path) -> Numbers:
     """Lists of positions of the whole gallery."""
-    return numbers_of(evaluate_lists(torch.tensor(whole_lists(problem)), **_arguments_of_lists(problem)))
+    lists = torch.tensor(whole_lists(problem), dtype=torch.int64).view(len(problem.query), len(problem.gallery))
+    return numbers_of(evaluate_lists(lists, **_arguments_of_lists(problem)))
 
 
 def by_lists_of_names(problem: Problem, _: Path) -> Numbers:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
@@ -174,13 +175,15 @@ def read_items(
 
     Names are all ints or all strings, as `read_names` returns them.
     """
-    if names is not None and all(isinstance(name, str) for name in names):
+    if names and all(isinstance(name, str) for name in names):
         reader.number_gallery(names)
         items = read_retrieved(retrieved, reader, num_queries)
         _check_known(items, num_gallery, queries, items, reader.name_of_unknown)
         return items
     items = read_retrieved(retrieved, reader, num_queries)
     names_in_lists = reader.all_names()
+    if names is not None and not names:  # the items of no gallery are ints or strings
+        _check_known(items, 0, queries, items, names_in_lists.__getitem__ if names_in_lists else int)
     if names_in_lists and names is not None:
         raise TypeError(f"`retrieved` must hold ints, as the names of the gallery are; got {names_in_lists[0]!r}.")
     if names_in_lists:
@@ -193,7 +196,9 @@ def read_items(
         _checks.in_range("retrieved", items.flatten(), -1, num_gallery)
         return items
     numbers, order = torch.tensor(names, dtype=torch.int64, device=items.device).sort()
-    place = torch.searchsorted(numbers, items).clamp_(max=len(numbers) - 1)
+    place = torch.searchsorted(numbers, items)
+    # An item behind all numbers has the place of the padding.
+    numbers, order = functional.pad(numbers, (0, 1)), functional.pad(order, (0, 1), value=num_gallery)
     positions = order[place].masked_fill(numbers[place] != items, num_gallery).masked_fill(items < 0, -1)
     _check_known(positions, num_gallery, queries, items, int)
     return positions

@@ -308,6 +308,8 @@ def _rows(argument: str, lists: Any) -> Tensor | list[Any]:
     if isinstance(rows, Tensor):
         if rows.dtype == torch.uint64:
             rows = _signed(argument, rows)
+        if not rows.numel():  # NumPy's matrix without columns is one of floats
+            rows = rows.long()
         if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
             raise TypeError(f"`{argument}` must hold items that are all ints, or all strings; got {rows.dtype}.")
         if rows.ndim != 2:

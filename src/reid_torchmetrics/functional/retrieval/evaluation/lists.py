@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from jaxtyping import Bool, Int, Integer, Real, Shaped
 from torch import Tensor
+from torch.nn import functional
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
@@ -323,7 +324,7 @@ def _largest_cutoff(protocol: Protocol) -> int | None:
 
 def _labels_at(labels: Tensor | None, items: Entries) -> Tensor | None:
     """Return the labels of items, -1 at padding."""
-    return None if labels is None else labels[items.clamp(min=0)].where(items >= 0, -1)
+    return None if labels is None else functional.pad(labels, (0, 1), value=-1)[items]
 
 
 def _minus_rank(items: Entries) -> Tensor:

@@ -410,7 +410,7 @@ def find_listed_relevance(
         self_index = _checks.integer_labels("self_index", self_index, len(listed)).cpu().long()
         _checks.in_range("self_index", self_index, -1, num_gallery)
         # Each query's own position becomes junk; -1 is in no list.
-        for query, item in enumerate(self_index.split(1)):
+        for query, item in enumerate(self_index[:, None]):
             positive_items, junk_items = listed[query], dropped[query]
             listed[query] = positive_items[positive_items != item]
             dropped[query] = torch.cat([junk_items[junk_items != item].long(), item[item >= 0]])
