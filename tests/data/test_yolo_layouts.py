@@ -129,10 +129,10 @@ TWO_KEYPOINTS = "0 0.5 0.5 0.4 0.4 0.4 0.4 0.6 0.6"
 @pytest.mark.parametrize(
     ("line", "candidates"),
     [
-        (UPRIGHT, ("'rotated'", "'segm'", "'bbox'")),
+        (UPRIGHT, ("'keypoints'", "'rotated'", "'segm'")),
         (TRAPEZOID, ("'rotated'", "'segm'", "'bbox'")),
         (TWO_KEYPOINTS, ("'keypoints'", "'rotated'", "'segm'")),
-        ("0 0.5 0.5 0.4 0.4 0.4 0.6", ("'keypoints'", "'segm'", "'bbox'")),
+        ("0 0.5 0.5 0.4 0.4 0.4 0.6", ("'keypoints'", "'segm'")),
     ],
 )
 def test_lines_of_several_meanings_are_an_error_that_names_the_option(folders, line, candidates):
@@ -141,8 +141,13 @@ def test_lines_of_several_meanings_are_an_error_that_names_the_option(folders, l
         read_yolo(*folders)
     assert all(candidate in str(error.value) for candidate in candidates)
     assert f"got None for '{line}', {folders[0] / '0.txt'}:1." in str(error.value)
-    for iou_type in ("bbox", "segm"):
-        read_yolo(*folders, iou_type=iou_type, image_sizes=(100, 100))
+    for candidate in candidates:
+        read_yolo(*folders, iou_type=candidate.strip("'"), image_sizes=(100, 100))
+    if "'bbox'" not in candidates:  # the box of keypoints is another one than that around a polygon
+        with pytest.raises(
+            ValueError, match=r"^`iou_type` must be another one where lines may be several .*; got 'bbox'"
+        ):
+            read_yolo(*folders, iou_type="bbox")
 
 
 def test_the_boxes_around_corners_are_read_if_they_are_asked_for(folders):

@@ -17,7 +17,7 @@ from .processes import Share
 
 Columns: TypeAlias = dict[str, _arrays.Array]
 
-_BLOCK_BYTES = 1 << 26
+_BLOCK_BYTES = 1 << 25
 _FLAGS = {None: (True, True), True: (True, False), False: (False, True)}
 """the flags of samples by `is_query` of metrics"""
 

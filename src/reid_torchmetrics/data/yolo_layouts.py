@@ -25,6 +25,8 @@ _MIN_POLYGON = 6  # numbers of three corners
 _MIN_SHARE_INSIDE = 0.9  # of the keypoints that lie in their box
 _TOLERANCE = 0.01  # how far keypoints may leave their box, a share of the image
 _SLANT = 0.05  # difference of opposite edges, and from the axes, as a share of the extent: corners are often pixels
+_MANY_LINES = 10  # lines of one length that are hardly polygons if all fit boxes with keypoints
+_SEVERAL_KEYPOINTS = 3  # fewer keypoints of two numbers are as long as triangles and four corners
 _MIN_TRACK = 2  # a coordinate may be 1, so ids of polygons are told from coordinates by one that is larger
 
 Kind = Literal["polygons", "corners", "pose"]
@@ -104,7 +106,7 @@ def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str |
         iou_type: Kind of shapes to read; None infers it.
 
     Raises:
-        ValueError: `iou_type` is None and the lines may be of several kinds.
+        ValueError: The lines may be of several kinds, and `iou_type` does not tell which.
     """
     if not labels and not results:
         return KEYPOINTS if iou_type == "keypoints" else BOXES
@@ -113,15 +115,28 @@ def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str |
     if iou_type in ("segm", "rotated"):
         layout = POLYGONS if iou_type == "segm" else CORNERS
         return layout if fits(labels, results, layout) else None
-    sizes = _sizes(labels, results, BOXES)
-    may_be_boxes = None not in sizes
     pose = find_pose(labels, results, needs_box=True)
-    if sizes in ({_MIN_POLYGON}, {_NUM_CORNERS}):
-        # Few numbers can be many things.
-        return _find_layout_of_few(labels, results, pose) if iou_type is None else BOXES
-    if pose is not None:
+    if not fits(labels, results, BOXES):
         return pose
-    return BOXES if may_be_boxes else None
+    return _find_layout_of_polygons(labels, results, pose, iou_type)
+
+
+def _find_layout_of_polygons(
+    labels: Sequence[Line], results: Sequence[Line], pose: Layout | None, iou_type: str | None
+) -> Layout:
+    """Return the layout of lines that may all be boxes or polygons, and keypoints if there is a `pose`.
+
+    Raises:
+        ValueError: The lines may be of several kinds, and `iou_type` does not tell which.
+    """
+    is_four_corners = fits(labels, results, CORNERS)
+    if is_four_corners and _are_rotated([line.numbers[:_NUM_CORNERS] for line in (*labels, *results)]):
+        return CORNERS if iou_type is None else BOXES
+    if pose is not None and _is_surely_pose(labels, results, pose):
+        return pose
+    if pose is not None or (is_four_corners and iou_type is None):
+        raise _several_meanings(labels, results, pose, iou_type)
+    return BOXES
 
 
 def find_pose(labels: Sequence[Line], results: Sequence[Line], *, needs_box: bool) -> Layout | None:
@@ -138,7 +153,13 @@ def find_pose(labels: Sequence[Line], results: Sequence[Line], *, needs_box: boo
     for layout in poses:
         if _are_in_boxes(labels, results, layout):
             return layout
-    return poses[0] if poses and not needs_box else None
+    if needs_box or not poses:
+        return None
+    lines, is_result = _lines_of_pose(labels, results)
+    for layout in poses:
+        if all(_has_visibilities(line, layout, is_result=is_result) for line in lines):
+            return layout
+    return poses[0]
 
 
 def usual_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str | None) -> Layout:
@@ -207,26 +228,39 @@ def _sizes(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> s
     return set(label_sizes.values()) | set(result_sizes.values())
 
 
-def _find_layout_of_few(labels: Sequence[Line], results: Sequence[Line], pose: Layout | None) -> Layout:
-    """Return the layout of lines with 6 numbers in all shapes, or with 8 numbers in all.
+def _is_surely_pose(labels: Sequence[Line], results: Sequence[Line], pose: Layout) -> bool:
+    """Return whether lines that fit boxes with keypoints are no polygons.
 
-    Raises:
-        ValueError: The numbers may be several things.
+    Ground truths have visibilities or keypoints at 0 0, which polygons hardly have, or there are many lines: polygons
+    are not all of one length whose first two corners are a box around the others.
     """
-    lines = [*labels, *results]
-    shapes = [line.numbers[:_NUM_CORNERS] for line in lines]
-    is_four_corners = fits(labels, results, CORNERS)
-    if not is_four_corners and pose is None:
-        return BOXES
-    if is_four_corners and pose is None and _are_rotated(shapes):
-        return CORNERS
-    candidates = ["'segm' for polygons", "'bbox' for the boxes around them"]
-    if is_four_corners:
+    lines, is_result = _lines_of_pose(labels, results)
+    if pose.width(is_result=is_result) == 3 and not is_result:
+        return True
+    lines = [line for line in lines if len(line.numbers) > NUM_BOX + 2 * is_result]
+    if len(lines) >= _MANY_LINES:
+        return True
+    has_several = pose.num_keypoints >= _SEVERAL_KEYPOINTS
+    return has_several and any((0, 0) in _points(line, pose, is_result=is_result) for line in lines)
+
+
+def _several_meanings(
+    labels: Sequence[Line], results: Sequence[Line], pose: Layout | None, iou_type: str | None
+) -> ValueError:
+    """Return the error for lines that may be several things, with the kinds that they may have."""
+    candidates = ["'segm' for polygons"]
+    if iou_type is None and pose is None:
+        candidates.append("'bbox' for the boxes around them")
+    if fits(labels, results, CORNERS):
         candidates.insert(0, "'rotated' for four corners of rotated boxes")
     if pose is not None:
         candidates.insert(0, "'keypoints' for a box and keypoints")
     names = f"{', '.join(candidates[:-1])} or {candidates[-1]}"
-    raise ValueError(f"`iou_type` must be given where lines may be several things: {names}; got None for {lines[0]}.")
+    rule = "must be given" if iou_type is None else "must be another one"
+    shapes = [line for line in labels if len(line.numbers) > NUM_BOX] or results
+    return ValueError(
+        f"`iou_type` {rule} where lines may be several things: {names}; got {iou_type!r} for {shapes[0]}."
+    )
 
 
 def _are_rotated(shapes: Sequence[Sequence[float]]) -> bool:
@@ -280,9 +314,7 @@ def _pose_candidates(labels: Sequence[Line], results: Sequence[Line], *, may_be_
 
 def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> bool:
     """Return whether lines begin with a box in the image that holds the keypoints that follow; few may leave it."""
-    is_result = all(len(line.numbers) == NUM_BOX for line in labels)
-    lines = results if is_result else labels
-    width = layout.width(is_result=is_result)
+    lines, is_result = _lines_of_pose(labels, results)
     num_inside = 0
     num_points = 0
     for line in lines:
@@ -297,10 +329,9 @@ def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layou
             return False
         # Behind a box alone there are at most a confidence and a tracking id.
         has_points = len(line.numbers) > NUM_BOX + 2 * is_result
-        points = line.numbers[NUM_BOX : NUM_BOX + layout.num_keypoints * width] if has_points else []
-        if width == 3 and not _are_visibilities(points[2::3], is_result=is_result):
+        if has_points and not _has_visibilities(line, layout, is_result=is_result):
             return False
-        for px, py in zip(points[::width], points[1::width], strict=True):
+        for px, py in _points(line, layout, is_result=is_result) if has_points else []:
             if px == py == 0:  # not labeled
                 continue
             num_points += 1
@@ -309,8 +340,24 @@ def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layou
     return num_inside >= _MIN_SHARE_INSIDE * num_points
 
 
-def _are_visibilities(numbers: Sequence[float], *, is_result: bool) -> bool:
-    """Return whether numbers are visibilities of ground truths, or confidences of detected keypoints."""
+def _lines_of_pose(labels: Sequence[Line], results: Sequence[Line]) -> tuple[Sequence[Line], bool]:
+    """Return the lines that show whether shapes have keypoints, and whether they are detections."""
+    is_result = all(len(line.numbers) == NUM_BOX for line in labels)
+    return (results if is_result else labels), is_result
+
+
+def _points(line: Line, layout: Layout, *, is_result: bool) -> list[tuple[float, float]]:
+    """Return x and y of the keypoints in a line."""
+    width = layout.width(is_result=is_result)
+    numbers = line.numbers[NUM_BOX : NUM_BOX + layout.num_keypoints * width]
+    return list(zip(numbers[::width], numbers[1::width], strict=True))
+
+
+def _has_visibilities(line: Line, layout: Layout, *, is_result: bool) -> bool:
+    """Return whether keypoints have visibilities of ground truths, or confidences of detected keypoints, if any."""
+    if layout.width(is_result=is_result) == 2:
+        return True
+    numbers = line.numbers[NUM_BOX + 2 : NUM_BOX + layout.num_keypoints * 3 : 3]
     if is_result and are_shares(numbers):
         return True
     return all(number in (0, 1, 2) for number in numbers)

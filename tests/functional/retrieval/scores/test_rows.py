@@ -1,12 +1,14 @@
 """Rows of embeddings: read from blocks, measured once, and searched for what is not finite."""
 
 import collections
+import gc
+import weakref
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reid_torchmetrics.functional.retrieval import rank_positives
+from reid_torchmetrics.functional.retrieval import RankCounter, index_recall, rank_positives
 from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks
 from tests.distributed import threads
 
@@ -80,3 +82,19 @@ def test_a_block_of_rows_of_all_processes_fits_the_memory_bound():
 
     for values in threads.run(2, run):
         assert torch.equal(values, every[4:8])
+
+
+def test_a_counted_block_is_freed_at_once():
+    """A cycle of references would hold the blocks of a stream until Python looks for cycles."""
+    counter = RankCounter(torch.eye(3), torch.eye(3), query_identities=[0, 1, 2], positive_identities=[0, 1, 2])
+    block = torch.randn(5, 3)
+    is_there = weakref.ref(block)
+    gc.collect()
+    gc.disable()
+    try:
+        counter.count(block, [9] * 5, key=0)
+        index_recall([[0]] * 3, torch.eye(3), iter([block]), k=1)
+        del block
+        assert is_there() is None
+    finally:
+        gc.enable()

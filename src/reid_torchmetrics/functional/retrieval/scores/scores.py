@@ -148,7 +148,7 @@ class EmbeddingScores(Scores):
 
         self._prepared: dict[tuple[int, int], Tensor] = {}
         shape = (min(self._panel_rows, gallery.size), gallery.dimension)
-        self._buffers = Spares(lambda: torch.empty(shape, dtype=self.dtype, device=self.device))
+        self._buffers = Spares(functools.partial(torch.empty, shape, dtype=self.dtype, device=self.device))
 
     def _prepare(self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None) -> None:
         self.dtype = dtype or score_dtype(similarity, self._query.local, self._gallery)
