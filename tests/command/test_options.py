@@ -31,7 +31,18 @@ from tests.profiles import each_row
 
 IN_FILES = {"query", "gallery", "ground_truth", "self_index", "positives", "retrieved", "gains", "num_positives"}
 IN_FILES |= {*map("_".join, product(SIDES, LABELS)), "scores", "same", "a", "b"}
-NOT_OF_FILES = {"box_format", "frequencies", "class_metrics", "extended_summary", "backend", "metric", "confidence"}
+NOT_OF_FILES = {
+    "keep_shapes",
+    "box_format",
+    "frequencies",
+    "class_metrics",
+    "extended_summary",
+    "backend",
+    "metric",
+    "confidence",
+}
+OF_DRAWS = {"gallery_draw_for_map", "queries_in_draw"}
+"""options about drawn galleries, which lists refuse"""
 OF_PROCESSES = {"compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 FUNCTIONS = {
     "evaluate": [evaluate],
@@ -72,7 +83,7 @@ def of_signatures(command):
     for each in FUNCTIONS[command]:
         hints = get_type_hints(each.__init__ if each is PairNumbers else each) if not is_metric(each) else {}
         for name, parameter in inspect.signature(each).parameters.items():
-            if name in IN_FILES | NOT_OF_FILES | OF_PROCESSES:
+            if name in IN_FILES | NOT_OF_FILES | OF_PROCESSES or (command == "lists" and name in OF_DRAWS):
                 continue
             kind = kind_of(hints.get(name, parameter.annotation))
             if kind is not None:

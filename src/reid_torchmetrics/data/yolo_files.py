@@ -81,10 +81,10 @@ def read_yolo(
     Raises:
         FileNotFoundError: A folder that does not exist.
         TypeError: `image_sizes` are neither a pair of sizes nor such pairs by name.
-        ValueError: An unknown `iou_type`; None or "bbox" where the lines may be of several kinds; a folder without text files;
-            two folders without a common name; a malformed line, named with its file: without a class, with shares
-            outside of 0 to 1 by more than 0.01, or with the confidence in front of the box, as in darknet, if boxes
-            tell; or an image without a size.
+        ValueError: An unknown `iou_type`; None or "bbox" where the lines may be of several kinds; a folder without text
+            files; two folders without a common name; a malformed line, named with its file: without a class, with
+            shares outside of 0 to 1 by more than 0.01, or with the confidence in front of the box, as in darknet, if
+            boxes tell; or an image without a size.
     """
     if iou_type is not None:
         _checks.one_of("iou_type", iou_type, _names.IouType)
