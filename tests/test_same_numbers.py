@@ -10,7 +10,7 @@ from tests.profiles import each_row
 from tests.same_numbers import __main__ as script
 from tests.same_numbers.answers import named_values, public, readable, solve
 from tests.same_numbers.checkouts import ROOT
-from tests.same_numbers.differences import differing_names
+from tests.same_numbers.differences import Summary, differing_names
 from tests.same_numbers.kinds import KINDS
 from tests.same_numbers.problems import Made, Problem, Question
 from tests.same_numbers.worker import digest_of
@@ -52,6 +52,17 @@ def test_values_are_compared_to_the_bit_and_all_nan_are_equal():
     assert dict(named_values("x", torch.zeros(2, 1))) != dict(named_values("x", torch.zeros(1, 2)))
     (value,) = dict(named_values("x", 0.1)).values()
     assert readable(value) == "0.1"
+
+
+def test_a_problem_that_differs_is_counted_by_what_differs():
+    values = {"new": "1", "same": "2", "error": "raises ValueError: no"}
+    summary = Summary("boxes")
+    for earlier in (values, {"same": "2", "error": values["error"]}, values | {"same": "3"}, {"new": "1", "same": "2"}):
+        summary.count(earlier, values, differing_names(earlier, values))
+    counted = summary.num_different, summary.num_lacking, summary.num_raised, summary.num_raised_once
+    assert counted == (3, 1, 3, 1)
+    assert summary.names == {"new": 1, "same": 1, "error": 1}
+    assert differing_names({"a": "1"}, {"a": "2", "b": "raises ValueError: no"}) == ["b", "a"]
 
 
 def test_a_name_that_a_checkout_lacks_is_a_value():

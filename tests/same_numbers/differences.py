@@ -19,6 +19,8 @@ class Summary:
     num_values: int = 0
     num_different: int = 0
     """problems with a difference"""
+    num_lacking: int = 0
+    """problems that differ only in that one checkout lacks values, such as those of a new attribute"""
     num_raised: int = 0
     """problems in which both checkouts raise the same error"""
     num_raised_once: int = 0
@@ -32,18 +34,21 @@ class Summary:
         self.num_values += len(earlier.keys() | current.keys())
         self.num_different += bool(different)
         raising = [{name for name, value in values.items() if is_error(value)} for values in (earlier, current)]
+        comparable = (earlier.keys() & current.keys()) | raising[0] | raising[1]
+        self.num_lacking += bool(different) and comparable.isdisjoint(different)
         self.num_raised += any(earlier[name] == current[name] for name in raising[0] & raising[1])
         self.num_raised_once += raising[0] != raising[1]
         self.names.update({re.sub(r"\d+", "N", name) for name in different})
 
     def line(self) -> str:
         """Return the row of the table."""
-        counts = (self.num_problems, self.num_values, self.num_different, self.num_raised, self.num_raised_once)
+        counts = (self.num_problems, self.num_values, self.num_different, self.num_lacking)
+        counts += (self.num_raised, self.num_raised_once)
         return f"{self.kind:<12}" + "".join(f"{count:>14,}" for count in counts)
 
 
 HEADER = f"{'kind':<12}" + "".join(
-    f"{title:>14}" for title in ("problems", "values", "differ", "raised alike", "raised once")
+    f"{title:>14}" for title in ("problems", "values", "differ", "only lacking", "raised alike", "raised once")
 )
 
 
@@ -53,8 +58,9 @@ def is_error(value: object) -> bool:
 
 
 def differing_names(earlier: Values, current: Values) -> list[str]:
-    """Return the names of all values that differ or that only one checkout has."""
+    """Return the names of all values that differ or that only one checkout has, errors first."""
     names = list(earlier) + [name for name in current if name not in earlier]
+    names.sort(key=lambda name: not (is_error(earlier.get(name)) or is_error(current.get(name))))
     return [name for name in names if earlier.get(name, ABSENT) != current.get(name, ABSENT)]
 
 

@@ -46,6 +46,7 @@ def change_labels(random: Random, names: set[str], options: dict[str, Any], side
         samples.as_names(random, sides)
     elif form < 0.5 and not names & {"groups", "positions"} and options.get("protocol") not in samples.DRAWN:
         samples.several_labels(random, sides)
+        names.add("several identities")
         options.pop("junk_identities", None)
     elif form < 0.55 and is_plain:
         samples.some_missing(random, sides)
