@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, EmbeddingMetric, ReIDMetrics, ReIDOpenSet, compare
+from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPES_IN_WORDS
 from reid_torchmetrics.functional.retrieval.reranking import KReciprocal
 from reid_torchmetrics.report import write_report
@@ -143,6 +144,24 @@ def test_every_output_says_which_shapes_were_matched(iou_type, tmp_path):
     assert f"<p>{SHAPES_IN_WORDS[iou_type]} of " in page or f">{SHAPES_IN_WORDS[iou_type]} of " in page
     text = str(compare(results, loaded, num_resamples=3, num_permutations=3))
     assert words in text
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("iou_type", SHAPES_IN_WORDS)
+def test_the_function_says_what_the_metric_says(iou_type):
+    (batch,) = batches_of_boxes()
+    options: dict[str, Any] = {"iou_type": iou_type, "invalid": "drop"}
+    if iou_type == "keypoints":
+        options["sigmas"] = [0.05] * 17
+    results = evaluate_images(batch["preds"], batch["target"], **options)
+    assert results.conventions == results_of(DetectionMAP, **options).conventions
+    assert "invalid objects left out" in str(results)
+
+
+def test_an_area_range_of_another_name_in_the_first_place_is_printed():
+    text = str(results_of(DetectionMAP, area_ranges={"tiny": (0, 64)}))
+    assert "| area=  tiny | maxDets=100 ]" in text.splitlines()[1]
+    assert "; area ranges tiny 0 to 8² pixels; " in text
 
 
 def test_results_of_two_types_of_one_metric_are_not_compared():
