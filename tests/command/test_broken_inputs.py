@@ -158,6 +158,7 @@ BROKEN = [
     ("evaluate g.npz g.npz --names embeddings=x", "g.npz: `x`, named as embeddings, must be in the file; got `feat`"),
     ("evaluate g.npz g.npz --names embeddings=feat embeddings=f", "`--names` must give each name once; got 'embedd"),
     ("evaluate g.npz g.npz --fail-under mpa=1", "`--fail-under` must name one of map, minp"),
+    ("evaluate g.npz g.npz --fail-under map=15", "`--fail-under` must be a share of 1 for map, such as 0.15 for 15 %"),
     ("evaluate g.npz g.npz --fail-under map=high", "`--fail-under` must be words such as NAME=VALUE"),
     ("evaluate g.npz g.npz --report a_file/report.html", "a_file/report.html: must be a path to write to"),
     ("evaluate g.npz g.npz --save no_shards", "no_shards: must be a file to write to"),
@@ -251,7 +252,7 @@ BROKEN = [
     ("duplicates g.npz wide.npz", "wide.npz: embeddings must be as wide as those of g.npz; got 5 and 4."),
     ("duplicates d.npz", "d.npz: `query` must be embeddings; got distances."),
     ("duplicates g.npz --threshold 95", "`threshold` must lie in [-1, 1] under 'cosine'; got 95.0."),
-    ("protocols market", "`protocol` must be one of 'market1501'"),
+    ("protocols market", "`names` must be some of 'market1501'"),
 ]
 
 

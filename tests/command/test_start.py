@@ -41,7 +41,7 @@ WITH_FILES = {
     "compare query.npz nope.npz": "There is no file 'nope.npz'.",
     "duplicates query.npz nope.npz": "There is no file 'nope.npz'.",
     "evaluate --config options.yaml": "There is no file 'from_a_file.npz'.",
-    "protocols market": "`protocol` must be one of 'market1501', ",
+    "protocols market": "`names` must be some of 'market1501', ",
 }
 USAGE = {
     # Options are looked at before files, so that a line about words comes first.

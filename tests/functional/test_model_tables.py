@@ -48,6 +48,7 @@ def test_a_table_of_latex():
     assert TABLE.latex(2).splitlines() == [
         r"\begin{table}",
         r"\centering",
+        r"\setlength{\belowcaptionskip}{6pt}",
         r"\caption{50\% of a\_1.}",
         r"\begin{tabular}{lrrr}",
         r"\toprule",
@@ -240,3 +241,52 @@ def test_every_table_compiles(every_table, tmp_path):
     done = subprocess.run([*words, "tables.tex"], cwd=tmp_path, capture_output=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:].decode(errors="replace")
     assert (tmp_path / "tables.pdf").stat().st_size
+
+
+def kinds_of_results():
+    """A table of each kind of results."""
+    retrieval = problems.retrieval()
+    return {
+        "retrieval": retrieval,
+        "detection": problems.detection(),
+        "comparison": compare(retrieval, retrieval, num_resamples=9, num_permutations=9),
+    }
+
+
+@pytest.mark.parametrize("kind", ["retrieval", "detection", "comparison"])
+def test_a_table_in_latex_takes_a_caption_a_label_and_measures(kind):
+    results = kinds_of_results()[kind]
+    first, second, *_ = results.model_table().headings.values()
+    text = results.to_latex(caption="50 % of R&D", label="tab:a_1", measures=["map"], two_columns=True)
+    lines = text.splitlines()
+    assert lines[0] == r"\begin{table*}"
+    assert lines[-1] == r"\end{table*}"
+    assert r"\caption{50 \% of R\&D}" in lines
+    assert lines[lines.index(r"\caption{50 \% of R\&D}") + 1] == r"\label{tab:a_1}"
+    assert r"\begin{tabular}{lr}" in lines
+    assert results.to_latex() == results.to_latex(measures=list(results.model_table().headings))
+    shown = results.to_latex(measures=["map"])
+    assert r"\label" not in shown
+    assert first.title in shown
+    assert f"{second.title} (" not in shown
+
+
+@pytest.mark.parametrize(
+    ("measures", "error", "message"),
+    [
+        ("map", TypeError, "`measures` must be a tuple or list of names; got 'map'"),
+        ((), ValueError, r"`measures` must name some numbers, each once; got \(\)"),
+        (("map", "map"), ValueError, "`measures` must name some numbers, each once"),
+        (("mpa",), ValueError, "`measures` must be one of 'map', 'rank_1'; got 'mpa'"),
+    ],
+)
+def test_measures_that_a_table_does_not_have_are_refused(measures, error, message):
+    with pytest.raises(error, match=message):
+        problems.retrieval().to_latex(measures=measures)
+
+
+def test_the_caption_describes_the_measures_of_the_table():
+    results = problems.retrieval(reports=("map", "minp", "rank_1"))
+    caption = results.model_table().select(["rank_1"]).caption
+    assert "Rank-1" in caption or "CMC" in caption
+    assert "mINP" not in caption

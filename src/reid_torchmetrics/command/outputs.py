@@ -95,6 +95,7 @@ class Outputs:
         for name in self._thresholds:
             if name not in numbers:
                 raise ValueError(f"`--fail-under` must name one of {', '.join(numbers)}; got {name!r}.")
+        self._check_thresholds(results)
         for prefix, part in results.items():
             if self._arguments.report is not None:
                 write_report(
@@ -122,6 +123,17 @@ class Outputs:
                 write_whole(Path(self._arguments.json), f"{text}\n".encode())
             print(self._text(results, recall))  # noqa: T201
         return self._exit_status(numbers)
+
+    def _check_thresholds(self, results: Mapping[str, Any]) -> None:
+        """Raise if `--fail-under` has a bound for a share that no share reaches."""
+        ranks: set[str] = set()
+        for prefix, part in results.items():
+            headings = part.model_table().headings
+            ranks.update(f"{prefix}{name}" for name, heading in headings.items() if heading.is_rank)
+        for name, threshold in self._thresholds.items():
+            if threshold > 1 and name not in ranks:
+                rule = f"must be a share of 1 for {name}, such as {threshold / 100:g} for {threshold:g} %"
+                raise ValueError(f"`--fail-under` {rule}; got {name}={threshold:g}.")
 
     def _find_output_files(self, prefixes: Sequence[str]) -> list[Path]:
         """Return the paths of all files, without those of pictures."""

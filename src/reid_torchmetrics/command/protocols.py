@@ -30,6 +30,6 @@ def run(arguments: SimpleNamespace, _options: dict[str, Any]) -> int:
         if name not in descriptions:
             names = ", ".join(map(repr, descriptions))
             hint = _hints.value_meant(name, descriptions)
-            raise ValueError(f"`protocol` must be one of {names}; got {name!r}{hint}.")
+            raise ValueError(f"`names` must be some of {names}; got {name!r}{hint}.")
     print("\n\n".join(descriptions[name] for name in arguments.names))  # noqa: T201
     return 0

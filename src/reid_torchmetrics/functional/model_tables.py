@@ -13,6 +13,7 @@ import re
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
@@ -69,9 +70,35 @@ class Tabled(Displayed, ABC):
         """
         return self.model_table(*name).markdown(decimals)
 
-    def to_latex(self, *name: str, decimals: int = 1) -> str:
-        r"""Return the table of `to_markdown` in LaTeX, for documents with `\usepackage{booktabs}`."""
-        return self.model_table(*name).latex(decimals)
+    def to_latex(
+        self,
+        *name: str,
+        decimals: int = 1,
+        caption: str | None = None,
+        label: str | None = None,
+        measures: Sequence[str] | None = None,
+        two_columns: bool = False,
+    ) -> str:
+        r"""Return the table of `to_markdown` in LaTeX, for documents with `\usepackage{booktabs}`.
+
+        Args:
+            name: As in `to_markdown`.
+            decimals: As in `to_markdown`.
+            caption: Text in the place of the conventions; special characters are escaped.
+            label: Name for `\ref`, such as "tab:market".
+            measures: Names of the numbers in the table, in order; None for all.
+            two_columns: Whether the table is as wide as the page of a document in two columns.
+
+        Raises:
+            TypeError: `decimals` is not an int.
+            ValueError: `decimals` is below 0, or `measures` has a name that is not in the table, twice, or none.
+        """
+        table = self.model_table(*name)
+        if measures is not None:
+            table = table.select(measures)
+        if caption is not None:
+            table = table._replace(caption=caption)
+        return table.latex(decimals, label, two_columns=two_columns)
 
 
 class Heading(NamedTuple):
@@ -92,6 +119,19 @@ class ModelTable(NamedTuple):
     caption: str
     marked: Collection[tuple[str, str]] = ()
     """models and names of the numbers with a dagger"""
+    describe: Callable[[Mapping[str, Heading]], str] | None = None
+    """returns the caption for some of the headings; None if it is the same for all"""
+
+    def select(self, measures: Sequence[str]) -> ModelTable:
+        """Return the table with some of the numbers, in their order."""
+        _checks.collection_of_names("measures", measures)
+        if not measures or len(set(measures)) < len(measures):
+            raise ValueError(f"`measures` must name some numbers, each once; got {tuple(measures)!r}.")
+        for name in measures:
+            _checks.one_of("measures", name, self.headings)
+        headings = {name: self.headings[name] for name in measures}
+        caption = self.caption if self.describe is None else self.describe(headings)
+        return self._replace(headings=headings, caption=caption)
 
     def markdown(self, decimals: int) -> str:
         """Return a table in GitHub's Markdown, and the caption below it."""
@@ -100,14 +140,18 @@ class ModelTable(NamedTuple):
         lines = [f"| {row} |" for row in aligned([head, alignment, *body], between=" | ")]
         return "\n".join([*lines, "", _escape_markdown(self.caption)])
 
-    def latex(self, decimals: int) -> str:
-        """Return a table in LaTeX with the package booktabs."""
+    def latex(self, decimals: int, label: str | None = None, *, two_columns: bool = False) -> str:
+        """Return a table in LaTeX with the package booktabs, as wide as one column or two."""
+        environment = "table*" if two_columns else "table"
+        labels = [] if label is None else [rf"\label{{{label}}}"]
         cells = self._cells(decimals, _escape_latex, best=r"\textbf{{{}}}", marked=r"{}\rlap{{$^\dagger$}}")
         head, *body = [rf"{line} \\" for line in aligned(cells, between=" & ")]
         lines = [
-            r"\begin{table}",
+            rf"\begin{{{environment}}}",
             r"\centering",
+            r"\setlength{\belowcaptionskip}{6pt}",
             rf"\caption{{{_escape_latex(self.caption)}}}",
+            *labels,
             rf"\begin{{tabular}}{{l{'r' * len(self.headings)}}}",
             r"\toprule",
             head,
@@ -115,7 +159,7 @@ class ModelTable(NamedTuple):
             *body,
             r"\bottomrule",
             r"\end{tabular}",
-            r"\end{table}",
+            rf"\end{{{environment}}}",
         ]
         return "\n".join(lines)
 
@@ -281,7 +325,8 @@ def summary_text(results: Any, form: str = "") -> str:
 def results_table(results: Any, name: str, headings: Mapping[str, Heading], where: str) -> ModelTable:
     """Return the table of one model; `where` is a text about the evaluation for the caption."""
     numbers = {number_name: nan_if_negative(mean) for number_name, mean in results.means.items()}
-    return ModelTable(headings, {name: numbers}, _caption(where, results.conventions, headings))
+    describe = partial(_caption, where, results.conventions)
+    return ModelTable(headings, {name: numbers}, describe(headings), describe=describe)
 
 
 def comparison_text(comparison: Any, form: str = "") -> str:
@@ -351,11 +396,15 @@ def comparison_table(comparison: Any) -> ModelTable:
         setup_texts = list(set(setups.values()))
     else:
         setup_texts = [f"{model}: {setup}" for model, setup in setups.items()]
-    caption = _caption("; ".join([where, *setup_texts, *comparison.about_cutoff]), comparison.conventions, headings)
+    setting = "; ".join([where, *setup_texts, *comparison.about_cutoff])
     correction = " with Holm's correction" if len(pairs) > 1 else ""
     _, _, test = comparison.chance.partition("; ")
-    caption = f"{caption} \N{DAGGER} p < {_SIGNIFICANT} against {first}{correction}; {test}."
-    return ModelTable(headings, rows, caption, marked)
+    note = f" \N{DAGGER} p < {_SIGNIFICANT} against {first}{correction}; {test}."
+
+    def describe(shown: Mapping[str, Heading]) -> str:
+        return _caption(setting, comparison.conventions, shown) + note
+
+    return ModelTable(headings, rows, describe(headings), marked, describe)
 
 
 def _setups(comparison: Any) -> dict[str, str]:

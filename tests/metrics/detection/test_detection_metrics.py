@@ -229,3 +229,21 @@ def test_classes_of_boxes_and_masks_have_the_mean_average_precision_of_both():
 def test_the_numbers_of_classes_may_be_of_one_type():
     metrics = DetectionMetrics(iou_type=("bbox", "segm"), classes=[3], class_values=("segm_map_50",))
     assert [name for name in metrics if "/" in name] == ["segm_map_50/3"]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"classes": {1: "cat", 2: "dog"}}, ["cat", "dog"]),
+        ({"classes": {1: "cat", 2: "dog"}, "class_names": {1: "a", 2: "b"}}, ["a", "b"]),
+        ({"classes": [1, 2], "class_names": {1: "a", 2: "b"}}, ["a", "b"]),
+    ],
+)
+def test_results_have_the_names_of_the_logged_classes(options, names):
+    boxes = torch.tensor([[10.0, 10, 50, 50], [60.0, 60, 90, 90]])
+    labels = torch.tensor([1, 2])
+    metric = DetectionMetrics(["map"], **options)
+    metric.update(
+        [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}], [{"boxes": boxes, "labels": labels}]
+    )
+    assert list(metric.results().class_numbers()) == names

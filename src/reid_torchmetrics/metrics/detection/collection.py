@@ -31,6 +31,7 @@ class DetectionMetrics(MetricCollection):
         values: names of numbers, see `metric` of `DetectionMAP`; None for all of COCO's and `precision_50`,
             `recall_50` and `f1_50`.
         classes: names of classes by label, or labels: numbers of these classes are added, as "map/dog" or "map/7".
+            Without `class_names`, the names are also those in `results`.
         class_values: names of the numbers for each of these classes; None for the mean average precision.
         confidence: the confidence for precision, recall and F1; None for the one with the highest mean of F1.
         prefix: the text before every name, for instance "val/".
@@ -96,6 +97,8 @@ class DetectionMetrics(MetricCollection):
             ("classes", repr(classes)),
             ("class_values", repr(class_values)),
         )
+        if isinstance(classes, Mapping) and options.get("class_names") is None:
+            options["class_names"] = classes
         members: dict[str, Metric | MetricCollection] = {}
         for name, metric in metrics.items():
             member_confidence = confidence if metric in at_confidence else None
