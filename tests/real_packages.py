@@ -23,7 +23,8 @@ import pytest
 def modules_of(package: str, absent: Sequence[str] = ()) -> Iterator[Callable[[str], Any]]:
     """Skip the test unless a package is installed; give a function that imports a module of it by its full name.
 
-    Every name of the packages `absent` is an empty class. All modules are forgotten at the end.
+    Every name of the packages `absent` is an empty class, and so is every attribute of one. All modules are forgotten
+    at the end.
     """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -60,6 +61,15 @@ class _Absent(MetaPathFinder, Loader):
 
 class _EmptyClasses(ModuleType):
     def __getattr__(self, name: str) -> type:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (), {})
+        return _empty_class(name)
+
+
+class _EmptyClass(type):
+    def __getattr__(cls, name: str) -> type:
+        return _empty_class(name)
+
+
+def _empty_class(name: str) -> type:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _EmptyClass(name, (), {"__init__": lambda *_, **__: None})

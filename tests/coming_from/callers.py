@@ -102,7 +102,7 @@ class EmbeddingMetrics:
     def __init__(self, dataset, cmc_top_k=(5,), precision_top_k=(5,), map_top_k=(5,)):
         self.dataset = dataset
         self.cmc_top_k, self.precision_top_k, self.map_top_k = cmc_top_k, precision_top_k, map_top_k
-        self._acc_embeddings_key = "embeddings"
+        self._acc_embeddings_key, self.postprocessor = "embeddings", None
 
     def setup(self, num_samples=None):
         self.acc = Storage(len(self.dataset.get_labels()) if num_samples is None else num_samples)

@@ -183,7 +183,9 @@ def test_the_embedding_metrics_of_oml_return_the_numbers_of_the_definition(split
     parts = {"all are both": (60, 0), "apart": (20, 20), "queries in the gallery": (20, 0)}
     num_queries, first = parts.get(split, (20, 10))
     ids = items[:num_queries], items[first:]
-    dataset = SimpleNamespace(get_query_ids=lambda: ids[0], get_gallery_ids=lambda: ids[1], get_labels=labels.numpy)
+    dataset = SimpleNamespace(
+        get_query_ids=lambda: ids[0], get_gallery_ids=lambda: ids[1], get_labels=labels.numpy, extra_data={}
+    )
     source = callers.changed(callers.EMBEDDING_METRICS, "oml")
     made = callers.load(source, monkeypatch, exact_metrics=callers.saved("oml"))
     made |= {"OVERALL_CATEGORIES_KEY": "OVERALL", "calc_topological_metrics": lambda **_: {}}

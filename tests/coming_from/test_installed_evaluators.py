@@ -1,14 +1,20 @@
 """Evaluators of packages that are installed at night, on random problems, beside the calls that the pages give."""
 
+import inspect
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from reid_torchmetrics import evaluate, evaluate_lists, evaluate_scores, verify_pairs
+from tests.coming_from import callers
+from tests.coming_from.pages import names as names_of_page
 from tests.real_packages import modules_of
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
+OF_IMAGES = ["torchvision", "gdown", "albumentations", "cv2", "validators"]
+"""what OML imports for images"""
 
 
 @pytest.mark.parametrize("same_camera", ["same_identity", "keep"])
@@ -120,3 +126,91 @@ def test_the_tie_aware_metrics_have_the_expected_numbers():
     for name in names:
         for k in (1, 3, 12):
             assert ours[f"{name}_{k}"] == pytest.approx(theirs[name][k].expected), (name, k)
+
+
+def of_interface(interface: type, **attributes: Any) -> Any:
+    """An instance of a class with abstract methods."""
+    return type("DataSet", (interface,), attributes | {"__getitem__": None, "get_label2category": lambda _: None})()
+
+
+class Reversed:
+    """A post-processor of OML that reverses the first three items."""
+
+    top_n = 3
+
+    def process(self, rr):
+        ids, distances = list(rr.retrieved_ids), list(rr.distances)
+        ids = [torch.cat([row[:3].flip(0), row[3:]]) for row in ids]
+        return type(rr)(distances=distances, retrieved_ids=ids, gt_ids=rr.gt_ids)
+
+
+@pytest.mark.parametrize("split", ["all are both", "apart", "some queries in the gallery"])
+@pytest.mark.parametrize("state", ["", "sequence", "lacking sequences", "post-processor"])
+def test_the_patched_metrics_of_oml_return_what_the_others_return(state, split, monkeypatch):
+    with modules_of("oml", OF_IMAGES) as import_module:
+        import_module("oml.retrieval.retrieval_results")
+        module = import_module("oml.metrics.embeddings")
+        interface = import_module("oml.interfaces.datasets").IQueryGalleryLabeledDataset
+        source = callers.changed(inspect.getsource(module), "oml")
+        patched = callers.load(source, monkeypatch, exact_metrics=callers.saved("oml"))
+    generator = torch.Generator().manual_seed(7)
+    tracks = torch.arange(120) // 2  # two near copies of each
+    classes = torch.cat([tracks % 15, torch.tensor([99])])  # the last one has no positive
+    embeddings = torch.randn(60, 8, generator=generator)[tracks] + 0.1 * torch.randn(120, 8, generator=generator)
+    embeddings = torch.cat([embeddings, torch.randn(1, 8, generator=generator)])
+    names = [f"track {track}" for track in tracks.tolist()] + ["alone"]
+    if state == "lacking sequences":
+        names[::5] = [None] * len(names[::5])
+    items = torch.randperm(121, generator=generator)
+    num_queries, first = {"all are both": (121, 0), "apart": (40, 40)}.get(split, (40, 20))
+
+    data_set = of_interface(
+        interface,
+        __len__=lambda _: len(classes),
+        extra_data={"sequence": names} if "sequence" in state else {},
+        get_labels=lambda _: classes.numpy(),
+        get_query_ids=lambda _: items[:num_queries],
+        get_gallery_ids=lambda _: items[first:],
+    )
+    found = []
+    for metrics in (module.EmbeddingMetrics, patched["EmbeddingMetrics"]):
+        processor = Reversed() if state == "post-processor" else None
+        calculator = metrics(
+            data_set, (1, 3), (5,), (5, 10), pcf_variance=(0.5,), postprocessor=processor, verbose=False
+        )
+        calculator.setup()
+        calculator.update(embeddings, torch.arange(121))
+        calculator.compute_metrics()
+        found.append(calculator.metrics_unreduced["OVERALL"])
+    theirs, ours = found
+    for name in ("cmc", "precision", "map"):
+        for k, values in theirs[name].items():
+            assert ours[name][k].tolist() == pytest.approx(values.tolist(), abs=1e-6, nan_ok=True), (name, k)
+
+
+@pytest.mark.parametrize("k", [None, 1, 4, "max_bin_count"])
+@pytest.mark.parametrize("avg_of_avgs", [False, True])
+@pytest.mark.parametrize("reference", ["none", "apart", "the queries first"])
+def test_pytorch_metric_learning_has_the_numbers_of_the_page(reference, avg_of_avgs, k):
+    calculators = pytest.importorskip("pytorch_metric_learning.utils.accuracy_calculator")
+    inference = pytest.importorskip("pytorch_metric_learning.utils.inference")
+    distances = pytest.importorskip("pytorch_metric_learning.distances")
+    include = (
+        "mean_average_precision",
+        "mean_average_precision_at_r",
+        "mean_reciprocal_rank",
+        "precision_at_1",
+        "r_precision",
+    )
+    knn_func = inference.CustomKNN(distances.LpDistance(normalize_embeddings=False))
+    calculator = calculators.AccuracyCalculator(include=include, avg_of_avgs=avg_of_avgs, k=k, knn_func=knn_func)
+    generator = torch.Generator().manual_seed(8)
+    for _ in range(10):
+        embeddings, labels = torch.randn(40, 3, generator=generator), torch.randint(5, (40,), generator=generator)
+        sides = [embeddings[:15], labels[:15]]
+        if reference != "none":
+            part = slice(0 if reference == "the queries first" else 15, None)
+            sides += [embeddings[part], labels[part], reference == "the queries first"]
+        theirs = calculator.get_accuracy(*sides)
+        ours = names_of_page("pytorch_metric_learning")["get_accuracy"](*sides, k=k, avg_of_avgs=avg_of_avgs)
+        assert ours == pytest.approx({name: float(value) for name, value in theirs.items()}, abs=1e-5, nan_ok=True)

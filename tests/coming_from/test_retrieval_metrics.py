@@ -1,5 +1,6 @@
 """From lists of pairs: what the page on TorchMetrics' retrieval metrics says, recorded and of the installed version."""
 
+import math
 import re
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torchmetrics import __version__
-from torchmetrics.retrieval import RetrievalMAP
+from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalNormalizedDCG, RetrievalPrecision
 
 from reid_torchmetrics.functional import retrieval
 from tests.coming_from.pages import PAGES, Row, check_row, live, names, names_of, problem_of, recorded, rows
@@ -74,7 +75,7 @@ def test_the_expression_beside_a_metric_has_its_value(row: dict[str, str]) -> No
     name, k = re.findall(r"Retrieval(\w+)\((?:top_k=)?(\d*)\)", row["TorchMetrics"])[0]
     expression, *options = re.findall(r"`(.+?)`", row["here"])
     chosen = eval(f"dict({', '.join(options)})")  # noqa: S307 - our own text
-    reports = tuple(REPORTS.values())
+    reports = (*REPORTS.values(), "mrr_5")
     results = names("torchmetrics_retrieval")["retrieval"](*pairs_of(LACKING), reports=reports, **chosen)
     value = eval(expression, vars(retrieval) | {"results": results})  # noqa: S307
     cutoff = "" if name == "RPrecision" else f"_k{k or None}"
@@ -93,3 +94,31 @@ def test_torchmetrics_holds_as_many_bytes_of_a_pair_as_the_page_says() -> None:
     held = [getattr(metric, name)[0].element_size() for name in ("preds", "target", "indexes")]
     assert " + ".join(map(str, held)) + " bytes: 1.07 GB" in PAGES["torchmetrics_retrieval"]
     assert sum(held) * 3368 * 15913 == pytest.approx(1.07e9, abs=5e6)
+
+
+@pytest.mark.parametrize("empty_target_action", ["neg", "pos", "skip"])
+def test_the_function_reads_what_torchmetrics_reads(empty_target_action: str) -> None:
+    """Ignored pairs, queries of which all are ignored, and grades above 1 in nDCG; scores differ and are above 0."""
+    generator = torch.Generator().manual_seed(9)
+    options = {"empty_target_action": empty_target_action, "ignore_index": -1}
+    for _ in range(20):
+        indexes = torch.randint(8, (40,), generator=generator)
+        preds = torch.rand(40, generator=generator) + 0.01
+        target = torch.randint(-1, 2, (40,), generator=generator)
+        target[indexes < 2] = -1
+        target[indexes == 2] = 0
+        function = names("torchmetrics_retrieval")["retrieval"]
+        ours = function(preds, target, indexes, reports=("map", "mrr_3", "precision_3"), **options).means
+        metrics = {"map": RetrievalMAP(**options), "mrr_3": RetrievalMRR(top_k=3, **options)}
+        metrics["precision_3"] = RetrievalPrecision(top_k=3, **options)
+        for name, metric in metrics.items():
+            assert ours[name] == pytest.approx(float(metric(preds, target, indexes)), abs=1e-6)
+        grades = target * torch.randint(1, 5, (40,), generator=generator)
+        grades[target == -1] = -1
+        theirs = RetrievalNormalizedDCG(top_k=4, **options)(preds, grades, indexes)
+        ours = function(preds, grades, indexes, reports=("ndcg_4",), **options).means
+        assert ours["ndcg_4"] == pytest.approx(float(theirs), abs=1e-6)
+    graded = function(
+        torch.tensor([0.9, 0.8, 0.7]), torch.tensor([1, 0, 3]), torch.zeros(3).long(), reports=("ndcg_3",)
+    )
+    assert graded["ndcg_3"] == pytest.approx((1 + 3 / 2) / (3 + 1 / math.log2(3)))
