@@ -30,8 +30,11 @@ def words_of_python():
 
 @cache
 def words_of_command(command):
-    """The options of a command, and the names of its files."""
-    return {option.flag for option in command_options(command)}
+    """The options of a command and their fields, and the names of its files."""
+    options = command_options(command)
+    return {option.flag for option in options} | {
+        field for option in options for row in option.classes.values() for field in row
+    }
 
 
 def foreign_words(command, printed):

@@ -62,11 +62,11 @@ REFUSED = [
     (["I.json", "--labels", "query_pids.npy", "gallery_pids.npy"], "the table must name its rows, as the lists name"),
     (
         ["I.npy", "--labels", "query_pids.npy", "gallery_pids.npy", "--same-camera", "all"],
-        "`query_cameras` and `gallery_cameras` must be given for `same_camera` 'all'; got none.",
+        "`cameras` of the query and `cameras` of the gallery must be given for `--same-camera` 'all'; got none.",
     ),
     (
         ["I.npy", "--labels", "query.csv", "gallery.csv", "--clothes", "drop_same"],
-        "`query_clothes` and `gallery_clothes` must be given for `clothes` 'drop_same'; got none.",
+        "`clothes` of the query and `clothes` of the gallery must be given for `--clothes` 'drop_same'; got none.",
     ),
 ]
 
@@ -84,7 +84,7 @@ IGNORED = [
     (["I.npy", "truth.json", "--names", "identities=pid"], "`--names` must name columns in the tables of `--labels`"),
     (
         [*TABLES, "--file-names", "msmt17"],
-        "query.csv: `paths` must have the pattern 'msmt17' in each name; got 'query_0.jpg'.",
+        "the file names of the query must have the pattern 'msmt17' in each name; got 'query_0.jpg'.",
     ),
 ]
 

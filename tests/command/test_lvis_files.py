@@ -60,7 +60,7 @@ def test_its_numbers_have_names_and_outputs(command, tmp_path, written):
             "--evaluator lvis --iou-type segm --average micro",
             "`--average` must be given with another `--evaluator`; got 'lvis'.",
         ),
-        ("--iou-type segm --fixed", "`fixed` must be given with another `--evaluator`; got 'coco'."),
+        ("--iou-type segm --fixed", "`--fixed` must be given with another `--evaluator`; got 'coco'."),
     ],
 )
 def test_options_that_do_not_fit_are_one_line(command, tmp_path, written, words, line):

@@ -45,7 +45,7 @@ WITH_FILES = {
 }
 USAGE = {
     # Options are looked at before files, so that a line about words comes first.
-    "evaluate nope.npz --k abc": "`k` must be a whole number or null; got 'abc'.",
+    "evaluate nope.npz --k abc": "`--k` must be a whole number or null; got 'abc'.",
     "evaluate nope.npz --rerank.k1 abc": "`--rerank.k1` must be a whole number; got 'abc'.",
     "evaluate nope.npz --rule rect": "`--rule` must be one of ",
     "evaluate nope.npz --scores nope.npy": "`--scores` must come without files of embeddings",

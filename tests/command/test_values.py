@@ -268,7 +268,7 @@ REFUSED = {
     "evaluate q -hx": "unrecognized arguments: -hx; the form is ",
     "evaluate q --rerank os.path": "`--rerank` must be null or KReciprocal .*; got 'os.path'",
     "evaluate q --gallery-draw.per nope": "`--gallery-draw.per` must be one of 'identity', 'identity_and_camera'; got",
-    "evaluate q --camera-map {1:\\ 2.5}": r"`--camera-map` must be cameras by cameras, such as {3: 2}; got {1: 2.5}",
+    "evaluate q --camera-map {1:\\ 2.5}": r"`--camera-map` must be cameras by cameras, such as {3: 2}; got {'1': 2.5}",
     "detect a b --area-ranges.all 5": "`--area-ranges` must be two numbers for each name, .*; got {'all': '5'}",
     "evaluate q --k true": "`--k` must be a whole number or null; got 'true'",
     "evaluate q --max-rank null": "`--max-rank` must be a whole number; got 'null'",

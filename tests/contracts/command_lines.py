@@ -171,7 +171,7 @@ def by_lists(problem: Problem, folder: Path) -> Numbers:
 _OF_COMMAND = {
     "junk_pairs": "unrecognized arguments: --junk-pairs",
     "self_index": "unrecognized arguments: --self-index",
-    "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
+    "names of lists beside labels": "`--positive-lists` must come with lists for every query; got labels",
 }
 _OF_FILES = {**_OF_COMMAND, "sequences beside lists": "`sequences` must come without `--ground-truth`"}
 _OF_TABLES = {
