@@ -47,3 +47,12 @@ def test_recall_of_papers_is_said_to_be_the_hit_rate(protocol):
     results = evaluate(EMBEDDINGS, query_identities=LABELS, protocol=protocol, reports=reports, **gallery)
     assert "the papers' Recall@1 is hit_rate_1" in results.conventions["recall_1"]
     assert "Recall@1" not in results.conventions["hit_rate_1"]
+
+
+POSITIONS = {"query_positions": [[0.0, 0.0], [9.0, 9.0]], "gallery_positions": [[0.0, 0.0], [9.0, 9.0], [5.0, 5.0]]}
+
+
+@pytest.mark.parametrize("truth", [{"ground_truth": [[0], [1]]}, {**POSITIONS, "radius": 1.0}])
+def test_codes_of_integers_beside_floats_are_a_gallery_where_there_is_other_truth(truth):
+    query, gallery = torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), torch.tensor([[0, 1, 1], [1, 0, 0], [1, 1, 0]])
+    assert evaluate(query, gallery, similarity="hamming", reports=("map",), **truth).means == {"map": 1.0}

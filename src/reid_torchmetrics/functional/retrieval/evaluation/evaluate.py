@@ -134,10 +134,10 @@ def evaluate(
         "gallery_cameras": gallery_cameras,
         **options,
     }
-    query, gallery, self_index = _find_samples(query, gallery, self_index, arguments)
+    has_lists = ground_truth is not None
+    query, gallery, self_index = _find_samples(query, gallery, self_index, arguments, has_lists=has_lists)
 
     # Read the protocol, the queries and the labels.
-    has_lists = ground_truth is not None
     protocol, side_labels, missing_cameras = _protocol_and_labels(protocol, arguments, lists=has_lists)
     _checks.boolean("multi_query", multi_query)
     _check_gallery(protocol, gallery)
@@ -423,10 +423,13 @@ def _missing_search_cameras(problem: RetrievalProblem, protocol: Protocol) -> tu
     return () if torch.isin(cameras.long(), searched).any() else protocol.search_cameras
 
 
-def _find_samples(query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any]) -> tuple[Any, Any, Any]:
+def _find_samples(
+    query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any], *, has_lists: bool
+) -> tuple[Any, Any, Any]:
     """Return queries, gallery and `self_index` where they may be files, and add the labels in files to `arguments`."""
-    has_identities = arguments["query_identities"] is not None or arguments["gallery_identities"] is not None
-    if not has_identities and are_labels(gallery, query):
+    has_gallery = any(name.startswith("gallery_") and value is not None for name, value in arguments.items())
+    has_identities = arguments["query_identities"] is not None
+    if not (has_identities or has_gallery or has_lists) and are_labels(gallery, query):
         # `evaluate(embeddings, labels)`: a gallery is a matrix of embeddings.
         arguments["query_identities"] = gallery
         gallery = None
