@@ -267,7 +267,7 @@ def write_sides(folder: Path, num_items: int) -> None:
 
 
 @LINUX
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_entry_point_holds_a_gallery_in_files(tmp_path):
     write_sides(tmp_path, 150_000)  # 154 MB
     write_sides(tmp_path / "few", 40)
