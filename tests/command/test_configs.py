@@ -72,3 +72,39 @@ def test_a_right_file_of_options_is_used(command, tmp_path):
     (tmp_path / "c.yaml").write_text("protocol: &p msmt17\nreports: [map, rank_1]\nk: null\n", encoding="utf-8")
     outcome = command("evaluate", "missing.npz", "--config", "c.yaml")
     assert (outcome.status, outcome.err) == (1, "reid-torchmetrics: There is no file 'missing.npz'.\n")
+
+
+def test_a_protocol_of_ones_own_comes_from_a_file(command, files, tmp_path):
+    fields = "source: ours\ngallery_draw: {per: identity, shots: 1}\nempty_target_action: neg\nreports: [rank_1, map]\n"
+    (tmp_path / "warehouse.yaml").write_text(fields, encoding="utf-8")
+    words = ["evaluate", *files, "--protocol"]
+    printed = command(*words, "warehouse.yaml")
+    assert printed.status == 0, printed.err
+    assert "protocol warehouse," in printed.out
+    assert printed.out.count("rank_1") == 1
+    (tmp_path / "options.yaml").write_text("protocol: warehouse.yaml\n", encoding="utf-8")
+    assert command(*words[:3], "--config", "options.yaml").out == printed.out
+    assert "protocol: warehouse.yaml" in command(*words, "warehouse.yaml", "--print-config").out
+
+
+PROTOCOLS = {
+    "same_camra: keep\n": r"p\.yaml:1: keys must be fields of `Protocol`; got 'same_camra', which may be `same_c",
+    "same_camera: kep\n": r"p\.yaml: `same_camera` must be one of .*; got 'kep'\.",
+    "k: 0\n": r"p\.yaml: `k` must be at least 1; got 0\.",
+    "gallery_draw: {pre: 1}\n": r"p\.yaml: .*unexpected keyword argument 'pre'",
+    "- 1\n": r"p\.yaml: the file must map options to values, such as `same_camera: keep`; got \[1\]\.",
+    "reports: [three_in_ten]\n": r"p\.yaml: `reports` must be of .*; got 'three_in_ten'\.",
+}
+
+
+@pytest.mark.parametrize("text", PROTOCOLS, ids=range(len(PROTOCOLS)))
+def test_a_wrong_file_of_a_protocol_is_one_line_that_names_it(command, files, tmp_path, text):
+    (tmp_path / "p.yaml").write_text(text, encoding="utf-8")
+    outcome = command("evaluate", *files, "--protocol", "p.yaml")
+    assert outcome.status == 1
+    assert re.search(PROTOCOLS[text], outcome.err), outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_a_file_of_a_protocol_that_is_missing_is_one_line(command, files):
+    assert "'none.yml'" in command("evaluate", *files, "--protocol", "none.yml").err

@@ -29,6 +29,7 @@ NO_RESULTS = {
     "EvaluationPictures": "is a callback",
     "GalleryDraw": "is an option, with a text that can be evaluated",
     "KReciprocal": "is an option, with a text that can be evaluated",
+    "Measure": "is a row of a table",
     "Protocol": "is an option, with a text that can be evaluated",
     "QueryExpansion": "is an option, with a text that can be evaluated",
     "RankCounter": "counts, and gives results",

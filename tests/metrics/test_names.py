@@ -40,7 +40,8 @@ class Own(EmbeddingMetric):
 
 OPTIONS = {"protocol", "ground_truth", "similarity", "packed", "ties", "rerank", "max_bytes", "empty_target_action"}
 STATES = {"embeddings", "roles", "label_names", *LABELS}
-OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "duplicates", "results", "summarize", "summarize_drawn"}
+METHODS = {"nearest", "duplicates", "results", "summarize", "summarize_drawn", "per_query", "measure"}
+OF_EMBEDDINGS = OPTIONS | STATES | METHODS
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
     *("extended_summary", "average", "area_ranges", "rule", "metric", "confidence", "max_bytes", "sigmas"),

@@ -17,6 +17,7 @@ from typing import Any
 from reid_torchmetrics import _hints
 from reid_torchmetrics._version import __version__
 
+from .configs import read_protocol
 from .inputs import check_inputs
 from .instances import Instance
 from .options import COMMANDS, as_yaml, in_options, parse, root_parser
@@ -79,5 +80,10 @@ def _run_checked(name: str, words: Sequence[str]) -> int:
     subcommand = import_module(f"{__name__}.{name}")
     values: dict[str, Any] = {}
     for option, value in options.items():
-        values[option] = value.make() if isinstance(value, Instance) else value
+        if isinstance(value, Instance):
+            values[option] = value.make()
+        elif option == "protocol" and str(value).endswith((".yaml", ".yml")):
+            values[option] = read_protocol(value)
+        else:
+            values[option] = value
     return int(subcommand.run(arguments, values))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import fields
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _hints
@@ -28,12 +30,42 @@ class ConfigValue(NamedTuple):
     """the file and the line"""
 
 
-def read_config(path: str, names: Collection[str]) -> dict[str, ConfigValue]:
+def read_protocol(path: str) -> Any:
+    """Read a protocol of one's own from a file in YAML with fields of `Protocol`.
+
+    Its name is that of the file, and its source the path, unless the file has `name` and `source`.
+
+    Raises:
+        OSError: The file does not exist or cannot be read.
+        ValueError: The file is no mapping of fields to plain values, or a value does not fit its field.
+    """
+    package: Any = import_module("reid_torchmetrics")
+    names = [field.name for field in fields(package.Protocol)]
+    protocol: dict[str, Any] = {"name": Path(path).stem, "source": path}
+    for name, option in read_config(path, names, kind="fields of `Protocol`", example="same_camera: keep").items():
+        protocol[name] = tuple(option.value) if isinstance(option.value, list) else option.value
+    try:
+        if isinstance(protocol.get("gallery_draw"), dict):
+            protocol["gallery_draw"] = package.GalleryDraw(**protocol["gallery_draw"])
+        return package.Protocol(**protocol)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def read_config(
+    path: str,
+    names: Collection[str],
+    *,
+    kind: str = "options of the command, with underscores",
+    example: str = "protocol: msmt17",
+) -> dict[str, ConfigValue]:
     """Read the options in a file.
 
     Args:
         path: File in YAML.
         names: Names of all options that the file may have.
+        kind: Kind of the names, for messages.
+        example: A line of such a file, for messages.
 
     Raises:
         OSError: The file does not exist or cannot be read.
@@ -43,11 +75,11 @@ def read_config(path: str, names: Collection[str]) -> dict[str, ConfigValue]:
     values, root = _parse(path, _read_text(path))
     if not isinstance(values, dict):
         got = "nothing" if values is None else repr(values)[:40]
-        raise ValueError(f"{path}: the file must map options to values, such as `protocol: msmt17`; got {got}.")  # noqa: TRY004
+        raise ValueError(f"{path}: the file must map options to values, such as `{example}`; got {got}.")  # noqa: TRY004
     options: dict[str, ConfigValue] = {}
     for key, _ in root.value:
         where = f"{path}:{key.start_mark.line + 1}"
-        _check_key(where, key.value, names)
+        _check_key(where, key.value, names, kind)
         if key.value in options:
             raise ValueError(f"{where}: each option must be given once; got `{key.value}` twice.")
         options[key.value] = ConfigValue(values.get(key.value), where)
@@ -168,14 +200,12 @@ class _NodeCount:
             raise ValueError(f"{where}: values must be at most {_MAX_ALIASED} with aliases; got more.")
 
 
-def _check_key(where: str, key: Any, names: Collection[str]) -> None:
+def _check_key(where: str, key: Any, names: Collection[str], kind: str) -> None:
     """Raise unless a key is the name of an option, or of a field of it, such as `rerank.k1`."""
     name = key.partition(".")[0] if isinstance(key, str) else ""
     if name not in names:
         hint = _hints.argument_meant(name, names)
-        raise ValueError(
-            f"{where}: keys must be options of the command, with underscores; got {str(key)[:40]!r}{hint}."
-        )
+        raise ValueError(f"{where}: keys must be {kind}; got {str(key)[:40]!r}{hint}.")
 
 
 def _describe_error(path: str, error: Any) -> str:

@@ -68,6 +68,11 @@ class SavedResults:
         """
         return cls(**saved)
 
+    @staticmethod
+    def _find_lacking(saved: Mapping[str, Any]) -> str:  # noqa: ARG004
+        """Return what a file has that is not in the file but must be there to load it; "" for nothing."""
+        return ""
+
     @classmethod
     def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:  # noqa: ARG003
         """Return the memory of the numbers that `_from_fields` computes, given the sizes of all axes."""
@@ -95,10 +100,12 @@ class SavedResults:
         # Read the file again: an error is better now than when these results are gone.
         try:
             contents = _archive(arrays, text, np.savez_compressed)
-            self._from_contents(contents)
+            _, problem = self._from_contents(contents)
         except ValueError:  # such as a million equal ranks, which would inflate to more than a file may
             contents = _archive(arrays, text, np.savez)
-            self._from_contents(contents)
+            _, problem = self._from_contents(contents)
+        if problem:
+            raise ValueError(f"`save` must write what `load` can read; got results {problem}.")
         write_whole(Path(path), contents)
         return Path(path)
 
@@ -135,7 +142,7 @@ class SavedResults:
             for member in archive.infolist():
                 allowance.spend(f"`{member.filename}`", member.file_size)
             header = _read_header(archive, len(contents))
-            problem = _find_problem(header, cls.__name__)
+            problem = _find_problem(header, cls.__name__) or cls._find_lacking(header["fields"])
             if problem:
                 return None, problem
             return cls._from_archive(header, archive, allowance), ""

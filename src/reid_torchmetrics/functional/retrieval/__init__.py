@@ -26,6 +26,7 @@ from .evaluation import (
 )
 from .measures import (
     MEASURES,
+    Measure,
     average_precision,
     average_precision_at_r,
     binary_preference,
@@ -80,6 +81,7 @@ __all__ = [
     "IndexRecall",
     "Interval",
     "KReciprocal",
+    "Measure",
     "PositiveRanks",
     "Protocol",
     "QueryExpansion",

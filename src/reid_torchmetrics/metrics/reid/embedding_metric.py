@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -15,8 +16,17 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
-from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
+from reid_torchmetrics.functional.retrieval.measures import (
+    DrawnResults,
+    Measure,
+    OwnName,
+    in_format,
+    mean_over_queries,
+    means_among,
+    own_name,
+    parse_report,
+)
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, block_of
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_with_marks
@@ -29,6 +39,10 @@ from .ranking import SampleStates
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not change its value"""
+_NO_MEAN = (
+    "`{}` must have a value that is the mean of its values for single queries, `per_query`, to be a number of results;"
+    " got another one."
+)
 _ALWAYS_ACT = ("sequences", "groups")
 """labels that change the ranking without an option, and therefore exclude `ground_truth`"""
 
@@ -217,6 +231,73 @@ class EmbeddingMetric(SampleStates):
         """Return the value from expectations over drawn galleries, for protocols that draw galleries."""
         raise NotImplementedError
 
+    def per_query(self, ranks: PositiveRanks) -> Tensor:
+        """Return one value for each query: their mean is the value of the metric in `results` and `reports=(...)`.
+
+        By default this calls `summarize` for each query alone; override it where that takes too long.
+        """
+        values = torch.full((ranks.num_queries,), torch.nan, dtype=torch.float64, device=ranks.rank.device)
+        start = 0
+        for query, num_positives in enumerate(ranks.num_positives.tolist()):
+            stop = start + num_positives
+            if num_positives:
+                values[query] = self.summarize(block_of(ranks, slice(query, query + 1), slice(start, stop)))
+            start = stop
+        return values
+
+    @property
+    def measure(self) -> Measure:
+        """The measure of `per_query`. Its name is that of the class: "three_in_ten" for `ThreeInTen`."""
+        name = own_name(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower())
+        first_line, *_ = (type(self).__doc__ or name).strip().splitlines()
+        plain = self._plain_options()
+        options = {name: value for name, value in plain.items() if name not in ScoreOptions.__annotations__}
+        words = [first_line.rstrip("."), *(f"{name} {value!r}" for name, value in options.items())]
+        return Measure(
+            name,
+            self._measured,
+            in_format(", ".join(words)),
+            is_cmc=self._is_for_cmc,
+            is_loss=not self.higher_is_better,
+        )
+
+    def _measured(self, ranks: PositiveRanks, *_: object) -> Tensor:
+        """Return `per_query` as a measure does.
+
+        Raises:
+            ValueError: the value of the metric is not the mean of these values.
+        """
+        values = self._averaged_values(ranks)
+        if values is None:
+            raise ValueError(_NO_MEAN.format(type(self).__name__))
+        return values
+
+    def _averaged_values(self, ranks: PositiveRanks) -> Tensor | None:
+        """Return `per_query`; None if the value of the metric is not the mean of these values."""
+        if not len(ranks.rank):
+            return torch.full((ranks.num_queries,), torch.nan, dtype=torch.float64, device=ranks.rank.device)
+        value = self.summarize(ranks).double()
+        if value.numel() != 1:
+            return None
+        values = self.per_query(ranks).double().masked_fill(ranks.num_positives == 0, torch.nan)
+        is_mean = torch.isclose(self._mean(values), value.reshape(()), rtol=1e-6, equal_nan=True)
+        return values if is_mean else None
+
+    def _own_report(self, ranking: evaluation.Ranking) -> tuple[OwnName, ...]:
+        """Return the name of a user's measure, with its values for a ranking and without the samples of the metric.
+
+        There is none for the classes of this package, and, with a warning, where the value is no mean over queries.
+        """
+        package = __name__.partition(".")[0]
+        if type(self).summarize.__module__.startswith(f"{package}."):
+            return ()
+        values = self._averaged_values(ranking.ranks) if ranking.drawn is None else None
+        if values is None:
+            reason = _NO_MEAN.format(type(self).__name__) if ranking.drawn is None else "galleries are drawn."
+            self._warn("no_mean", f"The results lack the value of `{type(self).__name__}`: {reason}")
+            return ()
+        return (OwnName(self.measure.with_values(values)),)
+
     def compute(self) -> Tensor:
         """Rank all samples and summarize the ranks.
 
@@ -268,12 +349,16 @@ class EmbeddingMetric(SampleStates):
             cmc_ranking = self._ranking("results", for_cmc=True, arguments=arguments)
             _checks.positive_int("nearest", nearest, least=0)
             _checks.boolean("camera_pairs", camera_pairs)
-            reports = dict.fromkeys((*self.protocol.reports, *self._reported))
+            own_report = self._own_report(cmc_ranking if self._is_for_cmc else ranking)
+            reports = dict.fromkeys((*self.protocol.reports, *self._reported, *own_report))
             protocol = replace(self.protocol, reports=tuple(reports))
             setup = self._ranking_options(for_cmc=False).setup(ranking.labels)
             results = evaluation.summarize(ranking, cmc_ranking, protocol, setup, max_rank=max(50, self._longest))
             lists = self._rank_lists(nearest, None) if nearest else None
-            pairs = self._camera_pairs(protocol) if camera_pairs else None
+            pairs = None
+            if camera_pairs:  # other galleries: the measure itself, and not its values for the ranking
+                measured = [OwnName(self.measure) if name in own_report else name for name in reports]
+                pairs = self._camera_pairs(replace(protocol, reports=tuple(measured)))
             names = gather_names(self._world, ranking.names) or None
             return replace(results, rank_lists=lists, camera_pairs=pairs, label_names=names)
 
@@ -341,7 +426,8 @@ class EmbeddingMetric(SampleStates):
         reported = means_among(protocol.reports)
         names = {name: self._ranking_options(for_cmc=parse_report(name)[0].is_cmc) for name in reported}
         samples = self._world.guarded(lambda: self._accepted_samples().samples)
-        return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
+        pairs = evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
+        return {str(name): pairs_of_number for name, pairs_of_number in pairs.items()}
 
     def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:
         weight = None
@@ -385,10 +471,8 @@ class EmbeddingMetric(SampleStates):
         for field in fields(protocol):
             if field.name != "name":
                 options[field.name] = repr(getattr(protocol, field.name))
-        for name, value in vars(self).items():
-            is_option = not name.startswith("_") and name not in _NEUTRAL
-            if is_option and isinstance(value, (str, int, float, tuple)):
-                options[name] = repr(value)
+        for name, value in self._plain_options().items():
+            options[name] = repr(value)
         options["similarity"] = ranking_options["similarity"]
         options["rerank"] = ranking_options["rerank"]
         options.update(self._collection_options)
@@ -396,6 +480,15 @@ class EmbeddingMetric(SampleStates):
         options["protocol"] = repr(protocol.name.partition(" with ")[0])  # changed fields are compared by their names
         options.update(arguments)
         return Settings(type(self).__name__, method, options, ranking_options)
+
+    def _plain_options(self) -> dict[str, Any]:
+        """Return the public attributes that may change the value and are numbers, strings or tuples."""
+        options = {}
+        for name, value in vars(self).items():
+            is_option = not name.startswith("_") and name not in _NEUTRAL
+            if is_option and isinstance(value, (str, int, float, tuple)):
+                options[name] = value
+        return options
 
     def extra_repr(self) -> str:
         """Return the options that change the value; the name of the protocol stands for its fields."""

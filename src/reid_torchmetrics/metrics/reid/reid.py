@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -195,7 +195,7 @@ class ReIDMeasure(_MeanOfMeasure):
     """Mean over queries of any measure in `MEASURES` by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
 
     Args:
-        metric: name of the measure, with its k if it has one.
+        metric: name of the measure, with its k if it has one; or a measure of your own, as in `Protocol.reports`.
         options: see `EmbeddingMetric`.
 
     Example:
@@ -214,17 +214,21 @@ class ReIDMeasure(_MeanOfMeasure):
     _shown = ("metric",)
 
     @explicit_signature
-    def __init__(self, metric: str, **options: Unpack[ReIDOptions]) -> None:
-        row, k = parse_report(metric, argument="metric")
+    def __init__(
+        self, metric: str | measures.Measure | Callable[[PositiveRanks], Tensor], **options: Unpack[ReIDOptions]
+    ) -> None:
+        name: Any = measures.name_of(metric)
+        row, k = parse_report(name, argument="metric")
         if row.is_cmc:
             self._is_for_cmc = True
             self._longest = k
         super().__init__(**options)
         draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.gallery_draw
         if draw is not None and not row.has_expectation(k):
-            raise ValueError(f"`protocol` must not draw galleries for the report {metric!r}; got {draw!r}.")
-        self.metric = self._number = metric
-        self._reported = (metric,)
+            raise ValueError(f"`protocol` must not draw galleries for the report {name!r}; got {draw!r}.")
+        self.metric: str = name
+        self._number = name
+        self._reported = (name,)
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]

@@ -50,7 +50,7 @@ class ProtocolOptions(RelevanceOptions, total=False):
     gain: _names.Gain | None
     gallery_draw_for_map: bool | None
     queries_in_draw: bool | None
-    reports: Sequence[str] | None
+    reports: Sequence[str] | Sequence[Any] | None
 
 
 _TYPES = {name: get_args(union)[0] for name, union in get_type_hints(ProtocolOptions).items()}
@@ -130,13 +130,14 @@ class Protocol:
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
     empty_target_action: _names.EmptyTargetAction = "skip"
     """the value of a query without positives in a mean, see `mean_over_queries`"""
-    reports: tuple[str, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
-    """the numbers that papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
+    reports: tuple[str | Any, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
+    """the numbers to compute: names of `MEASURES`, such as "rank_5", the CMC at rank 5, and measures of your own: a
+    `Measure`, a function of ranks or an `EmbeddingMetric`, which become names"""
 
     def __post_init__(self) -> None:
         # Users may write lists and mappings; values that are hashed and compared are tuples.
         for field in fields(Protocol):
-            object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
+            object.__setattr__(self, field.name, _as_field(field.name, getattr(self, field.name)))
         # Check each field by itself, then combinations of fields.
         self._check_fields()
         _checks.nonempty("reports", self.reports)
@@ -260,7 +261,8 @@ class Protocol:
     def _changes(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that are fields with another value than that of the protocol."""
         fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
-        return {name: value for name, value in fields.items() if _frozen(value) != getattr(self, name)}
+        values = {name: _as_field(name, value) for name, value in fields.items()}
+        return {name: value for name, value in values.items() if value != getattr(self, name)}
 
     def with_options(self, options: Mapping[str, Any]) -> Protocol:
         """Return the protocol with other options; its name lists the changes.
@@ -276,7 +278,7 @@ class Protocol:
         if "same_camera" in options:
             options = {"cmc_same_camera": None, **options}
         # The name lists real changes only; an equal protocol stays itself.
-        changes = {name: _frozen(value) for name, value in self._changes(options).items()}
+        changes = self._changes(options)
         if not changes:
             return self
         text = ", ".join(f"{name}={value!r}" for name, value in changes.items())
@@ -309,6 +311,14 @@ def _check_camera_pairs(value: object) -> None:
     if not isinstance(value, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
         raise TypeError(f"`camera_map` must be a mapping of ints or names, or a tuple of pairs; got {value!r}.")
     relevance.check_camera_map(dict(value))
+
+
+def _as_field(name: str, value: Any) -> Any:
+    """Return the value of a field as it is compared: frozen, with the names of measures in `reports`."""
+    value = _frozen(value)
+    if name == "reports" and isinstance(value, tuple):
+        return tuple(map(measures.name_of, value))
+    return value
 
 
 def _frozen(value: Any) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.measures import DrawnResults, first_rank
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults, first_rank, is_known
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import NAMED_LABELS
 
@@ -103,3 +103,11 @@ def _check_defined(name: str, values: Tensor, is_defined: Tensor) -> None:
     """Raise unless values are NaN where they are undefined, and nowhere else."""
     if not torch.equal(~values.isnan(), is_defined):
         raise ValueError(f"`{name}` must be NaN where it is undefined, and nowhere else; got other values.")
+
+
+def find_lacking(saved: Mapping[str, Any]) -> str:
+    """Return the measure in a file that `MEASURES` lacks, as a user's own may be; "" for none."""
+    for name in saved["protocol"]["$Protocol"]["reports"]["$tuple"]:
+        if isinstance(name, str) and name.isidentifier() and not is_known(name):
+            return f"with a measure that `MEASURES` lacks: add yours, `MEASURES[{name!r}] = Measure(...)`"
+    return ""

@@ -33,7 +33,7 @@ from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
-from .result_checks import check_stored
+from .result_checks import check_stored, find_lacking
 
 _QUERY_COLUMNS = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
 
@@ -73,6 +73,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         "problem",
     )
     _SAVED_AS = MappingProxyType({"max_rank": int})
+    _find_lacking = staticmethod(find_lacking)
 
     per_query: Mapping[str, Float[Tensor, " queries"]]
     """the values of each query by the numbers that the protocol reports"""
@@ -284,7 +285,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         # Sorted by the second key, then stably by the first.
         valid = (~values[by].isnan()).nonzero()[:, 0]
         by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
-        measure, _ = measures.parse_report(by)
+        measure, _ = measures.parse_report(next(name for name in values if name == by))
         order = values[by][by_rank].argsort(descending=measure.lower_is_better, stable=True)
         return by_rank[order[:n]]
 
@@ -435,10 +436,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _name_or_first(self, name: str | None) -> str:
         """Return a reported number that is a mean over queries; None stands for the first one."""
         averaged = list(self.averaged)
-        if name is None:
-            return averaged[0]
+        name = averaged[0] if name is None else name
         _checks.one_of("name", name, averaged)
-        return name
+        return averaged[averaged.index(name)]
 
     def _problem(self, method: str, remedy: str) -> RetrievalProblem:
         """Return the problem; raise for results of a metric, which keeps its samples to itself."""

@@ -1,7 +1,7 @@
 """The table of measures by name.
 
 To add a measure, write a function of ranks and add a row: protocols report it by name, `ReIDMeasure` accepts it, and
-messages and results use its words.
+messages and results use its words. A row need not be in the table: `OwnName` is the name of a user's row, and has it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from jaxtyping import Float, Int
@@ -124,6 +124,10 @@ class Measure:
         """Whether the number is a mean over queries: it is for all measures but medians."""
         return self.average is mean_over_queries
 
+    def with_values(self, values: Tensor) -> Measure:
+        """Return the measure for one ranking, with values that were computed before."""
+        return replace(self, function=functools.partial(_known, values))
+
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
         """Return the convention in words."""
         words = self.words
@@ -135,6 +139,94 @@ class Measure:
             depth += f", divided by {options.normalizer}"
         beyond = "" if cutoff is None else f", 0 beyond rank {cutoff}"
         return words.format(k=k, options=options, depth=depth, beyond=beyond)
+
+
+class OwnName(str):
+    """The name of a measure that is not in `MEASURES`, with its row, which so goes wherever the name goes."""
+
+    __slots__ = ("row",)
+    row: Measure
+
+    def __new__(cls, row: Measure) -> OwnName:  # noqa: PYI034 - Python 3.10 has no `Self`
+        """Return the name of a row."""
+        name = super().__new__(cls, row.name)
+        name.row = row
+        return name
+
+    def __getnewargs__(self) -> tuple[Measure]:  # type: ignore[override]
+        """Return what a copy is made of."""
+        return (self.row,)
+
+    def __deepcopy__(self, _: object) -> OwnName:
+        """Return the name itself: a copy of its row would copy the metric of a user, with its samples."""
+        return self
+
+
+def name_of(report: object) -> object:
+    """Return the name of a report that is a `Measure`, a function of ranks or a metric; other values are returned.
+
+    A function returns one value for each query, and has its own name and the first line of its docstring as words.
+
+    Raises:
+        TypeError: a function without a name, such as a lambda.
+        ValueError: a name that is none of an own measure.
+    """
+    if isinstance(report, str):
+        return report
+    report = getattr(report, "measure", report)  # of a metric
+    if callable(report):
+        report = _row_of(report)
+    if not isinstance(report, Measure):
+        return report
+    if MEASURES.get(report.name) is report:
+        return report.name
+    _check_own_name(report.name)
+    return OwnName(report)
+
+
+def _row_of(function: Callable[..., Tensor]) -> Measure:
+    """Return the row of a function of ranks."""
+    name = getattr(function, "__name__", "<lambda>")
+    if name == "<lambda>":
+        raise TypeError(
+            f"`reports` must hold functions with a name, or `Measure('name', function, 'words')`; got {function!r}."
+        )
+    summary, *_ = (function.__doc__ or name).strip().splitlines()
+    return Measure(name, functools.partial(_call_with_ranks, function), in_format(summary.rstrip(".")))
+
+
+def _call_with_ranks(function: Callable[..., Tensor], ranks: PositiveRanks, *_: object) -> Tensor:
+    """Call a function that needs neither options nor a k; it can be pickled, unlike a lambda."""
+    return function(ranks)
+
+
+def in_format(words: str) -> str:
+    """Return words as `Measure` has them, where braces are filled in."""
+    return words.replace("{", "{{").replace("}", "}}")
+
+
+def own_name(name: str) -> str:
+    """Return a name for a user's measure: the name itself, unless it is one of this package or ends with a k."""
+    return f"{name}_metric" if name in _BUILT_IN or name[-1:].isdigit() else name
+
+
+def is_known(name: str) -> bool:
+    """Return whether a name, perhaps with its k, is of a measure in `MEASURES`."""
+    return name in MEASURES or _split_name(name)[0] in MEASURES
+
+
+def _check_own_name(name: str) -> None:
+    """Raise unless a name is free, and can be told from a name with its k."""
+    if name != own_name(name) or not name.isidentifier():
+        raise ValueError(
+            "`reports` must hold measures of your own with names that are identifiers without a number at the end, and"
+            f" none of `MEASURES`; got {name!r}."
+        )
+
+
+def _known(values: Tensor, *_: object) -> Tensor:
+    """Return values that were computed before."""
+    return values
 
 
 def _median_rank(name: str, rule: MedianRule, rule_words: str) -> Measure:
@@ -242,6 +334,7 @@ _ROWS = (
 
 MEASURES: dict[str, Measure] = {row.name: row for row in _ROWS}
 """The measures by name, without their k."""
+_BUILT_IN = frozenset(MEASURES)
 
 
 def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]:
@@ -250,11 +343,15 @@ def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]
     Raises:
         ValueError: an unknown name, or a k that does not fit int64.
     """
+    if isinstance(name, OwnName):
+        return name.row, 0
     row = None
     k = 0
     if isinstance(name, str):
         key, k = _split_name(name)
         row = MEASURES.get(key)
+    if row is not None and not isinstance(row, Measure):
+        raise TypeError(f"`MEASURES` must hold rows, `Measure(name, function, words)`; got {row!r} as {key!r}.")
     if row is None or not row.fits(k):
         hint = _likely_name(name)
         # All names are listed only if there is no likely one.
@@ -318,7 +415,13 @@ def measure(name: str, ranks: PositiveRanks, options: MeasureOptions) -> Float[T
     The value that the function of the measure returns for such a query is not used.
     """
     row, k = parse_report(name)
-    return terms.mask_undefined(ranks.num_positives, row.function(ranks, options, k))
+    values: object = row.function(ranks, options, k)
+    if not isinstance(values, Tensor) or values.shape != ranks.num_positives.shape:
+        got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ValueError(
+            f"`{row.name}` must return a tensor with one value for each query, [{ranks.num_queries}]; got {got}."
+        )
+    return terms.mask_undefined(ranks.num_positives, values.double())
 
 
 def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
