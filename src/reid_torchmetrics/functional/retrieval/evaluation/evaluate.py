@@ -46,6 +46,8 @@ from .results import RetrievalResults, summarize
 
 _LABEL_ARGUMENTS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
 """labels that are parameters of their own; all other labels are options"""
+_LABELS_OF_A_GALLERY = ("query_identities", "gallery_identities", "gallery_positions")
+"""labels that decide relevance where a gallery is given; `evaluate(embeddings, labels)` has none of them"""
 
 
 class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
@@ -427,9 +429,8 @@ def _find_samples(
     query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any], *, has_lists: bool
 ) -> tuple[Any, Any, Any]:
     """Return queries, gallery and `self_index` where they may be files, and add the labels in files to `arguments`."""
-    has_gallery = any(name.startswith("gallery_") and value is not None for name, value in arguments.items())
-    has_identities = arguments["query_identities"] is not None
-    if not (has_identities or has_gallery or has_lists) and are_labels(gallery, query):
+    has_labels = any(arguments.get(name) is not None for name in _LABELS_OF_A_GALLERY)
+    if not (has_labels or has_lists) and are_labels(gallery, query):
         # `evaluate(embeddings, labels)`: a gallery is a matrix of embeddings.
         arguments["query_identities"] = gallery
         gallery = None
