@@ -206,6 +206,8 @@ _OF_LISTS = {
     "labels beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     **{f"ties {name}": "unrecognized arguments: --ties" for name in TIES_OF_GROUPS},
     "gallery_draw": "`--protocol` must draw no gallery",
+    "gallery_draw_for_map": "unrecognized arguments: --no-gallery-draw-for-map",
+    "queries_in_draw": "unrecognized arguments: --queries-in-draw",
 }
 COMMAND_LINES = {
     "evaluate of files": EntryPoint(by_evaluate, _OF_FILES),

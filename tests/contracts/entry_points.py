@@ -61,12 +61,12 @@ class EntryPoint:
 
 REFUSED_BY_ALL = {
     "missing_identities error": r"must hold (no missing value|whole numbers or strings)|got list with None",
-    "empty_target_action error": "`empty_target_action` 'error' allows no query without a positive",
-    "must_agree beside lists": "`must_agree` must come with labels; got `(ground_truth|positives)`, lists",
-    "must_differ beside lists": "`must_differ` must come with labels; got `(ground_truth|positives)`, lists",
-    "must_agree beside queries_in_draw": "`queries_in_draw` must come without .* got a rule about",
+    "empty_target_action error": "`(--)?empty.target.action` 'error' allows no query without a positive",
+    "must_agree beside lists": "`(--)?must.agree` must come with labels; got `(.*ground.truth|positives)`, lists",
+    "must_differ beside lists": "`(--)?must.differ` must come with labels; got `(.*ground.truth|positives)`, lists",
+    "must_agree beside queries_in_draw": "`(--)?queries.in.draw` must come without .* got a rule about",
 }
-"""features that are errors everywhere"""
+"""features that are errors everywhere; the command has options in the place of arguments"""
 
 
 def words_of_refusal(problem: Problem, entry_point: EntryPoint) -> list[str]:
