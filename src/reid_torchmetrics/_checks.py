@@ -156,7 +156,7 @@ def fraction(argument: str, value: float) -> None:
     """Raise unless `value` is a number from 0 to 1."""
     number(argument, value)
     if not 0 <= value <= 1:
-        raise ValueError(f"`{argument}` must lie in [0, 1]; got {value}.")
+        raise ValueError(f"`{argument}` must lie in [0, 1]; got {value}{_as_share(value)}.")
 
 
 def nonnegative(argument: str, value: float) -> None:
@@ -174,9 +174,14 @@ def fractions(argument: str, values: Iterable[float], *, may_be_empty: bool = Fa
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"`{argument}` must hold floats only; got {value!r}.")
         if not 0 <= value <= 1:
-            raise ValueError(f"`{argument}` must hold rates from 0 to 1; got {value!r}.")
+            raise ValueError(f"`{argument}` must hold shares from 0 to 1; got {value!r}{_as_share(value)}.")
     if not may_be_empty:
         nonempty(argument, values)
+
+
+def _as_share(value: float) -> str:
+    """Return what a number that may be in percent is as a share."""
+    return f": {value:g} % is {value / 100:g}" if 2 <= value <= 100 else ""
 
 
 def array_like(argument: str, value: object) -> None:

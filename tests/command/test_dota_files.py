@@ -35,6 +35,12 @@ def test_files_have_the_numbers_of_task_1(command, folders, words, value):
     assert json.loads(said.out)["numbers"]["map"]["value"] == pytest.approx(value, abs=1e-12)
 
 
+def test_thresholds_in_percent_are_refused_with_the_reason(command, folders):
+    said = command("detect", *folders, "--evaluator", "dota", "--iou-thresholds", "50")
+    assert (said.status, said.out) == (1, "")
+    assert "`--iou-thresholds` must hold shares from 0 to 1; got 50.0: 50 % is 0.5." in said.err
+
+
 @pytest.mark.slow
 def test_its_outputs_are_written_with_the_names_of_the_classes(command, tmp_path, folders):
     words = ["--save", "ours.npz", "--pictures", "pictures", "--report", "report.html"]

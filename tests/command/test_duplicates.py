@@ -40,8 +40,9 @@ def roles(folder):
 
 
 def printed(found):
-    pairs = zip(found.query.tolist(), found.gallery.tolist(), found.score.tolist(), strict=True)
-    return ["query,gallery,score", *(f"{query},{item},{score:.9g}" for query, item, score in pairs)]
+    title, values = ("distance", found.score.abs()) if "distance" in found.summary else ("score", found.score)
+    pairs = zip(found.query.tolist(), found.gallery.tolist(), values.tolist(), strict=True)
+    return [f"query,gallery,{title}", *(f"{query},{item},{value:.9g}" for query, item, value in pairs)]
 
 
 @pytest.mark.parametrize("make", [two_files, shards, arrays_of_both, roles])

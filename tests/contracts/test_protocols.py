@@ -1,5 +1,6 @@
 """The contract of a protocol: what every row of `PROTOCOLS` must satisfy, and rows that do not."""
 
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ from reid_torchmetrics import GalleryDraw, ReIDMetrics, _names
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, evaluate
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS
+from tests.command import protocol_words
 from tests.contracts.entry_points import numbers_of
 from tests.contracts.expected import Numbers, expected_numbers
 from tests.contracts.missing import assert_nothing_missing
@@ -24,6 +26,13 @@ NOT_OPTIONS = ("name", "source", "similarity", "ties", "reads_codes", "needs_gro
 """fields that say which rows a benchmark takes, and who defines it"""
 LABEL_OF_FIELD = {"radius": "positions", "needs_groups": "groups", "clothes": "clothes"}
 """the label that a problem has because of a field"""
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_conventions_of_a_protocol_name_no_benchmark_and_no_person(name):
+    _, _, *conventions = protocol_words.in_words(PROTOCOLS[name]).splitlines()
+    words = re.findall(r"\w+", "\n".join(conventions).lower().replace("-", ""))
+    assert not {"person", "persons", "people", "vehicle", *get_args(_names.ProtocolName)}.intersection(words)
 
 
 def check_protocol(protocol: Protocol) -> None:

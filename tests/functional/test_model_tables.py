@@ -121,7 +121,7 @@ def test_a_mark_is_for_a_p_value_after_holm_where_there_is_one():
     assert not replace(pair, differences={"map": undefined}).model_table().marked
 
 
-IN_CAMERA = "gallery images of the same person in the same camera are removed (Market-1501)"
+IN_CAMERA = "gallery images of the query's identity and camera are removed"
 
 
 def test_a_caption_has_the_protocol_in_words_and_the_seed():
@@ -241,6 +241,18 @@ def test_every_table_compiles(every_table, tmp_path):
     done = subprocess.run([*words, "tables.tex"], cwd=tmp_path, capture_output=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:].decode(errors="replace")
     assert (tmp_path / "tables.pdf").stat().st_size
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no LaTeX to compile with")
+def test_five_measures_fit_the_width_of_two_columns(tmp_path):
+    results = problems.retrieval(reports=("map", "rank_1", "rank_5", "rank_10", "minp"))
+    table = results.to_latex("a model with a long name", two_columns=True)
+    preamble = "\\documentclass[twocolumn]{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
+    (tmp_path / "table.tex").write_text(f"{preamble}{table}\n\\end{{document}}\n", encoding="utf-8")
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=600)
+    assert done.returncode == 0
+    assert b"Overfull" not in done.stdout
 
 
 def kinds_of_results():

@@ -102,7 +102,7 @@ def test_the_convention_that_all_numbers_share_is_printed_once():
         "  map          0.6667  average precision, not interpolated, over all ranks",
         "  rank_1       0.5000  CMC of the first match, at rank 1",
     ]
-    cameras = "gallery images of the same person in the same camera are removed (Market-1501)"
+    cameras = "gallery images of the query's identity and camera are removed"
     shared = f"{cameras}; junk identities: -1; queries without a match are left out"
     assert last == f"  similarity: given scores; ties: pessimistic; {shared}"
     alone = str(problems.retrieval(reports=("map",))).splitlines()

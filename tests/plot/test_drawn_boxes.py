@@ -211,7 +211,7 @@ def grid(found=None, **options) -> np.ndarray:
         (lambda: draw_boxes(PICTURE, {}, {}, height=63), ValueError, "`height` must be at least 64; got 63."),
         (lambda: judge(min_score={1: 1}), ValueError, "`min_score` must have a score for each label; got none for 2."),
         (lambda: judge(min_score="0.5"), TypeError, "`min_score` must be a number; got str."),
-        (lambda: judge(iou_threshold=50), ValueError, "`iou_threshold` must lie in [0, 1]; got 50."),
+        (lambda: judge(iou_threshold=50), ValueError, "`iou_threshold` must lie in [0, 1]; got 50: 50 % is 0.5."),
         (lambda: judge(box_format="yolo"), ValueError, f"`box_format` must be one of {FORMATS}; got 'yolo'."),
         (lambda: grid(class_names={0: 1}), TypeError, "`class_names` must have strings as names; got 0: 1."),
         (

@@ -79,5 +79,5 @@ def test_pairs_that_do_not_exist_are_said_to_be_none():
 def test_bad_rates_are_refused():
     with pytest.raises(TypeError, match=r"^`far` must be a tuple or list of floats; got float\.$"):
         plot_scores(HISTOGRAM, VERIFICATION, far=0.1)
-    with pytest.raises(ValueError, match=r"^`far` must hold rates from 0 to 1; got nan\.$"):
+    with pytest.raises(ValueError, match=r"^`far` must hold shares from 0 to 1; got nan\.$"):
         plot_scores(HISTOGRAM, VERIFICATION, far=(math.nan,))

@@ -22,7 +22,7 @@ def test_the_numbers_are_those_of_the_results_with_their_conventions_in_words(re
     assert [row["measure"] for row in rows] == ["mAP (%)", "Rank-1 (%)"]
     assert [row["value"] for row in rows] == ["66.67", "50.00"]
     said = [each.text for each in section(page, "numbers").one("ul").all("li")]
-    market = "gallery images of the same person in the same camera are removed (Market-1501)"
+    market = "gallery images of the query's identity and camera are removed"
     assert said == [
         f"Unless noted: {market}; junk identities: -1; queries without a match are left out.",
         "mAP: average precision, not interpolated, over all ranks.",

@@ -39,9 +39,10 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
 
     if share.process == 0:
         log_positions(sample_sets)
-        lines = ["query,gallery,score"]
-        for query, item, score in zip(pairs.query.tolist(), pairs.gallery.tolist(), pairs.score.tolist(), strict=True):
-            lines.append(f"{query},{item},{score:.9g}")
+        title, values = pairs.column
+        lines = [f"query,gallery,{title}"]
+        for query, item, value in zip(pairs.query.tolist(), pairs.gallery.tolist(), values.tolist(), strict=True):
+            lines.append(f"{query},{item},{value:.9g}")
         print("\n".join(lines))  # noqa: T201
     log(f"{pairs.summary}; groups: {len(pairs.groups()):,}")
     return 0

@@ -25,7 +25,7 @@ NEVER = "never"
 _SIGNIFICANT = 0.05  # p-values below it are marked
 _SYMBOLS = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar", "<": "less", ">": "greater"}
 _IN_PROSE = {
-    "same camera: same_identity": "gallery images of the same person in the same camera are removed (Market-1501)",
+    "same camera: same_identity": "gallery images of the query's identity and camera are removed",
     "same camera: all": "gallery images of the query's camera are removed",
     "same camera: only": "gallery images of other cameras are removed",
     "same camera: keep": "gallery images of the query's camera are kept",
@@ -87,7 +87,7 @@ class Tabled(Displayed, ABC):
             caption: Text in the place of the conventions; special characters are escaped.
             label: Name for `\ref`, such as "tab:market".
             measures: Names of the numbers in the table, in order; None for all.
-            two_columns: Whether the table is as wide as the page of a document in two columns.
+            two_columns: Whether the table is as wide as the page of a document in two columns, as five measures are.
 
         Raises:
             TypeError: `decimals` is not an int.

@@ -128,11 +128,11 @@ def draw_duplicates(
     best = found.score.argsort(descending=True, stable=True)[:k]
     queries = found.query[best].tolist()
     items = found.gallery[best].tolist()
-    scores = found.score[best].tolist()
+    values = found.column[1][best].tolist()
     cells = []
-    for query, item, score in zip(queries, items, scores, strict=True):
+    for query, item, value in zip(queries, items, values, strict=True):
         cells.append(_Cell(picture_at("query_images", query_images, query), caption=((f"query {query}",),)))
-        cells.append(_Cell(picture_at(*item_source, item), caption=((f"item {item}", f"{score:.3f}"),)))
+        cells.append(_Cell(picture_at(*item_source, item), caption=((f"item {item}", f"{value:.3f}"),)))
     rows = [cells[start : start + _PICTURES_PER_ROW] for start in range(0, len(cells), _PICTURES_PER_ROW)]
     # Each pair is set apart.
     headings = dict.fromkeys(range(0, _PICTURES_PER_ROW, 2), "")

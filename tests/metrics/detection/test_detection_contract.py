@@ -130,9 +130,9 @@ def test_a_metric_says_what_it_is():
         ({"iou_type": ()}, ValueError, "or ('bbox', 'segm'); got ()."),
         ({"iou_type": 3}, TypeError, "`iou_type` must be a name or a tuple of names; got int."),
         ({"iou_thresholds": 0.5}, TypeError, "`iou_thresholds` must be a tuple or list of floats; got float."),
-        ({"iou_thresholds": [0.5, 1.5]}, ValueError, "`iou_thresholds` must hold rates from 0 to 1; got 1.5."),
+        ({"iou_thresholds": [0.5, 1.5]}, ValueError, "`iou_thresholds` must hold shares from 0 to 1; got 1.5."),
         ({"iou_thresholds": []}, ValueError, "`iou_thresholds`"),
-        ({"rec_thresholds": [0.5, 1.2]}, ValueError, "`rec_thresholds` must hold rates from 0 to 1; got 1.2."),
+        ({"rec_thresholds": [0.5, 1.2]}, ValueError, "`rec_thresholds` must hold shares from 0 to 1; got 1.2."),
         ({"max_detection_thresholds": [0, 1]}, ValueError, "`max_detection_thresholds` must be at least 1; got 0."),
         ({"max_detection_thresholds": 100}, TypeError, "`max_detection_thresholds` must be a tuple or list of ints"),
         ({"max_detection_thresholds": [1, 2]}, ValueError, "`max_detection_thresholds` must hold 3 numbers or 1; got"),
@@ -263,7 +263,7 @@ def test_images_are_merged_behind_those_that_were_there():
     other = [item | {"scores": 1 - item["scores"]} for item in PREDS]
     held.merge_state(fed(DetectionMAP(), other, TARGET))
     expected = fed(DetectionMAP(), [*PREDS[:6], *other[6:]], TARGET)
-    with pytest.warns(UserWarning, match="4 images that came again on their process have other detections"):
+    with pytest.warns(UserWarning, match="4 of 6 images that came again on their process have other detections"):
         merged = held.compute()
     assert is_same(merged, expected.compute())
     assert not is_same(expected.compute(), fed(DetectionMAP(), other, TARGET).compute())

@@ -84,7 +84,7 @@ def test_only_a_metric_of_one_rate_is_logged():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"fpir": 1.5}, ValueError, "`fpir` must hold rates from 0 to 1; got 1.5."),
+        ({"fpir": 1.5}, ValueError, "`fpir` must hold shares from 0 to 1; got 1.5."),
         ({"fpir": ()}, ValueError, "`fpir` must not be empty; got ()."),
         ({"rank": 0}, ValueError, "`rank` must be at least 1; got 0."),
         ({"rule": "nist"}, ValueError, "`rule` must be one of 'largest', 'nearest', 'floor', 'strict'; got 'nist'."),

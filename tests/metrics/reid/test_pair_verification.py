@@ -134,7 +134,7 @@ def test_scores_that_are_nan_are_refused_when_computed():
             {"metric": "f1"},
             "`metric` must be one of 'accuracy', 'auc', 'eer', 'eer_closest', 'eer_voxceleb', 'min_dcf', 'tar_at_far'",
         ),
-        ({"far": 2}, "`far` must lie in [0, 1]; got 2."),
+        ({"far": 2}, "`far` must lie in [0, 1]; got 2: 2 % is 0.02."),
         ({"p_target": -1}, "`p_target` must lie in [0, 1]; got -1."),
     ],
 )

@@ -230,7 +230,7 @@ def test_there_may_be_no_boxes(num_truths, num_detections):
     [
         ({"rule": "coco"}, ValueError, "`rule` must be one of 'voc', 'voc07'; got 'coco'."),
         ({"iou_thresholds": ()}, ValueError, "`iou_thresholds` must not be empty; got ()."),
-        ({"iou_thresholds": (50,)}, ValueError, "`iou_thresholds` must hold rates from 0 to 1; got 50."),
+        ({"iou_thresholds": (50,)}, ValueError, "`iou_thresholds` must hold shares from 0 to 1; got 50: 50 % is 0.5."),
         ({"iou_thresholds": 0.5}, TypeError, "`iou_thresholds` must be a tuple or list of floats; got float."),
         ({"is_difficult": torch.ones(2, dtype=torch.bool)}, ValueError, "`is_difficult` must have shape [3]; got [2]."),
         ({"is_difficult": [True]}, ValueError, "`is_difficult` must have shape [3]; got [1]."),

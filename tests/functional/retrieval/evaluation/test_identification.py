@@ -154,7 +154,7 @@ def test_an_empty_gallery_raises_no_alarm():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: EXAMPLE.tpir_at_fpir(2.0), ValueError, "`fpir` must hold rates from 0 to 1; got 2.0."),
+        (lambda: EXAMPLE.tpir_at_fpir(2.0), ValueError, "`fpir` must hold shares from 0 to 1; got 2.0: 2 % is 0.02."),
         (lambda: EXAMPLE.tpir_at_fpir("0.1"), TypeError, "`fpir` must be a tuple or list of floats; got str."),
         (lambda: EXAMPLE.tpir_at_fpir(0.1, 0), ValueError, "`rank` must be at least 1; got 0."),
         (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import Duplicates, find_duplicates
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, Scores
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES, EmbeddingScores, Rows, Scores
 from tests.profiles import each_row, examples
 from tests.reference import duplicates as reference
 from tests.reference.retrieval import similarity as exact
@@ -190,6 +190,19 @@ SUMMARIES = [
 def test_the_summary_has_the_threshold_and_counts_queries(options, expected):
     query = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     assert find_duplicates(query, query.flip(0)[:1], **options).summary == f"{expected} a near copy"
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_words_and_columns_are_both_of_distances_or_of_scores(name):
+    pytest.importorskip("pandas")
+    found = find_duplicates(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]), threshold=0.5, similarity=name)
+    is_distance = "distance 0.5 or less" in found.summary
+    title = "distance" if is_distance else "score"
+    copy = 0 if is_distance else 1
+    assert found.to_frame()[title].tolist() == [copy]
+    _, head, row = str(found).splitlines()
+    assert head.split() == ["query", "gallery", title]
+    assert row.split() == ["0", "2", f"{copy:.4f}"]
 
 
 def products(query, gallery):

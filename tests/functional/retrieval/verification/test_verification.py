@@ -232,8 +232,8 @@ def test_nan_is_refused_except_in_junk():
         (0.1, TypeError, "must be a tuple or list of floats; got float."),
         (["0.1"], TypeError, "must hold floats only; got '0.1'."),
         ([True], TypeError, "must hold floats only; got True."),
-        ([0.5, 1.5], ValueError, "must hold rates from 0 to 1; got 1.5."),
-        ([math.nan], ValueError, "must hold rates from 0 to 1; got nan."),
+        ([0.5, 1.5], ValueError, "must hold shares from 0 to 1; got 1.5."),
+        ([math.nan], ValueError, "must hold shares from 0 to 1; got nan."),
     ],
 )
 def test_bad_rates_are_refused(rates, error, rule):

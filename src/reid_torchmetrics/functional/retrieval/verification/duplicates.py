@@ -70,15 +70,21 @@ class Duplicates(Displayed):
     def _display(self) -> Display:
         best = self.score.argsort(descending=True, stable=True)[:NUM_ROWS]
         rows = []
-        pairs = (self.query[best].tolist(), self.gallery[best].tolist(), self.score[best].tolist())
-        for query, item, score in zip(*pairs, strict=True):
-            rows.append((str(query), str(item), f"{score:.4f}"))
-        columns = ["query", "gallery", "score"] if rows else []
+        title, values = self.column
+        pairs = (self.query[best].tolist(), self.gallery[best].tolist(), values[best].tolist())
+        for query, item, value in zip(*pairs, strict=True):
+            rows.append((str(query), str(item), f"{value:.4f}"))
+        columns = ["query", "gallery", title] if rows else []
         return Display(f"Duplicates: {self.summary}", columns, rows, more_rows(len(self), "pair"))
 
     def __len__(self) -> int:
         """Number of pairs."""
         return len(self.query)
+
+    @property
+    def column(self) -> tuple[str, Float[Tensor, " pairs"]]:
+        """Title and values of a column of tables: "distance" under "euclidean" and "hamming", else "score"."""
+        return ("distance", self.score.abs()) if self.similarity in _ARE_DISTANCES else ("score", self.score)
 
     @property
     def summary(self) -> str:
@@ -136,7 +142,7 @@ class Duplicates(Displayed):
         return groups
 
     def plot(self, query_images: Any, gallery_images: Any = None, *, k: int = 10) -> Any:
-        """Draw up to `k` pairs with the highest scores: both pictures side by side, with the score below the second.
+        """Draw up to `k` pairs with the highest scores: both pictures side by side, the value of `column` below.
 
         Args:
             query_images: pictures of the queries by their numbers from 0, as in `plot.draw_rank_lists`.
@@ -154,7 +160,7 @@ class Duplicates(Displayed):
         return _extras.pictures().draw_duplicates(self, query_images, gallery_images, k=k)
 
     def to_frame(self) -> Any:
-        """Return the pairs as a `pandas.DataFrame` with the columns query, gallery, score and group.
+        """Return the pairs as a `pandas.DataFrame` with the columns query, gallery, the title of `column`, and group.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
@@ -164,11 +170,12 @@ class Duplicates(Displayed):
 
         members, group = self._groups
         group_of_query = group[torch.searchsorted(members, self.query - _QUERY)]
+        title, values = self.column
         return pd.DataFrame(
             {
                 "query": self.query.cpu().numpy(),
                 "gallery": self.gallery.cpu().numpy(),
-                "score": self.score.cpu().numpy(),
+                title: values.cpu().numpy(),
                 "group": group_of_query.cpu().numpy(),
             }
         )
