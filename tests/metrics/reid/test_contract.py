@@ -193,8 +193,17 @@ class Holder(torch.nn.Module):
         return self.layer(values)
 
 
+class WithProperty(ReIDMeanAP):
+    """A user's class with a property that no script can have."""
+
+    @property
+    def options(self):
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+
 SCRIPTED = {
     "map": ReIDMeanAP,
+    "property": WithProperty,
     "own": CLASSES["own"],
     "collection": ReIDMetrics,
     "leave-one-out": lambda: ReIDMetrics(protocol="cub200"),

@@ -72,6 +72,12 @@ class GrowingStates(Metric):
     _deferred_error: Exception | None = None
     """the error by which `update` refused a batch, on this process only; `compute` raises it on all processes"""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Leave the properties of a subclass out of scripts, which take only a part of Python."""
+        super().__init_subclass__(**kwargs)
+        properties = [name for name, value in vars(cls).items() if isinstance(value, property)]
+        cls.__jit_unused_properties__ = [*cls.__jit_unused_properties__, *properties]
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._empty_states: dict[str, Tensor] = {}

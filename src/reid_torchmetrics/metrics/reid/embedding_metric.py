@@ -127,7 +127,6 @@ class EmbeddingMetric(SampleStates):
         ValueError: an unknown option or value.
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*SampleStates.__jit_unused_properties__, "empty_target_action"]
     higher_is_better = True
 
     _is_for_cmc = False

@@ -16,7 +16,7 @@ embeddings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, linalg
@@ -94,7 +94,6 @@ class EmbeddingQuality(base.GrowingStates):
     """
 
     plot_lower_bound = plot_upper_bound = None  # type: ignore[assignment]
-    __jit_unused_properties__: ClassVar[list[str]] = [*base.GrowingStates.__jit_unused_properties__, "higher_is_better"]
 
     @base.explicit_signature(base.MetricOptions)
     def __init__(self, measures: Sequence[_names.QualityMeasure] = _FEW, **kwargs: Unpack[base.MetricOptions]) -> None:

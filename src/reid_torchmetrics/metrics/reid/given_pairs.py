@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -71,8 +71,6 @@ class PairVerification(base.GrowingStates):
         >>> metric.compute()  # both pairs of one identity score 0.8 or more, the one of two 0.8
         tensor(0.7500)
     """
-
-    __jit_unused_properties__: ClassVar[list[str]] = [*base.GrowingStates.__jit_unused_properties__, "higher_is_better"]
 
     @base.explicit_signature(base.MetricOptions)
     def __init__(

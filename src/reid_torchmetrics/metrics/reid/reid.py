@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -209,7 +209,6 @@ class ReIDMeasure(_MeanOfMeasure):
         tensor(0.5000)
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*EmbeddingMetric.__jit_unused_properties__, "higher_is_better"]
     plot_upper_bound = None
     _shown = ("metric",)
 
