@@ -117,7 +117,8 @@ def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None
         value = item[key]
         if not isinstance(value, Tensor):
             got = type(value).__name__
-            if isinstance(value, (list, tuple)) and any(isinstance(element, str) for element in value):
+            labels = value if key == "labels" and isinstance(value, (list, tuple)) else ()
+            if any(isinstance(label, str) for label in labels):
                 got += " of names, which must be numbered, such as `data.number_identities` does,"
             raise ValueError(  # noqa: TRY004 - as in TorchMetrics
                 f"Expected all {key} in `{argument}` to be of type Tensor; got {got} in `{name}`."
