@@ -47,7 +47,7 @@ OF_BOXES = {
     *("extended_summary", "average", "area_ranges", "rule", "metric", "confidence", "max_bytes", "sigmas"),
     *("thresholds", "keep_shapes", "backend"),
     *("class_names", "warn_on_many_detections", "invalid", "num_dropped", "num_invalid"),
-    *("detection_boxes", "detection_scores", "detection_labels", "detection_counts"),
+    *("detection_boxes", "detection_scores", "detection_labels", "detection_counts", "detection_areas"),
     *("image_ids", "image_name_bytes", "image_name_lengths"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
     *("boxes_of", "results", "tm_to_coco", "coco_to_tm"),

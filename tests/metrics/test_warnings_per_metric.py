@@ -113,7 +113,7 @@ def images_of_no_group(metric: Any) -> None:
 LISTS = [[1, 99]] + [[place - 1] for place in range(1, 16)]
 CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], None], str]] = {
     "undefined": (ReIDMeanAP, undefined, "No query"),
-    "other embeddings": (ReIDMeanAP, other_embeddings, "with another embedding"),
+    "other embeddings": (ReIDMeanAP, other_embeddings, "have another embedding"),
     "mixed roles": (ReIDMeanAP, mixed_roles, "some without"),
     "forgotten reset": (ReIDMeanAP, forgotten_reset, "forgotten"),
     "lists": (lambda: ReIDMeanAP(ground_truth=LISTS), unlisted, "lists items"),
@@ -121,7 +121,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], None], str]] = {
     "all mated": (ReIDOpenSet, all_mated, "false alarm"),
     "shares": (DetectionMAP, shares, "fractions of the image"),
     "labels": (DetectionMAP, other_labels, "have the label"),
-    "repeated images": (DetectionMAP, repeated_images, "with other detections"),
+    "repeated images": (DetectionMAP, repeated_images, "have other detections"),
     "many": (lambda: DetectionMAP(max_detection_thresholds=[1, 2, 3]), many, "more than"),
     "infinite": (DetectionMAP, infinite, "not finite"),
     "no lists": (LvisMAP, images_without_lists, "images has `neg_category_ids` or `not_exhaustive"),

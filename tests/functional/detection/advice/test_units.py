@@ -209,7 +209,7 @@ def test_masks_that_number_their_objects_are_meant():
 def test_labels_of_another_list_get_a_warning(metric, labels):
     found, true = (lambda each, label=label: each * 0 + label for label in labels)
     items = changed(GIVEN[0], "labels", found), changed(GIVEN[1], "labels", true)
-    message = rf"Only 0 of \d+ ground truths that are found .* most frequent are {labels[0]} for {labels[1]}\. Use"
+    message = rf"Only 0 of \d+ ground truths that are found .* most frequent are {labels[0]} for {labels[1]}\. Number"
     with pytest.warns(UserWarning, match=message) as told:
         fed(metric(), *items).compute()
     assert len(told) == 1
