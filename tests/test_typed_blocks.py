@@ -11,9 +11,9 @@ import pytest
 from tests.test_docs_pages import BLOCKS, ROOT, blocks, name_of
 
 README = "\n".join(
-    re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 )
-TYPED_USES = (ROOT / "tests" / "typed_uses.py").read_text("utf-8")
+TYPED_USES = (ROOT / "tests" / "typed_uses.py").read_text(encoding="utf-8")
 ALLOWED = (
     r'incompatible type "\*\*dict\[',  # a dict of arguments, which may have any of the types
     r"Need type annotation for",  # an empty list, in which pages do not write the types

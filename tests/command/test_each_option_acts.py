@@ -295,7 +295,8 @@ def write_detection(rng):
             boxes = rng.uniform(0.4, 0.6, (3, 2)).round(3)
             lines = [f"{place % 2} {x} {y} 0.2 0.3" for place, (x, y) in enumerate(boxes)]
             ends = [f" {score:.3f}" if side == "results" else "" for score in rng.random(3)]
-            Path("yolo", side, f"{number}.txt").write_text("\n".join(map("".join, zip(lines, ends, strict=True))))
+            text = "\n".join(map("".join, zip(lines, ends, strict=True)))
+            Path("yolo", side, f"{number}.txt").write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 
 import torch
 
@@ -123,6 +124,8 @@ def difference(one: object, other: object, place: str = "") -> str:
         if len(one) != len(other):
             return f"{place}: length"
         pairs = dict(enumerate(zip(one, other, strict=True)))
+    elif isinstance(one, partial):
+        pairs = {name: (getattr(one, name), getattr(other, name)) for name in ("func", "args", "keywords")}
     elif isinstance(one, torch.Tensor):
         is_same = one.dtype == other.dtype and one.shape == other.shape and torch.equal(one.isnan(), other.isnan())
         return "" if is_same and torch.equal(one.nan_to_num(), other.nan_to_num()) else place

@@ -30,7 +30,7 @@ def with_another_first(array: np.ndarray, value: float) -> np.ndarray:
 
 
 BROKEN = {
-    "shortened": lambda array: array[:-1] if array.size else None,
+    "shortened": lambda array: array[:-1] if array.ndim and array.size else None,
     "with another axis": lambda array: array[None],
     "of bools, or of numbers for bools": lambda array: array.astype("i1" if array.dtype == bool else bool),
     "of complex numbers": lambda array: array.astype("c16") if array.dtype.kind == "f" else None,

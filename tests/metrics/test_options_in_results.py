@@ -80,7 +80,7 @@ def without_numbers(text: str) -> str:
 
 def printed(results: Any) -> dict[str, str]:
     """Everything that results print, without their numbers."""
-    (caption,) = (line for line in results.to_latex().splitlines() if "caption" in line)
+    (caption,) = (line for line in results.to_latex().splitlines() if line.startswith(r"\caption"))
     return {
         "str": without_numbers(str(results)),
         "to_markdown": results.to_markdown().splitlines()[-1],

@@ -285,7 +285,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         # Sorted by the second key, then stably by the first.
         valid = (~values[by].isnan()).nonzero()[:, 0]
         by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
-        measure, _ = measures.parse_report(next(name for name in values if name == by))
+        measure, _ = measures.parse_report({name: name for name in values}[by])  # an own measure's name has its row
         order = values[by][by_rank].argsort(descending=measure.lower_is_better, stable=True)
         return by_rank[order[:n]]
 
