@@ -36,7 +36,9 @@ def test_embeddings_in_two_files(command, files, problem, tmp_path):
     expected = evaluate(*problem)
     assert said.status == 0
     assert said.out.strip() == f"{expected:.2%}"
-    assert said.err == "guessed: `feat` as embeddings, `pids` as identities, `camids` as cameras\n"
+    guesses, *written = said.err.splitlines()
+    assert guesses == "guessed: `feat` as embeddings, `pids` as identities, `camids` as cameras"
+    assert sorted(written) == ["wrote ours.json", "wrote out/ours.npz", "wrote pictures", "wrote report.html"]
     assert (
         json.loads((tmp_path / "ours.json").read_text(encoding="utf-8"))["measures"] == expected.to_dict()["measures"]
     )

@@ -128,7 +128,7 @@ INPUTS.append(roles_of_their_own)
 def test_a_query_that_is_a_gallery_item_does_not_find_itself(command, in_folder, make):
     printed = command("evaluate", *make(in_folder), *OPTIONS)
     assert map_of(printed) == pytest.approx(BOTH_MAP, abs=1e-12)
-    assert "2 of 3 queries are gallery items, too, and are left out of their own ranking" in printed.err
+    assert "queries that are gallery items, too, left out of their own ranking: 2 of 3" in printed.err
     assert "warning" not in printed.err
     assert json.loads(printed.out)["counts"]["total"] == 3
 
@@ -214,7 +214,7 @@ def test_rows_of_both_roles_are_searched_among_each_other_without_rows_of_no_rol
         printed = command("evaluate", "all.npy", "--labels", "set.csv", *OPTIONS, *more)
         assert map_of(printed) == pytest.approx(AMONG_OTHERS, abs=1e-12)
         assert "every row is a query and a gallery item: each item is searched among all others" in printed.err
-        assert "2 of 6 rows have no role, and are left out" in printed.err
+        assert "rows without a role, which are left out: 2 of 6" in printed.err
     np.save(in_folder / "d.npy", np.abs(PLACES - PLACES.T))
     words = ["--distances", "d.npy", "--labels", "set.csv", "--same-camera", "keep", "--json", "-"]
     assert map_of(command("evaluate", *words)) == pytest.approx(AMONG_OTHERS, abs=1e-12)
@@ -270,7 +270,7 @@ def test_train_beside_queries_and_a_gallery_is_left_out(command, in_folder):
     for more in ([], ["--max-rank", "3"]):
         printed = command("evaluate", "three.npy", "--labels", "three.csv", *OPTIONS, *more)
         assert map_of(printed) == pytest.approx(WILD_MAP, abs=1e-12)
-        assert "1 of 6 rows have no role, and are left out" in printed.err
+        assert "rows without a role, which are left out: 1 of 6" in printed.err
     np.save(in_folder / "q.npy", WILD[3:])
     np.save(in_folder / "g.npy", WILD[:3])
     printed = command("evaluate", "q.npy", "g.npy", "--labels", "three.csv", *OPTIONS)

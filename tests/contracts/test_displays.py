@@ -1,6 +1,7 @@
 """Every public result prints as a short text, and has a short table of HTML in notebooks, however large it is."""
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -205,6 +206,49 @@ def test_a_result_of_nothing_prints(title):
     result = EMPTY[title]()
     assert str(result).startswith(title)
     assert parse(result._repr_html_()).text
+
+
+def one_query(**options: Any) -> retrieval.RetrievalResults:
+    one = torch.ones(1, dtype=torch.int64)
+    return retrieval.evaluate(torch.ones(1, 4), torch.ones(1, 4), one, one, one, one + 1, **options)
+
+
+def one_image() -> detection.DetectionResults:
+    box = {"boxes": torch.tensor([[0.0, 0.0, 9.0, 9.0]]), "labels": torch.ones(1, dtype=torch.int64)}
+    metric = DetectionMAP()
+    metric.update([box | {"scores": torch.ones(1)}], [box])
+    return metric.results(across_classes=True, localization=True)
+
+
+ONE: dict[str, Callable[[], Any]] = {
+    "results": one_query,
+    "table": lambda: one_query().to_markdown(),
+    "breakdown": lambda: one_query().by_camera(),
+    "camera pairs": lambda: one_query().by_camera_pair(),
+    "identification": lambda: one_query().identification(),
+    "rank lists": lambda: one_query().nearest(1),
+    "comparison": lambda: compare(one_query(), one_query(), num_resamples=9, num_permutations=9),
+    "duplicates": lambda: retrieval.find_duplicates(torch.ones(1, 4), torch.ones(1, 4)),
+    "recall": lambda: retrieval.index_recall([[0]], torch.ones(1, 4), torch.ones(1, 4), k=1),
+    "short lists": lambda: retrieval.index_recall([[0, 0]], torch.ones(1, 4), torch.eye(4), k=2),
+    "verification": lambda: retrieval.verify_pairs([0.9, 0.1], [True, False]),
+    "detection": one_image,
+    "table of detection": lambda: one_image().to_markdown(),
+    "confusion matrix": lambda: one_image().confusion_matrix(),
+    "errors": lambda: one_image().error_breakdown(),
+    "image errors": lambda: one_image().image_errors(),
+    "localization": lambda: one_image().localization_errors(),
+    "comparison of detections": lambda: compare(one_image(), one_image(), num_resamples=9, num_permutations=9),
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_a_count_of_one_has_a_noun_in_the_singular(name):
+    text = str(ONE[name]())
+    plural = re.search(
+        r"(?<![\w.@,:/-])1 (?:[a-z-]+ )?(?:[a-z-]+[^s]s|queries|classes)\b|(?<![\w.@])1 [a-z]+ have\b", text
+    )
+    assert plural is None, text
 
 
 def test_more_models_are_rows_of_one_table():

@@ -106,7 +106,7 @@ def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
     ("identities", "sentence", "queries"),
     [
         ([7, 3, 7, 3, 7], "2 of 2 queries are not perfect", HARDEST),
-        ([7, 3, 7, 9, 7], "1 of 1 queries is not perfect", [0]),
+        ([7, 3, 7, 9, 7], "1 of 1 query is not perfect", [0]),
         ([7, 3, 7, 7, 3], "All 2 queries are perfect", []),
     ],
 )

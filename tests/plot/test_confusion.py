@@ -95,7 +95,7 @@ def test_the_most_confused_of_very_many_classes_are_drawn_in_shares_of_whole_row
     counts = torch.eye(151, dtype=torch.int64)
     counts[140, 120], counts[140, 3], counts[3, 149] = 2, 5, 4  # row 140 has 8 with what is right
     _, axes = plot_confusion_matrix(ConfusionMatrix(torch.arange(150), counts, 0.5, "coco"))
-    assert axes.get_title().splitlines()[1] == "50 classes that are confused less are left out"
+    assert axes.get_title().splitlines()[1] == "without 50 classes confused less"
     (image,) = axes.images
     drawn = image.get_array().filled(NAN)
     assert drawn.shape == (101, 101)

@@ -10,6 +10,7 @@ import numpy as np
 
 from reid_torchmetrics import _arrays, _names, data
 from reid_torchmetrics._files import natural_order
+from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 from .inputs import split_array
@@ -201,7 +202,7 @@ def log_shards(sample_set: SampleSet, role: str, remark: str) -> None:
         return
     shards = [file.path for file in files]
     lengths = [len(file.embeddings) for file in files]
-    sizes = f"{lengths[0]} rows each" if len(set(lengths)) == 1 else f"{min(lengths)} to {max(lengths)} rows"
+    sizes = f"{counted(lengths[0], 'row')} each" if len(set(lengths)) == 1 else f"{min(lengths)} to {max(lengths)} rows"
     order_text = "in natural order" if shards == sorted(shards, key=natural_order) else "in the order given"
     log(f"{role}: {len(files)} files, {shards[0]} ... {shards[-1]} {order_text}, {sizes}{remark}")
 

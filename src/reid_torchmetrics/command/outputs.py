@@ -53,8 +53,10 @@ class Outputs:
         output_files = self._find_output_files(prefixes)
         for file in output_files:
             _check_writable(file, is_folder=False)
+        self._written = [*output_files]
         if arguments.pictures is not None:
             _check_writable(Path(arguments.pictures), is_folder=True)
+            self._written.append(Path(arguments.pictures))
 
         # No file is written over an input, or twice; also through links.
         input_files: list[Path] = []
@@ -122,6 +124,7 @@ class Outputs:
             if self._arguments.json is not None:
                 write_whole(Path(self._arguments.json), f"{text}\n".encode())
             print(self._text(results, recall))  # noqa: T201
+        log(*(f"wrote {path}" for path in self._written))
         return self._exit_status(numbers)
 
     def _check_thresholds(self, results: Mapping[str, Any]) -> None:

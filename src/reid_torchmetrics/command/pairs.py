@@ -10,6 +10,7 @@ import torch
 
 from reid_torchmetrics import _names
 from reid_torchmetrics.data import read_pairs
+from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import Heading, ModelTable
 from reid_torchmetrics.functional.retrieval import verify_pairs
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
@@ -61,7 +62,7 @@ class PairNumbers:
         verification = verify_pairs(scores, same)
         self._num_genuine = verification.num_genuine
         self._num_impostors = verification.num_impostors
-        self._counts_text = f"{self._num_genuine} pairs of one identity, {self._num_impostors} of two"
+        self._counts_text = f"{counted(self._num_genuine, 'pair')} of one identity, {self._num_impostors:,} of two"
         tensors = (torch.tensor(scores, device="cpu"), torch.tensor(same, device="cpu"))
         options = SimpleNamespace(far=far, p_target=p_target)
         self.means: dict[str, float] = {}

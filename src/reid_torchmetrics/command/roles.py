@@ -111,7 +111,7 @@ def _check_single_set(sample_set: SampleSet) -> None:
         path = sample_set.files[0].path
         raise ValueError(f"`roles` must tell queries and gallery apart in {path}; got {_describe_roles(roles)}.")
     if not has_role.all():
-        log(f"{int((~has_role).sum())} of {len(roles)} rows have no role, and are left out")
+        log(f"rows without a role, which are left out: {int((~has_role).sum())} of {len(roles)}")
     if has_one_role(roles) or roles.all():
         del sample_set.columns["roles"]
     elif are_mixed(roles):
@@ -166,4 +166,4 @@ def _describe_roles(roles: _arrays.Array) -> str:
 def _log_self_index(self_index: _arrays.Array) -> None:
     """Log the number of queries that are gallery items."""
     num_both = int((self_index >= 0).sum())
-    log(f"{num_both} of {len(self_index)} queries are gallery items, too, and are left out of their own ranking")
+    log(f"queries that are gallery items, too, left out of their own ranking: {num_both} of {len(self_index)}")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
 
-from .displays import UNDEFINED, Display, Displayed, aligned
+from .displays import UNDEFINED, Display, Displayed, aligned, counted
 
 NEVER = "never"
 """text for an infinite number, such as a mean of ranks where a positive is never retrieved"""
@@ -291,9 +291,9 @@ def evaluated(protocol: Any, num_valid: int, num_queries: int) -> str:
     If the protocol was changed only in `reports`, the name leaves that out.
     """
     if protocol is None:
-        return f"{num_queries} images"
+        return counted(num_queries, "image")
     name = re.sub(r" with reports=\([^)]*\)$", "", protocol.name)
-    return f"protocol {name}, {num_valid} of {num_queries} queries valid"
+    return f"protocol {name}, {num_valid:,} of {counted(num_queries, 'query')} valid"
 
 
 def summary_text(results: Any, form: str = "") -> str:
@@ -450,7 +450,7 @@ def _changed_queries(pair: Any) -> str:
     a, b = pair.names
     if not pair.protocol:
         return "better, worse and equal: classes"
-    return f"right at rank 1 in {b} only: {len(pair.gained)} queries; in {a} only: {len(pair.lost)}"
+    return f"right at rank 1 in {b} only: {counted(len(pair.gained), 'query')}; in {a} only: {len(pair.lost)}"
 
 
 def _signed(change: float, form: str, *, is_share: bool) -> str:

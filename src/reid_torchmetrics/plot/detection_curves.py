@@ -14,7 +14,7 @@ from reid_torchmetrics._names import DetectionRule
 from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCurve, confidence_curve
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
-from reid_torchmetrics.functional.displays import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED, counted
 
 from .axes import (
     THIN_CURVE,
@@ -193,7 +193,9 @@ def plot_detection_confidence(
         ax.axvline(best_confidence, color="black", linewidth=1, linestyle="dashed")
         if is_defined:
             title = f"best F1, at confidence {best_confidence:.3f}"
-    classes = f"Mean of {curve.num_classes} classes" if label is None else short_name(name_of(label, class_names or {}))
+    classes = f"Mean of {counted(curve.num_classes, 'class')}"
+    if label is not None:
+        classes = short_name(name_of(label, class_names or {}))
     ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{classes}, IoU {iou_threshold:g}")
     set_percent_axis(ax, "y")
     ax.set_xlim(low, high)
@@ -244,6 +246,8 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", 
     elif rule != "voc" or not has_curve:
         ax.plot([], [], " ", label=average_text)
     num_right = int(curve.is_true_positive.sum())
-    title = f"{len(recall)} detections, {num_right} right, of {curve.num_positives} ground truths"
+    title = (
+        f"{counted(len(recall), 'detection')}, {num_right:,} right, of {counted(curve.num_positives, 'ground truth')}"
+    )
     set_precision_recall_axes(ax, title)
     return add_legend(ax, is_below=True)

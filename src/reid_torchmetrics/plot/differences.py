@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
-from reid_torchmetrics.functional.displays import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
 
 from .axes import USUAL_SIZE, Axes, Plotted, new_axes, short_name
@@ -93,9 +93,9 @@ def _difference_text(difference: Difference) -> str:
 
 def _comparison_title(comparison: Comparison) -> str:
     """Return the number of images or queries, and the level of the intervals."""
-    samples = f"{comparison.num_valid} of {comparison.num_queries} queries"
+    samples = f"{comparison.num_valid:,} of {counted(comparison.num_queries, 'query')}"
     if comparison.protocol is None:
-        samples = f"{comparison.num_queries} images"
+        samples = counted(comparison.num_queries, "image")
     drawn = ", identities drawn" if comparison.per_identity else ""
     return f"{samples}, {100 * comparison.level:g} % intervals{drawn}"
 

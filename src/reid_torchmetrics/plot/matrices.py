@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
-from reid_torchmetrics.functional.displays import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
 
 from .axes import Axes, Plotted, new_axes, short_name
@@ -153,7 +153,7 @@ def plot_confusion_matrix(
     if has_numbers:
         title += ": objects (% of the row)"
     if matrix.num_left_out:
-        title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
+        title += f"\nwithout {counted(matrix.num_left_out, 'class')} confused less"
     ax.set(xlabel="detected as", ylabel="ground truth", title=title)
     return ax.figure, ax
 

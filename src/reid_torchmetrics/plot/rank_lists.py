@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
@@ -106,7 +107,7 @@ def hardest_queries(results: RetrievalResults, num_queries: int) -> tuple[Tensor
     num_valid = int((~precision.isnan()).sum())
     num_imperfect = int((precision < 1 - _ROUNDING).sum())
     verb = "is" if num_imperfect == 1 else "are"
-    sentence = f"{num_imperfect:,} of {num_valid:,} queries {verb} not perfect"
+    sentence = f"{num_imperfect:,} of {counted(num_valid, 'query')} {verb} not perfect"
     if num_valid == 0:
         sentence = "No query has a match in the gallery"
     elif num_imperfect == 0:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.displays import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
 
@@ -251,7 +251,7 @@ def _count_matches(results: RetrievalResults) -> str:
     if num_queries == 0:
         return _NO_QUERY
     num_without = int(results.first_rank.isnan().sum())
-    return f"{num_queries - num_without:,} of {num_queries:,} queries"
+    return f"{num_queries - num_without:,} of {counted(num_queries, 'query')}"
 
 
 def _shares(results: RetrievalResults, last_ranks: list[float]) -> Tensor:

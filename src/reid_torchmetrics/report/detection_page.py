@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
 from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, SHAPES_IN_WORDS
+from reid_torchmetrics.functional.displays import counted
 
 from .elements import Html, details, element, note, number_text, percent_text, picture, table
 from .page import Page, Section, conventions_note, figures_section, folded, picture_or_reason
@@ -67,8 +68,7 @@ def detection_page(
         Section("errors", "Errors", _errors(results, data["errors"])),
         Section("images", "Images with the most errors", _worst_images(results, num_worst, draw, image_names or {})),
     ]
-    num_classes = len(results.classes)
-    classes = "1 class" if num_classes == 1 else f"{num_classes} classes"
+    classes = counted(len(results.classes), "class")
     shapes = SHAPES_IN_WORDS.get(results.averages.grid.iou_type or "", "objects")
     lead = f"{shapes} of {classes}; average precision as in {AP_RULES[results.averages.rule].title}."
     return Page(f"Detection results, {results.evaluator.title}", lead, sections, data)

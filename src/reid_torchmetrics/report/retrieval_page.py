@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import in_prose
 from reid_torchmetrics.functional.retrieval import Breakdown, CameraPairs, RankLists, RetrievalResults, measures
 from reid_torchmetrics.functional.retrieval.evaluation import seeded
@@ -470,9 +471,9 @@ def _why_no_mistake(lists: RankLists) -> str:
     num_valid = int((lists.first_positive_rank > 0).sum())
     num_lists = len(lists)
     if num_valid == 0:
-        return f"the gallery has a match for 0 of {num_lists:,} queries."
+        return f"the gallery has a match for 0 of {counted(num_lists, 'query')}."
     if num_valid < num_lists:
-        share = f"{num_valid:,} of {num_lists:,} queries"
+        share = f"{num_valid:,} of {counted(num_lists, 'query')}"
         return f"the best candidate is right wherever the gallery has a match, for {share}."
     return "the best candidate of every query is right."
 

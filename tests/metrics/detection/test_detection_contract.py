@@ -263,7 +263,7 @@ def test_images_are_merged_behind_those_that_were_there():
     other = [item | {"scores": 1 - item["scores"]} for item in PREDS]
     held.merge_state(fed(DetectionMAP(), other, TARGET))
     expected = fed(DetectionMAP(), [*PREDS[:6], *other[6:]], TARGET)
-    with pytest.warns(UserWarning, match="4 of 6 images that came again on their process have other detections"):
+    with pytest.warns(UserWarning, match="Images that came again on their process, 4 of 6, have other detections"):
         merged = held.compute()
     assert is_same(merged, expected.compute())
     assert not is_same(expected.compute(), fed(DetectionMAP(), other, TARGET).compute())

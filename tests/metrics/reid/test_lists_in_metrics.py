@@ -85,7 +85,7 @@ def test_items_that_are_not_in_the_gallery_are_said_once_and_do_not_count():
     metric = ReIDMeanAP(protocol=OXFORD, ground_truth=[[3, 77]])
     metric.update(query[:1], is_query=True, index=[0])
     metric.update(gallery, is_query=False, index=[*range(NUM_GALLERY)])
-    with pytest.warns(UserWarning, match="1 of 2 entries for 1 queries"):
+    with pytest.warns(UserWarning, match="1 of 2 entries for 1 query"):
         value = metric.compute()
     assert float(value) == pytest.approx(
         evaluate(query[:1], gallery, ground_truth=[{"ok": [3]}], protocol=OXFORD).means["map"]

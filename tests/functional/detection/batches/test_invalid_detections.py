@@ -329,7 +329,7 @@ def test_results_say_what_became_of_them():
     assert worst.image.tolist() == [0]
     preds, _ = results.boxes_of(worst.image)
     assert torch.equal(preds[0]["boxes"].nan_to_num(), found["boxes"].nan_to_num())
-    assert "1 images" in str(results)
+    assert "1 image," in str(results)
 
 
 def test_overlaps_of_the_extended_summary_are_0():

@@ -187,4 +187,4 @@ def test_a_metric_tells_of_a_key_without_use_once(kind):
         metric.compute()
     (warning,) = caught
     assert warning.filename == __file__
-    assert str(warning.message).startswith("`difficult` marks 1 ground truths of a batch, but only Pascal VOC's")
+    assert str(warning.message).startswith("`difficult` marks ground truths, 1 of a batch, but only Pascal VOC's")

@@ -110,9 +110,9 @@ def test_detections_may_differ_as_they_do_in_another_batch():
 
 
 OTHERS = (
-    "5 of 5 images that came again on their process have other detections, and none of the 5 counts: among images with"
-    " the same `image_id`, the first one counts. Was `reset` forgotten after the last evaluation, or does `image_id`"
-    " start again in each batch? It must be the number or name of the image in its data set."
+    "Images that came again on their process, 5 of 5, have other detections, and none of the 5 counts: among images"
+    " with the same `image_id`, the first one counts. Was `reset` forgotten after the last evaluation, or does"
+    " `image_id` start again in each batch? It must be the number or name of the image in its data set."
 )
 
 
@@ -135,14 +135,14 @@ def test_a_warning_of_repeated_images_counts_those_that_differ_and_all_that_do_n
     target = [TRUE | {"image_id": number} for number in range(5)]
     metric = fed(DetectionMAP(), [FOUND] * 5, target)
     metric.update([FOUND] * 2 + [FOUND | {"boxes": TWO + 300}] * 3, target)  # two of five came again as they were
-    with pytest.warns(UserWarning, match="^3 of 5 images that came again .*, and none of the 5 counts: "):
+    with pytest.warns(UserWarning, match="^Images that came again .*, 3 of 5, .*, and none of the 5 counts: "):
         metric.compute()
 
 
 def test_images_without_ground_truths_that_share_an_id_are_counted():
     nothing = {"boxes": torch.empty(0, 4), "labels": torch.empty(0), "image_id": 3}
     found = [FOUND | {"scores": FOUND["scores"] * factor} for factor in (1, 0.5, 0.7, 0.2)]
-    with pytest.warns(UserWarning, match="^3 of 3 images that came again"):
+    with pytest.warns(UserWarning, match="^Images that came again on their process, 3 of 3, "):
         fed(DetectionMAP(), found, [nothing] * 4).compute()
 
 

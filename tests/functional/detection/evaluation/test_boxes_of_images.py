@@ -51,7 +51,7 @@ def test_the_first_of_images_with_the_same_id_is_returned():
     found, true = metric.boxes_of(torch.tensor([target[0]["image_id"]]))
     assert found[0]["scores"].tolist() == preds[0]["scores"].tolist()
     assert len(true) == 1
-    with pytest.warns(AdviceWarning, match="^1 of 1 images that came again on their process have other detections"):
+    with pytest.warns(AdviceWarning, match="^Images that came again on their process, 1 of 1, have other detections"):
         metric.compute()
 
 

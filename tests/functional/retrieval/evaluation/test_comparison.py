@@ -260,7 +260,7 @@ def test_the_repr_is_a_table_with_conventions():
         "               a       b    b - a        95% interval       p  better  worse  equal",
         "  map     0.5000  0.7500  +0.2500  [-0.1250, +0.5000]  0.0625      12      3      0",
         "  rank_1  0.5000     n/a      n/a                 n/a     n/a       0      0      0",
-        "  right at rank 1 in b only: 1 queries; in a only: 0",
+        "  right at rank 1 in b only: 1 query; in a only: 0",
         "  map     of all",
         "  rank_1  of one",
     ]
@@ -284,7 +284,7 @@ def test_a_comparison_of_detectors_draws_images_and_counts_classes():
     assert len(found.gained) == 0
     assert found.to_dict()["protocol"] is None
     lines = repr(found).splitlines()
-    assert lines[0] == "Comparison: b - a, 1 images"
+    assert lines[0] == "Comparison: b - a, 1 image"
     assert "  intervals: 3 bootstrap samples of images; p: 4 swaps of images; seed 0" in lines
     assert "  better, worse and equal: classes" in lines
 
@@ -302,7 +302,7 @@ def test_models_go_by_their_names():
         "  intervals: 5 bootstrap samples of queries; p: 5 sign flips of queries; seed 0",
     ]
     assert lines[4].split()[:5] == ["baseline", "ours", "ours", "-", "baseline"]
-    assert "  right at rank 1 in ours only: 1 queries; in baseline only: 0" in lines
+    assert "  right at rank 1 in ours only: 1 query; in baseline only: 0" in lines
 
 
 def test_the_seed_is_that_of_the_generator_and_0_without_one():

@@ -224,7 +224,7 @@ def test_text_names_k_the_gallery_the_similarity_and_short_lists():
     recall = index_recall([[0, -1], [1, 2]], query, gallery, k=2)
     assert str(recall) == (
         f"IndexRecall: recall@2 {recall.mean:.4f} over 2 queries in a gallery of 30 items; similarity: cosine; "
-        "1 lists have fewer than 2 items"
+        "lists with fewer than 2 items: 1"
     )
     assert f"{recall.mean:.1%}" in f"{recall:.1%}"
     assert str(recall) in recall._repr_html_()

@@ -97,7 +97,7 @@ def test_cut_lists_have_the_numbers_of_a_loop(seed, length):
         num_short += len(left) < min(10, NUM_GALLERY - len(candidates.junk))
     assert (results.list_counts.cutoff, results.list_counts.num_short) == (10, num_short)
     if num_short:
-        assert f"{num_short} lists have fewer than 10 items left once junk is removed" in str(results)
+        assert f"lists with fewer than 10 left once junk is removed: {num_short}" in str(results)
 
 
 def test_items_and_queries_may_have_names():
@@ -139,7 +139,7 @@ def test_a_query_without_a_list_retrieved_nothing_or_is_left_out():
 def test_repeated_items_are_counted_and_said():
     results = evaluate_lists([["a", "a", "b"], ["b", "c", "d"]], [["a", "b"], ["b"]], reports=("map",))
     assert results.list_counts.num_repeated == 1
-    assert "1 items are repeated in a list and count once" in str(results)
+    assert "items that are repeated in a list and count once: 1" in str(results)
     labels = {"query_identities": [1], "gallery_identities": [1, 2]}
     assert evaluate_lists([[0, 1, 0, 0]], **labels).list_counts.num_repeated == 2
     assert evaluate_lists(torch.tensor([[0, 1, -1, -1]]), **labels).list_counts.num_repeated == 0

@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.retrieval.sharding.repetitions import NUM_SIGN
 
 RULE = "`index` must be the number of a sample in its data set, the same only for repetitions of the sample; got "
 CHANGED = (
-    " of the samples that came again on their process have another embedding: among samples with the same `index`"
+    "Samples that came again on their process, {} of them, have another embedding: among samples with the same `index`"
     " only the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin anew in each batch?"
     " It must be the sample's number in its data set."
 )
@@ -90,7 +90,7 @@ def test_queries_and_gallery_may_count_alike():
 def test_a_forgotten_reset_is_said_once_with_the_count():
     value = fed(samples()).compute()
     metrics = fed(samples(), samples(seed=1), metric=ReIDMetrics())
-    assert said(metrics) == ["12" + CHANGED]
+    assert said(metrics) == [CHANGED.format(12)]
     assert metrics.compute()["map"] == value  # what came first counts
     metrics.update(**samples(seed=2))
     assert said(metrics) == []
@@ -169,7 +169,7 @@ def changed(process: int, size: int) -> tuple[list[str], float]:
 def test_other_embeddings_are_counted_over_the_processes_and_said_on_the_first(processes):
     """A sampler may repeat a sample on another process, where an augmentation may give another view of it."""
     outcomes = processes.run(2, changed)
-    assert [texts for texts, _ in outcomes] == [["2" + CHANGED], []]
+    assert [texts for texts, _ in outcomes] == [[CHANGED.format(2)], []]
     assert [value for _, value in outcomes] == [pytest.approx(WHOLE, abs=1e-6)] * 2
 
 

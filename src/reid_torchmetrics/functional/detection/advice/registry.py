@@ -221,7 +221,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         name="unused_difficult",
         checks="`difficult` with an evaluator that ignores it",
         fires="A ground truth is marked as difficult, and the evaluator is not Pascal VOC's.",
-        message="`difficult` marks {num} ground truths of a batch, but only Pascal VOC's evaluation uses it (`VocMAP`,"
+        message="`difficult` marks ground truths, {num} of a batch, but only Pascal VOC's evaluation uses it (`VocMAP`,"
         ' evaluator "voc"): here they count like all others. For COCO, mark objects that need not be found by'
         " `iscrowd`.",
         inputs=("notes",),
@@ -277,7 +277,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         checks="images that come again with other detections",
         fires="Most images with a repeated `image_id` have other detections: sums of their scores or boxes differ by"
         " more than {close}.",
-        message="{num} of {num_repeated} images that came again on their process have other detections, and none of"
+        message="Images that came again on their process, {num} of {num_repeated}, have other detections, and none of"
         " the {num_repeated} counts: among images with the same `image_id`, the first one counts. Was `reset` forgotten"
         " after the last evaluation, or does `image_id` start again in each batch? It must be the number or name of the"
         " image in its data set.",

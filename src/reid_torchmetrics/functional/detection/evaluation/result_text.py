@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, SupportsFloat
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import curves, evaluators, inputs, matching
-from reid_torchmetrics.functional.displays import UNDEFINED, aligned, cut
+from reid_torchmetrics.functional.displays import UNDEFINED, aligned, counted, cut
 from reid_torchmetrics.functional.model_tables import in_words, nan_if_negative
 
 _COUNTS = ("ground truths", "detections")
@@ -57,8 +57,9 @@ def summary_text(results: Any, form: str = "") -> str:
     """
     num_ground_truths = int(results.matches.num_positives[0].sum())
     num_detections = len(results.matches.scores)
-    counts = f"{num_ground_truths} ground truths, {num_detections} detections"
-    lines = [f"DetectionResults({len(results.images)} images, {len(results.classes)} classes, {counts})"]
+    sizes = {"image": len(results.images), "class": len(results.classes)}
+    sizes |= {"ground truth": num_ground_truths, "detection": num_detections}
+    lines = [f"DetectionResults({', '.join(counted(number, noun) for noun, number in sizes.items())})"]
     numbers = {name: in_words(nan_if_negative(value), form or ".3f") for name, value in results.means.items()}
     width = max(map(len, numbers.values()), default=0)
     for name, number in numbers.items():

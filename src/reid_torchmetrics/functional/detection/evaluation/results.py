@@ -15,6 +15,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._names import ConfusionMatrixRule, ErrorRule
 from reid_torchmetrics.functional.detection import curves, errors, evaluators, inputs, matching
+from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import Heading, ModelTable, results_table
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.result_files import SavedResults
@@ -63,7 +64,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     def model_table(self, name: str = "model") -> ModelTable:
         """Return a table for papers, with one row for the model."""
         headings = {number: Heading(result_text.title_of(number)) for number in self.means}
-        return results_table(self, name, headings, f"{self.evaluator.title}, {len(self.images)} images")
+        return results_table(self, name, headings, f"{self.evaluator.title}, {counted(len(self.images), 'image')}")
 
     def class_table(self, *, iou_threshold: float | None = None) -> str:
         """Return a table of the numbers of each class as text, see `class_numbers`.

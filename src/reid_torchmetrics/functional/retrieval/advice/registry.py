@@ -10,6 +10,7 @@ import math
 
 from reid_torchmetrics.functional.advice import Advice, Values, advise
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, are_shares, are_within
+from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.world import World
 
 from . import backwards, copied_queries, examples, positions, tied_pairs, unknown_identities
@@ -45,7 +46,7 @@ def _missing_items(evidence: RetrievalEvidence) -> Values | None:
     num_queries, num_listed, num_found = evidence.listed_items
     if num_found == num_listed:
         return None
-    return {"num": num_listed - num_found, "num_listed": num_listed, "num_queries": num_queries}
+    return {"num": num_listed - num_found, "num_listed": num_listed, "queries": counted(num_queries, "query")}
 
 
 def _mixed_roles(evidence: RetrievalEvidence) -> Values | None:
@@ -184,7 +185,7 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
         checks="lists of a whole gallery with a part of it",
         fires="The `ground_truth` of a metric lists items that no sample of the gallery has as `index`.",
         message="`ground_truth` lists items that no sample of the gallery has as `index`: {num} of {num_listed} entries"
-        " for {num_queries} queries. They do not count, which is right for a part of the gallery only.",
+        " for {queries}. They do not count, which is right for a part of the gallery only.",
         inputs=("listed_items",),
         find=_missing_items,
         example=examples.missing_items,
@@ -214,8 +215,8 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
         checks="samples that come again with another embedding",
         fires="A process has several samples with the same `index`, and most of the repetitions have an embedding that"
         " differs by more than rounding.",
-        message="{num} of the samples that came again on their process have another embedding: among samples with the"
-        " same `index` only the first counts. Was `reset` forgotten after the last evaluation, or does `index`"
+        message="Samples that came again on their process, {num} of them, have another embedding: among samples with"
+        " the same `index` only the first counts. Was `reset` forgotten after the last evaluation, or does `index`"
         " begin anew in each batch? It must be the sample's number in its data set.",
         inputs=("num_changed",),
         find=_other_embeddings,

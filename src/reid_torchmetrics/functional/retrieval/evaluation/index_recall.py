@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.displays import Display, Displayed
+from reid_torchmetrics.functional.displays import Display, Displayed, counted
 from reid_torchmetrics.functional.named_numbers import json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import scores as scoring
@@ -88,10 +88,10 @@ class IndexRecall(Displayed, SavedResults):
     def __format__(self, form: str) -> str:
         """Return the text; `f"{recall:.2%}"` has the recall in percent."""
         recall = format(self.mean, form or ".4f")
-        sizes = f"{len(self.per_query):,} queries in a gallery of {self.num_gallery:,} items"
+        sizes = f"{counted(len(self.per_query), 'query')} in a gallery of {counted(self.num_gallery, 'item')}"
         text = f"IndexRecall: recall@{self.k} {recall} over {sizes}; similarity: {self.similarity}"
         if self.num_short:
-            text += f"; {self.num_short:,} lists have fewer than {self.k} items"
+            text += f"; lists with fewer than {counted(self.k, 'item')}: {self.num_short:,}"
         return text
 
     def _display(self) -> Display:

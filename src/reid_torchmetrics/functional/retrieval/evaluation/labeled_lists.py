@@ -45,9 +45,9 @@ class ListCounts:
         """Describe the counts in words; empty if all are 0."""
         words = []
         if self.num_short:
-            words.append(f"{self.num_short} lists have fewer than {self.cutoff} items left once junk is removed")
+            words.append(f"lists with fewer than {self.cutoff} left once junk is removed: {self.num_short}")
         if self.num_repeated:
-            words.append(f"{self.num_repeated} items are repeated in a list and count once")
+            words.append(f"items that are repeated in a list and count once: {self.num_repeated}")
         return "; ".join(words)
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
@@ -311,7 +312,7 @@ def no_query_reason(counts: QueryCounts, num_gallery: int, options: RankingOptio
             f" {counts.same_camera_only} lost every positive to rules of cameras, sequences, clothes or other labels,"
             f" {counts.junk} are junk"
         )
-    sizes = f"{counts.total} queries against {num_gallery} gallery items"
+    sizes = f"{counted(counts.total, 'query')} against {counted(num_gallery, 'gallery item')}"
     return f"No query can be evaluated, so the result is {value}: of {sizes}, {reason}."
 
 

@@ -92,10 +92,10 @@ class Duplicates(Displayed):
         other_rule = f"score {{:g}} or more under {self.similarity}"
         rule = _THRESHOLDS.get(self.similarity, other_rule).format(self.threshold)
         num_affected = len(self.affected_queries)
-        samples = "items" if self.within_one_set else "queries"
+        samples = counted(self.num_queries, "item" if self.within_one_set else "query")
         have = "has" if num_affected == 1 else "have"
         pairs = counted(len(self), "pair")
-        return f"{pairs} of {rule}: {num_affected:,} of {self.num_queries:,} {samples} {have} a near copy"
+        return f"{pairs} of {rule}: {num_affected:,} of {samples} {have} a near copy"
 
     @property
     def affected_queries(self) -> Int[Tensor, " affected"]:
@@ -114,7 +114,7 @@ class Duplicates(Displayed):
         Raises:
             ValueError: they are of other samples.
         """
-        samples = f"{self.num_queries:,} samples"
+        samples = counted(self.num_queries, "sample")
         remedy = ""
         if self.num_queries == num_queries:
             if self.query_hash is None or query_hash is None or self.query_hash == int(query_hash):
