@@ -195,7 +195,7 @@ def test_the_summary_has_the_threshold_and_counts_queries(options, expected):
 @pytest.mark.parametrize("name", SIMILARITIES)
 def test_words_and_columns_are_both_of_distances_or_of_scores(name):
     pytest.importorskip("pandas")
-    found = find_duplicates(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]), threshold=0.5, similarity=name)
+    found = find_duplicates(torch.tensor([[1.0], [-1.0], [1.0]]), threshold=0.5, similarity=name)
     is_distance = "distance 0.5 or less" in found.summary
     title = "distance" if is_distance else "score"
     copy = 0 if is_distance else 1
