@@ -1,9 +1,18 @@
 """Results of a stream: the numbers of `evaluate` for the whole gallery."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_stream, find_protocol
+from reid_torchmetrics import ReIDMetrics
+from reid_torchmetrics.functional.retrieval import (
+    RankCounter,
+    evaluate,
+    evaluate_stream,
+    find_duplicates,
+    find_protocol,
+)
 from tests.stream_problems import counted, counter_of, drawn, joined
 
 
@@ -16,6 +25,27 @@ def test_a_stream_has_all_numbers_of_the_whole_gallery(protocol):
     results = evaluate_stream(counter, counted(counter, blocks), protocol=protocol)
     assert results.to_dict() == expected.to_dict()
     assert torch.equal(results.cmc, expected.cmc)
+
+
+@pytest.mark.filterwarnings("ignore:`protocol` .* leaves out gallery items by their cameras")
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.bool]
+)
+def test_a_stream_knows_its_queries_as_evaluate_and_metrics_do(dtype):
+    codes = torch.randint(0, 2, (8, 80), generator=torch.Generator().manual_seed(0))
+    rows = codes.to(dtype) if dtype in (torch.int64, torch.bool) else (2 * codes - 1).to(dtype)
+    identities = torch.arange(8) % 4
+    sides = rows[:4], rows[4:], identities[:4], identities[4:]
+    counter = RankCounter(*sides, similarity="hamming", **find_protocol("market1501").relevance_options)
+    metric = ReIDMetrics(similarity="hamming")
+    metric.update(rows, identities, is_query=torch.arange(8) < 4)
+    expected = evaluate(*sides, similarity="hamming", protocol="market1501")
+    for results in (evaluate_stream(counter, 0, protocol="market1501"), metric.results()):
+        assert results.query_hash == expected.query_hash
+
+    duplicates = replace(find_duplicates(2.0 * codes[:4] - 1, 2.0 * codes[:4] - 1, threshold=0.99), query_hash=1)
+    with pytest.raises(ValueError, match="`queries` must be"):
+        evaluate_stream(counter, 0, protocol="market1501").means_without(duplicates)
 
 
 @pytest.mark.parametrize(

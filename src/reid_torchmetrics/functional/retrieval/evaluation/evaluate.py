@@ -282,6 +282,7 @@ def evaluate_stream(
         query_index=torch.arange(ranks.num_queries, device=ranks.rank.device),
         query_identities=labels.get("identities"),
         query_cameras=labels.get("cameras"),
+        query_hash=counter.query_hash,
         labels=label_names,
         names=counter.label_names,
         may_be_unknown=counter.may_be_unknown,

@@ -216,6 +216,7 @@ class RankCounter:
         query, query_labels, self._all_names, self._marks = self._checked("query", query, "query_", labels)
         self.label_names = without_extra(self._all_names)
         self._query = query.clone()
+        self.query_hash = Rows([self._query]).fingerprint()
         self.query_labels = {name: values.clone() for name, values in query_labels.items()}
         self._max_bytes = bytes_within(max_bytes, query.device)
 
@@ -305,10 +306,13 @@ class RankCounter:
         block = self._block(embeddings, identities, cameras, labels)
         needed_dtype = promoted([self._dtype, score_dtype(self.similarity, block.rows)])
         if needed_dtype != self._dtype:
+            # Rounding is no remedy for numbers that float32 cannot square.
+            is_wide = block.embeddings.dtype == needed_dtype
+            conversion = "convert the block, such as by `numpy.float32(embeddings)`, or " if is_wide else ""
             raise ValueError(
                 f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and `statistics` do; got"
-                f" some that need {needed_dtype}, so convert the block, such as by"
-                f" `numpy.float32(embeddings)`, or pass the sum of the `statistics` of all blocks to the counter."
+                f" some that need {needed_dtype}, so {conversion}pass the sum of the `statistics` of all blocks to the"
+                " counter."
             )
         part = self._part(block)
         thresholds = self._thresholds
