@@ -143,6 +143,7 @@ def test_every_dtype_and_mixtures_of_them_are_like_one_process(dtypes):
     assert not differing(3, problems)
 
 
+@pytest.mark.filterwarnings("ignore:The results lack the value of `RawRanks`")
 @pytest.mark.parametrize("scale", [1e25, 1e-25])
 def test_extreme_embeddings_on_one_process_are_like_one_process(scale):
     problems = []
