@@ -117,10 +117,10 @@ def check_values(row: Measure, queries: list[Groups], policy: str, options: Mapp
             with pytest.raises(ValueError, match="must have an expectation under ties 'expected'"):
                 values_of(report, ranks, options)
             continue
-        values = values_of(report, ranks, options)
         where = f"of {report!r} under {options}, ties {policy!r},"
-        assert values.dtype == torch.float64, f"values {where} must be float64; they are {values.dtype}"
-        assert values.shape == (len(queries),), f"values {where} must be one per query; got {[*values.shape]}"
+        dtype = row.function(ranks, find_protocol("market1501").with_options(options), k).dtype
+        assert dtype == torch.float64, f"values {where} must be float64; they are {dtype}"
+        values = values_of(report, ranks, options)
         expected = [expected_value(row.name, groups, k, options, most, policy) for groups in queries]
         assert values.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True), (
             f"values {where} differ from `MEASURES[{row.name!r}]` in tests/reference/measures.py; a query without"
@@ -219,7 +219,10 @@ def test_a_row_that_forgets_queries_without_positives_has_nan_all_the_same():
     [
         (MINE, "'mine' has no slow reference: add a loop from its definition to tests/reference/measures.py"),
         (replace(MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest).float()), "must be float64"),
-        (replace(MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest)[:, None]), "must be one per query"),
+        (
+            replace(MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest)[:, None]),
+            "must return a tensor with one value for each query, \\[14\\]; got \\[14, 1\\]",
+        ),
         (replace(MRR, function=MEASURES["mean_rank"].function), "differ from `MEASURES\\['mrr'\\]` in tests/reference"),
         (replace(MRR, is_loss=True), "set `is_rank` or `is_loss` in its row"),
         (replace(MEASURES["mean_rank"], is_rank=False, is_loss=True), "set `is_rank` or `is_amount` in its row"),
@@ -231,7 +234,7 @@ def test_a_row_that_forgets_queries_without_positives_has_nan_all_the_same():
     ],
 )
 def test_a_row_that_breaks_the_contract_is_told_what_to_add(row, message):
-    with pytest.raises((AssertionError, RuntimeError), match=message):
+    with pytest.raises((AssertionError, RuntimeError, ValueError), match=message):
         check_measure(row)
 
 

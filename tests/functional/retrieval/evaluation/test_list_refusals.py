@@ -65,7 +65,7 @@ BAD_LISTS = [
     (([[1]],), Q | {"positive_lists": ["easy"]}, ValueError, "`positive_lists` must come with lists for every query; got labels, which have no lists."),
     (([[1]], [[1]]), {"missing_queries": "drop"}, ValueError, "`missing_queries` must be one of 'neg', 'skip'; got 'drop'."),
     (([[1]], [[1]]), {"unknown_queries": "neg"}, ValueError, "`unknown_queries` must be one of 'error', 'skip'; got 'neg'."),
-    (([[2**70]], [[1]]), {}, ValueError, "`retrieved` must hold ints that fit int64; got Python int too large to convert to C long."),
+    (([[2**70]], [[1]]), {}, ValueError, "`retrieved` must hold ints that fit int64, below 2**63; got 1180591620717411303424."),
 ]  # fmt: skip
 
 

@@ -237,7 +237,7 @@ TWO = [[1, 0], [0, 1]]
     ("options", "error", "message"),
     [
         ({"query_identities": [[0, 2], [1]]}, ValueError, f"`query_identities` must have {ACCEPTED}; got lists of unequal lengths; write True for label l of sample n into the cell [n, l] of a matrix of False."),
-        ({"query_identities": [{0, 2}, {1}]}, ValueError, f"`query_identities` must have {ACCEPTED}; got lists of unequal lengths; write True for label l of sample n into the cell [n, l] of a matrix of False."),
+        ({"query_identities": [{0, 2}, {1}]}, ValueError, f"`query_identities` must have {ACCEPTED}; got sets; write True for label l of sample n into the cell [n, l] of a matrix of False."),
         ({"query_identities": [[0, 2], [1, 1]]}, ValueError, f"`query_identities` must have {ACCEPTED}; got 2 in a matrix [2, 2]."),
         ({"query_identities": torch.zeros(2, 0)}, ValueError, "`query_identities` must have shape [N], or [N, 1 label or more]; got [2, 0]."),
         ({"query_identities": [[1], [0]]}, ValueError, "`query_identities` must have shape [N] for one identity of each sample, or bools for a single label; got torch.int64 of shape [2, 1], so write `[:, 0]` or `== 1` behind it."),
