@@ -89,7 +89,14 @@ def test_rates_at_points_of_scikit_learn_are_those_of_the_slow_reference(given_p
 def test_counts_without_the_scores_of_impostors_have_the_same_points_where_these_differ(given_pairs):
     ours, theirs = verified(*given_pairs), verify(*row(*given_pairs))
     assert theirs.tar_at_far(RATES, rule="nearest").tolist() == ours.tar_at_far(RATES, rule="nearest").tolist()
-    assert theirs.equal_error_rate("voxceleb").rate == ours.equal_error_rate("voxceleb").rate
+    (rate, threshold), (expected, expected_threshold) = (each.equal_error_rate("voxceleb") for each in (theirs, ours))
+    assert rate == expected
+    assert threshold.isfinite() == expected_threshold.isfinite()
+
+
+def test_the_threshold_just_above_the_highest_genuine_score_is_known():
+    _, threshold = verify(*row([1.0], [3.0])).equal_error_rate("voxceleb")
+    assert float(threshold) == pytest.approx(1)
 
 
 @examples(80)

@@ -300,9 +300,11 @@ class Verification(Displayed):
         """
         if self.all_scores is None:
             num_impostors, num_genuine, thresholds = self._corners()
-            highest = num_impostors[1:2].clamp(max=1)
-            num_impostors = torch.cat([num_impostors[:1], highest, num_impostors[1:]])
-            return num_impostors, functional.pad(num_genuine, (1, 0)), torch.cat([thresholds[:1], thresholds])
+            if int(num_impostors[1]) > 1:  # the score of the highest impostor is not known
+                num_impostors = torch.cat([num_impostors[:1], num_impostors.new_ones(1), num_impostors[1:]])
+                num_genuine = functional.pad(num_genuine, (1, 0))
+                thresholds = torch.cat([thresholds[:1], thresholds])
+            return num_impostors, num_genuine, thresholds
         thresholds, num_genuine, num_impostors = self.all_scores
         thresholds = functional.pad(thresholds.double(), (1, 0), value=torch.inf)
         return functional.pad(num_impostors, (1, 0)), functional.pad(num_genuine, (1, 0)), thresholds
