@@ -5,6 +5,7 @@ Names and numbers of samples come from arrays of any dtype, too.
 """
 
 import inspect
+import re
 import uuid
 from pathlib import Path
 
@@ -220,6 +221,51 @@ def test_identities_of_another_kind_are_told_what_to_write(kind):
     values, message = IDENTITIES[kind]
     with pytest.raises((TypeError, ValueError), match=message):
         evaluate(QUERY[:2], GALLERY[:2], values, values)
+
+
+UUIDS = [uuid.UUID(int=1), uuid.UUID(int=2)]
+GIVEN = {"query": QUERY[:2], "gallery": GALLERY[:2], "query_identities": [0, 1], "gallery_identities": [0, 1]}
+CALLS = {
+    "evaluate": (evaluate, lambda values: evaluate(**GIVEN | values)),
+    "update": (
+        reid_torchmetrics.ReIDMetrics().update,
+        lambda values: reid_torchmetrics.ReIDMetrics().update(
+            **{"embeddings": QUERY[:2], "identities": [0, 1]} | values
+        ),
+    ),
+    "verify_pairs": (
+        retrieval.verify_pairs,
+        lambda values: retrieval.verify_pairs(**{"scores": [0.5, 0.25], "same": [True, False]} | values),
+    ),
+}
+"""functions, and calls of them with one argument changed"""
+
+
+@pytest.mark.usefixtures("unannotated")
+@each_row("name", CALLS)
+def test_only_arguments_that_take_names_are_told_to_write_names(name):
+    function, call = CALLS[name]
+    told, taken = set(), set()
+    for argument, parameter in inspect.signature(function).parameters.items():
+        with pytest.raises((TypeError, ValueError)) as error:
+            call({argument: UUIDS})
+        if "for names" in str(error.value):
+            told.add(argument)
+        if re.search(r"IntegersOrNames|Sequence\[str \| None\]", str(parameter.annotation)):
+            taken.add(argument)
+    assert told == {argument for argument in taken if not argument.endswith("labels")}  # these are mappings
+
+
+@pytest.mark.parametrize("item", [None, torch.tensor(1), b"a", (1, 2), 1j])
+def test_what_names_no_item_is_not_told_to_become_text(item):
+    with pytest.raises(TypeError, match=r"all ints, or all strings; got \w+\.$"):
+        evaluate_lists([[item]], [[1]])
+
+
+@pytest.mark.parametrize("value", ["a", 5, None, 2**70])
+def test_one_object_is_refused_as_labels_by_name(value):
+    with pytest.raises((TypeError, ValueError), match="`query_identities` must"):
+        evaluate(QUERY[:2], GALLERY[:2], np.array(value, dtype=object), [1, 2])
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])

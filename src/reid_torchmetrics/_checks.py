@@ -28,6 +28,7 @@ _MANY = 20
 """more names than this need a hint: a reader does not find the right one at once"""
 _MANY_ARGUMENTS = 10
 """arguments that a message lists"""
+_LABELS_WITH_NAMES = ("identities", "cameras", "sequences", "clothes", "groups")
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _UNSIGNED_DTYPES = (torch.uint16, torch.uint32, torch.uint64)
 INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -384,10 +385,15 @@ def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
         return to_compute_device(value, device)
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
-        got = _describe_type(value)
+        got = _describe_type(value, may_be_names=_takes_names(argument))
         remedy = _remedy_for_missing(argument) if got.endswith(_A_MISSING_VALUE) else ""
         raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {got}.{remedy}")
     return value
+
+
+def _takes_names(argument: str) -> bool:
+    """Return whether an argument, such as "query_cameras" or "labels['side']", takes names beside numbers."""
+    return argument.endswith(_LABELS_WITH_NAMES) or "labels['" in argument
 
 
 def _remedy_for_missing(argument: str) -> str:
@@ -434,7 +440,7 @@ def _are_strings(value: object) -> bool:
     return isinstance(value, (list, tuple, np.ndarray)) and len(value) > 0 and isinstance(value[0], str)
 
 
-def _describe_type(value: object) -> str:
+def _describe_type(value: object, *, may_be_names: bool = False) -> str:
     """Return the type of a value for a message, with what to write instead where that is known."""
     name = type(value).__name__
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
@@ -447,10 +453,13 @@ def _describe_type(value: object) -> str:
             return f"{name}, so write `.{method}()`"
     if has_masked(value):
         return "masked values, which stand for no number"
+    items: Iterable[Any] = value if isinstance(value, (list, tuple)) else ()
     if isinstance(value, np.ndarray):
         name = f"an array of {value.dtype}"
-    holds_objects = isinstance(value, (list, tuple)) or getattr(value, "dtype", None) == np.object_
-    return name + _describe_items(value) if holds_objects else name  # type: ignore[arg-type]
+        items = value.flat if value.dtype == np.object_ else ()
+    description = _describe_items(items)
+    remedy = ", so write `list(map(str, ...))` for names" if description and may_be_names else ""
+    return name + description + remedy
 
 
 def _describe_items(values: Iterable[Any]) -> str:
@@ -458,7 +467,7 @@ def _describe_items(values: Iterable[Any]) -> str:
     for value in values:
         if isinstance(value, (int, np.integer)):
             if not -(2**63) <= value < 2**63:
-                return f" with {value}, which does not fit int64, so write `list(map(str, ...))` for names"
+                return f" with {value}, which does not fit int64"
         elif not isinstance(value, (float, np.number, str, list, tuple, dict, np.ndarray, Tensor)):
-            return f" of {type(value).__name__}, so write `list(map(str, ...))` for names"
+            return f" of {type(value).__name__}"
     return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import abc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, count, filterfalse
+from numbers import Number
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -32,6 +33,8 @@ MISSING_QUERIES = get_args(_names.MissingQueries)
 _ARRAYS = (Tensor, np.ndarray)
 _UNSIGNED_PADDING = 2**64 - 1
 _ROWS = (list, tuple, Mapping, abc.Set)
+_NO_NAMES = (Number, np.generic, Collection, type(None))
+"""types that name no item; tensors and arrays are collections, too"""
 
 
 class Truth(NamedTuple):
@@ -402,8 +405,8 @@ def _kind_of(argument: str, what: str, values: Collection[Any]) -> str:
     if all(issubclass(kind, str) for kind in types):
         return "strings"
     got = " and ".join(sorted(kind.__name__ for kind in types))
-    is_convertible = not any(issubclass(kind, (bool, int, float, str, np.generic)) for kind in types)
-    remedy = ", so write `str(...)`" if is_convertible else ""
+    may_name_items = not any(issubclass(kind, _NO_NAMES) for kind in types)
+    remedy = ", so write `str(...)`" if may_name_items else ""
     raise TypeError(f"`{argument}` must hold {what} that are all ints, or all strings; got {got}{remedy}.")
 
 
