@@ -6,7 +6,7 @@ from random import Random
 import pytest
 import torch
 
-from tests.profiles import each_row
+from tests.profiles import each_row, of_each
 from tests.same_numbers import __main__ as script
 from tests.same_numbers.answers import named_values, public, readable, solve
 from tests.same_numbers.checkouts import ROOT
@@ -18,15 +18,17 @@ from tests.same_numbers.worker import digest_of
 
 @each_row("kind", KINDS)
 def test_problems_of_each_kind_are_drawn_and_solved_alike_twice_and_most_of_them_are_right(kind):
-    problems, again = ([KINDS[kind](Random(f"{kind} {seed}")) for seed in range(5)] for _ in range(2))  # noqa: S311
+    seeds = of_each(range(5), suite=3)
+    problems, again = ([KINDS[kind](Random(f"{kind} {seed}")) for seed in seeds] for _ in range(2))  # noqa: S311
     assert list(map(digest_of, problems)) == list(map(digest_of, again))
     answers = [solve(problem) for problem in problems]
     assert differing_names(answers[0], solve(again[0])) == []
     are_right = ["raises" not in str(values.get("call")) for values in answers]
-    assert sum(are_right) >= 3 or kind == "hostile"
+    assert sum(are_right) > len(are_right) / 2 or kind == "hostile"
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_changed_copy_is_found_and_this_checkout_does_not_differ_from_itself(tmp_path, capsys):
     options = {"most_problems": 5, "most_numbers": 5}
     kinds = ["verification", "overlaps"]

@@ -5,6 +5,7 @@ option. A new option fails here until it has a case, or is in `NEUTRAL` with the
 """
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -342,7 +343,14 @@ def test_every_option_has_a_case_or_a_reason_to_be_neutral():
     assert set(NEUTRAL) <= {name for _, name in table}
 
 
-@pytest.mark.parametrize(("command", "name"), ALL_CASES)
+def cases_with_marks():
+    """All cases; those that draw figures take seconds, and run at night."""
+    for command, name in ALL_CASES:
+        draws = any(re.search("--(report|pictures) ", words) for words in CASES[command][name])
+        yield pytest.param(command, name, marks=[pytest.mark.nightly] * draws)
+
+
+@pytest.mark.parametrize(("command", "name"), [*cases_with_marks()])
 @pytest.mark.filterwarnings("ignore")
 def test_an_option_changes_a_number_a_text_or_a_file(command, name, problem, capsys, monkeypatch):
     monkeypatch.chdir(problem)

@@ -15,11 +15,12 @@ import torch
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, EmbeddingMetric, ReIDMetrics, ReIDOpenSet, compare
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPES_IN_WORDS
+from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
 from reid_torchmetrics.functional.retrieval.reranking import KReciprocal
 from reid_torchmetrics.report import write_report
 from tests.metrics.test_options import CLASSES, needed_by, values_of
-from tests.metrics.test_shared_results import batches_of_boxes, batches_of_embeddings
-from tests.profiles import each_row
+from tests.metrics.test_shared_results import OPTIONS, batches_of_boxes, batches_of_embeddings
+from tests.profiles import PROFILE, each_row
 
 NEUTRAL = {
     "backend": "neither is used",
@@ -91,10 +92,15 @@ def printed(results: Any) -> dict[str, str]:
 
 
 def settings(kind: type) -> list[tuple[str, Any]]:
-    """Each option of a class that changes numbers, with other values than the default."""
+    """Each option of a class that changes numbers, with other values than the default.
+
+    Metrics of one number share the fields of the protocol, which `ReIDMetrics` has, too: they have them at night alone.
+    """
     neutral = NEUTRAL.keys() | NEUTRAL_IN.get(kind, {}).keys()
     if kind.__name__ in WITHOUT_DRAWS:
         neutral |= {"gallery_draw"}
+    if PROFILE != "nightly" and issubclass(kind, EmbeddingMetric):
+        neutral |= set(PROTOCOL_FIELDS) - OPTIONS[kind].keys()
     pairs = []
     for option, values in sorted(values_of(kind).items()):
         if option not in neutral:
@@ -105,14 +111,15 @@ def settings(kind: type) -> list[tuple[str, Any]]:
 @each_row("name", CLASSES)
 def test_each_option_that_changes_numbers_is_printed_and_refused_by_compare(name):
     kind = CLASSES[name]
-    usual_results: dict[str, Any] = {}
+    usual_results: dict[str, tuple[Any, dict[str, str]]] = {}
     for option, value in settings(kind):
         needed = needed_by(kind, option)
-        usual = usual_results.setdefault(repr(needed), None) or results_of(kind, **needed)
-        usual_results[repr(needed)] = usual
+        if repr(needed) not in usual_results:
+            usual = results_of(kind, **needed)
+            usual_results[repr(needed)] = usual, printed(usual)
+        usual, usual_words = usual_results[repr(needed)]
         other = results_of(kind, **needed | {option: value})
         told = f"{option}={value!r} of {name}: keep it in its results, or add it to `NEUTRAL` with the reason"
-        usual_words = printed(usual)
         for form, words in printed(other).items():
             assert words != usual_words[form], f"{form} lacks {told}"
         if option in OF_THE_MODEL:
@@ -130,6 +137,7 @@ def test_neutral_options_are_options_that_leave_the_results_alike():
         assert options.keys() <= values_of(kind).keys()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("iou_type", SHAPES_IN_WORDS)
 def test_every_output_says_which_shapes_were_matched(iou_type, tmp_path):
     results = results_of(DetectionMAP, iou_type=iou_type)
