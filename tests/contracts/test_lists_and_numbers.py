@@ -84,8 +84,9 @@ def test_the_lists_of_metrics_have_the_numbers_of_several_labels(policy):
     for row in ROWS:
         if row.has_several:
             problem = make_problem(replace(row, ties=policy))
-            assert faults_of(problem, *lists_and_numbers(problem)) == []
-            assert lists_by_threads(problem).index.tolist() == lists_and_numbers(problem)[0].index.tolist(), row.name
+            lists, per_query = lists_and_numbers(problem)
+            assert faults_of(problem, lists, per_query) == []
+            assert lists_by_threads(problem).index.tolist() == lists.index.tolist(), row.name
 
 
 def lists_and_numbers(problem: Problem) -> tuple[RankLists, dict[str, list[float]]]:
