@@ -131,7 +131,7 @@ RANKED = [
 EVALUATED = [
     (lambda: evaluate(X, X, ID, ID, protocol="cub200"), ValueError, "`gallery` must be left out under protocol 'cub200', which searches every query among the others, so that all samples are given once, as `query`; got a gallery."),
     (lambda: evaluate_scores(X, ID, ID, protocol="cub200", self_index=3), TypeError, "`self_index` must be a tensor, an array or a list of numbers; got int."),
-    (lambda: evaluate_scores(X, ID, ID, protocol="cub200"), ValueError, "`self_index` must hold every query's own place in the gallery under protocol 'cub200', which searches every query among the others; got 3 queries without."),
+    (lambda: evaluate_scores(X, ID, ID, protocol="cub200"), ValueError, "`self_index` must hold every query's own place in the gallery, or `leave_one_out=False` be given, under protocol 'cub200', which searches every query among the others; got 3 queries without."),
     (lambda: evaluate(X, X, ID, ID, multi_query=1), TypeError, "`multi_query` must be True or False; got int."),
     (lambda: evaluate(X, X, ID, ID, reports="map"), TypeError, "`reports` must be a tuple or list of names; got 'map', so write ('map',)."),
     (lambda: evaluate(X, X, ID, ID, reports=5), TypeError, "`reports` must be a tuple or list of names; got int."),

@@ -127,6 +127,14 @@ def test_roles_of_the_sides_change_nothing():
 
 
 @pytest.mark.usefixtures("files")
+def test_a_protocol_of_leave_one_out_is_refused_with_the_option_that_turns_it_off(capsys):
+    words = ["lists", "I.npy", "--labels", "query_pids.npy", "gallery_pids.npy", "--protocol", "cub200"]
+    assert command.main(words) == 1
+    assert "or `--no-leave-one-out` be given, under protocol 'cub200'" in capsys.readouterr().err
+    assert command.main([*words, "--no-leave-one-out"]) == 0
+
+
+@pytest.mark.usefixtures("files")
 def test_leave_one_out_is_refused_beside_the_right_items(capsys):
     Path("truth.json").write_text(json.dumps([[0]] * NUM_QUERIES), encoding="utf-8")
     assert command.main(["lists", "I.npy", "truth.json", "--leave-one-out"]) == 1

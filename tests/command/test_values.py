@@ -210,10 +210,16 @@ def test_a_file_of_options_may_name_the_files_to_read(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("command", options.COMMANDS)
 def test_a_message_names_each_option_as_users_write_it(command):
+    files = [option.name for option in options.command_options(command) if option.is_positional]
     for option in options.command_options(command):
         word = option.name if option.is_positional else option.flag
         assert options.in_options(command, f"`{option.name}` must be") == f"`{word}` must be"
         assert options.in_options(command, f"a rule, or `{word}`") == f"a rule, or `{word}`"
+        if option.kind == "flag":
+            without = f"--no-{word[2:]}"
+            assert options.in_options(command, f"`{option.name}=False`") == f"`{without}`"
+            arguments, given = options.parse(command, [*files, without])
+            assert (vars(arguments) | given)[option.name] is False
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ def in_options(command: str, message: object) -> str:
 
         `max_rank`                       `--max-rank`
         `missing_identities='junk'`      `--missing-identities junk`
+        `leave_one_out=False`            `--no-leave-one-out`
         `names={'identities': NAME}`     `--names identities=NAME`
         `query_cameras`                  `cameras` of the query
 
@@ -199,7 +200,8 @@ def in_options(command: str, message: object) -> str:
         name = words.get(name, name)
         if name in options:
             option = options[name]
-            return f"`{option.flag}{rest}{_value_in_words(option, value)}`"
+            flag = option.flag.replace("--", "--no-") if value == "False" else option.flag
+            return f"`{flag}{rest}{_value_in_words(option, value)}`"
         role, _, label = name.partition("_")
         is_label = role in ("query", "gallery") and label in label_names
         return f"`{label}` of the {role}" if is_label else str(code)

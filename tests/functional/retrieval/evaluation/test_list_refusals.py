@@ -55,7 +55,7 @@ BAD_LISTS = [
     (([[1]],), {}, ValueError, "`positives` must be given, or labels such as `query_identities`; got neither."),
     (([[1]],), Q | {"gains": [[1]]}, ValueError, "`gains` must come with `positives`; got none."),
     (([[2]],), Q, ValueError, "`retrieved` must lie in [-1, 2); got values from 2 to 2."),
-    (([[1]],), Q | {"protocol": "cub200"}, ValueError, "`self_index` must hold every query's own place in the gallery under protocol 'cub200', which searches every query among the others; got 1 queries without."),
+    (([[1]],), Q | {"protocol": "cub200"}, ValueError, "`self_index` must hold every query's own place in the gallery, or `leave_one_out=False` be given, under protocol 'cub200', which searches every query among the others; got 1 queries without."),
     (([[1]],), Q | {"protocol": "oxford5k"}, ValueError, "`protocol` 'oxford5k' needs `positives`, lists for every query; got labels."),
     (([[1]], [[1]]), {"protocol": "vehicleid"}, ValueError, "`protocol` must draw no gallery, as lists are given; got GalleryDraw(shots=1, per='identity')."),
     (([[1]], [[1]]), {"leave_one_out": True}, ValueError, "`leave_one_out` must come with labels and `self_index`; got `positives`."),

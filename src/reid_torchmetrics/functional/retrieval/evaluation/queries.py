@@ -96,6 +96,7 @@ def check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries:
         num_unknown = int((self_index < 0).sum())
     if num_unknown:
         raise ValueError(
-            f"`self_index` must hold every query's own place in the gallery under protocol {protocol.name!r}, which"
-            f" searches every query among the others; got {num_unknown} queries without."
+            f"`self_index` must hold every query's own place in the gallery, or `leave_one_out=False` be given, under"
+            f" protocol {protocol.name!r}, which searches every query among the others; got {num_unknown} queries"
+            " without."
         )
