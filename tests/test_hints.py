@@ -1,10 +1,12 @@
 """Messages about unknown names say what the words of other libraries and of papers are called here."""
 
+import ast
 import inspect
 import re
 import string
 from importlib import import_module
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pandas as pd
@@ -21,12 +23,15 @@ from reid_torchmetrics import (
     ReIDMetrics,
     VocMAP,
     YoloMAP,
+    _checks,
     _hints,
+    _names,
     evaluate,
     evaluate_scores,
 )
 from reid_torchmetrics.command.options import COMMANDS, command_options
 from reid_torchmetrics.functional import retrieval
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS
 from reid_torchmetrics.functional.retrieval.measures import all_patterns
 from tests.profiles import examples
 
@@ -349,3 +354,50 @@ def test_a_gallery_of_codes_is_no_label_matrix():
         evaluate(codes, codes, protocol="hashing")
     with pytest.raises(ValueError, match="same embedding dimension"):
         evaluate(GALLERY, ONE_HOT.astype(float))
+
+
+LISTS: dict[str, list[str]] = {
+    **{name: list(get_args(value)) for name, value in vars(_names).items() if get_origin(value) is Literal},
+    "MEASURES": all_patterns(),
+    "COMMANDS": list(COMMANDS),
+    **{command: [row.flag for row in command_options(command)] for command in COMMANDS},
+    "fields of protocols": list(PROTOCOL_FIELDS),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_message_lists_ten_names_at_most_with_the_one_that_was_misspelled(name):
+    names = LISTS[name]
+    for misspelled in names:
+        with pytest.raises(ValueError, match="must be one of") as raised:
+            _checks.one_of("option", f"{misspelled}x", names)
+        text = str(raised.value).partition("one of ")[2].rpartition("; got ")[0]
+        shown, _, rest = text.partition(" and ")
+        assert repr(misspelled) in shown
+        assert len(shown.split(", ")) == min(len(names), 10)
+        assert rest == ("" if len(names) <= 10 else f"{len(names) - 10} more")
+
+
+NOT_BOUNDED = {
+    "_checks.py": ["instance"],
+    "coco/data_set.py": ["_check_results"],
+    "command/evaluate.py": ["_check_camera_rules"],
+    "data/table_files.py": ["_read_vectors"],
+    "functional/result_files.py": ["sizes_of"],
+    "functional/retrieval/evaluation/protocol.py": ["with_options"],
+    "metrics/base/arguments.py": ["_check_call"],
+    "report/write.py": ["write_report"],
+}
+"""functions that raise errors and join few words by themselves"""
+
+
+def test_errors_list_names_by_one_function():
+    root = Path(reid_torchmetrics.__file__).parent
+    found: dict[str, list[str]] = {}
+    for path in sorted(root.rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                source = ast.unparse(function)
+                if "raise " in source and "', '.join(" in source:
+                    found.setdefault(path.relative_to(root).as_posix(), []).append(function.name)
+    assert found == NOT_BOUNDED

@@ -20,14 +20,13 @@ from torch import Tensor
 
 from . import _hints
 from ._arrays import Array, Integers, IntegersOrNames, Numbers, SeveralLabels, as_tensors, has_masked, to_compute_device  # noqa: F401 - for doors
+from ._hints import listed
 
 _Device: TypeAlias = torch.device | None
 
 _A_MISSING_VALUE = ", a missing value"
 _MANY = 20
 """more names than this need a hint: a reader does not find the right one at once"""
-_MANY_ARGUMENTS = 10
-"""arguments that a message lists"""
 _LABELS_WITH_NAMES = ("identities", "cameras", "sequences", "clothes", "groups")
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _UNSIGNED_DTYPES = (torch.uint16, torch.uint32, torch.uint64)
@@ -39,7 +38,7 @@ def one_of(argument: str, value: object, options: Any) -> None:
     options = get_args(options) or options
     if not isinstance(value, str) or value not in options:
         hint = hint_for_value(value, options) if len(options) > _MANY else ""
-        raise ValueError(f"`{argument}` must be one of {', '.join(map(repr, options))}; got {value!r}{hint}.")
+        raise ValueError(f"`{argument}` must be one of {listed(options, near=value)}; got {value!r}{hint}.")
 
 
 def hint_for_value(value: object, names: Iterable[str]) -> str:
@@ -69,7 +68,7 @@ def nonempty(argument: str, values: Collection[object]) -> None:
 def alike(argument: str, quantity: str, values: Sequence[object]) -> None:
     """Raise unless all parts of `argument` have the same value of a quantity."""
     if len(set(values)) > 1:
-        raise ValueError(f"`{argument}` must all have the same {quantity}; got {', '.join(map(repr, values))}.")
+        raise ValueError(f"`{argument}` must all have the same {quantity}; got {listed(values)}.")
 
 
 def integer(argument: str, value: int) -> None:
@@ -361,10 +360,7 @@ def known_arguments(
         hint = ", which is a field of `Protocol`"
     else:
         hint = _hints.argument_meant(first, names)
-    listed = ", ".join(list(names)[:_MANY_ARGUMENTS])
-    if len(names) > _MANY_ARGUMENTS:
-        listed += f" and {len(names) - _MANY_ARGUMENTS} more"
-    raise ValueError(f"Unexpected keyword arguments: `{first}`{hint}; `{owner}` takes {listed}.")
+    raise ValueError(f"Unexpected keyword arguments: `{first}`{hint}; `{owner}` takes {listed(names, str)}.")
 
 
 def names_of_labels(argument: str, names: object) -> None:

@@ -8,9 +8,13 @@ is not a hint if its digits differ, or "%" or "@R" is in one of both: it is anot
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
+from typing import Any
 
+_MOST_LISTED = 10
+_ALIKE = 0.6
+"""similarity of two words, from which on one comes first in a list"""
 _SIMILAR = 0.75
 """similarity of two words, from which on one may be a misspelling of the other"""
 
@@ -146,6 +150,15 @@ def normalized(word: object) -> str:
     text = re.sub(r"%|(?<![a-z])pct\b", "_percent", text)
     text = re.sub(r"@r\b", "_at_r", text).replace("<k>", "")
     return re.sub(r"[^a-z0-9.]+", "_", text).strip("_")
+
+
+def listed(names: Iterable[object], write: Callable[[Any], str] = repr, *, near: object = None) -> str:
+    """Return the first ten names for a message, and how many more there are; those spelled like `near` come first."""
+    names = list(names)
+    if isinstance(near, str) and len(names) > _MOST_LISTED:
+        names.sort(key=lambda name: max(_ALIKE, _similarity(normalized(name), normalized(near))), reverse=True)
+    text = ", ".join(map(write, names[:_MOST_LISTED]))
+    return text if len(names) <= _MOST_LISTED else f"{text} and {len(names) - _MOST_LISTED:,} more"
 
 
 def is_known(word: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval import RetrievalResults, compare
 
@@ -21,7 +22,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)
     if len(paths) < 2 or len(set(paths)) < len(paths):
-        raise ValueError(f"`files` must be two results files or more, each once; got {', '.join(paths)}.")
+        raise ValueError(f"`files` must be two results files or more, each once; got {_hints.listed(paths, str)}.")
     models = [_load(path) for path in paths]
     # Models are named like their files, with folders where several files have one name.
     names = [Path(path).stem for path in paths]

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
-from reid_torchmetrics import _names
+from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import natural_order
 
@@ -163,7 +163,7 @@ def _check_lists(arguments: SimpleNamespace) -> None:
     """
     if arguments.exact:
         if len(arguments.exact) < 2:
-            got = ", ".join(arguments.exact)
+            got = _hints.listed(arguments.exact, str)
             raise UsageError(f"`--exact` must name the files of the queries and of the gallery; got {got}")
         if arguments.positives:
             raise UsageError(f"`--exact` must come with labels, not with {arguments.positives!r}; got both")

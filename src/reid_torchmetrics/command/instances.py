@@ -105,7 +105,7 @@ def _find_class(classes: Classes, fields: Mapping[Any, Any]) -> str:
             return class_name
     possible = {field for kinds in classes.values() for field in kinds}
     wrong = [str(field) for field in fields if field not in possible] or list(fields)
-    raise WrongValueError(_rule(classes), ", ".join(wrong), hint=_hints.argument_meant(wrong[0], possible))
+    raise WrongValueError(_rule(classes), _hints.listed(wrong, str), hint=_hints.argument_meant(wrong[0], possible))
 
 
 def _convert_fields(kinds: Mapping[str, Kind], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,9 +106,13 @@ class Kind(NamedTuple):
     @property
     def rule(self) -> str:
         """The rule for a single value, such as "a whole number or null"."""
+        return self._rule_for(None)
+
+    def _rule_for(self, value: object) -> str:
+        """Return the rule, with the names like `value` first."""
         rule = _RULES.get(self.base, "a string")
         if self.choices:
-            rule = f"one of {', '.join(map(repr, self.choices))}"
+            rule = f"one of {_hints.listed(self.choices, near=value)}"
         return f"{rule} or null" if self.is_nullable else rule
 
     def convert(self, value: Any, *, is_null_allowed: bool = False) -> Any:
@@ -143,7 +147,7 @@ class Kind(NamedTuple):
         except (ValueError, TypeError) as error:
             raise WrongValueError(self.rule, value) from error
         if self.choices and converted not in self.choices:
-            raise WrongValueError(self.rule, value, hint=_hints.value_meant(value, self.choices))
+            raise WrongValueError(self._rule_for(value), value, hint=_hints.value_meant(value, self.choices))
         return converted
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from reid_torchmetrics import _arrays, _names, data
+from reid_torchmetrics import _arrays, _hints, _names, data
 from reid_torchmetrics._files import natural_order
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
@@ -59,8 +59,8 @@ class LabelSource(NamedTuple):
         labels = self.tables[0].keys()
         for path, table in zip(self.paths, self.tables, strict=True):
             if table.keys() != labels:
-                rule = f"the labels must be those of {self.paths[0]}, {', '.join(labels)}"
-                got = ", ".join(table) or "none"
+                rule = f"the labels must be those of {self.paths[0]}, {_hints.listed(labels, str)}"
+                got = _hints.listed(table, str) or "none"
                 raise ValueError(f"{path}: {rule}; got {got}.")
         return {name: np.concatenate([table[name] for table in self.tables]) for name in labels}
 
@@ -84,7 +84,9 @@ def label_files(words: Sequence[str], extra_labels: Sequence[str] = ()) -> dict[
         elif field in fields:
             files.setdefault(field, []).append(path)
         else:
-            raise ValueError(f"`--labels` must be files, or one of {', '.join(fields)} = a file; got {word!r}.")
+            raise ValueError(
+                f"`--labels` must be files, or one of {_hints.listed(fields, str)} = a file; got {word!r}."
+            )
     return files
 
 
@@ -155,7 +157,9 @@ def read_field(word: str, field: str, rules: LabelRules) -> Columns:
         return data.read_labels(path, field=label_field, names=names, missing_identities=rules.missing_identities)
     labels = data.read_labels(path, names=names, labels=(field,))
     if field not in labels:
-        raise ValueError(f"{path}: the file must have an array or a column `{field}`; got {', '.join(labels)}.")
+        raise ValueError(
+            f"{path}: the file must have an array or a column `{field}`; got {_hints.listed(labels, str)}."
+        )
     return {field: labels[field]}
 
 

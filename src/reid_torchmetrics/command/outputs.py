@@ -96,7 +96,8 @@ class Outputs:
             numbers[f"index_recall_{recall.k}"] = recall.mean
         for name in self._thresholds:
             if name not in numbers:
-                raise ValueError(f"`--fail-under` must name one of {', '.join(numbers)}; got {name!r}.")
+                names = _checks.listed(numbers, str, near=name)
+                raise ValueError(f"`--fail-under` must name one of {names}; got {name!r}.")
         self._check_thresholds(results)
         for prefix, part in results.items():
             if self._arguments.report is not None:

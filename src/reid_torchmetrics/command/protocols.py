@@ -28,7 +28,7 @@ def run(arguments: SimpleNamespace, _options: dict[str, Any]) -> int:
     descriptions: dict[str, str] = table["protocols"]
     for name in arguments.names:
         if name not in descriptions:
-            names = ", ".join(map(repr, descriptions))
+            names = _hints.listed(descriptions, near=name)
             hint = _hints.value_meant(name, descriptions)
             raise ValueError(f"`names` must be some of {names}; got {name!r}{hint}.")
     print("\n\n".join(descriptions[name] for name in arguments.names))  # noqa: T201

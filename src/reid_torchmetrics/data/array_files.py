@@ -31,6 +31,7 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import Allowance, readable
@@ -200,7 +201,7 @@ def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict
     suffix = path.suffix.lower()
     if suffix not in formats:
         got = f"{path.suffix!r}{conversion(suffix)}"
-        raise file_error(path, f"the suffix must be one of {', '.join(formats)}", got)
+        raise file_error(path, f"the suffix must be one of {_hints.listed(formats, str)}", got)
 
     read, description = formats[suffix]
     with reading(path, description):

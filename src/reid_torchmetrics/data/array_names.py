@@ -71,7 +71,9 @@ class NameRules:
         _checks.collection_of_names("labels", self.labels)
         for label in self.labels:
             if label in FIELD_NAMES or not label:
-                raise ValueError(f"`labels` must hold names other than {', '.join(FIELD_NAMES)}; got {label!r}.")
+                raise ValueError(
+                    f"`labels` must hold names other than {_checks.listed(FIELD_NAMES, str)}; got {label!r}."
+                )
         for key in self.names:
             _checks.one_of("names", key, [*FIELD_NAMES, *self.labels])
         if self.role is not None:
@@ -165,7 +167,7 @@ def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[st
                 rules.used_names.add(key)
             continue
         if key not in keys and key != "names":
-            raise file_error(path, f"`names` must be some of {', '.join(keys)}", repr(key))
+            raise file_error(path, f"`names` must be some of {_checks.listed(keys, str, near=key)}", repr(key))
         if name not in file_names:
             got = f"{_quote(file_names)}{_checks.hint_for_value(name, file_names)}"
             raise file_error(path, f"`{name}`, named as {key}, must be in the file", got)
@@ -254,7 +256,7 @@ def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], label_names: Coll
 
 
 def _quote(names: Collection[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "no array with a name"
+    return _checks.listed(names, "`{}`".format) or "no array with a name"
 
 
 def describe_guesses(

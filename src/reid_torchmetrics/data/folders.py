@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.batches import bare_name
 
@@ -98,7 +99,7 @@ def _rename_images(names: Collection[str], results: Mapping[str, _T], argument: 
     for name, value in results.items():
         candidates = [name] if name in true_names else by_bare_name.get(bare_name(name), [name])
         if len(candidates) > 1:
-            got = f"{', '.join(candidates)} for {name!r}"
+            got = f"{_hints.listed(candidates, str)} for {name!r}"
             raise ValueError(f"`{argument}` must have one name for each image; got {got}.")
         (image,) = candidates
         if image in renamed:

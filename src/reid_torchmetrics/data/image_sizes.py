@@ -58,7 +58,7 @@ class ImageSizes:
         if isinstance(sizes, Mapping):
             names = [name] if name in sizes else self.by_bare_name.get(bare_name(name), [])
             if len({tuple(sizes[key]) for key in names}) != 1:
-                got = ", ".join(map(repr, names)) or "none"
+                got = _checks.listed(names) or "none"
                 raise ValueError(f"`image_sizes` must have the size of each image; got {got} of {name!r}.")
             sizes = sizes[names[0]]
         _checks.positive_ints("image_sizes", sizes, distinct=False)

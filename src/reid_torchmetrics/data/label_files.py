@@ -94,7 +94,7 @@ def read_labels(
         rules = replace(rules, names=names_by_place(columns) | dict(rules.names))
     is_field_named = field in rules.names
     if field is not None and UNNAMED not in columns and not is_field_named:
-        raise file_error(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
+        raise file_error(path, f"the {field} must be an array without a name, as in .npy", _checks.listed(columns, str))
 
     with naming_file(path):
         columns = join_positions(columns, rules.names)
@@ -109,7 +109,7 @@ def read_labels(
         rule = "a column must be a label by its name, or by `names={'identities': NAME}`"
         if path.suffix.lower() in TEXTS | TABLES and is_header_missing(list(columns)):
             rule = "the first row must name the columns, or an argument such as `names={'identities': 'column 2'}` must"
-        raise file_error(path, rule, ", ".join(columns))
+        raise file_error(path, rule, _checks.listed(columns, str))
     if guesses is not None:
         guesses += describe_guesses(path, column_names, columns, names or {}, unread_roles)
     return as_labels(path, column_names, columns, missing_identities=missing_identities)
@@ -184,6 +184,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     groups = expression.groupindex.keys()
     is_half_position = ("easting" in groups) != ("northing" in groups)
     if not groups or is_half_position or not groups <= _LABELS_BY_GROUP.keys():
-        rule = f"one of {', '.join(NAME_PATTERNS)}, or a regular expression with groups such as `identity` and `camera`"
+        known = _checks.listed(NAME_PATTERNS, str)
+        rule = f"one of {known}, or a regular expression with groups such as `identity` and `camera`"
         raise ValueError(f"`pattern` must be {rule}; got {pattern!r}.")
     return expression

@@ -154,7 +154,7 @@ def _check_suffix(path: Path) -> None:
     """
     remedy = conversion(f"lists in {path.suffix.lower()}")
     if remedy:
-        rule = f"lists must be text, .json, .csv or one of {', '.join(_ARRAYS)}"
+        rule = f"lists must be text, .json, .csv or one of {_checks.listed(_ARRAYS, str)}"
         raise file_error(readable(path), rule, f"{path.suffix!r}{remedy}")
 
 
@@ -194,7 +194,7 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
             raise ValueError("nothing")
         header, *query_rows = rows
         if any(len(row) != 2 for row in rows) or len(header[1].split()) > 1:
-            raise ValueError(", ".join(header))
+            raise ValueError(_checks.listed(header, str))
         for query, items in query_rows:
             if query in lists:
                 raise ValueError(f"{query!r} twice")
@@ -207,7 +207,7 @@ def _read_neighbors(path: Path) -> Array:
     arrays = read_arrays(path, _ARRAYS)
     name = UNNAMED if UNNAMED in arrays else "neighbors"
     if name not in arrays:
-        raise file_error(path, "an array must be called `neighbors`", ", ".join(arrays) or "none")
+        raise file_error(path, "an array must be called `neighbors`", _checks.listed(arrays, str) or "none")
     neighbors: Array = arrays[name]
     if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
         got = f"{list(neighbors.shape)} of {neighbors.dtype}"
@@ -267,8 +267,8 @@ def _read_oxford(folder: Path) -> dict[str, dict[str, list[str]]]:
             truth.setdefault(query, {})[name] = _read_items(path)
     for query, lists in truth.items():
         if len(lists) < len(_OXFORD_LISTS):
-            rule = f"a query must have the lists {', '.join(_OXFORD_LISTS)}"
-            raise file_error(folder, rule, f"{', '.join(lists)} alone for {query!r}")
+            rule = f"a query must have the lists {_checks.listed(_OXFORD_LISTS, str)}"
+            raise file_error(folder, rule, f"{_checks.listed(lists, str)} alone for {query!r}")
     if not truth:
         raise FileNotFoundError(f"There is no file *_good.txt in {str(folder)!r}.")
     return truth

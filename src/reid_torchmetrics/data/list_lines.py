@@ -22,6 +22,8 @@ from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any
 
+from reid_torchmetrics import _hints
+
 from .array_files import file_error, read_utf_8, split_lines
 from .word_columns import parse_floats, parse_integers, split_columns
 
@@ -240,7 +242,7 @@ def _find_form(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: b
     if len(candidates) > 1:
         rule = f"lines must fit one form, which an argument such as `form={candidates[0]!r}` says"
         meanings = "; ".join(_WORDS[form] for form in candidates)
-        raise file_error(path, f"{rule}, one of {', '.join(candidates)}", f"lines that are {meanings}")
+        raise file_error(path, f"{rule}, one of {_hints.listed(candidates, str)}", f"lines that are {meanings}")
     return max(forms, key=num_fitting.__getitem__)
 
 

@@ -91,7 +91,7 @@ def _read_named_arrays(path: Path) -> tuple[Any, Any]:
     scores = [name for name in arrays if name.lower() in PAIR_NAMES["scores"].split()]
     same = [name for name in arrays if name.lower() in PAIR_NAMES["same"].split()]
     if len(scores) != 1 or len(same) != 1:
-        raise file_error(path, "arrays must be `scores` and `same`, one of each", ", ".join(arrays))
+        raise file_error(path, "arrays must be `scores` and `same`, one of each", _checks.listed(arrays, str))
     return arrays[scores[0]], arrays[same[0]]
 
 
@@ -123,7 +123,8 @@ def _read_list(path: Path, form: str | None) -> tuple[list[str], list[bool]]:
         raise file_error(path, one_form_rule, "no line")
     forms = [form] if form is not None else _fitting_forms(lines)
     if len(forms) > 1:
-        rule = f"lines must fit one form, which an argument such as `form={forms[0]!r}` says, one of {', '.join(forms)}"
+        example = f"an argument such as `form={forms[0]!r}`"
+        rule = f"lines must fit one form, which {example} says, one of {_checks.listed(forms, str)}"
         raise file_error(path, rule, f"lines that are {_describe(forms)}")
     pairs = []
     same = []

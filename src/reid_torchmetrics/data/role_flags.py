@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import Array
 
 FLAGS = "is_query/is_gallery"
@@ -169,13 +170,13 @@ def _flags_by_word(name: str, words: Sequence[str]) -> dict[str, tuple[bool, boo
     if len(words) == 1 and words[0] in _SPLITS:
         return {words[0]: _BOTH}
     flags = dict.fromkeys(_QUERY_WORDS, _QUERY) | dict.fromkeys(_GALLERY_WORDS, _GALLERY)
-    allowed_words = ", ".join(flags)
+    allowed_words = _hints.listed(flags, str)
     has_queries = any(word in _QUERY_WORDS for word in words)
     has_gallery = any(word in _GALLERY_WORDS for word in words)
     if has_queries and has_gallery:
         flags[_TRAIN] = _NEITHER
     elif _TRAIN in words and set(words) <= {_TRAIN, *flags}:
-        raise ValueError(f"`{name}` must have queries and a gallery beside train; got {', '.join(words)}.")
+        raise ValueError(f"`{name}` must have queries and a gallery beside train; got {_hints.listed(words, str)}.")
     for word in words:
         if word not in flags:
             raise ValueError(f"`{name}` must hold {allowed_words} only, or train and test; got {word!r}.")

@@ -160,7 +160,7 @@ def _find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]], rul
     description = "file"
     if path.is_dir():
         paths = [file for file in paths if file.suffix.lower() in FORMATS]
-        description = f"file of {', '.join(FORMATS)} in"
+        description = f"file of {_checks.listed(FORMATS, str)} in"
     if not paths:
         raise FileNotFoundError(f"There is no {description} {name!r}.")
     return sorted(paths, key=natural_order)
@@ -216,7 +216,7 @@ def _find_kind(path: Path, names: Mapping[str, str], arrays: Mapping[str, Any]) 
     """
     kinds = [kind for kind in MATRICES if kind in names]
     if len(kinds) != 1:
-        got = ", ".join(f"`{name}`" for name in arrays) or "none"
+        got = _checks.listed(arrays, "`{}`".format) or "none"
         rule = "one array must be the embeddings, distances or scores by its name, or by `names={'embeddings': NAME}`"
         raise file_error(path, rule, got)
     return kinds[0]

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance
 
@@ -211,7 +212,7 @@ def _parse_columns(
         if len(row) != len(header):
             raise ValueError(f"{len(row)} cells for {len(header)} names in line {line_number}")
     if not numbered_rows or len(set(header)) < len(header):
-        raise ValueError(f"{len(numbered_rows)} rows of {', '.join(header) or 'nothing'}")
+        raise ValueError(f"{len(numbered_rows)} rows of {_hints.listed(header, str) or 'nothing'}")
     columns = zip(*(row for _, row in numbered_rows), strict=True)
     allowance = Allowance(path.stat().st_size)
     return {name: parse_cells(column, allowance) for name, column in zip(header, columns, strict=True)}

@@ -6,6 +6,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from reid_torchmetrics import _hints
+
 from .array_files import file_error, import_optional, read_text_lines, reading
 
 _YAML = (".yaml", ".yml")
@@ -29,7 +31,7 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     file = Path(path)
     suffix = file.suffix.lower()
     if suffix not in _YAML + _TEXT:
-        raise file_error(file, f"the suffix must be one of {', '.join(_YAML + _TEXT)}", repr(file.suffix))
+        raise file_error(file, f"the suffix must be one of {_hints.listed(_YAML + _TEXT, str)}", repr(file.suffix))
     names = _read_yaml(file) if suffix in _YAML else _read_text(file)
     if not names:
         raise file_error(file, "the file must have the name of a class", "none")
@@ -54,7 +56,7 @@ def _read_yaml(path: Path) -> dict[int, str]:
     if not isinstance(contents, dict) or "names" not in contents:
         got = "no mapping"
         if isinstance(contents, dict):
-            got = ", ".join(f"`{key}`" for key in contents)
+            got = _hints.listed(contents, "`{}`".format)
         raise file_error(path, "the file must have the names of classes as `names`", _shorten(got))
     names = contents["names"]
     if isinstance(names, list):

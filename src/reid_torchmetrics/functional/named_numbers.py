@@ -19,7 +19,7 @@ class ByName(dict[str, Value]):
     """A dict of numbers by name; the error for an unknown name lists the names."""
 
     def __missing__(self, name: object) -> Value:
-        raise KeyError(f"`name` must be one of {', '.join(map(repr, self))}; got {name!r}{self.hint(name)}.")
+        raise KeyError(f"`name` must be one of {_checks.listed(self, near=name)}; got {name!r}{self.hint(name)}.")
 
     def hint(self, name: object) -> str:
         """Return a hint at the name that was meant, for an error; "" if there is none."""

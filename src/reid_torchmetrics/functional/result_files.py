@@ -27,6 +27,7 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics._files import Allowance, readable, write_whole
 from reid_torchmetrics._version import __version__
 
@@ -175,7 +176,7 @@ class SavedResults:
 
         saved = json.loads(json.dumps(header["fields"]), object_hook=build_value)
         if arrays:
-            raise ValueError(f"every array must be in a field; got {', '.join(map(repr, arrays))}.")
+            raise ValueError(f"every array must be in a field; got {_hints.listed(arrays)}.")
         return cls._build(saved, allowance)
 
     @classmethod

@@ -12,7 +12,7 @@ from torch.nn import Module, ModuleDict
 from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import plot
+from reid_torchmetrics import _hints, plot
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.metrics.detection import BoxMetric
@@ -44,7 +44,9 @@ def evaluated_metrics(module: Module, argument: str, attributes: Sequence[str]) 
             value = operator.attrgetter(attribute)(module)
         except AttributeError:
             names = [repr(name) for name, child in module.named_children() if any(_metrics_in(name, child))]
-            rule = f"name an attribute of {type(module).__name__}, whose metrics are {', '.join(names) or 'none'}"
+            rule = (
+                f"name an attribute of {type(module).__name__}, whose metrics are {_hints.listed(names, str) or 'none'}"
+            )
             raise ValueError(f"`{argument}` must {rule}; got {attribute!r}.") from None
         attribute_metrics = dict(_metrics_in(attribute, value))
         if not attribute_metrics:

@@ -77,7 +77,7 @@ def as_image(name: str, item: object) -> Image:
     """
     picture = _find_picture(item)
     if isinstance(item, Mapping) and picture is item:
-        keys = ", ".join(map(repr, item)) or "an empty dict"
+        keys = _checks.listed(item) or "an empty dict"
         raise ValueError(f"`{name}` must have the key 'image'; got {keys}.")
     image_module = pillow().Image
     image: Image = picture

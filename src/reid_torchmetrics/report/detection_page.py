@@ -222,7 +222,7 @@ def _check_boxes(results: DetectionResults, **options: object) -> None:
     names = [f"`{name}`" for name, option in options.items() if option is not None]
     if 0 < len(names) < len(options) and (names != ["`pictures`"] or results.boxes is None):
         rule = "be given together, or `pictures` alone for `results(boxes=True)`"
-        got = f"{', '.join(names)} alone"
+        got = f"{_checks.listed(names, str)} alone"
         raise ValueError(f"`pictures`, `detections` and `ground_truths` must {rule}; got {got}.")
 
 

@@ -92,7 +92,7 @@ def test_no_valid_query_is_explained_once_with_counts():
     metrics.update(one, torch.tensor([1]), torch.tensor([0]), is_query=False)
     assert problem_of(metrics) == (
         "No query can be evaluated, so the result is NaN, or what `empty_target_action` counts: of 4 queries against 1"
-        " gallery items, 1 have no other item of their identity in the gallery that is searched, 2 lost every positive"
+        " gallery item, 1 have no other item of their identity in the gallery that is searched, 2 lost every positive"
         " to rules of cameras, sequences, clothes or other labels, 1 are junk."
     )
     counts = metrics.results().counts

@@ -216,7 +216,7 @@ class EmbeddingQuality(base.GrowingStates):
             for name in self.measures:
                 values[name] = getattr(self, f"_{name}")(moments, num_sums, samples)
         if self._states_before_forward is None:  # a single batch is often too small
-            undefined = ", ".join(f"`{name}`" for name, value in values.items() if value.isnan())
+            undefined = _checks.listed([f"`{name}`" for name, value in values.items() if value.isnan()], str)
             reason = f"cannot be told of {num_samples} embeddings, {num_bad} of them NaN or infinite"
             text = f"{undefined} {reason}, so the result is NaN."
             # Process 0 decides, because rounding on another machine could make a value NaN there alone.

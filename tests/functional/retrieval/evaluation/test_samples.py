@@ -94,14 +94,15 @@ def test_why_no_query_has_a_positive_is_said():
         " pass `is_query=True` for the queries."
     )
     assert no_query_reason(counts(total=1), 0) == (
-        f"{NOT_RANKED.replace('4', '1')}0 gallery items, none has a positive; pass `is_query=False` for the gallery."
+        f"{NOT_RANKED.replace('4 queries', '1 query')}0 gallery items, none has a positive; pass `is_query=False` for"
+        " the gallery."
     )
     lost = counts(junk=1, not_in_gallery=2, same_camera_only=1)
     rest = (
         "in the gallery that is searched, 1 lost every positive to rules of cameras, sequences, clothes or other"
         " labels, 1 are junk."
     )
-    assert no_query_reason(lost, 1) == f"{NOT_RANKED}1 gallery items, 2 have no other item of their identity {rest}"
+    assert no_query_reason(lost, 1) == f"{NOT_RANKED}1 gallery item, 2 have no other item of their identity {rest}"
     options = RankingOptions(find_protocol("pitts30k"), "cosine", "pessimistic")
-    near = f"{NOT_RANKED}1 gallery items, 2 have no other item within 25 of their position {rest}"
+    near = f"{NOT_RANKED}1 gallery item, 2 have no other item within 25 of their position {rest}"
     assert no_query_reason(lost, 1, options) == near

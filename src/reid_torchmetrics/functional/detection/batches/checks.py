@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 
@@ -103,7 +104,7 @@ def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Seque
         if key not in item:
             similar_key = meant_required_key(key, item)
             hint = "" if similar_key is None else f"; `{similar_key}` may be meant"
-            keys_text = ", ".join(map(str, item)) or "of an empty dict"
+            keys_text = _hints.listed(item, str) or "of an empty dict"
             raise ValueError(
                 f"Expected all dicts in `{argument}` to contain the `{key}` key;"
                 f" got `{argument}[{position}]` with the keys {keys_text}{hint}."

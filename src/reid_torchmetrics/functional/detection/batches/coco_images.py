@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from reid_torchmetrics import _hints
+
 from .coco_columns import Row, RowList, is_whole_number, shortened
 from .file_names import FileName, ImagesByName
 
@@ -109,7 +111,7 @@ def _find_by_image_id(results: RowList, ids: set[Any], by_name: ImagesByName) ->
         if len(images) > 1:
             raise ValueError(
                 f"`{results.source}` must have an `image_id` of one image; got {row['image_id']!r}, the `file_name`"
-                f" without suffix of images {', '.join(map(repr, images))}, in {results.place(position)}."
+                f" without suffix of images {_hints.listed(images)}, in {results.place(position)}."
             )
     for row in results.rows:
         row["image_id"] = images_by_reference[row["image_id"]][0]

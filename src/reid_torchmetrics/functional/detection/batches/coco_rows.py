@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from reid_torchmetrics import _names
+from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._files import read_json
 from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, SHAPES_IN_WORDS, RotatedType, crossing_edges
 
@@ -375,7 +375,7 @@ def _check_has_boxes(row_list: RowList) -> None:
     for position, row in enumerate(row_list.rows):
         box = row.get("bbox")
         if box is None or len(box) == 0:
-            got = "a mask alone" if "segmentation" in row else f"the keys {', '.join(row)}"
+            got = "a mask alone" if "segmentation" in row else f"the keys {_hints.listed(row, str)}"
             raise ValueError(
                 f"`{row_list.source}` must have `bbox` in every row of `{row_list.name}`; got {got} in"
                 f" {row_list.place(position)}."
@@ -482,6 +482,6 @@ def read_frequencies(path: str, letters: Collection[str]) -> dict[int, str]:
     for position, row in enumerate(categories.rows):
         frequency = row.get("frequency")
         if not isinstance(frequency, str) or frequency not in letters:
-            names = ", ".join(map(repr, letters))
+            names = _hints.listed(letters)
             raise categories.invalid(position, "frequency", f"one of {names}")
     return {int(row["id"]): row["frequency"] for row in categories.rows}

@@ -261,7 +261,7 @@ def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
     for name, row in EVALUATORS.items():
         if type(row) is type(evaluator) and replace(row, **options) == evaluator:
             return name, options
-    names = ", ".join(EVALUATORS)
+    names = _checks.listed(EVALUATORS, str)
     raise ValueError(f"`evaluator` must be one of {names}, with its options; got {evaluator.title!r}.")
 
 
@@ -279,6 +279,6 @@ def from_name_and_options(name: str, options: Mapping[str, Any]) -> Evaluator:
         if option in known:
             changed[option] = value
         elif option not in _WITHOUT_EFFECT or value != _WITHOUT_EFFECT[option]:
-            names = ", ".join(known)
+            names = _checks.listed(known, str)
             raise ValueError(f"`option` of evaluator {name!r} must be one of {names}; got {option}={value!r}.")
     return replace(row, **changed)

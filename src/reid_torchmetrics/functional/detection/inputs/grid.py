@@ -147,7 +147,7 @@ def nearest_threshold(thresholds: Sequence[float], iou_threshold: float) -> int:
     _checks.number("iou_threshold", iou_threshold)
     nearest = min(thresholds, key=lambda threshold: abs(threshold - iou_threshold), default=math.nan)
     if not abs(nearest - iou_threshold) < _CLOSE:  # also for NaN
-        names = ", ".join(f"{threshold:g}" for threshold in thresholds)
+        names = _checks.listed([f"{threshold:g}" for threshold in thresholds], str)
         raise ValueError(f"`iou_threshold` must be one of {names}; got {iou_threshold}.")
     return list(thresholds).index(nearest)
 

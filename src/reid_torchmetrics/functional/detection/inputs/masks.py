@@ -213,7 +213,7 @@ def _run_lengths(name: str, value: Sequence[Any]) -> RunLengths:
     for mask in value:
         is_dict = isinstance(mask, Mapping)
         if not is_dict or not {"size", "counts"} <= mask.keys():
-            got = f"a dict of {', '.join(map(repr, mask))}" if is_dict else type(mask).__name__
+            got = f"a dict of {_checks.listed(mask)}" if is_dict else type(mask).__name__
             rule = "must be a tensor or a list of dicts of 'size' and 'counts'"
             raise TypeError(f"`{name}` {rule}; got {got} in the list.")
     try:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from reid_torchmetrics import _hints
+
 from .grid import COCO_AREA_RANGES, COCO_MAX_DETECTIONS, AreaRange
 from .keypoints import COCO_SIGMAS, KeypointType, check_sigmas
 from .masks import MaskType
@@ -65,6 +67,6 @@ def checked_iou_type(iou_type: str | Sequence[str]) -> tuple[str, ...]:
     if not isinstance(names, (tuple, list)):
         raise TypeError(f"`iou_type` must be a name or a tuple of names; got {type(iou_type).__name__}.")
     if tuple(names) not in IOU_TYPES:
-        known_names = ", ".join(map(repr, ("bbox", *SHAPE_TYPES)))
+        known_names = _hints.listed(("bbox", *SHAPE_TYPES))
         raise ValueError(f"`iou_type` must be one of {known_names} or ('bbox', 'segm'); got {iou_type!r}.")
     return tuple(names)

@@ -136,7 +136,9 @@ class Comparison(Tabled, SavedResults):
         if not 0 <= self.num_valid <= self.num_queries:
             raise ValueError(f"`num_valid` must lie in [0, {self.num_queries}]; got {self.num_valid}.")
         if not self.differences.keys() <= self.conventions.keys():
-            raise ValueError(f"`conventions` must be those of all differences; got {', '.join(self.conventions)}.")
+            raise ValueError(
+                f"`conventions` must be those of all differences; got {_checks.listed(self.conventions, str)}."
+            )
         _checks.fraction("level", self.level)
         for name, queries in (("gained", self.gained), ("lost", self.lost)):
             _checks.in_range(name, queries, 0, self.num_queries)

@@ -122,12 +122,12 @@ def check_list_names(
     for query, lists in enumerate(lists_by_query):
         # Without any list of positives a query would silently count as one without a positive.
         if not set(protocol.positive_lists) & set(lists):
-            positive_names = ", ".join(map(repr, protocol.positive_lists))
+            positive_names = _checks.listed(protocol.positive_lists)
             got = f"{list(lists)} for {name(query)}"
             raise ValueError(f"`{argument}` must name one of {positive_names} for every query; got {got}.")
         unknown = [list_name for list_name in lists if list_name not in list_names and list_name not in _NO_LISTS]
         if unknown:
-            names = ", ".join(map(repr, list_names))
+            names = _checks.listed(list_names)
             rule = f"lists that `positive_lists` or `junk_lists` of the protocol name, {names}"
             raise ValueError(f"`{argument}` must hold {rule}; got {unknown[0]!r} for query {name(query)}.")
 

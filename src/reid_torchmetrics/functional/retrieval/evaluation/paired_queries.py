@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, cut_after
 
 from .protocol import PROTOCOL_FIELDS
@@ -117,8 +118,8 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
     _check_conventions(a, b, names)
     reported = [name for name in a.averaged if name in b.per_query]
     if not reported:
-        numbers_a = ", ".join(map(repr, a.per_query))
-        numbers_b = ", ".join(map(repr, b.per_query))
+        numbers_a = _hints.listed(a.per_query)
+        numbers_b = _hints.listed(b.per_query)
         raise ValueError(f"`{names[1]}` must report one of the numbers of `{names[0]}`, {numbers_a}; got {numbers_b}.")
     if a.query_names != b.query_names:
         raise ValueError(f"`{names[1]}` must hold the queries of `{names[0]}`, by the same truth; got other names.")

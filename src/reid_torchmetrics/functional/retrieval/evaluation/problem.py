@@ -322,7 +322,7 @@ class RetrievalProblem:
         }
         for name, value in options.items():
             if value is not None:
-                names = ", ".join(f"`{option}`" for option in options)
+                names = _checks.listed(options, "`{}`".format)
                 raise ValueError(f"`{argument}` must come without {names}, which act on items; got `{name}`.")
 
     def prepare(self, protocol: Protocol, ties: str, world: World = ALONE) -> tuple[scoring.Scores, Relevance]:

@@ -274,7 +274,9 @@ class Protocol:
         """
         for name in options:
             if name not in PROTOCOL_FIELDS:
-                raise ValueError(f"`options` must be some of {', '.join(PROTOCOL_FIELDS)}; got {name!r}.")
+                raise ValueError(
+                    f"`options` must be some of {_checks.listed(PROTOCOL_FIELDS, str, near=name)}; got {name!r}."
+                )
         if "same_camera" in options:
             options = {"cmc_same_camera": None, **options}
         # The name lists real changes only; an equal protocol stays itself.

@@ -355,7 +355,7 @@ def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]
     if row is None or not row.fits(k):
         hint = _likely_name(name)
         # All names are listed only if there is no likely one.
-        expected = "a measure of `MEASURES`" if hint else ", ".join(repr(pattern) for pattern in all_patterns())
+        expected = "a measure of `MEASURES`" if hint else _hints.listed(all_patterns(), near=name)
         raise ValueError(f"`{argument}` must be of {expected}; got {name!r}{hint}.")
     if k >= 2**63:
         raise ValueError(f"`{argument}` must have a k that fits int64; got {name!r}.")
@@ -381,7 +381,7 @@ def all_patterns() -> list[str]:
 
 def with_expectation() -> str:
     """Return the names of the measures with an expectation over drawn galleries, for messages."""
-    return ", ".join(row.patterns[0] for row in MEASURES.values() if row.expectation is not None)
+    return _hints.listed([row.patterns[0] for row in MEASURES.values() if row.expectation is not None], str)
 
 
 def means_among(names: Iterable[str]) -> list[str]:
@@ -392,7 +392,7 @@ def means_among(names: Iterable[str]) -> list[str]:
     """
     means = [name for name in names if parse_report(name)[0].is_mean]
     if not means:
-        raise ValueError(f"`reports` must hold a mean over queries here; got {', '.join(names)}.")
+        raise ValueError(f"`reports` must hold a mean over queries here; got {_hints.listed(names, str)}.")
     return means
 
 

@@ -92,7 +92,7 @@ def _check_name(rule: str, name: str) -> None:
     if name == "":
         raise ValueError(f"`{rule}` must hold no empty name; got ''.")
     if name in _REASONS and name not in COMPARED_LABELS[rule]:
-        listed = ", ".join(map(repr, COMPARED_LABELS[rule]))
+        listed = _checks.listed(COMPARED_LABELS[rule])
         raise ValueError(f"`{rule}` must name {listed} or labels of your own; got {name!r}: {_REASONS[name]}.")
 
 
@@ -125,14 +125,14 @@ def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dic
     for rule in AGREEMENT_RULES:
         for name in rules.get(rule) or ():
             if name in names and value.get(name) is None:
-                got = ", ".join(map(repr, value)) or "no label"
+                got = _checks.listed(value) or "no label"
                 raise ValueError(f"`{argument}` must hold {name!r}, which `{rule}` names; got {got}.")
     for name in value:
         has_argument = name in _REASONS or name in COMPARED_LABELS["must_agree"]
         if name not in names and has_argument:
             raise ValueError(f"`{argument}` must hold labels without an argument of their own; got {name!r}.")
         if name not in names:
-            listed = ", ".join(map(repr, names)) or "none"
+            listed = _checks.listed(names) or "none"
             raise ValueError(
                 f"`{argument}` must hold no label but those that `must_agree` or `must_differ` names, {listed}; got"
                 f" {name!r}."
