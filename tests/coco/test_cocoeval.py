@@ -171,7 +171,7 @@ def test_an_annotation_that_is_refused_is_named(changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"iouThrs": [0.5, 2]}, "`iouThrs` must hold rates"),
+        ({"iouThrs": [0.5, 2]}, "`iouThrs` must hold shares"),
         ({"recThrs": [0.5, 0.4]}, "`recThrs` must ascend"),
         ({"maxDets": [0]}, "`maxDets` must be"),
         ({"areaRng": [[2, 1]]}, "`areaRng` must have a least area first"),
