@@ -27,9 +27,7 @@ from .query_statistics import Interval, bootstrap_interval
 
 Gallery: TypeAlias = Shaped[Tensor, "gallery dim"] | _checks.Array | Files | Iterable[Any]
 """One array, files of `data.read_samples`, or blocks of items in the order of their positions"""
-_BYTES_PER_SCORE = (
-    40  # beside the score itself: a mark, two positions, and scores in float64 if all items must have one
-)
+_BYTES_PER_SCORE = 40  # beside the score: a mark, two positions, and a score in float64
 _ROUNDING = 1e-12  # of scores in float64
 _ROUNDING_OF_FUNCTIONS = 1e-6  # of scores by a user's function, in float32
 
@@ -159,7 +157,7 @@ def index_recall(
         >>> from reid_torchmetrics import index_recall
         >>> query, gallery = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.1], [1.0, 0.2], [0.0, 1.0]])
         >>> index_recall([[0, 2]], query, gallery, k=2)
-        IndexRecall: recall@2 0.5000 over 1 queries in a gallery of 3 items; similarity: cosine
+        IndexRecall: recall@2 0.5000 over 1 query in a gallery of 3 items; similarity: cosine
     """
     _checks.positive_int("k", k)
     _checks.boolean("packed", packed)
