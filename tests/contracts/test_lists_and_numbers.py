@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import RankLists
+from reid_torchmetrics.functional.retrieval import RankLists, evaluate_scores
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from tests.contracts.entry_points import FUNCTIONS, collection, feed, one_metric, results_of_evaluate, words_of_refusal
 from tests.contracts.expected import judge, value_of_list
@@ -113,3 +113,15 @@ def lists_by_threads(problem: Problem) -> RankLists:
         if outcome.error is not None:
             raise outcome.error
     return outcomes[0].value
+
+
+@each_row("policy", ORDERED)
+def test_a_score_of_minus_zero_is_listed_as_zero_with_and_without_grades(policy):
+    distances = torch.tensor([[0.0, 1.0, -0.0, 0.0]])
+    labels = torch.tensor([[True, False], [False, True], [True, True], [True, False]])
+    for query, gallery in ((torch.ones(1, 2, dtype=torch.bool), labels), (torch.tensor([0]), labels[:, 0].long())):
+        results = evaluate_scores(
+            distances=distances, query_identities=query, gallery_identities=gallery, same_camera="keep", ties=policy
+        )
+        scores = results.nearest(4).scores
+        assert not torch.signbit(scores[scores == 0]).any()

@@ -377,7 +377,8 @@ class _Listing:
         scores = self._tiles.read(rows, tile).masked_fill_(~tile.positive, -torch.inf)
         if self._orders_grades and tile.grades is not None:
             columns = tile.columns.masked_fill(~tile.positive, -1)
-            graded = self._lists_at(scores, columns, tile.grades.long().where(tile.positive, 0))
+            grades = tile.grades.long().where(tile.positive, 0)
+            graded = self._lists_at(scores + 0.0, columns, grades)  # -0.0 is listed as 0.0, as without grades
             positives = graded.first(self._length, self._part.ties, in_one_word=False)
         else:
             # Columns ascend in a run, so that equal scores keep the order of the gallery.
