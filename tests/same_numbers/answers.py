@@ -47,10 +47,9 @@ def solve(problem: Problem) -> Values:
     """Return all values of a problem; an error is a value, too, with its type and its text."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
-        if problem.files:
-            for name, content in problem.files.items():
-                write_file(Path(folder, name), content)
-            os.chdir(folder)
+        for name, content in problem.files.items():
+            write_file(Path(folder, name), content)
+        os.chdir(folder)  # some problems write files
         try:
             return _solve(problem, folder)
         finally:
