@@ -226,7 +226,7 @@ def test_one_function_gives_the_same():
         ({"frequencies": ["r"]}, TypeError, "`frequencies` must be a mapping of labels to letters; got list."),
         ({"frequencies": {"a": "r"}}, TypeError, "`frequencies` must hold ints only; got 'a'."),
         ({"frequencies": {1: "rare"}}, ValueError, "`frequencies` must be one of 'r', 'c', 'f'; got 'rare'."),
-        ({"metric": "map_r"}, ValueError, "`metric` must be one of 'map', "),
+        ({"metric": "map_r"}, ValueError, "`metric` must be one of 'map_rare', 'map', "),
     ],
 )
 def test_wrong_options_are_refused(options, kind, message):

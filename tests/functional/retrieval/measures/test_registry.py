@@ -140,7 +140,7 @@ def test_a_measure_without_an_expectation_says_which_have_one():
 )
 @pytest.mark.usefixtures("unannotated")
 def test_a_name_that_is_unknown_is_said_with_the_likely_one(name, meant):
-    listed = "a measure of `MEASURES`" if meant else "'map', .*'anmrr_shrec22'"
+    listed = "a measure of `MEASURES`" if meant else "('rank_<k>', )?'map', 'map_<k>', .* and 10 more"
     with pytest.raises(ValueError, match=f"^`reports` must be of {listed}; got ") as caught:
         parse_report(name)
     assert str(caught.value).endswith(f"; got {name!r}{meant}.")
