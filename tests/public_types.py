@@ -23,9 +23,9 @@ from reid_torchmetrics import _names
 FACES = ["functional.retrieval", "functional.detection", "plot", "report", "data", "coco", "integrations"]
 SOME_WORDS = re.compile(rf"\b(Literal|{'|'.join(name for name in vars(_names) if name[0].isupper())})\b")
 ANY_WORD = re.compile(r"(<class 'str'>|str|(typing\.)?Any)( \||$)")
-MADE_HERE = ("Duplicates", "IndexRecall")
-"""results, which users do not make; their similarity may be the name of a function"""
-OPEN = {"metric"}  # the numbers of pairs are few, those of other metrics have parameters
+MADE_HERE = ("Duplicates", "IndexRecall", "Measure.average")
+"""results, which users do not make, as their similarity may be the name of a function; and a field with any function"""
+OPEN = {"label", "metric"}  # a label of LaTeX is any word; the numbers of pairs are few, others have parameters
 
 
 def callables() -> Iterator[tuple[str, Any]]:
