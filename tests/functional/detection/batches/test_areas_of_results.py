@@ -240,11 +240,31 @@ def test_update_takes_areas_of_detections_for_the_area_ranges(invalid):
         (torch.tensor([1.0, 2.0]), r"`preds\[0\]\['detection_area'\]` must have shape \[1\]"),
         (torch.tensor([1j]), r"`preds\[0\]\['detection_area'\]` must have a real dtype"),
         ("large", r"`preds\[0\]\['detection_area'\]` must be a tensor"),
+        (torch.tensor([]), r"`preds\[0\]\['detection_area'\]` must have shape \[1\]"),
     ],
 )
 def test_areas_of_detections_that_do_not_fit_are_an_error(area, text):
     with pytest.raises((TypeError, ValueError), match=text):
         DetectionMAP().update([detection(detection_area=area)], [TARGET])
+
+
+def test_areas_of_another_image_are_an_error():
+    areas = [torch.tensor([]), torch.tensor([1.0, 2.0])]
+    preds = [detection(detection_area=area) for area in areas]
+    with pytest.raises(ValueError, match=r"`preds\[0\]\['detection_area'\]` must have shape \[1\]"):
+        DetectionMAP().update(preds, [TARGET, TARGET])
+
+
+@pytest.mark.parametrize("iou_type", ["bbox", "segm"])
+def test_areas_of_no_detections_may_be_in_any_batch(iou_type):
+    nothing = {"boxes": torch.empty(0, 4), "scores": torch.empty(0), "labels": torch.empty(0, dtype=torch.int64)}
+    nothing |= {"masks": torch.empty(0, 8, 8, dtype=torch.bool), "detection_area": torch.empty(0)}
+    mask = {"masks": torch.ones(1, 8, 8, dtype=torch.bool)}
+    for columns in ({}, {"detection_area": torch.tensor([400.0])}):
+        metric = DetectionMAP(iou_type=iou_type)
+        for image in (nothing, detection(**mask, **columns)):
+            metric.update([image], [TARGET | mask])
+        assert float(metric.compute()["map"]) == pytest.approx(0.505, abs=1e-3)  # 51 of 101 recalls
 
 
 def test_areas_of_some_detections_only_are_an_error():

@@ -146,6 +146,24 @@ def test_names_on_some_processes_and_numbers_on_others_are_an_error_on_all(batch
     assert together(metrics, ask) == ["refused"] * len(metrics)
 
 
+def test_areas_of_the_detections_of_some_processes_only_are_an_error_on_all():
+    preds, target = of(1)
+    without = [{key: value for key, value in target[0].items() if key != "image_id"}]
+    with_areas = [preds[0] | {"detection_area": torch.ones(len(preds[0]["labels"]))}]
+    metrics = [DetectionMAP() for _ in range(3)]
+    metrics[0].update(with_areas, without)
+    metrics[2].update(preds, without)
+    uses = "process 0: given; process 1: no detections; process 2: not given"
+    text = f"All processes must have the same use of `detection_area`; got {uses}."
+
+    def ask(metric: DetectionMAP) -> str:
+        with pytest.raises(DistributedMetricError, match=f"^{re.escape(text)}$"):
+            metric._match(metric._request())
+        return "refused"
+
+    assert together(metrics, ask) == ["refused"] * len(metrics)
+
+
 @pytest.mark.parametrize("chosen", [["b/á.jpg", "", "a\0"], ("ab",), [], torch.tensor([5, 0])])
 def test_boxes_are_asked_for_by_name_wherever_they_are(chosen):
     expected = fed(DetectionMAP(), *SEEN).boxes_of(chosen)

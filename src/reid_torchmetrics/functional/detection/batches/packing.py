@@ -263,20 +263,14 @@ def _cat(parts: list[Tensor], num_values: int) -> Tensor:
 
 
 def _join_areas(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
-    """Join areas of detections, as float64; None if no image has them."""
-    if all(part is None for part in parts):
-        return None
-    present = []
-    for position, (part, count) in enumerate(zip(parts, counts, strict=True)):
-        if part is not None:
-            present.append(part)
-        elif count:
-            name = f"preds[{position}]['detection_area']"
-            raise ValueError(f"`{name}` must be given because `preds` gives it elsewhere; got nothing.")
-    areas = _join(present, [part.numel() for part in present], batch_checks.FLAG_DTYPES)
-    if areas is None or len(areas) != sum(counts):
-        raise ValueError
-    return areas.double()
+    """Join areas of detections, as float64; None if no image with detections has them."""
+    if any(part is not None for part in parts):
+        for position, (part, count) in enumerate(zip(parts, counts, strict=True)):
+            if part is None and count:
+                name = f"preds[{position}]['detection_area']"
+                raise ValueError(f"`{name}` must be given because `preds` gives it elsewhere; got nothing.")
+    areas = _join_optional(parts, counts)
+    return None if areas is None else areas.double()
 
 
 def _join_boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:

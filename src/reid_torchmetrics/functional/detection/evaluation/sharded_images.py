@@ -46,8 +46,9 @@ class _ImageCounts(NamedTuple):
     """entries of lists of classes"""
     num_unlisted: int
     """detections that need such lists, where there are none"""
+    num_detections: int
     num_areas: int
-    """areas of detections in the input"""
+    """values of `detection_area`"""
 
     @classmethod
     def of(cls, images: Images) -> _ImageCounts:
@@ -59,8 +60,15 @@ class _ImageCounts(NamedTuple):
             if not num_listed:
                 num_unlisted = _num_unlisted(images)
         num_areas = 0 if images.detection_areas is None else len(images.detection_areas)
-        kind = _ID_KINDS.index(images.kind_of_ids)
-        return cls(len(images), kind, num_name_bytes, num_listed, num_unlisted, num_areas)
+        return cls(
+            num_images=len(images),
+            kind_of_ids=_ID_KINDS.index(images.kind_of_ids),
+            num_name_bytes=num_name_bytes,
+            num_listed=num_listed,
+            num_unlisted=num_unlisted,
+            num_detections=len(images.detection_labels),
+            num_areas=num_areas,
+        )
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,7 @@ class ShardedImages:
         if kept is not None:
             return kept.result
 
-        if any(counts.num_areas for counts in image_counts):
+        if _have_areas(image_counts):
             request = replace(request, grid=replace(request.grid, has_given_areas=True))
 
         # Second message: image ids, if there are any. Then each process matches its own images.
@@ -246,6 +254,21 @@ def _num_without_lists(image_counts: Sequence[_ImageCounts]) -> int:
     if any(counts.num_listed for counts in image_counts) or not any(counts.num_unlisted for counts in image_counts):
         return 0
     return sum(counts.num_images for counts in image_counts)
+
+
+def _have_areas(image_counts: Sequence[_ImageCounts]) -> bool:
+    """Return whether the detections of all processes have areas in the input.
+
+    Raises:
+        DistributedMetricError: the detections of some processes only have them.
+    """
+    uses = []
+    for counts in image_counts:
+        use = "given" if counts.num_areas else "not given"
+        uses.append(use if counts.num_detections else "no detections")
+    if {"given", "not given"} <= set(uses):
+        raise differing("use of `detection_area`", uses)
+    return "given" in uses
 
 
 def _number(world: World, images: Images, image_counts: Sequence[_ImageCounts]) -> ImageNumbering:
