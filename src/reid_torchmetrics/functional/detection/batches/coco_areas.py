@@ -5,7 +5,7 @@ Source: `COCO.loadRes` of pycocotools; `LVISResults` of lvis-api has the same ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .coco_columns import RESULTS, Row, RowList, is_missing
@@ -35,11 +35,15 @@ def fill_boxes_and_areas(results: RowList, images: Mapping[Any, Row]) -> None:
         ValueError: a result without the shape of the first one, or with an invalid one; the message names the row.
     """
     iou_type = shape_of_areas(results.rows)
-    if iou_type is not None:
-        _FILL_FUNCTIONS[iou_type](results, images)
+    if iou_type == "bbox":
+        _fill_boxes(results)
+    elif iou_type == "segm":
+        _fill_masks(results, images)
+    elif iou_type == "keypoints":
+        _fill_keypoints(results)
 
 
-def _fill_boxes(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
+def _fill_boxes(results: RowList) -> None:
     """Give results with boxes their areas."""
     results.check([_COLUMNS["bbox"]])
     for position, row in enumerate(results.rows):
@@ -60,7 +64,7 @@ def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
             row["bbox"] = box
 
 
-def _fill_keypoints(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
+def _fill_keypoints(results: RowList) -> None:
     """Give results with keypoints their boxes and areas."""
     results.check([_COLUMNS["keypoints"]])
     for row in results.rows:
@@ -70,10 +74,3 @@ def _fill_keypoints(results: RowList, images: Mapping[Any, Row]) -> None:  # noq
         height = max(y) - min(y)
         row["area"] = width * height
         row["bbox"] = [min(x), min(y), width, height]
-
-
-_FILL_FUNCTIONS: dict[str, Callable[[RowList, Mapping[Any, Row]], None]] = {
-    "bbox": _fill_boxes,
-    "segm": _fill_masks,
-    "keypoints": _fill_keypoints,
-}

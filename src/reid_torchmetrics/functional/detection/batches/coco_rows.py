@@ -166,9 +166,7 @@ def _prepared_results(
     if reading.unknown_categories == "drop" and categories:
         detections = _without_unknown_categories(detections, categories, reading)
     _check_references(detections, images, categories)
-    has_areas = False
-    if "rotated" not in reading.iou_type:
-        has_areas = _fill_in(detections, images, reading)
+    has_areas = _fill_in(detections, images, reading)
     if reading.has_result_boxes:
         _check_has_boxes(detections)
     return detections, has_areas
@@ -178,6 +176,8 @@ def _fill_in(detections: RowList, images: Mapping[Any, Row], reading: CocoReadin
     """Give results boxes and areas where these are not of the evaluated shapes; return whether such areas count."""
     shape = shape_of_areas(detections.rows)
     if shape is None or reading.iou_type == (shape,):
+        return False
+    if reading.iou_type == ("rotated",):  # COCO's API has no rotated boxes
         return False
     takes_areas = reading.detection_areas == "coco"
     if takes_areas or reading.has_result_boxes:
