@@ -109,7 +109,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             grid=self._grid(iou_type),
             evaluator=self._evaluator(),
             max_bytes=self.max_bytes,
-            iou_type=iou_type or self.iou_type[0],
             **changes,
         )
 

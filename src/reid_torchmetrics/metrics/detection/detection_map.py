@@ -272,9 +272,6 @@ class DetectionMAP(BoxMetric):
             requests.append(request)
         return requests
 
-    def _request(self, iou_type: str | None = None, **changes: Any) -> evaluation.MatchRequest:
-        return super()._request(iou_type, micro=self.average == "micro", **changes)
-
     def _grid(self, iou_type: Any = None) -> inputs.CocoGrid:
         return _cached_grid(
             ranges=tuple(self.area_ranges.items()),

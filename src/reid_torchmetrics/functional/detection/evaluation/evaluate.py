@@ -235,11 +235,17 @@ def evaluate_images(
             "max_detection_thresholds": max_detection_thresholds,
             "class_groups": class_groups,
         }
-        matching_options = {"sigmas": sigmas, "drops_invalid": invalid == "drop"}
         coco_options = grid_options | {"thresholds": thresholds}
         row = _evaluator_with_options(evaluator, whole_pixels, None, coco_options, iou_type)
-        grid = row.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **grid_options, **matching_options)
-        request = MatchRequest(grid, row, max_bytes, iou_type)
+        grid = row.grid(
+            iou_thresholds,
+            iou_type=iou_type,
+            thresholds=thresholds,
+            sigmas=sigmas,
+            drops_invalid=invalid == "drop",
+            **grid_options,
+        )
+        request = MatchRequest(grid, row, max_bytes)
         request = request.of_results(across_classes=across_classes, localization=localization)
 
         # Shapes become overlaps at once, as in `update`; boxes are kept.

@@ -106,9 +106,6 @@ class MatchRequest:
     evaluator: Evaluator
     """with the options of its matching"""
     max_bytes: int | None
-    iou_type: str = "bbox"
-    micro: bool = False
-    """whether all labels are one class, 0"""
     with_classes: bool = False
     """whether to match each class as well, with `micro`"""
     with_overlaps: bool = False
@@ -127,11 +124,21 @@ class MatchRequest:
         return replace(self, with_origins=True, across_classes=across_classes, localization=localization)
 
     @property
+    def iou_type(self) -> str:
+        """The shapes to match; "bbox" also stands for packed shapes of a user."""
+        return self.grid.iou_type or "bbox"
+
+    @property
+    def micro(self) -> bool:
+        """Whether all labels are one class, 0."""
+        return self.grid.average == "micro"
+
+    @property
     def by_class(self) -> MatchRequest | None:
         """The request for the matches of each class, with `micro`; None if there is none."""
         if not self.with_classes:
             return None
-        return replace(self, micro=False, with_classes=False, with_overlaps=False)
+        return replace(self, grid=replace(self.grid, average="macro"), with_classes=False, with_overlaps=False)
 
     @property
     def is_aggregate_only(self) -> bool:
@@ -150,7 +157,11 @@ class MatchRequest:
 
     def settings_text(self) -> dict[str, str]:
         """Return the settings that decide the number and form of the matches, besides the options of the metric."""
-        return {name: repr(value) for name, value in vars(self).items() if name not in _METRIC_FIELDS}
+        settings = {"iou_type": repr(self.iou_type)}
+        for name, value in vars(self).items():
+            if name not in _METRIC_FIELDS:
+                settings[name] = repr(value)
+        return settings
 
     def average(self, matches: Matches, *, rule: str, confidence: float | None) -> ClassAverages:
         """Compute the numbers of every class."""

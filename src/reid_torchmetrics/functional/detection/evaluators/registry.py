@@ -121,7 +121,7 @@ class Evaluator:
             TypeError: an option of the wrong type.
             ValueError: an option without values, or with values that are not allowed.
         """
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {"limited": self.limited, "iou_type": inputs.checked_iou_type(iou_type)[0]}
         if self.has_limits:
             if thresholds is None:
                 thresholds = "coco"
@@ -135,8 +135,7 @@ class Evaluator:
             fields["iou_thresholds"] = self.iou_thresholds
         options["iou_thresholds"] = iou_thresholds
         fields.update({name: value for name, value in options.items() if value is not None})
-        shape: Any = inputs.checked_iou_type(iou_type)[0]
-        return inputs.CocoGrid(**fields, limited=self.limited, iou_type=shape)
+        return inputs.CocoGrid(**fields)
 
 
 @dataclass(frozen=True)
