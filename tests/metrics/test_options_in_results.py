@@ -199,8 +199,18 @@ def test_areas_in_the_input_are_printed_and_refused_by_compare():
     without, given = map(str, results)
     assert "areas of detections as given" not in without
     assert "areas of detections as given" in given
-    with pytest.raises(ValueError, match="`b` must be evaluated as `a` was; got has_given_areas=True and not False"):
-        compare(*results)
+    text = "`b` must be evaluated as `a` was; got areas of detections in the input (`detection_area`) for `{}` alone."
+    for pair, owner in ((results, "b"), (results[::-1], "a")):
+        with pytest.raises(ValueError, match=f"^{re.escape(text.format(owner))}$"):
+            compare(*pair)
+
+
+def test_results_with_and_without_invalid_objects_are_not_compared():
+    results = [results_of(DetectionMAP, invalid=invalid) for invalid in ("count", "drop")]
+    text = "`b` must be evaluated as `a` was; got invalid='drop' for `{}` alone."
+    for pair, owner in ((results, "b"), (results[::-1], "a")):
+        with pytest.raises(ValueError, match=f"^{re.escape(text.format(owner))}$"):
+            compare(*pair)
 
 
 def test_a_model_of_reranked_scores_is_told_from_the_one_without():

@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 import torch
@@ -15,7 +15,9 @@ from reid_torchmetrics.functional.detection import (
     evaluate_boxes,
     evaluate_images,
 )
+from reid_torchmetrics.functional.detection.evaluation import paired_detections
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.retrieval import Comparison
 from tests.functional.detection.detection_samples import Dicts, fed, images
 from tests.functional.retrieval.evaluation.two_models import ranked
@@ -300,3 +302,8 @@ def test_results_of_tensors_are_compared():
     ]
     assert compared(*found, draws=3).differences["map"].p_value == 1
     assert replace(found[0], class_names={1: "cat"}).num_positives.tolist() == [1, 1]
+
+
+def test_a_refusal_has_words_for_each_flag_of_a_grid():
+    flags = {field.name for field in fields(CocoGrid) if isinstance(field.default, bool)}
+    assert flags == set(paired_detections._FLAGS_IN_WORDS)

@@ -15,6 +15,12 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, evaluator_options
 from reid_torchmetrics.functional.detection.matching import Matches, merge_matches
 
+_FLAGS_IN_WORDS = {
+    "drops_invalid": "invalid='drop'",
+    "has_given_areas": "areas of detections in the input (`detection_area`)",
+}
+"""words for flags of a grid, for results where the flag is True"""
+
 
 @dataclass(frozen=True, eq=False)
 class PairedDetections:
@@ -121,8 +127,12 @@ def _check_same_data(first: Any, second: Any, first_name: str, second_name: str)
     first_settings = _settings(first)
     second_settings = _settings(second)
     for name, value in first_settings.items():
-        if second_settings.get(name) != value:
-            got = f"{name}={second_settings.get(name)!r} and not {value!r}"
+        second_value = second_settings.get(name)
+        if second_value != value:
+            got = f"{name}={second_value!r} and not {value!r}"
+            if name in _FLAGS_IN_WORDS:
+                owner = second_name if second_value else first_name
+                got = f"{_FLAGS_IN_WORDS[name]} for `{owner}` alone"
             raise ValueError(f"`{second_name}` must be evaluated as `{first_name}` was; got {got}.")
 
     images = set(first.image_ids)
