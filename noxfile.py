@@ -141,7 +141,7 @@ def quick(session: nox.Session) -> None:
     session.run("pytest", "-q", "-n", num_workers, *asked, env={"TEST_PROFILE": "quick"})
 
 
-PEERS = ("beir", "lightly", "lvis", "open-metric-learning", "reid", "rfdetr", "speechbrain")
+PEERS = ("beir", "fastreid", "lightly", "lvis", "open-metric-learning", "reid", "rfdetr", "speechbrain", "torchreid")
 """packages of which tests import single files; they want torchvision, OpenCV and older NumPy, which these do not use"""
 
 

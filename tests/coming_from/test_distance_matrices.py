@@ -63,8 +63,11 @@ def test_torchreid_differs_as_the_page_says(row: Row) -> None:
 @pytest.mark.parametrize("row", rows("open_reid"), ids=names_of)
 def test_open_reid_differs_as_the_page_says(row: Row) -> None:
     case, _, output = row.key.split("/")
-    function = names("open_reid")["mean_ap" if output in {"mAP", "mean_ap"} else "cmc"]
-    check_row(row, lambda options: function(*arrays(case), topk=MAX_RANK, **options))
+    made = names("open_reid")
+    if output in {"mAP", "mean_ap"}:
+        check_row(row, lambda options: made["mean_ap"](*arrays(case), **options))
+    else:
+        check_row(row, lambda options: made["cmc"](*arrays(case), MAX_RANK, first_match_break=True, **options))
 
 
 @pytest.mark.parametrize("row", rows("fast_reid"), ids=names_of)
@@ -110,6 +113,15 @@ def test_transreid_differs_as_the_page_says(row: Row) -> None:
         return made.compute()[output == "mAP"]
 
     check_row(row, ours)
+
+
+@pytest.mark.parametrize(
+    ("page", "function"),
+    [("torchreid", "evaluate_rank"), ("fast_reid", "evaluate_rank"), ("open_reid", "cmc"), ("open_reid", "mean_ap")],
+)
+def test_a_function_to_copy_refuses_an_option_that_nothing_has(page: str, function: str) -> None:
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: `first_match_brake`"):
+        names(page)[function](*arrays("a06_40q300g_junk_distract"), first_match_brake=True)
 
 
 def written(case: str, folder: Path) -> Path:

@@ -1,6 +1,8 @@
 """Evaluators of packages that are installed at night, on random problems, beside the calls that the pages give."""
 
 import inspect
+import re
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +11,7 @@ import torch
 
 from reid_torchmetrics import evaluate, evaluate_lists, evaluate_scores, verify_pairs
 from tests.coming_from import callers
+from tests.coming_from.pages import PAGES
 from tests.coming_from.pages import names as names_of_page
 from tests.real_packages import modules_of
 
@@ -214,3 +217,95 @@ def test_pytorch_metric_learning_has_the_numbers_of_the_page(reference, avg_of_a
         theirs = calculator.get_accuracy(*sides)
         ours = names_of_page("pytorch_metric_learning")["get_accuracy"](*sides, k=k, avg_of_avgs=avg_of_avgs)
         assert ours == pytest.approx({name: float(value) for name, value in theirs.items()}, abs=1e-5, nan_ok=True)
+
+
+def people(seed):
+    """Features, identities and cameras of 40 queries and 300 gallery items of 30 people."""
+    generator = torch.Generator().manual_seed(seed)
+    centers = torch.randn(30, 6, generator=generator)
+    for size in (40, 300):
+        identities = torch.arange(size) % 30
+        features = centers[identities] + 2 * torch.randn(size, 6, generator=generator)
+        yield features, identities, torch.randint(6, (size,), generator=generator)
+
+
+def engines_of_torchreid(folder, monkeypatch):
+    """The engine, and the one that the diff of the page makes of it by `patch`, as the page says."""
+    with modules_of("torchreid", ["cv2", "gdown", "torchvision", "tensorboard"]) as import_module:
+        module = import_module("torchreid.reid.engine.engine")
+        path = folder / "engine.py"
+        path.write_text(inspect.getsource(module), encoding="utf-8")
+        (diff,) = re.findall(r"```diff\n(.*?)```", PAGES["torchreid"], flags=re.DOTALL)
+        subprocess.run(["patch", str(path)], input=diff, text=True, check=True)  # noqa: S607 - that of the system
+        source = path.read_text(encoding="utf-8")
+        patched = callers.load(source, monkeypatch, exact_rank=callers.saved("torchreid"))
+    return module.Engine, patched["Engine"]
+
+
+def printed_by(engine, capsys, **setting):
+    """What `_evaluate` of an engine prints in percent: mAP, and the CMC at each rank."""
+    loaders = [[*zip(*(column.split(25) for column in side), strict=True)] for side in people(9)]
+    reader = SimpleNamespace(
+        use_gpu=False, parse_data_for_eval=lambda batch: batch, extract_features=lambda batch: batch
+    )
+    capsys.readouterr()
+    engine._evaluate(reader, query_loader=loaders[0], gallery_loader=loaders[1], **setting)
+    printed = capsys.readouterr().out.partition("** Results **")[2]
+    return [float(word.rstrip("%")) for word in printed.split() if word.endswith("%")]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {},
+        {"dist_metric": "cosine"},
+        {"normalize_feature": True, "ranks": [1, 2, 3, 50]},
+        {"rerank": True},
+        {"use_metric_cuhk03": True},
+    ],
+    ids=lambda setting: "-".join(setting) or "default",
+)
+def test_the_patched_engine_of_torchreid_prints_what_the_other_prints(setting, monkeypatch, capsys, tmp_path):
+    theirs, ours = engines_of_torchreid(tmp_path, monkeypatch)
+    is_drawn = "use_metric_cuhk03" in setting  # their means over ten draws differ from the mean over all galleries
+    lines = [printed_by(theirs, capsys, **setting) for _ in range(30 if is_drawn else 1)]
+    drawn = [sum(values) / len(values) for values in zip(*lines, strict=True)]
+    assert len(drawn) == 5
+    assert printed_by(ours, capsys, **setting) == pytest.approx(drawn, abs=1 if is_drawn else 0.05)
+
+
+def squared_distances(features, **_):
+    return torch.cdist(features, features).numpy() ** 2
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {},
+        {"METRIC": "euclidean"},
+        {"AQE": SimpleNamespace(ENABLED=True, QE_TIME=1, QE_K=5, ALPHA=3.0)},
+        {"RERANK": SimpleNamespace(ENABLED=True, K1=20, K2=6, LAMBDA=0.3)},
+        {"ROC": SimpleNamespace(ENABLED=True)},
+    ],
+    ids=lambda setting: "-".join(setting) or "default",
+)
+def test_the_patched_evaluator_of_fast_reid_returns_what_the_other_returns(setting, monkeypatch):
+    features, pids, camids = (torch.cat(columns) for columns in zip(*people(10), strict=True))
+    disabled = dict.fromkeys(("AQE", "RERANK", "ROC"), SimpleNamespace(ENABLED=False))
+    config = SimpleNamespace(TEST=SimpleNamespace(**{"METRIC": "cosine"} | disabled | setting))
+    found = []
+    with modules_of("fastreid", ["yacs", "termcolor", "tabulate", "cloudpickle", "iopath"]) as import_module:
+        module = import_module("fastreid.evaluation.reid_evaluation")
+        distances = import_module("fastreid.utils.compute_dist")
+        monkeypatch.setattr(distances, "compute_jaccard_distance", squared_distances)  # theirs needs a GPU
+        source = callers.changed(inspect.getsource(module), "fast_reid").replace("from .", "from fastreid.evaluation.")
+        patched = callers.load(source, monkeypatch, exact_rank=callers.saved("fast_reid"))
+        for evaluator in (module.ReidEvaluator, patched["ReidEvaluator"]):
+            monkeypatch.setattr(evaluator, "_compile_dependencies", lambda _: None)
+            made = evaluator(config, 40)
+            for batch in torch.arange(len(pids)).split(64):
+                made.process({"targets": pids[batch], "camids": camids[batch]}, features[batch])
+            found.append(made.evaluate())
+    theirs, ours = found
+    assert {"Rank-1", "Rank-5", "Rank-10", "mAP", "mINP", "metric"} <= set(theirs)
+    assert ours == pytest.approx(theirs, abs=1e-4)

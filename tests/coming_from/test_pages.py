@@ -16,6 +16,8 @@ from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from tests.coming_from.pages import OURS, PAGES, blocks, names, rows
 from tests.test_docs import tables
+from tests.test_docs_pages import DOCS
+from tests.test_docs_pages import blocks as blocks_of
 
 TOOLS = [page for page in PAGES if page != "index"]
 TAKEN_BY = (retrieval.evaluate, retrieval.evaluate_scores, Protocol, ReIDMeanAP.update, DetectionMAP, YoloMAP)
@@ -78,6 +80,18 @@ def options_of_calls(nodes: list[ast.AST]) -> set[str]:
     called = (node.func for node in nodes if isinstance(node, ast.Call))
     found = (EVERYTHING.get(each.id) if isinstance(each, ast.Name) else methods.get(each.attr) for each in called)
     return {name for each in found if each is not None for name in inspect.signature(each).parameters}
+
+
+@pytest.mark.parametrize("page", [*TOOLS, "places"])
+def test_a_function_to_copy_reads_each_of_its_arguments_or_the_page_says_that_one_has_no_effect(page):
+    folder = DOCS / ("how_to" if page == "places" else "coming_from")
+    text = (folder / f"{page}.md").read_text(encoding="utf-8")
+    for block in blocks_of(folder / f"{page}.md"):
+        for function in (node for node in ast.walk(ast.parse(block)) if isinstance(node, ast.FunctionDef)):
+            read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+            given = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)} - {"self"}
+            for name in given - read:
+                assert re.search(rf"{name}\b[^.]*has no\s+effect", text), f"{function.name}: {name}"
 
 
 def test_the_index_leads_to_every_page():
