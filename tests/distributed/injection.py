@@ -58,9 +58,16 @@ class Injector:
 
 
 def num_steps(drawn: Scenario, size: int, victim: int) -> int:
-    """How many functions a process enters while it asks; 0 if all processes raise anyway."""
+    """How many functions a process enters while it asks; 0 if all processes raise anyway.
+
+    Raises:
+        ValueError: the metric does not take its options or samples.
+        TypeError: a function does not have an argument that it is given.
+    """
     counting = Injector()
     (*_, (outcome, _)) = _asked_twice(drawn, size, victim, counting)
+    if isinstance(outcome.error, TypeError):
+        raise outcome.error
     return counting.num_steps if outcome.error is None else 0
 
 

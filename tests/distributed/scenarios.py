@@ -70,7 +70,7 @@ class Scenario:
     def outcome(self, process: int, world: World, **options: Any) -> object:
         """What a process is told; the others are told of a batch that it refused."""
         metric = self.make(**options)
-        with contextlib.suppress(TypeError, ValueError):
+        with contextlib.suppress(ValueError):  # a TypeError would be an argument that `update` does not have
             self.feed(metric, process)
         return self.ask(metric, world)
 
