@@ -3,6 +3,7 @@
 import shutil
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,7 +11,7 @@ from tests.profiles import each_row, of_each
 from tests.same_numbers import __main__ as script
 from tests.same_numbers.answers import named_values, public, readable, solve
 from tests.same_numbers.checkouts import ROOT
-from tests.same_numbers.differences import Summary, differing_names
+from tests.same_numbers.differences import Summary, differing_names, numbers_of
 from tests.same_numbers.kinds import KINDS
 from tests.same_numbers.problems import Made, Problem, Question
 from tests.same_numbers.worker import digest_of
@@ -30,7 +31,7 @@ def test_problems_of_each_kind_are_drawn_and_solved_alike_twice_and_most_of_them
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_a_changed_copy_is_found_and_this_checkout_does_not_differ_from_itself(tmp_path, capsys):
-    options = {"most_problems": 5, "most_numbers": 5}
+    options = {"most_problems": 5, "most_values": 5}
     kinds = ["verification", "overlaps"]
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     path = tmp_path / "src/reid_torchmetrics/functional/retrieval/verification/verify.py"
@@ -52,8 +53,13 @@ def test_values_are_compared_to_the_bit_and_all_nan_are_equal():
     assert dict(named_values("x", torch.tensor(0.0))) != dict(named_values("x", torch.tensor(-0.0)))
     assert dict(named_values("x", torch.tensor(1.0))) != dict(named_values("x", torch.tensor(1.0).double()))
     assert dict(named_values("x", torch.zeros(2, 1))) != dict(named_values("x", torch.zeros(1, 2)))
-    (value,) = dict(named_values("x", 0.1)).values()
-    assert readable(value) == "0.1"
+    assert [readable(value) for value in dict(named_values("x", [0.1, 2**70])).values()] == ["0.1", str(2**70)]
+
+
+def test_without_words_there_are_numbers_of_any_size_and_types_of_errors():
+    values = dict(named_values("x", {"text": "1 query", "texts": np.array(["a"]), "count": 1, "large": 2**70}))
+    numbers = numbers_of(values | {"error": "raises ValueError: no"})
+    assert numbers == {"x.count": values["x.count"], "x.large": 2**70, "error": "raises ValueError"}
 
 
 def test_a_problem_that_differs_is_counted_by_what_differs():

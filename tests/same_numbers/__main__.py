@@ -1,9 +1,10 @@
 """Compares all numbers with those of another revision: `python -m tests.same_numbers REVISION [KIND ...]`.
 
 Not a part of the test suite. Problems of each kind are drawn by this checkout and solved with the package of both, that
-of this one with its uncommitted changes. Numbers are compared to the bit, errors by their type and text. It writes the
-problems that differ, with the seed, the options, the names of the numbers and both values, and a table; it exits with 1
-if anything differs. `--seed N --problems 1` repeats a problem.
+of this one with its uncommitted changes. Numbers are compared to the bit, texts such as tables of results by their
+characters, and errors by their type and text. It describes the first problems that differ, with the seed, the options,
+the names of the values and both values, and writes a table. It exits with 1 if anything differs. `--seed N` and
+`--problems 1` repeat a problem. `--numbers-only` compares no texts, and errors by their type alone.
 """
 
 import argparse
@@ -26,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--problems", type=int, default=2000, metavar="N", help="problems of each kind [2000]")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the first problem [0]")
     parser.add_argument("--list", type=int, default=5, metavar="N", help="problems of each kind to describe [5]")
-    parser.add_argument("--numbers", type=int, default=5, metavar="N", help="numbers of each problem to show [5]")
+    parser.add_argument("--values", type=int, default=5, metavar="N", help="values of each problem to describe [5]")
+    parser.add_argument("--numbers-only", action="store_true", help="compare no texts, and errors by their type alone")
     asked = parser.parse_args(arguments)
     unknown = [kind for kind in asked.kinds if kind not in KINDS]
     if unknown:
@@ -35,7 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
     kinds = asked.kinds or list(KINDS)
     seeds = range(asked.seed, asked.seed + asked.problems)
     with checkout(asked.revision) as earlier:
-        summaries = compare(earlier, kinds, seeds, most_problems=asked.list, most_numbers=asked.numbers)
+        summaries = compare(
+            earlier, kinds, seeds, most_problems=asked.list, most_values=asked.values, numbers_only=asked.numbers_only
+        )
     lines = ["", differences.HEADER, *(summary.line() for summary in summaries)]
     for summary in summaries:
         lines += [f"{summary.kind}: {count:,} differ in {name}" for name, count in summary.names.most_common(20)]
@@ -45,7 +49,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def compare(
-    earlier: Path, kinds: Sequence[str], seeds: range, *, most_problems: int, most_numbers: int
+    earlier: Path,
+    kinds: Sequence[str],
+    seeds: range,
+    *,
+    most_problems: int,
+    most_values: int,
+    numbers_only: bool = False,
 ) -> list[differences.Summary]:
     """Solve the problems of all kinds in both checkouts, describe those that differ, and count."""
     summaries = {kind: differences.Summary(kind) for kind in kinds}
@@ -55,11 +65,13 @@ def compare(
             summary = summaries[now.kind]
             if before.digest != now.digest:
                 raise SystemExit(f"The problem {now.kind} --seed {now.seed} was not drawn alike for both checkouts.")
-            different = differences.differing_names(before.values, now.values)
-            summary.count(before.values, now.values, different)
+            values = before.values, now.values
+            if numbers_only:
+                values = differences.numbers_of(before.values), differences.numbers_of(now.values)
+            different = differences.differing_names(*values)
+            summary.count(*values, different)
             if different and summary.num_different <= most_problems:
-                values = (before.values, now.values)
-                text = differences.description(now.kind, now.seed, now.facts, values, different, most_numbers)
+                text = differences.description(now.kind, now.seed, now.facts, values, different, most_values)
                 sys.stdout.write(text + "\n")
                 sys.stdout.flush()
     return list(summaries.values())

@@ -17,13 +17,13 @@ from .problems import Made, Problem, Question
 from .written_files import write_file
 
 Values = dict[str, object]
-"""a number, text or array by name; an array is its dtype, its shape and its bytes"""
+"""numbers, texts and arrays by name; a number or an array is its dtype, its shape and its bytes, see `bits`"""
 
 PLACES = ("", ".functional.retrieval", ".functional.detection", ".data", ".coco", ".command")
 """packages in which a public name is looked for"""
 DEPTH = 6
-WORDS = ("convention", "conventions", "setup", "setup_a", "setup_b", "protocol", "version", "title")
-"""keys of JSON and fields of records whose values are words about numbers; they are not compared"""
+NOT_COMPARED = ("convention", "conventions", "setup", "setup_a", "setup_b", "protocol", "version", "title")
+"""keys of JSON and fields of records whose values are words about numbers"""
 
 
 class NotPublicError(Exception):
@@ -100,9 +100,9 @@ def build(value: Any) -> Any:
     if isinstance(value, Made):
         return public(value.name)(*build(value.positional), **build(value.arguments))
     if isinstance(value, Mapping):
-        return {name: build(each) for name, each in value.items()}
+        return {name: build(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(build(each) for each in value)
+        return type(value)(build(part) for part in value)
     return value
 
 
@@ -114,15 +114,16 @@ def named_values(name: str, value: object, depth: int = DEPTH) -> Iterator[tuple
         value = value.numpy()
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fiubU":
         yield name, bits(np.asarray(value))
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        yield name, value
     elif isinstance(value, (bool, int, float)):
-        yield name, bits(np.asarray(value)) if -(2**63) <= value < 2**63 or isinstance(value, float) else str(value)
+        yield name, bits(np.asarray(value))
     elif isinstance(value, str):
         yield name, value
     elif depth:
-        for key, each in _parts(value):
-            if key in WORDS:
-                continue
-            yield from named_values(f"{name}.{key}", each, depth - 1)
+        for key, part in _parts(value):
+            if key not in NOT_COMPARED:
+                yield from named_values(f"{name}.{key}", part, depth - 1)
 
 
 def _parts(value: object) -> Iterator[tuple[object, object]]:

@@ -219,17 +219,17 @@ def called(random: Random, preds: Dicts, target: Dicts, options: dict[str, Any])
 def draw_overlaps(random: Random) -> Problem:
     """Draw a call of a function of shapes alone, or a comparison of two detectors."""
     preds, target = images(random.getrandbits(20), random.choice((1, 3, 6)))
-    found, true = preds[-1], target[-1]
-    crowd = true.get("iscrowd")
+    detections, truths = preds[-1], target[-1]
+    crowd = truths.get("iscrowd")
     crowds = {} if crowd is None else {"is_crowd": crowd.bool()}
     ways = [
-        Made("pairwise_iou", {"box_format": "xyxy", **crowds}, (found["boxes"], true["boxes"])),
-        Made("pairwise_iou", {"box_format": "xywh", "whole_pixels": True}, (found["boxes"], found["boxes"])),
-        Made("rotated_iou", {}, (rotated(found, 0.4)["rotated_boxes"], rotated(true, 0.1)["rotated_boxes"])),
+        Made("pairwise_iou", {"box_format": "xyxy", **crowds}, (detections["boxes"], truths["boxes"])),
+        Made("pairwise_iou", {"box_format": "xywh", "whole_pixels": True}, (detections["boxes"], detections["boxes"])),
+        Made("rotated_iou", {}, (rotated(detections, 0.4)["rotated_boxes"], rotated(truths, 0.1)["rotated_boxes"])),
         Made(
             "non_maximum_suppression",
-            {"iou_threshold": random.choice((0.3, 0.6)), "labels": found["labels"]},
-            (found["boxes"], found["scores"]),
+            {"iou_threshold": random.choice((0.3, 0.6)), "labels": detections["labels"]},
+            (detections["boxes"], detections["scores"]),
         ),
         Made(
             "compute_ap", {"rule": random.choice(("coco", "voc07", "voc", "yolo"))}, ([0.1, 0.4, 0.4], [1.0, 0.7, 0.5])

@@ -57,6 +57,18 @@ def is_error(value: object) -> bool:
     return isinstance(value, str) and value.startswith("raises ")
 
 
+def numbers_of(values: Values) -> Values:
+    """Return the values without texts, and of errors the type alone."""
+    numbers: Values = {}
+    for name, value in values.items():
+        is_text = isinstance(value, str) or (isinstance(value, tuple) and "U" in value[0])
+        if is_error(value):
+            numbers[name] = str(value).partition(":")[0]
+        elif not is_text:
+            numbers[name] = value
+    return numbers
+
+
 def differing_names(earlier: Values, current: Values) -> list[str]:
     """Return the names of all values that differ or that only one checkout has, errors first."""
     names = list(earlier) + [name for name in current if name not in earlier]

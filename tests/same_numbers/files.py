@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from . import samples
+from . import box_files, samples
 from .problems import Made, Problem, Question
 
 ALL = (Question(""),)
@@ -46,8 +46,8 @@ def words_of(random: Random, table: dict[str, tuple[tuple[str, ...], ...]], shar
 
 def draw_files(random: Random) -> Problem:
     """Draw files and an evaluation of them."""
-    ways = (sample_files, sample_files, list_files, pair_files, coco_files, coco_files, yolo_files, voc_files)
-    return random.choice(ways)(random)
+    ways = (sample_files, list_files, pair_files, coco_files, yolo_files, box_files.draw_box_files)
+    return random.choices(ways, weights=(2, 1, 1, 2, 1, 2))[0](random)
 
 
 def sample_columns(random: Random, size: int, names: set[str], *, are_names: bool) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def coco_rows(random: Random, iou_type: str) -> tuple[dict[str, Any], list[dict[
             if random.random() < 0.8:
                 moved = [value + random.choice((0, 1.5)) for value in box]
                 score = random.choice((0.5, random.random()))
-                found = {"image_id": image, "category_id": random.choice((category, *categories)), "score": score}
-                results.append(shape(found | ({"bbox": moved} if random.random() < 0.9 else {}), moved))
+                row = {"image_id": image, "category_id": random.choice((category, *categories)), "score": score}
+                results.append(shape(row | ({"bbox": moved} if random.random() < 0.9 else {}), moved))
     images = [{"id": number, "width": width, "height": height, "file_name": f"{number}.jpg"} for number in numbers]
     named = [{"id": number, "name": f"class {number}"} for number in categories]
     return {"images": images, "annotations": annotations, "categories": named}, results
@@ -185,39 +185,16 @@ def yolo_files(random: Random) -> Problem:
         return " ".join(map(str, (label, *(corners if iou_type == "segm" else box), *score)))
 
     for image in range(random.choice((1, 3))):
-        true, found = [], []
+        truths, detections = [], []
         for _ in range(random.choice((0, 1, 3))):
             box = [random.uniform(0.3, 0.7), random.uniform(0.3, 0.7), 0.3, random.choice((0.1, 0.25))]
             label = random.randrange(2)
-            true.append(line(label, box))
-            found.append(line(label, [box[0] + random.choice((0, 0.02)), *box[1:]], random.choice((0.5, 0.9))))
-        files |= {f"labels/{image}.txt": "\n".join(true), f"results/{image}.txt": "\n".join(found)}
+            truths.append(line(label, box))
+            moved = [box[0] + random.choice((0, 0.02)), *box[1:]]
+            detections.append(line(label, moved, random.choice((0.5, 0.9))))
+        files |= {f"labels/{image}.txt": "\n".join(truths), f"results/{image}.txt": "\n".join(detections)}
     words = ["detect", "labels", "results", "--json", "out.json", *words_of(random, OPTIONS_OF_DETECT, 0.1)]
     words += random.choice(([], ["--evaluator", "yolo"], ["--image-size", "100", "80"]))
     words += ["--iou-type", iou_type] if random.random() < 0.5 else []
     facts = {"iou_type": iou_type, "words": words}
     return Problem(Made("steps.command", {"words": words}), ALL, facts=facts, files=files)
-
-
-def voc_files(random: Random) -> Problem:
-    """Return a problem of Cartucho's or KITTI's text files with boxes."""
-    reader = random.choice(("read_cartucho", "read_cartucho", "read_kitti"))
-    names = ("cat", "dog") if reader == "read_cartucho" else ("Car", "Pedestrian")
-    files: dict[str, Any] = {}
-    for image in range(random.choice((1, 3))):
-        true, found = [], []
-        for _ in range(random.choice((0, 1, 3))):
-            box = [random.randint(0, 20), random.randint(0, 20), random.randint(30, 60), random.randint(30, 60)]
-            name, score = random.choice(names), random.choice((0.5, 0.9))
-            corners, moved = (" ".join(map(str, each)) for each in (box, [box[0] + 2, *box[1:]]))
-            if reader == "read_cartucho":
-                true.append(f"{name} {corners}" + random.choice(("", "", " difficult")))
-                found.append(f"{name} {score} {moved}")
-            else:
-                true.append(f"{name} 0.0 0 0.0 {corners} 0 0 0 0 0 0 0")
-                found.append(f"{name} -1 -1 -10 {moved} 0 0 0 0 0 0 0 {score}")
-        files |= {f"labels/{image}.txt": "\n".join(true), f"results/{image}.txt": "\n".join(found)}
-    metric = random.choice(("VocMAP", "DetectionMAP"))
-    arguments = {"reader": reader, "words": ("labels", "results"), "reading": {"class_names": names}, "metric": metric}
-    call = Made("steps.read_and_evaluated", arguments)
-    return Problem(call, ALL, facts={"reader": reader, "metric": metric}, files=files)

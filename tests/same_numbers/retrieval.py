@@ -236,7 +236,7 @@ RESULT_QUESTIONS = (
 def picked(values: Any, places: list[int]) -> Any:
     """Return some of the labels, in any of their forms."""
     if isinstance(values, dict):
-        return {name: picked(each, places) for name, each in values.items()}
+        return {name: picked(labels, places) for name, labels in values.items()}
     if isinstance(values, list):
         return [values[place] for place in places]
     return torch.as_tensor(values)[places]

@@ -75,15 +75,15 @@ def stream(
 
 def verified(relevance: Mapping[str, Any], scores: Any) -> Any:
     """Return the verification of all pairs of queries and gallery items."""
-    found = public("find_relevance")(**relevance)
-    return public("verify")(public("scores_from_matrix")(scores, found), found)
+    pairs = public("find_relevance")(**relevance)
+    return public("verify")(public("scores_from_matrix")(scores, pairs), pairs)
 
 
 def without_duplicates(evaluation: Mapping[str, Any], threshold: float) -> object:
     """Return the means without the queries that have a near duplicate in the gallery."""
     results = public("evaluate")(**evaluation)
-    found = public("find_duplicates")(evaluation["query"], evaluation["gallery"], threshold=threshold)
-    return results.means_without(found)
+    duplicates = public("find_duplicates")(evaluation["query"], evaluation["gallery"], threshold=threshold)
+    return results.means_without(duplicates)
 
 
 def saved(function: str, arguments: Mapping[str, Any]) -> object:
@@ -96,7 +96,7 @@ def saved(function: str, arguments: Mapping[str, Any]) -> object:
 
 def models(function: str, arguments: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Any:
     """Return the comparison of models that are evaluated by the same function."""
-    results = [public(function)(**each) for each in arguments]
+    results = [public(function)(**arguments_of_model) for arguments_of_model in arguments]
     return public("compare")(*results, generator=generator(), **options)
 
 
@@ -125,12 +125,14 @@ def coco_metric(iou_type: str, options: Mapping[str, Any]) -> object:
     return metric.compute()
 
 
-def read_and_evaluated(reader: str, words: Sequence[Any], reading: Mapping[str, Any], metric: str) -> object:
+def read_and_evaluated(
+    reader: str, words: Sequence[Any], reading: Mapping[str, Any], metric: str, options: Mapping[str, Any]
+) -> object:
     """Return the numbers of detection files that a reader of `data` reads."""
     preds, target = public(reader)(*words, **reading)
-    made = public(metric)()
-    made.update(preds, target)
-    return made.compute()
+    metric_of_files = public(metric)(**options)
+    metric_of_files.update(preds, target)
+    return metric_of_files.compute()
 
 
 def sample_files(words: Sequence[str], options: Mapping[str, Any]) -> Any:
