@@ -43,15 +43,15 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("g_camids", "g_cams", "gallery_cams", "gallery_camids"), ("gallery_cameras",)),
     **dict.fromkeys(("preds", "pred", "feats", "features", "feat", "x", "embedding"), _SAMPLES),
     **dict.fromkeys(("split", "query", "is_gallery", "num_query", "role", "roles", "probe"), ("is_query",)),
-    **dict.fromkeys(("indexes", "indices", "idx", "sample_id", "sample_ids"), ("index",)),
+    **dict.fromkeys(("indices", "idx", "sample_id", "sample_ids"), ("index",)),
     **dict.fromkeys(("tracks", "tracklets", "track_ids"), ("groups", "gallery_groups", "sequences")),
     # How scores are made.
     **dict.fromkeys(
         ("metric", "dist_metric", "distance", "distance_metric", "dist", "similarity_metric"), ("similarity", "reports")
     ),
-    **dict.fromkeys(("re_rank", "reranking", "re_ranking", "rerank_k"), ("rerank",)),
+    **dict.fromkeys(("re_ranking", "rerank_k"), ("rerank",)),
     **dict.fromkeys(("batch_size", "chunk_size", "block_size", "memory"), ("max_bytes",)),
-    **dict.fromkeys(("tie", "tie_break", "tie_policy"), ("ties",)),
+    **dict.fromkeys(("tie_break", "tie_policy"), ("ties",)),
     # What is measured.
     **dict.fromkeys(("topk", "top_k", "k", "rank", "cutoff"), ("top_k", "ranks", "k", "reports", "max_rank")),
     "ranks": ("top_k", "reports"),
@@ -61,16 +61,15 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("empty_target", "empty_action", "on_empty"), ("empty_target_action",)),
     # Rules.
     **dict.fromkeys(
-        ("remove_same_camera", "same_cam", "cross_camera", "exclude_same_camera", "separate_camera_set"),
+        ("remove_same_camera", "cross_camera", "exclude_same_camera", "separate_camera_set"),
         ("same_camera",),
     ),
     **dict.fromkeys(("ignore_index", "ignore_label", "ignore_labels", "junk", "junk_ids"), ("junk_identities",)),
     **dict.fromkeys(("single_gallery_shot", "single_shot", "use_metric_cuhk03"), ("gallery_draw",)),
     **dict.fromkeys(("missing", "nan_policy"), ("missing_identities",)),
     # Detection.
-    **dict.fromkeys(("max_dets", "max_det", "max_detections", "maxdets"), ("max_detection_thresholds",)),
+    **dict.fromkeys(("max_dets", "max_detections", "maxdets"), ("max_detection_thresholds",)),
     **dict.fromkeys(("num_classes", "names", "class_names", "categories"), ("class_names", "identity_names")),
-    **dict.fromkeys(("iou_thres", "iou_thresh", "iou_threshold"), ("iou_thresholds",)),
     "iou": ("iou_type",),
     **dict.fromkeys(("per_class", "classwise"), ("class_metrics",)),
     # Statistics and reports.
@@ -93,12 +92,12 @@ ADVICE = {
 """words of other libraries without a counterpart here, and what to do instead"""
 
 VALUES = {
-    **dict.fromkeys(("l2", "euclid", "sqeuclidean"), ("euclidean",)),
+    "l2": ("euclidean",),
     **dict.fromkeys(("ip", "inner_product", "inner", "dot_product"), ("dot",)),
     **dict.fromkeys(("average", "mean", "random", "all"), ("expected",)),
     **dict.fromkeys(("mask", "masks", "segmentation", "segment"), ("segm",)),
-    **dict.fromkeys(("box", "boxes", "bboxes", "detect"), ("bbox",)),
-    **dict.fromkeys(("pose", "keypoint"), ("keypoints",)),
+    **dict.fromkeys(("box", "boxes", "detect"), ("bbox",)),
+    "pose": ("keypoints",),
     **dict.fromkeys(("obb", "rbox", "oriented"), ("rotated",)),
     **dict.fromkeys(("yolo", "xywhn", "cxcywhn"), ("cxcywh", "yolo")),
     **dict.fromkeys(("xyxyn", "pascal_voc", "voc"), ("xyxy", "voc")),
@@ -108,17 +107,17 @@ VALUES = {
     ),
     **dict.fromkeys(("stanford_online_products", "online_products"), ("sop",)),
     **dict.fromkeys(("sysu", "sysu_mm01"), ("sysu_mm01_all_single",)),
-    **dict.fromkeys(("cub", "cub_200", "cub_200_2011", "birds"), ("cub200",)),
-    **dict.fromkeys(("cars", "cars_196"), ("cars196",)),
+    **dict.fromkeys(("cub", "cub_200_2011", "birds"), ("cub200",)),
+    "cars": ("cars196",),
     **dict.fromkeys(("inshop_clothes", "deepfashion"), ("inshop",)),
-    **dict.fromkeys(("duke", "dukemtmc_reid"), ("dukemtmc",)),
-    **dict.fromkeys(("market", "market_1501"), ("market1501",)),
-    **dict.fromkeys(("veri", "veri_776"), ("veri776",)),
+    "dukemtmc_reid": ("dukemtmc",),
+    "market": ("market1501",),
+    "veri": ("veri776",),
     **dict.fromkeys(("cuhk03", "cuhk_03"), ("cuhk03_np",)),
-    **dict.fromkeys(("flickr", "flickr30"), ("flickr30k",)),
+    "flickr": ("flickr30k",),
     **dict.fromkeys(("pitts", "pittsburgh", "pitts250k"), ("pitts30k",)),
-    **dict.fromkeys(("oxford", "oxford5"), ("oxford5k",)),
-    **dict.fromkeys(("paris", "paris6"), ("paris6k",)),
+    "oxford": ("oxford5k",),
+    "paris": ("paris6k",),
     "msmt": ("msmt17",),
     "tokyo": ("tokyo247",),
     # Numbers of retrieval. Papers about metric learning call the hit rate recall.
@@ -129,26 +128,25 @@ VALUES = {
     **dict.fromkeys(("ndcg", "ndcg_cut"), ("ndcg_<k>",)),
     **dict.fromkeys(("ap", "map_cut", "mean_ap", "mean_average_precision"), ("map", "map_<k>")),
     **dict.fromkeys(("map_r", "mapr", "mean_average_precision_at_r"), ("map_at_r",)),
-    **dict.fromkeys(("r_prec", "rprec"), ("r_precision",)),
+    "rprec": ("r_precision",),
     **dict.fromkeys(("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"), ("mrr", "mrr_<k>")),
     **dict.fromkeys(("medr", "med_r"), ("median_rank",)),
-    **dict.fromkeys(("mnr", "meanr", "mean_r"), ("mean_rank",)),
+    **dict.fromkeys(("mnr", "meanr"), ("mean_rank",)),
     # Numbers of detection.
     **dict.fromkeys(("map50_95", "map_50_95", "map_.5_.95", "ap_.5_.95", "ap_0.5_0.95", "ap_0.50_0.95"), ("map",)),
     **dict.fromkeys(("mar", "ar", "mean_average_recall"), ("mar_100", "mar_300", "mar_<k>")),
-    **dict.fromkeys(("aps", "ap_s", "ap_small", "map_s"), ("map_small",)),
-    **dict.fromkeys(("apm", "ap_m", "ap_medium", "map_m"), ("map_medium",)),
-    **dict.fromkeys(("apl", "ap_l", "ap_large", "map_l"), ("map_large",)),
+    **dict.fromkeys(("aps", "ap_s", "ap_small"), ("map_small",)),
+    **dict.fromkeys(("apm", "ap_m", "ap_medium"), ("map_medium",)),
+    **dict.fromkeys(("apl", "ap_l", "ap_large"), ("map_large",)),
     **dict.fromkeys(("f1", "f_score", "f_measure"), ("f1_50", "f1")),
 }
 """values of options and numbers in other libraries and in papers, and the names here; `<k>` is a cutoff"""
 
 
 def normalized(word: object) -> str:
-    """Return a word in lower case, with one underscore between its parts: "map_at_r" for "mAP@R"."""
-    text = re.sub(r"^r@", "recall@", str(word).lower())  # "R@1" is recall in metric learning, "r1" a rank
-    text = re.sub(r"%|(?<![a-z])pct\b", "_percent", text)
-    text = re.sub(r"@r\b", "_at_r", text).replace("<k>", "")
+    """Return a word in lower case, with one underscore between its parts: "map_r" for "mAP@R"."""
+    text = str(word).lower().replace("%", "_percent").replace("<k>", "")
+    text = re.sub(r"^r@", "recall@", text)  # "R@1" is recall in metric learning, "r1" a rank
     return re.sub(r"[^a-z0-9.]+", "_", text).strip("_")
 
 
@@ -202,13 +200,10 @@ def name_meant(word: object, names: Iterable[str], table: Mapping[str, tuple[str
     for counterpart in _counterparts(key, table):
         if counterpart in spellings:
             return counterpart
-    same_quantity = {name: spelling for name, spelling in spellings.items() if _marks(spelling) == _marks(key)}
+    same_quantity = {name: spelling for name, spelling in spellings.items() if _digits(spelling) == _digits(key)}
     for name, spelling in same_quantity.items():
         if spelling.replace("_", "") == key.replace("_", ""):
             return name
-    # Where the letters are right, spelling is not the mistake.
-    if _letters(key) in map(_letters, spellings.values()):
-        return None
     close = [name for name, spelling in same_quantity.items() if _is_alike(key, spelling)]
     if close:
         return max(close, key=lambda name: _similarity(key, spellings[name]))
@@ -217,14 +212,18 @@ def name_meant(word: object, names: Iterable[str], table: Mapping[str, tuple[str
 
 def _counterparts(key: str, table: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     """Yield the names in a table for a normalized word, with its cutoff instead of "<k>"."""
-    at_overlap = re.fullmatch(r"(?:map|ap)_?0?\.(\d{1,2})", key)
-    if at_overlap is not None:  # "mAP@0.5" is "map_50"
-        yield f"map_{at_overlap[1].ljust(2, '0')}"
+    yield f"map_{_overlap_in(key)}"
     yield from table.get(key, ())
     stem, k = _split(key)
     for name in table.get(stem, ()):
         if k and "<k>" in name:
             yield name.replace("<k>", k)
+
+
+def _overlap_in(key: str) -> str:
+    """Return the digits of the overlap in a name of AP: "50" for "map_0.5" and "ap50"; "" for other words."""
+    parts = re.fullmatch(r"m?ap_?(?:0?\.(\d{1,2})|(\d\d))", key)
+    return "" if parts is None else (parts[1] or parts[2]).ljust(2, "0")
 
 
 def _split(key: str) -> tuple[str, str]:
@@ -235,13 +234,8 @@ def _split(key: str) -> tuple[str, str]:
     return parts[1].removesuffix("_at"), parts[2] or ""
 
 
-def _marks(key: str) -> tuple[list[str], bool, bool]:
-    """Return what tells one quantity from another: digits, "%" and "@R"."""
-    return re.findall(r"[\d.]+", key), "percent" in key, re.search(r"at_?r$", key) is not None
-
-
-def _letters(key: str) -> str:
-    return re.sub(r"[\d._]+", "", key)
+def _digits(key: str) -> list[str]:
+    return re.findall(r"[\d.]+", key)
 
 
 def _similarity(word: str, other: str) -> float:
@@ -274,10 +268,8 @@ def _advice(word: object) -> str:
 
 def _advice_on_overlap(word: object, names: Collection[str]) -> str:
     """Return how to compute the mAP of detections at another overlap than 0.5 and 0.75."""
-    at_overlap = re.fullmatch(r"(?:map|ap)_?(?:0?\.)?(\d\d)", normalized(word))
-    if at_overlap is None or "map_75" not in names:
-        return ""
-    return f": `iou_thresholds=[0.{at_overlap[1]}]` computes it"
+    overlap = _overlap_in(normalized(word))
+    return f": `iou_thresholds=[0.{overlap}]` computes it" if overlap and "map_75" in names else ""
 
 
 ATTRIBUTES = {
