@@ -204,7 +204,7 @@ def test_the_largest_unsigned_int_in_a_list_is_nothing_and_others_beyond_int64_a
 
 
 IDENTITIES = {
-    "unsigned beyond int64": (np.uint64([2**63, 1]), rf"integers below 2\*\*63, which fit int64; got {2**63}"),
+    "unsigned beyond int64": (np.uint64([2**63, 1]), rf"ints that fit int64, below 2\*\*63; got {2**63}"),
     "ints beyond int64": ([2**64, 1], f"got list with {2**64}, which does not fit int64, so write"),
     "UUIDs": ([uuid.UUID(int=1), uuid.UUID(int=2)], "got list of UUID, so write `list\\(map\\(str"),
     "array of UUIDs": (np.array([uuid.UUID(int=1), uuid.UUID(int=2)]), "of UUID, so write `list\\(map\\(str"),

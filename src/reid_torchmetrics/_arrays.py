@@ -63,12 +63,11 @@ def to_compute_device(value: Value, device: torch.device | None = None) -> Value
 def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Tensor]:
     """Convert arrays and lists of numbers to tensors; return other values and masked arrays unchanged.
 
-    An array of objects, such as a column of a table, becomes what its list of numbers, or of rows of numbers, becomes.
-
     The checks of arguments then refuse what is no tensor. An array shares its memory with the tensor; it is copied only
     if its dtype, byte order or strides do not exist in torch. A list of floats becomes float64, other lists become what
-    `torch.tensor` makes of them. Both are put on `device`, by default on the device of the first tensor among the
-    values, or else on the CPU. Tensors move to their compute device.
+    `torch.tensor` makes of them; so does an array of objects, such as a column of a table. All are put on `device`, by
+    default on the device of the first tensor among the values, or else on the CPU. Tensors move to their compute
+    device.
     """
     values = tuple(to_compute_device(value, device) for value in values)
     if all(value is None or isinstance(value, Tensor) for value in values):
@@ -135,11 +134,9 @@ def _tensor_of_array(array: Array) -> Tensor:
     if array.dtype.kind == "O" and array.ndim == 1:
         return _tensor_of_list(array.tolist())
     has_strides_of_torch = all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
-    # Torch has few operations on unsigned integers of more than a byte.
-    is_unsigned = array.dtype.str[1:] in ("u2", "u4", "u8")
-    if array.dtype.str[1:] == "u8" and array.size:
-        is_unsigned = int(array.max()) < 2**63  # else it stays, and is refused
-    dtype = "i8" if is_unsigned else array.dtype.newbyteorder("=")
+    # Torch has few operations on unsigned integers of more than a byte. What does not fit int64 stays, and is refused.
+    becomes_signed = array.dtype.kind == "u" and array.itemsize > 1 and array.max(initial=0) < 2**63
+    dtype = "i8" if becomes_signed else array.dtype.newbyteorder("=")
     array = array.astype(dtype, copy=not has_strides_of_torch)
     if not array.flags.writeable:
         # `torch.from_numpy` warns about arrays that cannot be written to; this package never writes to its input.

@@ -27,7 +27,6 @@ _Device: TypeAlias = torch.device | None
 _A_MISSING_VALUE = ", a missing value"
 _MANY = 20
 """more names than this need a hint: a reader does not find the right one at once"""
-_LABELS_WITH_NAMES = ("identities", "cameras", "sequences", "clothes", "groups")
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _UNSIGNED_DTYPES = (torch.uint16, torch.uint32, torch.uint64)
 INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -37,13 +36,8 @@ def one_of(argument: str, value: object, options: Any) -> None:
     """Raise unless `value` is one of the names in `options`, a collection or a `Literal`."""
     options = get_args(options) or options
     if not isinstance(value, str) or value not in options:
-        hint = hint_for_value(value, options) if len(options) > _MANY else ""
+        hint = _hints.value_meant(value, options) if len(options) > _MANY else ""
         raise ValueError(f"`{argument}` must be one of {listed(options, near=value)}; got {value!r}{hint}.")
-
-
-def hint_for_value(value: object, names: Iterable[str]) -> str:
-    """Return a hint at the name that was probably meant, or an empty string."""
-    return _hints.value_meant(value, names)
 
 
 def boolean(argument: str, value: object) -> None:
@@ -235,23 +229,40 @@ def weights(argument: str, value: object, length: int, device: torch.device) -> 
 
 
 def integer_labels(
-    argument: str, value: object, length: int | None = None, device: _Device = None, *, or_whole: bool = False
+    argument: str,
+    value: object,
+    length: int | None = None,
+    device: _Device = None,
+    *,
+    or_whole: bool = False,
+    may_be_names: bool = False,
 ) -> Tensor:
     """Raise unless `value` is a 1-D integer tensor, with `length` entries and on `device` where these are not None.
 
     With `or_whole`, floats that are whole numbers become int64. The host then waits for the device of the floats.
+    `may_be_names` says that the argument takes names, too, which were numbered before; the message then names them.
     """
     if not isinstance(value, Tensor) and _are_strings(value):
         remedy = "which `reid_torchmetrics.data.number_identities` numbers"
         raise TypeError(f"`{argument}` must hold integers; got strings, {remedy}.")
-    value = _tensor(argument, value, device)
+    value = _tensor(argument, value, device, may_be_names=may_be_names)
     if value.dtype in _UNSIGNED_DTYPES:
-        value = _signed(argument, value)
+        value = signed(argument, value)
     if or_whole and value.dtype in FLOATING_DTYPES:
         value = _whole(argument, value)
     if value.dtype not in INTEGER_DTYPES:
         raise TypeError(f"`{argument}` must have an integer dtype; got {value.dtype}.")
     return _vector(argument, value, length, device)
+
+
+def signed(argument: str, value: Tensor, *, least: int = 0) -> Tensor:
+    """Convert unsigned integers to int64, in which 2**64 - 1 is -1; raise if one becomes less than `least`."""
+    integers_of_64_bits = value.to(torch.int64)
+    is_beyond = integers_of_64_bits < least
+    if bool(is_beyond.any()):
+        got = int(integers_of_64_bits[is_beyond][0]) + 2**64
+        raise ValueError(f"`{argument}` must hold ints that fit int64, below 2**63; got {got}.")
+    return integers_of_64_bits
 
 
 whole_labels = functools.partial(integer_labels, or_whole=True)
@@ -374,22 +385,17 @@ def names_of_labels(argument: str, names: object) -> None:
             raise TypeError(f"`{argument}` must have strings as names; got {label!r}: {name!r}.")
 
 
-def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
+def _tensor(argument: str, value: object, device: _Device = None, *, may_be_names: bool = False) -> Tensor:
     if isinstance(value, Tensor):  # the fast path, because `update` is called often
         if value.layout != torch.strided:
             raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
         return to_compute_device(value, device)
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
-        got = _describe_type(value, may_be_names=_takes_names(argument))
+        got = _describe_type(value, may_be_names=may_be_names)
         remedy = _remedy_for_missing(argument) if got.endswith(_A_MISSING_VALUE) else ""
         raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {got}.{remedy}")
     return value
-
-
-def _takes_names(argument: str) -> bool:
-    """Return whether an argument, such as "query_cameras" or "labels['side']", takes names beside numbers."""
-    return argument.endswith(_LABELS_WITH_NAMES) or "labels['" in argument
 
 
 def _remedy_for_missing(argument: str) -> str:
@@ -397,16 +403,6 @@ def _remedy_for_missing(argument: str) -> str:
     if argument.endswith("identities"):
         return " Pass `missing_identities='junk'` where samples have no identity."
     return ""
-
-
-def _signed(argument: str, value: Tensor) -> Tensor:
-    """Convert unsigned integers to int64."""
-    signed = value.to(torch.int64)
-    is_beyond = signed < 0
-    if bool(is_beyond.any()):
-        got = int(signed[is_beyond][0]) + 2**64
-        raise ValueError(f"`{argument}` must hold integers below 2**63, which fit int64; got {got}.")
-    return signed
 
 
 def _whole(argument: str, value: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks, _hints, _names
 
 from .array_files import UNNAMED, PythonObjects, file_error
 from .foreign_forms import conversion
@@ -169,7 +169,7 @@ def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[st
         if key not in keys and key != "names":
             raise file_error(path, f"`names` must be some of {_checks.listed(keys, str, near=key)}", repr(key))
         if name not in file_names:
-            got = f"{_quote(file_names)}{_checks.hint_for_value(name, file_names)}"
+            got = f"{_quote(file_names)}{_hints.value_meant(name, file_names)}"
             raise file_error(path, f"`{name}`, named as {key}, must be in the file", got)
 
 

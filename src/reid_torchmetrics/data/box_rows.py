@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks, _hints, _names
 from reid_torchmetrics.functional.detection.batches import image_dict
 
 from .array_files import read_text_lines, reading
@@ -182,7 +182,7 @@ class BoxColumns:
         """
         name = row.words[self.name]
         if name not in self.labels:
-            value = f"{name!r}{_checks.hint_for_value(name, self.labels)} in {row.text!r}"
+            value = f"{name!r}{_hints.value_meant(name, self.labels)} in {row.text!r}"
             raise row.fault(argument, "classes of `class_names` only", value)
         return self.labels[name]
 

@@ -310,7 +310,7 @@ def _rows(argument: str, lists: Any) -> Tensor | list[Any]:
         (rows,) = _arrays.as_tensors(lists)
     if isinstance(rows, Tensor):
         if rows.dtype == torch.uint64:
-            rows = _signed(argument, rows)
+            rows = _checks.signed(argument, rows, least=-1)  # as in `_without_padding`
         if not rows.numel():  # NumPy's matrix without columns is one of floats
             rows = rows.long()
         if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
@@ -419,16 +419,6 @@ def _without_padding(argument: str, values: Iterable[int]) -> Iterator[int]:
         if not -(2**63) <= value < 2**63:
             raise ValueError(f"`{argument}` must hold ints that fit int64, below 2**63; got {value}.")
         yield int(value)
-
-
-def _signed(argument: str, items: Tensor) -> Tensor:
-    """Return unsigned ints of 64 bits as int64, as `_without_padding` does."""
-    signed = items.to(torch.int64)
-    is_beyond = signed < -1
-    if bool(is_beyond.any()):
-        got = int(signed[is_beyond][0]) + 2**64
-        raise ValueError(f"`{argument}` must hold ints that fit int64, below 2**63; got {got}.")
-    return signed
 
 
 def read_names(argument: str, names: Any) -> list[Any]:

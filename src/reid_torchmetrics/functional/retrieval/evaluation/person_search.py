@@ -164,7 +164,7 @@ def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Ten
 
 def _checked_labels(argument: str, values: Any, device: torch.device, length: int | None = None) -> Tensor:
     """Raise unless labels are whole numbers."""
-    return _checks.whole_labels(argument, values, length).long().to(device)
+    return _checks.whole_labels(argument, values, length, may_be_names=True).long().to(device)
 
 
 def _checked_galleries(galleries: Any, num_queries: int, device: torch.device) -> list[Tensor] | None:

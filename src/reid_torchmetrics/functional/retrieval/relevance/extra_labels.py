@@ -156,7 +156,7 @@ def join_columns(argument: str, columns: Mapping[str, Any]) -> Tensor | _arrays.
     numbers: list[Tensor] = []
     length = None
     for name, value in columns.items():
-        checked = _checks.whole_labels(argument_of(argument, name), value, length, device)
+        checked = _checks.whole_labels(argument_of(argument, name), value, length, device, may_be_names=True)
         numbers.append(checked.long())
         length = len(checked)
     if device is None:  # an array goes to the device of the embeddings

@@ -271,7 +271,7 @@ def _read_objects(argument: str, items: list[Any], value: Any, *, label: str, mi
         names = ["" if is_gone else item for item, is_gone in zip(items, is_missing, strict=True)]
         return np.array(names, dtype=str)
     if not is_missing.any():
-        return items if isinstance(value, np.ndarray) else value
+        return value
     with_missing = np.full(len(items), MISSING, dtype=np.int64)
     if present:
         with_missing[~is_missing] = _checks.whole_labels(argument, present).numpy()

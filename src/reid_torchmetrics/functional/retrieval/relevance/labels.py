@@ -100,7 +100,7 @@ class Label:
         if self.dtype.is_floating_point:
             checked = _checks.positions(argument, value, length, device)
         else:
-            checked = _checks.integer_labels(argument, value, length, device, or_whole=True)
+            checked = _checks.whole_labels(argument, value, length, device, may_be_names=self.decides)
         if checked.dtype == self.dtype:  # `update` is called often, and a call of `to` takes a microsecond
             return checked
         return checked.to(self.dtype)
