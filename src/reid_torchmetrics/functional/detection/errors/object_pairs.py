@@ -24,6 +24,7 @@ LEAST_OVERLAP = 0.1
 _DETECTION_AXIS = {"axis": "detections"}
 _GROUND_TRUTH_AXIS = {"axis": "ground_truths"}
 _PAIR_AXIS = {"axis": "pairs"}
+_CROWD_PAIR_AXIS = {"axis": "crowd_pairs"}
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ class ObjectPairs:
     """intersection over union; with a crowd over the area of the detection"""
     at_least: float = LEAST_OVERLAP
     """the least overlap of the pairs"""
-    crowd_iou: Float[Tensor, " crowd_pairs"] | None = None
-    """intersection over union of boxes with crowds, in the order of these pairs, for rules without crowds; None for
-    `iou`, as for other shapes and in results files of format 2"""
+    crowd_iou: Float[Tensor, " crowd_pairs"] | None = field(default=None, metadata=_CROWD_PAIR_AXIS)
+    """intersection over union of the pairs with crowds, for rules without crowds; other shapes than boxes have the
+    values of `iou`, and so has None, as in results files of format 2"""
 
     @property
     def classes(self) -> Int[Tensor, " classes"]:
@@ -75,14 +76,13 @@ class ObjectPairs:
         )
 
     def to_tensors(self) -> list[Tensor]:
-        """Return all fields except `at_least`, in the order of `AXES`, then overlaps with crowds."""
-        crowd_iou = self.iou[self.is_crowd[self.ground_truth]] if self.crowd_iou is None else self.crowd_iou
-        return [*(getattr(self, name) for name in AXES), crowd_iou]
+        """Return all fields except `at_least`, in the order of `AXES`."""
+        return [getattr(self, name) for name in AXES]
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor]) -> ObjectPairs:
         """Make the object from the result of `to_tensors`."""
-        columns: dict[str, Any] = dict(zip((*AXES, "crowd_iou"), tensors, strict=True))
+        columns: dict[str, Any] = dict(zip(AXES, tensors, strict=True))
         return cls(**columns)
 
     def check_threshold(self, argument: str, threshold: float) -> None:
@@ -101,14 +101,16 @@ class ObjectPairs:
         detection = place.index_select(0, self.detection)
         ground_truth = true_place.index_select(0, self.ground_truth)
         pair_order = (ground_truth * max(1, len(place)) + detection).argsort()
-        orders = {"detections": order, "ground_truths": true_order, "pairs": pair_order}
+        is_of_crowd = self.is_crowd[self.ground_truth]
+        crowd_pair = is_of_crowd.cumsum(0) - 1  # row of each pair with a crowd among these pairs
+        orders = {
+            "detections": order,
+            "ground_truths": true_order,
+            "pairs": pair_order,
+            "crowd_pairs": crowd_pair[pair_order][is_of_crowd[pair_order]],
+        }
         columns = vars(self) | {"detection": detection, "ground_truth": ground_truth}
-        changed: dict[str, Any] = {name: columns[name].index_select(0, orders[axis]) for name, axis in AXES.items()}
-        if self.crowd_iou is not None:
-            is_of_crowd = self.is_crowd[self.ground_truth]
-            ordered = self.iou.masked_scatter(is_of_crowd, self.crowd_iou)[pair_order]
-            changed["crowd_iou"] = ordered[is_of_crowd[pair_order]]
-        return replace(self, **changed)
+        return replace(self, **{name: columns[name].index_select(0, orders[axis]) for name, axis in AXES.items()})
 
 
 AXES = {column.name: column.metadata["axis"] for column in fields(ObjectPairs) if column.metadata}
@@ -152,11 +154,10 @@ def pair_objects(
     is_ignored = is_crowd | _is_outside(areas, area_range)
     if is_difficult is not None:
         is_ignored = is_ignored | is_difficult
-    crowd_iou = None
-    if bool(is_crowd.any()):
-        is_of_crowd = is_crowd[pairs.ground_truth]
-        rows = (pairs.detection[is_of_crowd], ground_truths.shapes, pairs.ground_truth[is_of_crowd])
-        crowd_iou = detections.shapes.overlaps(*rows)
+    crowd_pairs = is_crowd[pairs.ground_truth].nonzero()[:, 0]
+    crowd_iou = detections.shapes.overlaps(
+        pairs.detection[crowd_pairs], ground_truths.shapes, pairs.ground_truth[crowd_pairs]
+    )
     if is_outside is None:
         is_outside = _is_outside(detections.shapes.areas(), area_range)
     objects = ObjectPairs(
@@ -188,14 +189,16 @@ def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
     num_ground_truths = 0
     shifted = []
     for part in parts:
-        columns = dict(zip((*AXES, "crowd_iou"), part.to_tensors(), strict=True))
-        columns["detection"] = part.detection + num_detections
-        columns["ground_truth"] = part.ground_truth + num_ground_truths
-        shifted.append(list(columns.values()))
+        part_of_all = replace(
+            part,
+            detection=part.detection + num_detections,
+            ground_truth=part.ground_truth + num_ground_truths,
+        )
+        shifted.append(part_of_all.to_tensors())
         num_detections += len(part.labels)
         num_ground_truths += len(part.true_labels)
-    joined = list(map(torch.cat, zip(*shifted, strict=True)))
-    return ObjectPairs.from_tensors(joined).by_image()
+    columns = list(map(torch.cat, zip(*shifted, strict=True)))
+    return ObjectPairs.from_tensors(columns).by_image()
 
 
 def _order_by_image(images: Tensor) -> tuple[Tensor, Tensor]:

@@ -116,11 +116,10 @@ def _check_objects(objects: ObjectPairs) -> None:
     """Raise unless scores and overlaps are numbers, and the objects of all pairs exist."""
     _checks.no_nan("objects.scores", objects.scores)
     _check_fractions("objects.iou", objects.iou)
-    if objects.crowd_iou is not None:
-        _check_fractions("objects.crowd_iou", objects.crowd_iou)
     _checks.in_range("objects.detection", objects.detection, 0, len(objects.scores))
     _checks.in_range("objects.ground_truth", objects.ground_truth, 0, len(objects.true_labels))
     if objects.crowd_iou is not None:
+        _check_fractions("objects.crowd_iou", objects.crowd_iou)
         _checks.length("objects.crowd_iou", int(objects.is_crowd[objects.ground_truth].sum()), len(objects.crowd_iou))
 
 
