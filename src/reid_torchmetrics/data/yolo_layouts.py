@@ -129,12 +129,14 @@ def _find_layout_of_polygons(
     Raises:
         ValueError: The lines may be of several kinds, and `iou_type` does not tell which.
     """
-    is_four_corners = fits(labels, results, CORNERS)
-    if is_four_corners and _are_rotated([line.numbers[:_NUM_CORNERS] for line in (*labels, *results)]):
+    may_be_corners = fits(labels, results, CORNERS)
+    if may_be_corners and _are_rotated([*labels, *results]):
         return CORNERS if iou_type is None else BOXES
-    if pose is not None and _is_surely_pose(labels, results, pose):
-        return pose
-    if pose is not None or (is_four_corners and iou_type is None):
+    if pose is not None:
+        if _is_surely_pose(labels, results, pose):
+            return pose
+        raise _several_meanings(labels, results, pose, iou_type)
+    if may_be_corners and iou_type is None:
         raise _several_meanings(labels, results, pose, iou_type)
     return BOXES
 
@@ -235,26 +237,29 @@ def _is_surely_pose(labels: Sequence[Line], results: Sequence[Line], pose: Layou
     are not all of one length whose first two corners are a box around the others.
     """
     lines, is_result = _lines_of_pose(labels, results)
-    if pose.width(is_result=is_result) == 3 and not is_result:
+    if not is_result and pose.label_width == 3:
         return True
-    lines = [line for line in lines if len(line.numbers) > NUM_BOX + 2 * is_result]
-    if len(lines) >= _MANY_LINES:
+    points_of_lines = [_points(line, pose, is_result=is_result) for line in lines]
+    num_lines = sum(map(bool, points_of_lines))  # without those of a box alone
+    if num_lines >= _MANY_LINES:
         return True
-    has_several = pose.num_keypoints >= _SEVERAL_KEYPOINTS
-    return has_several and any((0, 0) in _points(line, pose, is_result=is_result) for line in lines)
+    if pose.num_keypoints < _SEVERAL_KEYPOINTS:
+        return False
+    return any((0, 0) in points for points in points_of_lines)
 
 
 def _several_meanings(
     labels: Sequence[Line], results: Sequence[Line], pose: Layout | None, iou_type: str | None
 ) -> ValueError:
     """Return the error for lines that may be several things, with the kinds that they may have."""
-    candidates = ["'segm' for polygons"]
-    if iou_type is None and pose is None:
-        candidates.append("'bbox' for the boxes around them")
-    if fits(labels, results, CORNERS):
-        candidates.insert(0, "'rotated' for four corners of rotated boxes")
+    candidates = []
     if pose is not None:
-        candidates.insert(0, "'keypoints' for a box and keypoints")
+        candidates.append("'keypoints' for a box and keypoints")
+    if fits(labels, results, CORNERS):
+        candidates.append("'rotated' for four corners of rotated boxes")
+    candidates.append("'segm' for polygons")
+    if pose is None:
+        candidates.append("'bbox' for the boxes around them")
     names = f"{', '.join(candidates[:-1])} or {candidates[-1]}"
     rule = "must be given" if iou_type is None else "must be another one"
     shapes = [line for line in labels if len(line.numbers) > NUM_BOX] or results
@@ -263,10 +268,11 @@ def _several_meanings(
     )
 
 
-def _are_rotated(shapes: Sequence[Sequence[float]]) -> bool:
+def _are_rotated(lines: Sequence[Line]) -> bool:
     """Return whether four corners are parallelograms, as rotated boxes are in shares, and one is not along the axes."""
     is_any_slanted = False
-    for x1, y1, x2, y2, x3, y3, x4, y4 in shapes:
+    for line in lines:
+        x1, y1, x2, y2, x3, y3, x4, y4 = line.numbers[:_NUM_CORNERS]
         width = max(x1, x2, x3, x4) - min(x1, x2, x3, x4)
         height = max(y1, y2, y3, y4) - min(y1, y2, y3, y4)
         tolerance = _SLANT * max(width, height)
@@ -327,11 +333,9 @@ def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layou
         bottom = y + box_height / 2
         if not are_shares([left, top, right, bottom]):
             return False
-        # Behind a box alone there are at most a confidence and a tracking id.
-        has_points = len(line.numbers) > NUM_BOX + 2 * is_result
-        if has_points and not _has_visibilities(line, layout, is_result=is_result):
+        if not _has_visibilities(line, layout, is_result=is_result):
             return False
-        for px, py in _points(line, layout, is_result=is_result) if has_points else []:
+        for px, py in _points(line, layout, is_result=is_result):
             if px == py == 0:  # not labeled
                 continue
             num_points += 1
@@ -347,7 +351,9 @@ def _lines_of_pose(labels: Sequence[Line], results: Sequence[Line]) -> tuple[Seq
 
 
 def _points(line: Line, layout: Layout, *, is_result: bool) -> list[tuple[float, float]]:
-    """Return x and y of the keypoints in a line."""
+    """Return x and y of the keypoints in a line; none for a box alone."""
+    if len(line.numbers) <= NUM_BOX + 2 * is_result:  # a confidence and a tracking id may follow a detected box
+        return []
     width = layout.width(is_result=is_result)
     numbers = line.numbers[NUM_BOX : NUM_BOX + layout.num_keypoints * width]
     return list(zip(numbers[::width], numbers[1::width], strict=True))
