@@ -89,8 +89,9 @@ def register_rf_detr(name: str | None = None) -> None:
     backends = vars(coco_map)["_BACKENDS"]
     if name is not None:
         _checks.one_of("name", name, backends)
-    for replaced in list(backends) if name is None else [name]:
-        backends[replaced] = RfDetrBackend
+    names = list(backends) if name is None else [name]
+    for backend_name in names:
+        backends[backend_name] = RfDetrBackend
     metric_class = coco_map.OnePassCocoMeanAveragePrecision
     compute = metric_class.compute
 

@@ -124,8 +124,7 @@ class CocoFiles(ABC):
             guesses: a list that gets a line for each decision that the files leave open: results that name the files of
                 images, by `file_name` or, as Ultralytics writes them, as `image_id`, in place of the `id` of the image;
                 boxes that count as masks; areas that are not those of the evaluated shapes; results that were left out.
-                If it is None, the decisions on which a number
-                may depend are warnings.
+                If it is None, the decisions on which a number may depend are warnings.
 
         Raises:
             OSError: a file does not exist or cannot be read.

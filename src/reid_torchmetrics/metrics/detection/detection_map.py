@@ -205,12 +205,14 @@ class DetectionMAP(BoxMetric):
         """Return COCO's averages of precision and recall, float32; -1 where there are no ground truths to average over.
 
         Returns:
-            `map`, the mean average precision; `map_50` and `map_75`, at one IoU threshold; `map_{name}`, in an area
-            range; `mar_{limit}`, the mean recall with at most that many detections; `mar_{name}`, in an area range;
+            With `metric` that number alone, a tensor without dimensions. Without it a dict of tensors by name: `map`,
+            the mean average precision; `map_50` and `map_75`, at one IoU threshold; `map_{name}`, in an area range;
+            `mar_{limit}`, the mean recall with at most that many detections; `mar_{name}`, in an area range;
             `map_per_class` and `mar_{limit}_per_class` with `class_metrics`, else -1; `classes`, the labels of all
-            boxes. With `extended_summary` also `ious`, a matrix [detections, ground truths] for every image (by its
-            `image_id`, else its number) and class, detections by descending score; `precision` [T, R, K, A, M],
-            `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. With `metric` that number alone.
+            boxes. With `extended_summary` also `ious`, a dict of matrices [detections, ground truths] for every image
+            (by its `image_id`, else its number) and class, detections by descending score; `precision`
+            [T, R, K, A, M], `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. The annotation is `Any`, so
+            that type checkers take the value as either.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold

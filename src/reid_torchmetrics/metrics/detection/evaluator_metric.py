@@ -64,8 +64,9 @@ class EvaluatorMetric(BoxMetric):
         """Return the numbers, float32; -1 where there are no ground truths to average over.
 
         Returns:
-            Means over the classes that have ground truths, by name; with `class_metrics` also `classes` and the values
-            of each class, named with the suffix "_per_class". With `metric` that number alone.
+            With `metric` that number alone, a tensor without dimensions. Without it a dict of tensors by name: means
+            over the classes that have ground truths; with `class_metrics` also `classes` and the values of each class,
+            named with the suffix "_per_class". The annotation is `Any`, so that type checkers take the value as either.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold

@@ -80,7 +80,7 @@ def _options_in_words(results: Any) -> list[str]:
     shapes = inputs.SHAPES_IN_WORDS.get(grid.iou_type, "objects")
     parts = [f"{shapes} matched by the rules of {results.evaluator.title}"]
     if grid.sigmas is not None:
-        parts.append(f"sigmas {_listed(grid.sigmas)}")
+        parts.append(f"sigmas {_numbers_in_words(grid.sigmas)}")
     if getattr(results.evaluator, "whole_pixels", False):
         parts.append("boxes include the pixels of both edges")
     parts += _grid_in_words(grid, results.evaluator)
@@ -100,13 +100,14 @@ def _grid_in_words(grid: inputs.CocoGrid, evaluator: evaluators.Evaluator) -> li
     defaults = evaluator.grid(iou_type=iou_type)
     rounded = evaluator.grid(iou_type=iou_type, thresholds="torchmetrics")
     parts = []
-    for axis in ("iou_thresholds", "rec_thresholds"):
+    for axis, title in (("iou_thresholds", "IoU thresholds"), ("rec_thresholds", "recalls")):
         thresholds = tuple(getattr(grid, axis))
-        title = axis.replace("iou_", "IoU ").replace("rec_thresholds", "recalls")
-        if thresholds == getattr(rounded, axis) != getattr(defaults, axis):
+        if thresholds == tuple(getattr(defaults, axis)):
+            continue
+        if thresholds == tuple(getattr(rounded, axis)):
             parts.append(f"{title} rounded to float32, as in TorchMetrics")
-        elif thresholds != tuple(getattr(defaults, axis)):
-            parts.append(f"{title} {_listed(thresholds)}")
+        else:
+            parts.append(f"{title} {_numbers_in_words(thresholds)}")
     if grid.area_ranges != defaults.area_ranges:
         ranges = [f"{name} {_area_range_text(*ends)}" for name, ends in grid.area_ranges.items()]
         parts.append(f"area ranges {', '.join(ranges)}")
@@ -116,8 +117,8 @@ def _grid_in_words(grid: inputs.CocoGrid, evaluator: evaluators.Evaluator) -> li
     return parts
 
 
-def _listed(values: Sequence[float]) -> str:
-    """Return numbers as a list, or their number and the ends of their range if they are many."""
+def _numbers_in_words(values: Sequence[float]) -> str:
+    """Return numbers as a list, or if they are many the first, the last and how many they are."""
     if len(values) > _MAX_LISTED:
         return f"{values[0]:g} to {values[-1]:g} ({len(values)} values)"
     return ", ".join(f"{value:.9g}" for value in values)
