@@ -115,15 +115,6 @@ def test_transreid_differs_as_the_page_says(row: Row) -> None:
     check_row(row, ours)
 
 
-@pytest.mark.parametrize(
-    ("page", "function"),
-    [("torchreid", "evaluate_rank"), ("fast_reid", "evaluate_rank"), ("open_reid", "cmc"), ("open_reid", "mean_ap")],
-)
-def test_a_function_to_copy_refuses_an_option_that_nothing_has(page: str, function: str) -> None:
-    with pytest.raises(ValueError, match="Unexpected keyword arguments: `first_match_brake`"):
-        names(page)[function](*arrays("a06_40q300g_junk_distract"), first_match_brake=True)
-
-
 def written(case: str, folder: Path) -> Path:
     """A `pytorch_result.mat` of a recorded problem: one-hot queries, so that the scores are minus the distances."""
     distances, *labels = arrays(case)
