@@ -145,15 +145,17 @@ def check_scores(name: str, query: Tensor, gallery: Tensor) -> None:
 
 def check_pairs(name: str, query: Tensor, gallery: Tensor) -> None:
     """Scores of pairs order the gallery as the reference does, and no rounded score is below its floor."""
+    if not SIMILARITIES[name].has_score_pairs:  # scores in float64 are those of pairs
+        query, gallery = query.double(), gallery.double()
     expected = torch.from_numpy(reference.similarity(query.double().numpy(), gallery.double().numpy(), name))
     scores = score_embeddings(query, gallery, find_relevance(*IDENTITIES), similarity=name)
     pairs = torch.cartesian_prod(torch.arange(NUM_QUERIES), torch.arange(NUM_GALLERY))
-    exact = scores.score_pairs(*pairs.T).view(NUM_QUERIES, NUM_GALLERY)
+    whole = scores.all()
+    exact = scores.score_pairs(*pairs.T, whole.flatten()).view(NUM_QUERIES, NUM_GALLERY)
     is_above = expected[:, :, None] > expected[:, None] + 1e-9
     assert bool((exact[:, :, None] > exact[:, None])[is_above].all()), (
         f"`score_pairs` of {name!r} does not order a gallery as its reference does"
     )
-    whole = scores.all()
     for item in range(NUM_GALLERY):
         floor = scores.floor(slice(0, NUM_QUERIES), slice(0, NUM_GALLERY), exact[:, item])
         is_below = (exact > exact[:, item, None]) & (whole <= floor[:, None])
@@ -209,19 +211,8 @@ def test_every_reference_is_of_a_row():
     assert reference.SIMILARITIES.keys() <= SIMILARITIES.keys()
 
 
-class WithPairs(Similarity):
-    """A product of pairs, and no bound of rounding."""
-
-    @staticmethod
-    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
-        return (query * gallery).sum(1)
-
-    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
-        return least
-
-
 @final
-class Manhattan(WithPairs):
+class Manhattan(Similarity):
     """Minus the sum of absolute differences."""
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
@@ -229,7 +220,7 @@ class Manhattan(WithPairs):
 
 
 @final
-class OfTiles(WithPairs):
+class OfTiles(Similarity):
     """A product whose last digits depend on the number of items in a tile."""
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
@@ -238,7 +229,7 @@ class OfTiles(WithPairs):
 
 
 @final
-class HalfProduct(WithPairs):
+class HalfProduct(Similarity):
     """A product of which `finish` knows nothing else than that it is there."""
 
     finishes_products = True
@@ -254,14 +245,20 @@ class HalfProduct(WithPairs):
 
 
 @final
-class WithoutRounding(WithPairs):
+class WithoutRounding(Similarity):
     """A product with a floor that the rounding of the product passes."""
+
+    has_score_pairs = True
+
+    @staticmethod
+    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
+        return (query * gallery).sum(1)
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         product(query, gallery, out)
 
 
-class NotFinal(WithPairs):
+class NotFinal(Similarity):
     """A product."""
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:

@@ -310,13 +310,6 @@ class Manhattan(Similarity):
         assert len(gallery) <= 30
         torch.neg(torch.cdist(query, gallery, p=1), out=out)
 
-    @staticmethod
-    def score_pairs(query, gallery):
-        return -(query - gallery).abs().sum(1)
-
-    def floor(self, query, columns, least):
-        return 1.001 * least
-
 
 @pytest.mark.parametrize("ties", ["pessimistic", "stable", "expected"])
 def test_a_similarity_that_is_added_is_one_class_and_one_row(monkeypatch, ties):

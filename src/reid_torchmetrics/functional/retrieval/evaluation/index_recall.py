@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -267,9 +267,9 @@ def _blocks_of(gallery: Any) -> Iterator[Any]:
 class _Search:
     """Exact search in blocks of a gallery, which also keeps the scores of the items in the lists of an index.
 
-    Scores of a similarity by name are those of `Similarity.score_pairs`, in float64, so that they depend on the query
-    and the item alone. They are computed for the items in the lists, and for the items whose scores by products of
-    matrices, which round, do not prove that they are not among the k nearest.
+    Scores of a similarity by name are computed in float64, and depend on the query and the item alone: products do so
+    in any block, and distances are computed by `Similarity.score_pairs` for the items in the lists, and for the items
+    whose scores by products of matrices, which round, do not prove that they are not among the k nearest.
     """
 
     def __init__(
@@ -284,85 +284,73 @@ class _Search:
         self.scores_of_items = torch.full(items.shape, -torch.inf, dtype=torch.float64, device=query.device)
         """the scores of the items in the blocks so far"""
         self._best = self.scores_of_items.new_full((len(query), k), -torch.inf)
-        self._query = query
+        self._query = scoring.Rows([query if callable(similarity) else query.double()])
         self._items = items
         self._similarity = similarity
         self._max_bytes = max_bytes
 
     def add(self, block: Float[Tensor, "items dim"]) -> None:
         """Search the next block of the gallery."""
-        query_rows = scoring.Rows([self._query])
         block_rows = scoring.Rows([block])
         workers.run(
-            lambda: scoring.checked_rows(query_rows, block_rows),
+            lambda: scoring.checked_rows(self._query, block_rows),
             self._query.device,
             inside=callable(self._similarity),
         )
         if not len(block):
             return
         scores = scoring.score_rows(
-            ALONE, query_rows, block_rows, similarity=self._similarity, max_bytes=self._max_bytes
+            ALONE, self._query, block_rows, similarity=self._similarity, max_bytes=self._max_bytes
         )
         size = scoring.cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
-        in_float64 = partial(scoring.EmbeddingScores, query_rows, block_rows, dtype=torch.float64)
-        precise = cache(partial(in_float64, similarity=self._similarity, max_bytes=self._max_bytes))
-        search_tile = partial(self._search_tile, scores, precise)
+        search_tile = partial(self._search_tile, scores)
         for rows, best in scoring.share_tiles(scores, size, search_tile, "Index recall"):
             self._best[rows] = best
         self.num_gallery += len(block)
 
     def _search_tile(
-        self,
-        scores: scoring.EmbeddingScores,
-        precise: Callable[[], scoring.EmbeddingScores],
-        walk: scoring.Walk,
-        rows: slice,
+        self, scores: scoring.EmbeddingScores, walk: scoring.Walk, rows: slice
     ) -> Float[Tensor, "queries k"]:
         """Return the best scores of some queries so far, falling; note the scores of the items in their lists."""
-        items = self._items[rows] - self.num_gallery
         best = self._best[rows]
-        most = best.numel()  # items that are scored by themselves, where that is enough
         for panel, num_seen in walk.panels:
-            columns = slice(panel.start + num_seen, panel.stop)
             values = walk.fill(rows, panel)[:, num_seen:]
-            if callable(self._similarity):  # other scores are finite
-                _checks.no_nan(scores.argument, values)
-            score = partial(self._score, scores, values, rows.start, columns.start)
-
-            listed = ((items >= columns.start) & (items < columns.stop)).nonzero(as_tuple=True)
-            self.scores_of_items[rows][listed] = score(listed[0], items[listed] - columns.start)
-
-            may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
-            if int(may_be_nearest.sum()) > most:
-                # Those that seem the k nearest are scored first: they leave few other items.
-                _, nearest = stable_top_k(values, min(best.shape[1], values.shape[1]))
-                query = torch.arange(len(values), device=values.device).repeat_interleave(nearest.shape[1])
-                best = _with_scores(best, query, score(query, nearest.flatten()))
-                may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
-                if int(may_be_nearest.sum()) > 2 * most and not callable(self._similarity):
-                    # Near duplicates: products in float64 leave few.
-                    products = values.new_empty(values.shape, dtype=torch.float64)
-                    precise().fill(products, rows, columns)
-                    may_be_nearest = products > precise().floor(rows, columns, best[:, -1])[:, None]
-                may_be_nearest.scatter_(1, nearest, value=False)
-            query, column = may_be_nearest.nonzero(as_tuple=True)
-            if len(query):
-                best = _with_scores(best, query, score(query, column))
+            best = self._search_panel(scores, values, rows, panel.start + num_seen, best)
         return best
 
-    def _score(
+    def _search_panel(
         self,
         scores: scoring.EmbeddingScores,
         values: Float[Tensor, "queries columns"],
-        first_query: int,
-        first_item: int,
-        query: Int[Tensor, " pairs"],
-        column: Int[Tensor, " pairs"],
-    ) -> Float[Tensor, " pairs"]:
-        """Return the scores of pairs in a panel; those of a user's function are what it returned."""
-        if not callable(self._similarity):
-            return scores.score_pairs(query + first_query, column + first_item)
-        return values[query, column].double()
+        rows: slice,
+        first: int,
+        best: Float[Tensor, "queries k"],
+    ) -> Float[Tensor, "queries k"]:
+        """Return the best scores of some queries so far, and in a panel with the items from `first` on."""
+
+        def score(query: Int[Tensor, " pairs"], column: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
+            return scores.score_pairs(query + rows.start, column + first, values[query, column])
+
+        if callable(self._similarity):  # other scores are finite
+            _checks.no_nan(scores.argument, values)
+
+        # Score the items in the lists.
+        column = self._items[rows] - self.num_gallery - first
+        query, place = ((column >= 0) & (column < values.shape[1])).nonzero(as_tuple=True)
+        self.scores_of_items[rows][query, place] = score(query, column[query, place])
+
+        # Score the items that may be among the k nearest.
+        columns = slice(first, first + values.shape[1])
+        may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
+        if int(may_be_nearest.sum()) > best.numel():
+            # Those that seem the k nearest are scored first: they leave few other items.
+            _, nearest = stable_top_k(values, min(best.shape[1], values.shape[1]))
+            query = torch.arange(len(values), device=values.device).repeat_interleave(nearest.shape[1])
+            best = _with_scores(best, query, score(query, nearest.flatten()))
+            may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
+            may_be_nearest.scatter_(1, nearest, value=False)
+        query, column = may_be_nearest.nonzero(as_tuple=True)
+        return _with_scores(best, query, score(query, column))
 
     def check_end(self, gallery_names: Sequence[Any] | None) -> None:
         """Raise unless all blocks together have the items of the lists."""

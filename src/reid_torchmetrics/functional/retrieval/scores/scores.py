@@ -222,8 +222,12 @@ class EmbeddingScores(Scores):
         """Turn scores into similarities that can be compared between queries."""
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
 
-    def score_pairs(self, queries: Int[Tensor, " pairs"], items: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
-        """Return the scores of pairs by `Similarity.score_pairs`, a few pairs at a time; not for a user's function."""
+    def score_pairs(
+        self, queries: Int[Tensor, " pairs"], items: Int[Tensor, " pairs"], values: Float[Tensor, " pairs"]
+    ) -> Float[Tensor, " pairs"]:
+        """Return the scores of pairs in float64, given their values by `fill`; distances are computed anew."""
+        if not self._similarity.has_score_pairs:
+            return values.double()
         out = torch.empty(len(queries), dtype=torch.float64, device=self.device)
         for part in segments.ranges(len(queries), max(1, _COORDINATES_OF_PAIRS // self._gallery.dimension)):
             whole = slice(0, part.stop - part.start)
@@ -234,8 +238,7 @@ class EmbeddingScores(Scores):
 
     def floor(self, rows: slice, columns: slice, least: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
         """Return values that `fill` exceeds, for the queries `rows`, at items with `score_pairs` above `least`."""
-        floor = self._similarity.floor(self._query.read(rows, self.dtype), columns, least).to(self.dtype)
-        return torch.nextafter(floor, torch.full_like(floor, -torch.inf))
+        return self._similarity.floor(self._query.read(rows, self.dtype), columns, least)
 
 
 class MatrixScores(Scores):
@@ -453,12 +456,10 @@ def score_rows(
     *,
     similarity: str | CustomSimilarity,
     max_bytes: int,
-    sums: Float[Tensor, " sums"] | None = None,
 ) -> EmbeddingScores:
     """Score all queries against this process's part of the gallery; tiles of scores are computed on demand.
 
-    Dtype and statistics are those of the whole gallery, so that a score does not depend on how it is sharded. A single
-    process may pass the statistics of another gallery as `sums`.
+    Dtype and statistics are those of the whole gallery, so that a score does not depend on how it is sharded.
 
     Raises:
         DistributedMetricError: an error on some process, or a function that gives other scores on another process.
@@ -468,7 +469,7 @@ def score_rows(
         check_function(world, query, gallery, similarity, max_bytes)
     make_scores = functools.partial(EmbeddingScores, query, gallery, similarity=similarity, max_bytes=max_bytes)
     if world.size == 1:
-        return make_scores(sums=sums)
+        return make_scores()
     _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query.local, gallery))]))
     dtype = promoted([DTYPES[code] for (code,) in codes])
     sums = all_reduce_values(world, lambda: gallery_statistics(similarity, gallery, dtype).to(world.device))

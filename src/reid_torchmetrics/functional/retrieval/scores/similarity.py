@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from typing import Any, final
 
 import torch
@@ -33,6 +32,8 @@ class Similarity(ABC):
 
     copies_gallery = False
     """True if `gallery` or `score` copies gallery items, so that they must be called with few items at a time"""
+    has_score_pairs = False
+    """True if scores are distances, which `score_pairs` computes for single pairs: products of matrices round them"""
     finishes_products = False
     """True if `score` is a product followed by `finish`, so that one product serves both items of a pair as queries"""
 
@@ -67,20 +68,21 @@ class Similarity(ABC):
         """Turn scores, in place, into similarities that can be compared between queries; `query` is not prepared."""
 
     @staticmethod
-    @abstractmethod
     def score_pairs(query: Float[Tensor, "pairs dim"], gallery: Float[Tensor, "pairs dim"]) -> Float[Tensor, " pairs"]:
-        """Return the score of each pair in float64, from the pair alone; scores of one query can be compared."""
+        """Return the score of each pair in float64, from the pair alone, where `has_score_pairs` is True."""
+        raise NotImplementedError
 
-    @abstractmethod
     def floor(
-        self, query: Float[Tensor, "queries dim"], columns: slice, least: Float[Tensor, " queries"]
+        self,
+        query: Float[Tensor, "queries dim"],  # noqa: ARG002 - for distances
+        columns: slice,  # noqa: ARG002
+        least: Float[Tensor, " queries"],
     ) -> Float[Tensor, " queries"]:
         """Return, for each query, a bound below the values of `score` for items with `score_pairs` above `least`.
 
-        `query` is not prepared; the items are the gallery items `columns`. The bound holds for any order of the sums
-        in a product: with unit roundoff u, a product of D summands is wrong by at most D u / (1 - D u) times the
-        product of both norms (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1).
+        `query` is not prepared; the items are the gallery items `columns`.
         """
+        return least
 
 
 @final
@@ -89,13 +91,11 @@ class Dot(Similarity):
 
     finishes_products = True
 
-    def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
-        """Remember the gallery; its norms bound the rounding."""
-        self._norms = partial(gallery.norms, dtype)
-
     def query(self, block: Tensor) -> Tensor:
         """Divide queries by a power of two in float64."""
-        return _with_small_sums(block) if block.dtype == torch.float64 else block
+        if block.dtype != torch.float64:
+            return block
+        return _over_power_of_two(block, _exponent(block) + block.shape[1].bit_length())
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g into `out`."""
@@ -104,19 +104,7 @@ class Dot(Similarity):
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Multiply by the power of two."""
         if query.dtype == torch.float64:
-            out.copy_(_over_power_of_two(out, -_exponent_of_summands(query)))
-
-    @staticmethod
-    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
-        """Return q . g over the power of two."""
-        return _with_small_sums(query).mul_(gallery).sum(1)
-
-    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
-        """Return the score minus the rounding of a product."""
-        if query.dtype != torch.float64:
-            least = _over_power_of_two(least[:, None], -_exponent_of_summands(query))[:, 0]
-        norm = _squared_norm(self.query(query)).sqrt()
-        return least - _rounding(query) * norm * self._norms()[columns].max()
+            out.copy_(_over_power_of_two(out, -_exponent(query) - query.shape[1].bit_length()))
 
 
 @final
@@ -183,18 +171,6 @@ class Cosine(Similarity):
         norm = torch.linalg.vector_norm(self.query(query), dim=1, keepdim=True)
         out.mul_(_inverse(norm))
 
-    @staticmethod
-    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
-        """Return q . g / (|q| |g|), where codes are divided by their magnitude, so that their products are exact."""
-        query, query_norm = _with_norms(query)
-        gallery, gallery_norm = _with_norms(gallery)
-        return (query * gallery).sum(1).mul_(_inverse(gallery_norm)).mul_(_inverse(query_norm))
-
-    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
-        """Return the cosine minus the rounding of a product and of a norm, times |q|."""
-        norm = _squared_norm(self.query(query)).sqrt()
-        return (least.clamp(min=-2) - _rounding(query)) * norm
-
 
 @final
 class Euclidean(Similarity):
@@ -205,6 +181,7 @@ class Euclidean(Similarity):
     near the spread of the coordinates, so that integers and codes stay exact, and ties among them too.
     """
 
+    has_score_pairs = True
     finishes_products = True
 
     @staticmethod
@@ -315,20 +292,12 @@ class Custom(Similarity):
             raise ValueError(f"`similarity` must return scores of shape {list(out.shape)}; got {list(scores.shape)}.")
         out.copy_(scores)
 
-    @staticmethod
-    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
-        """Raise: the function scores blocks, and what it returns is the score."""
-        raise NotImplementedError
-
-    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
-        """Return the score itself."""
-        return least
-
 
 @final
 class Hamming(Similarity):
     """Minus the Hamming distance of codes of 1 and -1: (q . g - D) / 2, exact; ordered by q . g."""
 
+    has_score_pairs = True
     finishes_products = True
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
@@ -399,17 +368,13 @@ def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
 
 
 def _rounding(block: Float[Tensor, "rows dim"]) -> float:
-    """Return four times a bound on the relative rounding of a product of rows, and of a few operations besides."""
+    """Return four times a bound on the relative rounding of a product of rows, and of a few operations besides.
+
+    The bound holds for any order of the sums: with unit roundoff u, a product of D summands is wrong by at most
+    D u / (1 - D u) times the product of both norms (Higham, "Accuracy and Stability of Numerical Algorithms", 2002,
+    section 3.1).
+    """
     return 2 * (block.shape[1] + 16) * torch.finfo(block.dtype).eps
-
-
-def _exponent_of_summands(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:
-    """Return the exponent of a power of two, for every row, so that no sum of its quotients leaves the range."""
-    return _exponent(block) + block.shape[1].bit_length()
-
-
-def _with_small_sums(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
-    return _over_power_of_two(block, _exponent_of_summands(block))
 
 
 def _over_magnitude(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
@@ -445,18 +410,6 @@ def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.pos
     for rows, out in zip(block.split(num_rows), norm.split(num_rows), strict=True):
         torch.sum(prepare(rows).to(torch.float64, copy=True).square_(), 1, out=out)
     return norm
-
-
-def _with_norms(block: Float[Tensor, "rows dim"]) -> tuple[Float[Tensor, "rows dim"], Float[Tensor, " rows"]]:
-    """Return rows and their norms in float64; codes over their magnitude, extreme rows over a power of two."""
-    if bool(may_be_codes(block).any()):
-        block = _over_magnitude(block)
-    norm = block.square().sum(1).sqrt_()
-    safe = _SAFE_NORMS[torch.float64]
-    if bool(((norm > safe) & (norm < 1 / safe)).all()):
-        return block, norm
-    block = _over_power_of_two(block, _exponent(block))
-    return block, block.square().sum(1).sqrt_()
 
 
 def _inverse(norm: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
