@@ -89,40 +89,30 @@ def read_config(
 def parse_yaml(place: str, text: str, *, keeps_digits: bool = False) -> Any:
     """Parse a text in YAML to a plain value; `place` begins the messages of errors.
 
-    With `keeps_digits`, the whole numbers of a mapping are their texts, such as "01".
+    With `keeps_digits`, a whole number is its text, such as "01".
 
     Raises:
         ModuleNotFoundError: PyYAML is not installed.
         ValueError: The text is no YAML, or no plain value, or its aliases expand to too many values.
     """
-    values, root = _parse(place, text)
-    if keeps_digits and isinstance(values, dict):
-        digits = [_digits_of(node) for pair in root.value for node in pair]
-        plain = [element for pair in values.items() for element in pair]
-        if len(plain) == len(digits):
-            texts = [number if text is None else text for number, text in zip(plain, digits, strict=True)]
-            return dict(zip(texts[::2], texts[1::2], strict=True))
-        if None not in digits:  # 1 and 01 are one number
-            return dict(zip(digits[::2], digits[1::2], strict=True))
+    values, _ = _parse(place, text, keeps_digits=keeps_digits)
     return values
 
 
-def _digits_of(node: Any) -> str | None:
-    """Return the text of a whole number; None for another value."""
-    return str(node.value) if node.tag == f"{_TAG}int" else None
-
-
-def _parse(place: str, text: str) -> tuple[Any, Any]:
+def _parse(place: str, text: str, *, keeps_digits: bool = False) -> tuple[Any, Any]:
     """Parse a text to its value, and to its tree of nodes with the lines of all values."""
     require("A file of options or a mapping", "yaml")
     yaml: Any = import_module("yaml")
+    loader = type("Loader", (yaml.SafeLoader,), {})
+    if keeps_digits:
+        loader.add_constructor(f"{_TAG}int", yaml.SafeLoader.construct_yaml_str)
     try:
         _check_events(yaml, place, text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise ValueError(_describe_error(place, error)) from error
     try:
-        return yaml.load(text, Loader=yaml.SafeLoader), root
+        return yaml.load(text, Loader=loader), root
     except yaml.YAMLError as error:
         raise ValueError(_describe_error(place, error)) from error
     except Exception as error:  # such as a date that does not exist
