@@ -233,10 +233,10 @@ def same(value, expected):
 
 
 def similarities_of(name):
-    """The similarities to call a name with: two for metrics, which share their scores, but all of them at night."""
+    """The similarities to call a name with: one for metrics, which share their scores, but all of them at night."""
     if name not in PUBLIC or "similarity" not in parameters(PUBLIC[name]):
         return ["cosine"]
-    return of_each(SIMILARITIES, suite=2 if name in METRICS else len(SIMILARITIES))
+    return of_each(SIMILARITIES, suite=1 if name in METRICS else len(SIMILARITIES))
 
 
 def test_every_public_name_with_an_argument_about_blocks_is_called_here():

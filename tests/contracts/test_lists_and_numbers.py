@@ -1,7 +1,7 @@
 """The lists of `nearest` are the ranking that was measured: their measures are the numbers, for every kind of truth."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,17 +19,17 @@ from tests.reference import groups
 
 ORDERED = [name for name, policy in TIE_POLICIES.items() if not policy.groups]
 """tie policies under which a ranking is a list"""
+WITH_GRADES = [row for row in ROWS if row.has_several and row.ties == "pessimistic"]
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def rows_of(policy: str) -> list[Row]:
-    """Rows of the contract under a tie policy: a share of them for each policy, and all with grades."""
-    rows = []
-    for number, row in enumerate(ROWS):
-        is_in_share = PROFILE == "nightly" or number % len(ORDERED) == ORDERED.index(policy)
-        if "gallery_draw" not in row.options and (is_in_share or row.has_several):
-            rows.append(replace(row, ties=policy))
-    return rows
+def in_share(rows: Iterable[Row], policy: str) -> list[Row]:
+    """Rows of the contract under a tie policy, a share of them for each policy; at night all for each."""
+    return [
+        replace(row, ties=policy)
+        for number, row in enumerate(rows)
+        if PROFILE == "nightly" or number % len(ORDERED) == ORDERED.index(policy)
+    ]
 
 
 def grades_of(lists: RankLists, problem: Problem) -> list[list[int]]:
@@ -68,7 +68,8 @@ def faults_of(problem: Problem, lists: RankLists, per_query: Mapping[str, Sequen
 @each_row("policy", ORDERED)
 def test_the_lists_of_evaluate_have_its_numbers(policy):
     faults = []
-    for row in rows_of(policy):
+    with_order = [row for row in ROWS if "gallery_draw" not in row.options and not row.has_several]
+    for row in [*in_share(with_order, policy), *(replace(row, ties=policy) for row in WITH_GRADES)]:
         problem = make_problem(row)
         if words_of_refusal(problem, FUNCTIONS["evaluate"]):
             continue
@@ -81,12 +82,11 @@ def test_the_lists_of_evaluate_have_its_numbers(policy):
 
 @each_row("policy", ORDERED)
 def test_the_lists_of_metrics_have_the_numbers_of_several_labels(policy):
-    for row in ROWS:
-        if row.has_several:
-            problem = make_problem(replace(row, ties=policy))
-            lists, per_query = lists_and_numbers(problem)
-            assert faults_of(problem, lists, per_query) == []
-            assert lists_by_threads(problem).index.tolist() == lists.index.tolist(), row.name
+    for row in in_share(WITH_GRADES, policy):
+        problem = make_problem(row)
+        lists, per_query = lists_and_numbers(problem)
+        assert faults_of(problem, lists, per_query) == []
+        assert lists_by_threads(problem).index.tolist() == lists.index.tolist(), row.name
 
 
 def lists_and_numbers(problem: Problem) -> tuple[RankLists, dict[str, list[float]]]:

@@ -26,7 +26,7 @@ from reid_torchmetrics.metrics.detection import BoxMetric
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from tests.functional.detection.detection_samples import images
 from tests.metrics.test_signatures import MADE
-from tests.profiles import each_row
+from tests.profiles import each_row, of_each
 
 VECTORS = torch.randn(40, 6, generator=torch.Generator().manual_seed(5))
 IDENTITIES = torch.arange(40) % 5
@@ -187,7 +187,7 @@ class Module(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.0)
 
 
-@pytest.mark.parametrize("case", [0, 1, 2, 3])
+@pytest.mark.parametrize("case", of_each(range(4), suite=2))
 def test_the_sanity_check_of_one_sided_data_ends_no_run(case: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

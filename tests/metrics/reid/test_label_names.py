@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -262,10 +263,15 @@ def test_names_after_integers_are_refused_also_past_a_batch_without_any_identity
         in_batches(ReIDMeanAP(missing_identities="junk"), ([3, 4], True), ([None, None], False), (["a"], False))
 
 
+USED_BY_DATA_SETS = {"unknown", "unidentified", "undefined", "missing", "none", "null", "nan", "na", "n/a", "<na>", "?"}
+"""what pandas reads as missing values, or labels of wildlife and vehicles say; renamings of the package change none"""
+
+
 def test_names_that_stand_for_no_identity_are_warned_of():
-    for word in ("unknown", "NaN", "N/A", "?", "None"):
+    assert set(relevance.label_names._WORDS_FOR_UNKNOWN) == USED_BY_DATA_SETS
+    for word in sorted({*USED_BY_DATA_SETS, "NaN", "N/A", "None"}):
         renamed = [word if name == "zoe" else name for name in IDENTITIES]
-        with pytest.warns(UserWarning, match=rf"Pass `junk_identities=\(-1, '{word.replace('?', '.')}'\)`"):
+        with pytest.warns(UserWarning, match=rf"Pass `junk_identities=\(-1, '{re.escape(word)}'\)`"):
             fed(ReIDMetrics(), renamed).compute()
         fed(ReIDMetrics(junk_identities=(-1, word)), renamed).compute()  # as the warning says
 

@@ -122,7 +122,7 @@ def by_processes(sides, size):
 ENTRY_POINTS = [by_evaluate, by_metric, by_merged_metrics, by_checkpoint, by_processes]
 
 
-@examples(80)
+@examples(40)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(sorted(KINDS)),
