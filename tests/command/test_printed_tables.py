@@ -62,7 +62,7 @@ def test_pairs_as_a_table(command, tmp_path):
     assert numbers.startswith("model,75.0,50.0,")
     said = command("pairs", "pairs.npz", "--format", "markdown", "--reports", "auc", "min_dcf", "--p-target", "0.01")
     caption = "2 pairs of one identity, 2 of two. AUC: area under the ROC curve. minDCF: least detection cost, p"
-    assert said.out.splitlines()[-1].replace("\\", "") == f"{caption}_target 0.01"
+    assert said.out.splitlines()[-1].replace("\\", "") == f"{caption}_target 0.01."
 
 
 def test_embeddings_as_a_table(command, files, problem):

@@ -28,7 +28,7 @@ ROWS = {
     "b": {"map": 0.7, "anmrr": math.nan, "mean_rank": 12.25},
     "c&d|e": {"map": 0.1, "anmrr": 0.5},
 }
-TABLE = ModelTable(HEADINGS, ROWS, "50% of a_1.", {("b", "map"), ("c&d|e", "anmrr")})
+TABLE = ModelTable(HEADINGS, ROWS, "50% of a_1", marked={("b", "map"), ("c&d|e", "anmrr")})
 
 
 def test_the_best_are_bold_as_they_are_written_and_marks_are_daggers():

@@ -13,7 +13,7 @@ import re
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
@@ -96,9 +96,7 @@ class Tabled(Displayed, ABC):
         table = self.model_table(*name)
         if measures is not None:
             table = table.select(measures)
-        if caption is not None:
-            table = table._replace(caption=caption)
-        return table.latex(decimals, label, two_columns=two_columns)
+        return table.latex(decimals, caption=caption, label=label, two_columns=two_columns)
 
 
 class Heading(NamedTuple):
@@ -110,17 +108,20 @@ class Heading(NamedTuple):
 
 
 class ModelTable(NamedTuple):
-    """Numbers of models (shares of 1, or ranks), with a caption."""
+    """Numbers of models (shares of 1, or ranks), with the texts of a caption."""
 
     headings: Mapping[str, Heading]
     """headings by the name of the number"""
     rows: Mapping[str, Mapping[str, float]]
     """the numbers of each model, NaN where they are undefined"""
-    caption: str
+    setting: str
+    """text about the evaluation, without a full stop at its end"""
+    conventions: Mapping[str, str] = MappingProxyType({})
+    """conventions of the numbers by name"""
+    note: str = ""
+    """sentence at the end of the caption"""
     marked: Collection[tuple[str, str]] = ()
     """models and names of the numbers with a dagger"""
-    describe: Callable[[Mapping[str, Heading]], str] | None = None
-    """returns the caption for some of the headings; None if it is the same for all"""
 
     def select(self, measures: Sequence[str]) -> ModelTable:
         """Return the table with some of the numbers, in their order."""
@@ -129,9 +130,25 @@ class ModelTable(NamedTuple):
             raise ValueError(f"`measures` must name some numbers, each once; got {tuple(measures)!r}.")
         for name in measures:
             _checks.one_of("measures", name, self.headings)
-        headings = {name: self.headings[name] for name in measures}
-        caption = self.caption if self.describe is None else self.describe(headings)
-        return self._replace(headings=headings, caption=caption)
+        return self._replace(headings={name: self.headings[name] for name in measures})
+
+    @property
+    def caption(self) -> str:
+        """Sentences about the evaluation, and about the definition of the first measure of each kind."""
+        conventions = {name: text for name, text in self.conventions.items() if name in self.headings}
+        separate, shared = split_conventions(_prose_of(conventions))
+        subject = self.setting[:1].upper() + self.setting[1:]
+        sentences = [f"{subject}; {shared}." if subject and shared else f"{subject or shared}."]
+        kinds = set()
+        for name, text in separate.items():
+            title = self.headings[name].title
+            kind = re.split(r"\W*\d| ", title)[0]  # Rank-1 and Rank-5 are of one kind
+            if text and kind not in kinds:
+                sentences.append(f"{title}: {text}.")
+            kinds.add(kind)
+        if self.note:
+            sentences.append(self.note)
+        return " ".join(sentences)
 
     def markdown(self, decimals: int) -> str:
         """Return a table in GitHub's Markdown, and the caption below it."""
@@ -140,8 +157,10 @@ class ModelTable(NamedTuple):
         lines = [f"| {row} |" for row in aligned([head, alignment, *body], between=" | ")]
         return "\n".join([*lines, "", _escape_markdown(self.caption)])
 
-    def latex(self, decimals: int, label: str | None = None, *, two_columns: bool = False) -> str:
-        """Return a table in LaTeX with the package booktabs, as wide as one column or two."""
+    def latex(
+        self, decimals: int, *, caption: str | None = None, label: str | None = None, two_columns: bool = False
+    ) -> str:
+        """Return a table in LaTeX with the package booktabs; the options are those of `Tabled.to_latex`."""
         environment = "table*" if two_columns else "table"
         labels = [] if label is None else [rf"\label{{{label}}}"]
         cells = self._cells(decimals, _escape_latex, best=r"\textbf{{{}}}", marked=r"{}\rlap{{$^\dagger$}}")
@@ -150,7 +169,7 @@ class ModelTable(NamedTuple):
             rf"\begin{{{environment}}}",
             r"\centering",
             r"\setlength{\belowcaptionskip}{6pt}",
-            rf"\caption{{{_escape_latex(self.caption)}}}",
+            rf"\caption{{{_escape_latex(self.caption if caption is None else caption)}}}",
             *labels,
             rf"\begin{{tabular}}{{l{'r' * len(self.headings)}}}",
             r"\toprule",
@@ -269,22 +288,6 @@ def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], s
     return separate, "; ".join(shared)
 
 
-def _caption(where: str, conventions: Mapping[str, str], headings: Mapping[str, Heading]) -> str:
-    """Return sentences about the evaluation, and about the definition of the first measure of each kind."""
-    prose = _prose_of(conventions)
-    separate, shared = split_conventions({name: prose[name] for name in prose if name in headings})
-    subject = where[:1].upper() + where[1:]
-    sentences = [f"{subject}; {shared}." if subject and shared else f"{subject or shared}."]
-    kinds = set()
-    for name, text in separate.items():
-        title = headings[name].title
-        kind = re.split(r"\W*\d| ", title)[0]  # Rank-1 and Rank-5 are of one kind
-        if text and kind not in kinds:
-            sentences.append(f"{title}: {text}.")
-        kinds.add(kind)
-    return " ".join(sentences)
-
-
 def evaluated(protocol: Any, num_valid: int, num_queries: int) -> str:
     """Return the text for a protocol and its number of valid queries; for detection, without protocol, for the images.
 
@@ -322,11 +325,10 @@ def summary_text(results: Any, form: str = "") -> str:
     return "\n".join(lines)
 
 
-def results_table(results: Any, name: str, headings: Mapping[str, Heading], where: str) -> ModelTable:
-    """Return the table of one model; `where` is a text about the evaluation for the caption."""
+def results_table(results: Any, name: str, headings: Mapping[str, Heading], setting: str) -> ModelTable:
+    """Return the table of one model; `setting` is a text about the evaluation for the caption."""
     numbers = {number_name: nan_if_negative(mean) for number_name, mean in results.means.items()}
-    describe = partial(_caption, where, results.conventions)
-    return ModelTable(headings, {name: numbers}, describe(headings), describe=describe)
+    return ModelTable(headings, {name: numbers}, setting, results.conventions)
 
 
 def comparison_text(comparison: Any, form: str = "") -> str:
@@ -399,12 +401,8 @@ def comparison_table(comparison: Any) -> ModelTable:
     setting = "; ".join([where, *setup_texts, *comparison.about_cutoff])
     correction = " with Holm's correction" if len(pairs) > 1 else ""
     _, _, test = comparison.chance.partition("; ")
-    note = f" \N{DAGGER} p < {_SIGNIFICANT} against {first}{correction}; {test}."
-
-    def describe(shown: Mapping[str, Heading]) -> str:
-        return _caption(setting, comparison.conventions, shown) + note
-
-    return ModelTable(headings, rows, describe(headings), marked, describe)
+    note = f"\N{DAGGER} p < {_SIGNIFICANT} against {first}{correction}; {test}."
+    return ModelTable(headings, rows, setting, comparison.conventions, note, marked)
 
 
 def _setups(comparison: Any) -> dict[str, str]:
