@@ -252,7 +252,7 @@ class RetrievalProblem:
     """groups of gallery items; they are ranked in the place of the items, and the labels of the gallery are theirs"""
     member_positions: Float[Tensor, "gallery axes"] | None = None
     """positions of the gallery items, if some members of a group of this process have different positions"""
-    query_hash: Int[Tensor, ""] | None = None
+    query_hash: int | None = None
     """hash of the queries' embeddings and of their order; None without embeddings, or where no process has them all"""
 
     @property

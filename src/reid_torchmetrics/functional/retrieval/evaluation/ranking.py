@@ -43,7 +43,7 @@ class Ranking:
     """numbers of the queries in the data set, else their positions"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
-    query_hash: Int[Tensor, ""] | None = None
+    query_hash: int | None = None
     """as in `RetrievalProblem`"""
     drawn: DrawnResults | None = None
     """expectations over drawn galleries, where the protocol draws them"""

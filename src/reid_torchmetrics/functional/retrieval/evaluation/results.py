@@ -99,7 +99,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """weight of each query in means over drawn galleries; None for 1"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
-    query_hash: Int[Tensor, ""] | None = None
+    query_hash: int | None = None
     """hash of the queries' embeddings and of their order; None without embeddings"""
     rank_lists: RankLists | None = Later()  # type: ignore[assignment]  # noqa: RUF009 - a descriptor
     """lists of all queries; None unless the caller asked for them"""
@@ -285,7 +285,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         # Sorted by the second key, then stably by the first.
         valid = (~values[by].isnan()).nonzero()[:, 0]
         by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
-        measure, _ = measures.parse_report({name: name for name in values}[by])  # an own measure's name has its row
+        measure, _ = measures.parse_report(_key_of(by, values))
         order = values[by][by_rank].argsort(descending=measure.lower_is_better, stable=True)
         return by_rank[order[:n]]
 
@@ -435,10 +435,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _name_or_first(self, name: str | None) -> str:
         """Return a reported number that is a mean over queries; None stands for the first one."""
-        averaged = list(self.averaged)
-        name = averaged[0] if name is None else name
+        averaged = self.averaged
+        if name is None:
+            return next(iter(averaged))
         _checks.one_of("name", name, averaged)
-        return averaged[averaged.index(name)]
+        return _key_of(name, averaged)
 
     def _problem(self, method: str, remedy: str) -> RetrievalProblem:
         """Return the problem; raise for results of a metric, which keeps its samples to itself."""
@@ -489,11 +490,17 @@ def summarize(
         weight=_copy(numbers.weight),
         query_identities=_copy(ranking.query_identities),
         query_cameras=_copy(ranking.query_cameras),
-        query_hash=_copy(ranking.query_hash),
+        query_hash=ranking.query_hash,
         label_names=ranking.names or None,
         ranks_for_cmc=ranking_for_cmc.ranks if has_ranks_for_cmc else None,
         drawn=numbers.drawn,
     )
+
+
+def _key_of(name: str, values: Mapping[str, Any]) -> str:
+    """Return the key that equals a name: the key of a user's measure holds its row, unlike the name."""
+    keys = list(values)
+    return keys[keys.index(name)]
 
 
 def _copy(values: Tensor | None) -> Tensor | None:

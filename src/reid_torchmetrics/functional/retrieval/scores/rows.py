@@ -170,11 +170,11 @@ class Rows:
         parts = self.map_pieces(lambda piece, _: work(piece).to(result_dtype), dtype)
         return _concatenate(parts, result_dtype, self.device)
 
-    def fingerprint(self) -> Int[Tensor, ""]:
+    def fingerprint(self) -> int:
         """Return a hash of up to 64 columns of all rows in float32, in their order; it is the same on all devices."""
         step = max(1, ceil(self.dimension / _NUM_HASHED))
         parts = self.map_pieces(lambda piece, _: piece[:, ::step].clone(), torch.float32)
-        return hash_of_order(torch.cat(parts)) if parts else torch.zeros((), dtype=torch.int64, device=self.device)
+        return int(hash_of_order(torch.cat(parts))) if parts else 0
 
     def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
         """Return |x| of every row in a dtype; it is computed once, as several steps need it."""

@@ -108,7 +108,7 @@ class Duplicates(Displayed):
         affected: Tensor = items.unique()
         return affected
 
-    def check_queries(self, argument: str, num_queries: int, query_hash: Tensor | None) -> None:
+    def check_queries(self, argument: str, num_queries: int, query_hash: int | None) -> None:
         """Raise unless these are near duplicates of the evaluated queries: of their number, and of their hash if known.
 
         Raises:
@@ -117,7 +117,7 @@ class Duplicates(Displayed):
         samples = counted(self.num_queries, "sample")
         remedy = ""
         if self.num_queries == num_queries:
-            if self.query_hash is None or query_hash is None or self.query_hash == int(query_hash):
+            if None in (self.query_hash, query_hash) or self.query_hash == query_hash:
                 return
             samples += " with other embeddings or in another order"
             remedy = " If only the embeddings differ, pass `dataclasses.replace(duplicates, query_hash=None)`."
@@ -206,7 +206,7 @@ class AllPairs(NamedTuple):
     own: Int[Tensor, " queries"]
     """column of each query itself, else -1; within one set, where items ascend, the last column up to the query"""
     within_one_set: bool
-    query_hash: Int[Tensor, ""] | None
+    query_hash: int | None
     """hash of the queries on all processes; None if no process has them all"""
     world: World = ALONE
 
@@ -352,5 +352,5 @@ def find_pairs(
         similarity=scoring.similarity_name(similarity),
         threshold=threshold,
         num_queries=len(pairs.own),
-        query_hash=None if pairs.query_hash is None else int(pairs.query_hash),
+        query_hash=pairs.query_hash,
     )
