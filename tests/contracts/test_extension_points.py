@@ -309,6 +309,33 @@ def test_the_results_of_an_own_metric_do_not_hold_its_samples():
     assert [values.shape for values in row.function.args] == [(NUM_QUERIES,)]
 
 
+def by_short_lists(**options):
+    lists = evaluate(QUERY, GALLERY, **LABELS, ties="stable").nearest(5).index
+    return evaluate_lists(lists, **LABELS, reports=(WholeInTen(), "map"), **options)
+
+
+def test_the_values_of_an_own_metric_for_its_whole_gallery_are_not_compared_with_those_of_short_lists():
+    lists = by_short_lists()
+    exact = evaluate(QUERY, GALLERY, **LABELS, ties="stable", reports=(WholeInTen(), "map"))
+    of_metric = updated(WholeInTen(ties="stable")).results()
+    assert exact["whole_in_ten"] == of_metric["whole_in_ten"] > lists["whole_in_ten"]
+    few = {"num_resamples": 100, "num_permutations": 100}
+    assert compare({"exact": exact, "lists": lists}, **few).differences["whole_in_ten"].difference == 0
+    assert list(compare({"metric": of_metric, "lists": lists}, **few).differences) == ["map"]
+
+
+def test_two_own_measures_of_one_name_are_never_taken_for_each_other():
+    def row(value):
+        return Measure("constant", lambda ranks, *_: torch.full((ranks.num_queries,), value), "own")
+
+    with pytest.raises(ValueError, match="measures of your own with different names; got 'constant' twice"):
+        evaluate(QUERY, GALLERY, **LABELS, reports=(row(0.25), "map", row(0.5)))
+    protocol = replace(MINE, reports=(row(0.25), "map"))
+    for options in ({}, {"k": 3}):
+        results = evaluate(QUERY, GALLERY, **LABELS, protocol=protocol, reports=(row(0.5), "map"), **options)
+        assert results["constant"] == 0.5
+
+
 def test_an_own_measure_is_loaded_where_measures_has_it(tmp_path, monkeypatch):
     results = updated(HalfInTen()).results()
     monkeypatch.setitem(MEASURES, "half_in_ten", HalfInTen().measure)

@@ -71,7 +71,7 @@ class SavedResults:
 
     @staticmethod
     def _find_lacking(saved: Mapping[str, Any]) -> str:  # noqa: ARG004
-        """Return what a file has that is not in the file but must be there to load it; "" for nothing."""
+        """Return a text about a file that cannot be loaded without something else, such as a measure; "" for others."""
         return ""
 
     @classmethod

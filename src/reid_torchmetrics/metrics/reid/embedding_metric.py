@@ -20,10 +20,10 @@ from reid_torchmetrics.functional.retrieval.measures import (
     DrawnResults,
     Measure,
     OwnName,
+    free_name,
     in_format,
     mean_over_queries,
     means_among,
-    own_name,
     parse_report,
 )
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, block_of
@@ -247,7 +247,7 @@ class EmbeddingMetric(SampleStates):
     @property
     def measure(self) -> Measure:
         """The measure of `per_query`. Its name is that of the class: "three_in_ten" for `ThreeInTen`."""
-        name = own_name(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower())
+        name = free_name(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower())
         first_line, *_ = (type(self).__doc__ or name).strip().splitlines()
         plain = self._plain_options()
         options = {name: value for name, value in plain.items() if name not in ScoreOptions.__annotations__}

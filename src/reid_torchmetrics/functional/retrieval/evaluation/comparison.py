@@ -276,7 +276,9 @@ def compare(
     `evaluate`. Then all models are ranked alike. Rankings of the whole gallery are cut after as many candidates as the
     longest list has, and positives behind them are not retrieved. The order of a list does not depend on labels, even
     among items with equal scores. So exact search is ranked with `ties="stable"`, too: results of `evaluate` under
-    another tie policy are ranked again, and results of a metric or of a file must have been ranked so.
+    another tie policy are ranked again, and results of a metric or of a file must have been ranked so. The number of a
+    metric of your own is left out if the results are its own, which hold its values for the whole gallery alone: report
+    it in `evaluate(..., reports=(metric,))`.
 
     For detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
     the matches; an image that is drawn twice counts twice, and a number without ground truths in a draw is left out of

@@ -11,6 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _hints
+from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, cut_after
 
 from .protocol import PROTOCOL_FIELDS
@@ -58,7 +59,9 @@ def cut_as_lists(
 
 def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> RetrievalResults:
     """Return the results where equal scores keep the order of the gallery, and each ranking ends after `cutoff`."""
-    protocol = results.protocol
+    # A metric of a user's own leaves only values of its whole ranking in its results.
+    reports = [name for name in results.protocol.reports if not parse_report(name)[0].is_measured]
+    protocol = replace(results.protocol, reports=tuple(reports))
     if TIE_POLICIES[results.setup.ties].by_place is None:
         ranking, ranking_for_cmc = _rank_in_order(name, results)
     else:
@@ -92,14 +95,12 @@ def _rank_in_order(name: object, results: RetrievalResults) -> tuple[Ranking, Ra
             f"`{name}` {rule}; got {results.setup.ties!r} from a metric or a file, which hold no samples to rank again."
         )
     protocol = results.protocol
-
-    def rank(*, for_cmc: bool) -> Ranking:
-        options = problem.ranking_options(protocol, ties="stable", for_cmc=for_cmc, longest=len(results.cmc))
-        return rank_problem(problem, options)
-
-    ranking_for_cmc = rank(for_cmc=True)
-    ranking = ranking_for_cmc if protocol.for_cmc is protocol else rank(for_cmc=False)
-    return ranking, ranking_for_cmc
+    options_for_cmc = problem.ranking_options(protocol, ties="stable", for_cmc=True)
+    ranking_for_cmc = rank_problem(problem, options_for_cmc)
+    if protocol.for_cmc is protocol:
+        return ranking_for_cmc, ranking_for_cmc
+    options = problem.ranking_options(protocol, ties="stable", for_cmc=False)
+    return rank_problem(problem, options), ranking_for_cmc
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:

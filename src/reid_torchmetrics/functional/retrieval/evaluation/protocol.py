@@ -174,9 +174,11 @@ class Protocol:
             relevance.check_agreement(rules | {"same_camera": same_camera})
 
     def _check_expectations(self) -> None:
-        """Raise if a reported number is unknown, or has no expectation over the drawn galleries."""
+        """Raise if a reported number is unknown or ambiguous, or has no expectation over the drawn galleries."""
         for name in self.reports:
             measure, k = measures.parse_report(name)
+            if isinstance(name, measures.OwnName) and self.reports.count(name) > 1:
+                raise ValueError(f"`reports` must hold measures of your own with different names; got {name!r} twice.")
             if self.draws(measure) and not measure.has_expectation(k):
                 supported = measures.with_expectation()
                 raise ValueError(f"`gallery_draw` has expectations of {supported} only; got {name!r} to report.")
@@ -281,12 +283,13 @@ class Protocol:
             options = {"cmc_same_camera": None, **options}
         # The name lists real changes only; an equal protocol stays itself.
         changes = self._changes(options)
-        if not changes:
-            return self
-        text = ", ".join(f"{name}={value!r}" for name, value in changes.items())
-        joint = ", " if " with " in self.name else " with "
-        changes["name"] = f"{self.name}{joint}{text}"
-        return replace(self, **changes)
+        if changes:
+            text = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+            joint = ", " if " with " in self.name else " with "
+            changes["name"] = f"{self.name}{joint}{text}"
+        if "reports" in options:  # two measures of a user may have one name
+            changes["reports"] = _as_field("reports", options["reports"])
+        return replace(self, **changes) if changes else self
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, JSON-safe."""

@@ -106,7 +106,7 @@ def _check_defined(name: str, values: Tensor, is_defined: Tensor) -> None:
 
 
 def find_lacking(saved: Mapping[str, Any]) -> str:
-    """Return the measure in a file that `MEASURES` lacks, as a user's own may be; "" for none."""
+    """Return a text about a file with a measure that `MEASURES` lacks, as a user's own may be; "" for other files."""
     for name in saved["protocol"]["$Protocol"]["reports"]["$tuple"]:
         if isinstance(name, str) and name.isidentifier() and not is_known(name):
             return f"with a measure that `MEASURES` lacks: add yours, `MEASURES[{name!r}] = Measure(...)`"

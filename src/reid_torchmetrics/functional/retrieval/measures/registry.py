@@ -90,6 +90,8 @@ class Measure:
     """function that averages one value per query, with the options `empty_target_action` and `weight`"""
     title: str = ""
     """title in tables and legends, if it is not the name with a capital letter; `{k}` is filled in"""
+    is_measured: bool = False
+    """whether the function returns values of one ranking, which were measured before, and fits no other ranking"""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -126,7 +128,7 @@ class Measure:
 
     def with_values(self, values: Tensor) -> Measure:
         """Return the measure for one ranking, with values that were computed before."""
-        return replace(self, function=functools.partial(_known, values))
+        return replace(self, function=functools.partial(_known, values), is_measured=True)
 
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
         """Return the convention in words."""
@@ -180,7 +182,7 @@ def name_of(report: object) -> object:
         return report
     if MEASURES.get(report.name) is report:
         return report.name
-    _check_own_name(report.name)
+    _check_free_name(report.name)
     return OwnName(report)
 
 
@@ -205,19 +207,20 @@ def in_format(words: str) -> str:
     return words.replace("{", "{{").replace("}", "}}")
 
 
-def own_name(name: str) -> str:
-    """Return a name for a user's measure: the name itself, unless it is one of this package or ends with a k."""
+def free_name(name: str) -> str:
+    """Return a name that a user's measure may have: the name itself, unless it is built in or ends with a digit."""
     return f"{name}_metric" if name in _BUILT_IN or name[-1:].isdigit() else name
 
 
 def is_known(name: str) -> bool:
     """Return whether a name, perhaps with its k, is of a measure in `MEASURES`."""
-    return name in MEASURES or _split_name(name)[0] in MEASURES
+    key, _ = _split_name(name)
+    return key in MEASURES
 
 
-def _check_own_name(name: str) -> None:
+def _check_free_name(name: str) -> None:
     """Raise unless a name is free, and can be told from a name with its k."""
-    if name != own_name(name) or not name.isidentifier():
+    if name != free_name(name) or not name.isidentifier():
         raise ValueError(
             "`reports` must hold measures of your own with names that are identifiers without a number at the end, and"
             f" none of `MEASURES`; got {name!r}."
