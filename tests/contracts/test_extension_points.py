@@ -29,6 +29,7 @@ from reid_torchmetrics import (
 from reid_torchmetrics.functional.retrieval import (
     MEASURES,
     PROTOCOLS,
+    Comparison,
     Measure,
     RankCounter,
     RetrievalResults,
@@ -344,6 +345,20 @@ def test_an_own_measure_is_loaded_where_measures_has_it(tmp_path, monkeypatch):
     monkeypatch.delitem(MEASURES, "half_in_ten")
     with pytest.raises(ValueError, match=r"a measure that `MEASURES` lacks: .*MEASURES\['half_in_ten'\] = M"):
         RetrievalResults.load(path)
+
+
+def test_a_comparison_of_an_own_measure_is_saved_where_measures_has_it(tmp_path, monkeypatch):
+    results = [evaluate(QUERY + shift, GALLERY, **LABELS, reports=(half_in_ten, "map")) for shift in (0.0, 0.3)]
+    comparison = compare(*results, num_resamples=10, num_permutations=10)
+    path = tmp_path / "comparison.npz"
+    with pytest.raises(ValueError, match=NOT_SAVED["save and load"]):
+        comparison.save(path)
+    monkeypatch.setitem(MEASURES, "half_in_ten", Measure("half_in_ten", row_function, "own"))
+    loaded = Comparison.load(comparison.save(path))
+    assert str(loaded) == str(comparison)
+    monkeypatch.delitem(MEASURES, "half_in_ten")
+    with pytest.raises(ValueError, match=r"a measure that `MEASURES` lacks: .*MEASURES\['half_in_ten'\] = M"):
+        Comparison.load(path)
 
 
 REFUSED = [

@@ -35,6 +35,7 @@ from .paired_queries import cut_as_lists, pair
 from .protocol import Protocol
 from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws, seeded
 from .ranking_options import Setup
+from .result_checks import find_lacking
 from .results import RetrievalResults
 
 _JSON_FIELDS = (
@@ -88,6 +89,7 @@ class Comparison(Tabled, SavedResults):
     """Differences of two models on the same queries, or on the same images; a is the first model, b the second."""
 
     _PARTS = (Difference, Protocol, GalleryDraw, Setup)
+    _find_lacking = staticmethod(find_lacking)
 
     names: tuple[str, str]
     """the names of a and b"""

@@ -60,7 +60,7 @@ def cut_as_lists(
 def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> RetrievalResults:
     """Return the results where equal scores keep the order of the gallery, and each ranking ends after `cutoff`."""
     # A metric of a user's own leaves only values of its whole ranking in its results.
-    reports = [name for name in results.protocol.reports if not parse_report(name)[0].is_measured]
+    reports = [name for name in results.protocol.reports if not parse_report(name)[0].is_precomputed]
     protocol = replace(results.protocol, reports=tuple(reports))
     if TIE_POLICIES[results.setup.ties].by_place is None:
         ranking, ranking_for_cmc = _rank_in_order(name, results)

@@ -107,7 +107,10 @@ def _check_defined(name: str, values: Tensor, is_defined: Tensor) -> None:
 
 def find_lacking(saved: Mapping[str, Any]) -> str:
     """Return a text about a file with a measure that `MEASURES` lacks, as a user's own may be; "" for other files."""
-    for name in saved["protocol"]["$Protocol"]["reports"]["$tuple"]:
+    protocol = saved["protocol"]
+    if protocol is None:  # a comparison of detections
+        return ""
+    for name in protocol["$Protocol"]["reports"]["$tuple"]:
         if isinstance(name, str) and name.isidentifier() and not is_known(name):
             return f"with a measure that `MEASURES` lacks: add yours, `MEASURES[{name!r}] = Measure(...)`"
     return ""

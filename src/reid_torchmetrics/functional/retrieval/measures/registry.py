@@ -90,7 +90,7 @@ class Measure:
     """function that averages one value per query, with the options `empty_target_action` and `weight`"""
     title: str = ""
     """title in tables and legends, if it is not the name with a capital letter; `{k}` is filled in"""
-    is_measured: bool = False
+    is_precomputed: bool = False
     """whether the function returns values of one ranking, which were measured before, and fits no other ranking"""
 
     @property
@@ -128,7 +128,7 @@ class Measure:
 
     def with_values(self, values: Tensor) -> Measure:
         """Return the measure for one ranking, with values that were computed before."""
-        return replace(self, function=functools.partial(_known, values), is_measured=True)
+        return replace(self, function=functools.partial(_known, values), is_precomputed=True)
 
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
         """Return the convention in words."""
