@@ -389,7 +389,6 @@ ONE_IMPORTER = {
     "functional.retrieval.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
     "functional.retrieval.advice.positions": "a judgment of its own about units, with its constants",
     "functional.retrieval.advice.unknown_identities": "a judgment of its own about labels, with its constants",
-    "functional.retrieval.evaluation.result_checks": "what must hold of a file; over 400 lines with the results",
     "functional.retrieval.ranking.query_blocks": "ways of counting, with their costs; over 500 lines with the pairs",
     "functional.retrieval.ranking.rank_table": "from counts to ranks; about 500 lines with the tiles of all processes",
     "functional.retrieval.ranking.symmetric": "counting in blocks of its own; over 500 lines with the tiles",

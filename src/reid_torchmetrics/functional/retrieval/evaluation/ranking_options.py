@@ -9,7 +9,7 @@ Reported            values of the reported numbers by name
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -257,3 +257,9 @@ class Reported(ByName[Any]):
             parse_report(str(name))
             return f": `reports=(..., {name!r})` adds it"
         return super().hint(name)
+
+
+def key_of(name: str, values: Mapping[str, Any]) -> str:
+    """Return the key that equals a name: the key of a user's measure holds its row, unlike the name."""
+    keys = list(values)
+    return keys[keys.index(name)]

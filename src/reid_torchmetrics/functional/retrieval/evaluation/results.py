@@ -32,7 +32,7 @@ from .query_numbers import measure_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
-from .ranking_options import Reported, Setup, describe
+from .ranking_options import Reported, Setup, describe, key_of
 from .result_checks import check_stored, find_lacking
 
 _QUERY_COLUMNS = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
@@ -285,7 +285,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         # Sorted by the second key, then stably by the first.
         valid = (~values[by].isnan()).nonzero()[:, 0]
         by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
-        measure, _ = measures.parse_report(_key_of(by, values))
+        measure, _ = measures.parse_report(key_of(by, values))
         order = values[by][by_rank].argsort(descending=measure.lower_is_better, stable=True)
         return by_rank[order[:n]]
 
@@ -436,10 +436,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _name_or_first(self, name: str | None) -> str:
         """Return a reported number that is a mean over queries; None stands for the first one."""
         averaged = self.averaged
-        if name is None:
-            return next(iter(averaged))
+        name = next(iter(averaged)) if name is None else name
         _checks.one_of("name", name, averaged)
-        return _key_of(name, averaged)
+        return key_of(name, averaged)
 
     def _problem(self, method: str, remedy: str) -> RetrievalProblem:
         """Return the problem; raise for results of a metric, which keeps its samples to itself."""
@@ -495,12 +494,6 @@ def summarize(
         ranks_for_cmc=ranking_for_cmc.ranks if has_ranks_for_cmc else None,
         drawn=numbers.drawn,
     )
-
-
-def _key_of(name: str, values: Mapping[str, Any]) -> str:
-    """Return the key that equals a name: the key of a user's measure holds its row, unlike the name."""
-    keys = list(values)
-    return keys[keys.index(name)]
 
 
 def _copy(values: Tensor | None) -> Tensor | None:
