@@ -17,7 +17,7 @@ from reid_torchmetrics.functional.retrieval import find_protocol
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, DrawnResults, Measure, measure, measure_drawn
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from tests.contracts.missing import assert_nothing_missing
-from tests.profiles import PROFILE, each_row
+from tests.profiles import each_row
 from tests.reference import measures as reference
 from tests.reference.measures import Groups
 from tests.reference.ties import expectation, groups_of_scores, tied_positives
@@ -140,11 +140,10 @@ def check_values(row: Measure, queries: list[Groups], policy: str, options: Mapp
 
 
 def blocks_of(row: Measure, queries: list[Groups], policy: str) -> list[list[list[Groups]]]:
-    """Ways to cut the queries, in a nightly run also each for itself; none where a value depends on all of them."""
+    """Ways to cut the queries; none where a value depends on all of them."""
     if row.name in OF_ALL_QUERIES:
         return []
-    blocks = [[queries[:1], queries[1:5], queries[5:]]]
-    return [*blocks, [[groups] for groups in queries]] if PROFILE == "nightly" else blocks
+    return [[[groups] for groups in queries], [queries[:5], queries[5:]]]
 
 
 def expected_value(

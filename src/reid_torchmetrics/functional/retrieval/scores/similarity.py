@@ -74,8 +74,8 @@ class Similarity(ABC):
 
     def floor(
         self,
-        query: Float[Tensor, "queries dim"],  # noqa: ARG002 - for distances
-        columns: slice,  # noqa: ARG002
+        query: Float[Tensor, "queries dim"],
+        columns: slice,
         least: Float[Tensor, " queries"],
     ) -> Float[Tensor, " queries"]:
         """Return, for each query, a bound below the values of `score` for items with `score_pairs` above `least`.
