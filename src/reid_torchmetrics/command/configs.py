@@ -103,7 +103,7 @@ def _parse(place: str, text: str, *, keeps_digits: bool = False) -> tuple[Any, A
     """Parse a text to its value, and to its tree of nodes with the lines of all values."""
     require("A file of options or a mapping", "yaml")
     yaml: Any = import_module("yaml")
-    loader = type("Loader", (yaml.SafeLoader,), {})
+    loader: Any = type("Loader", (yaml.SafeLoader,), {})
     if keeps_digits:
         loader.add_constructor(f"{_TAG}int", yaml.SafeLoader.construct_yaml_str)
     try:

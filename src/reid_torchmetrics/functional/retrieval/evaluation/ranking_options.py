@@ -9,7 +9,7 @@ Reported            values of the reported numbers by name
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -259,7 +259,7 @@ class Reported(ByName[Any]):
         return super().hint(name)
 
 
-def key_of(name: str, values: Mapping[str, Any]) -> str:
+def key_of(name: str, names: Iterable[str]) -> str:
     """Return the key that equals a name: the key of a user's measure holds its row, unlike the name."""
-    keys = list(values)
+    keys = list(names)
     return keys[keys.index(name)]

@@ -435,9 +435,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _name_or_first(self, name: str | None) -> str:
         """Return a reported number that is a mean over queries; None stands for the first one."""
-        averaged = self.averaged
-        first, *_ = averaged
-        name = first if name is None else name
+        averaged = list(self.averaged)
+        name = averaged[0] if name is None else name
         _checks.one_of("name", name, averaged)
         return key_of(name, averaged)
 
