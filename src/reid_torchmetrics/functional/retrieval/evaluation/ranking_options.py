@@ -9,7 +9,7 @@ Reported            values of the reported numbers by name
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
