@@ -25,6 +25,7 @@ SHARED = [
     "functional.box_units",
     "functional.displays",
     "functional.fingerprints",
+    "functional.made",
     "functional.model_tables",
     "functional.named_numbers",
     "functional.result_cache",
@@ -83,6 +84,7 @@ ENGINE = {
 """layers of the engine, in an order, and those that each may import"""
 
 TOOLS = {
+    "diagnosis": ["private", "shared", "functional"],
     "data": ["private", "functional"],
     "coco": ["private", "shared", "functional.detection"],
     "plot": ["private", "functional"],
@@ -100,6 +102,7 @@ PACKAGES = {
     "private": {"numpy", "orjson", "torch", "tqdm"},
     "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
+    "diagnosis": {"jaxtyping", "numpy", "torch"},
     "data": {"jaxtyping", "numpy", "torch"},
     "coco": {"matplotlib", "numpy", "torch"},
     "plot": {"PIL", "matplotlib", "numpy", "torch"},

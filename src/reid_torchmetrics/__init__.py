@@ -50,8 +50,11 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     MeanAP = ReIDMeanAP
     MINP = ReIDMINP
 
-# Only this file imports both the engine and the tools: results and metrics draw with the package that it sets here.
+# Only this file imports both the engine and the tools. Results and metrics draw with the package that it sets here, and
+# the engine calls the other one when results have been made.
 _extras.pictures = partial(import_module, ".plot", __name__)
+if find_spec(".diagnosis", __name__) is not None:
+    _extras.diagnosis = partial(import_module, ".diagnosis", __name__)
 
 _PUBLIC_MODULES = (
     "functional.retrieval",

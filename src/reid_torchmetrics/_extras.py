@@ -25,6 +25,9 @@ pictures: Callable[[], Any]
 """Return the package `reid_torchmetrics.plot`. `reid_torchmetrics/__init__.py` sets this function, because the engine
 does not import the tools."""
 
+diagnosis: Callable[[], Any] | None = None
+"""Return the package `reid_torchmetrics.diagnosis`, set likewise; None where it is absent."""
+
 
 def require(purpose: str, *packages: str) -> None:
     """Raise unless all packages are installed that `purpose` needs, before any work is done.

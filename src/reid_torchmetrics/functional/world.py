@@ -60,11 +60,16 @@ class WarningLog:
 
     def warn_once(self, topic: str, text: str, category: type[Warning] = UserWarning) -> None:
         """Warn, unless the metric has warned about the topic before."""
+        if self.note(topic):
+            warn(text, category)
+
+    def note(self, topic: str) -> bool:
+        """Note a topic, and return whether it is new; a function notes nothing, and each topic is new to it."""
         if self.has(topic):
-            return
+            return False
         if self.topics is not None:
             self.topics.add(topic)
-        warn(text, category)
+        return True
 
 
 class World(ABC):

@@ -1,0 +1,77 @@
+"""The rows of the registries, and the order of suspicions and trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from reid_torchmetrics._warnings import AdviceWarning
+from reid_torchmetrics.functional.world import WarningLog
+
+Case = TypeVar("Case")
+CauseName: TypeAlias = str
+Values: TypeAlias = Mapping[str, object]
+"""values of a message by the names in its braces"""
+
+
+@dataclass(frozen=True)
+class Cause(Generic[Case]):
+    """A likely mistake of a user, the results that raise the suspicion, and the trial that confirms it."""
+
+    name: CauseName
+    checks: str
+    """the mistake, in a few words"""
+    fires: str
+    """the condition in words, with the names of `thresholds` in braces"""
+    message: str
+    """one or two sentences with the cause and the remedy, with names of values in braces"""
+    suspect: Callable[[Case], bool]
+    """whether the finished results let one think of it: cheap, and without any new matching; rows may share it"""
+    find: Callable[[Case], Values | None]
+    """returns the values of the message, or None; a trial takes at most 256 images or queries"""
+    thresholds: Mapping[str, float | int] = field(default_factory=dict)
+    explained_by: tuple[CauseName, ...] = ()
+    """rows with mistakes that may look like this one; if one of them was found, this row is not tried"""
+
+    def text(self, values: Values) -> str:
+        """Return the message."""
+        return self.message.format(**values)
+
+    def condition(self) -> str:
+        """Return the condition in words, with the thresholds."""
+        return self.fires.format(**self.thresholds)
+
+
+def _suspicion(cause: Cause[Any]) -> object:
+    return cause.suspect
+
+
+def grouped(causes: Iterable[Cause[Case]]) -> list[tuple[Callable[[Case], bool], list[Cause[Case]]]]:
+    """Return neighboring rows with one suspicion together, so that it is asked once."""
+    return [(rows[0].suspect, rows) for rows in (list(group) for _, group in groupby(causes, _suspicion))]
+
+
+def warn_of(
+    groups: Iterable[tuple[Callable[[Case], bool], list[Cause[Case]]]], case: Case, warning_log: WarningLog
+) -> None:
+    """Try the causes that are suspected, and warn of those that are found.
+
+    A metric object tries and tells each cause once until `reset`.
+    """
+    found: set[CauseName] = set()
+    for suspect, causes in groups:
+        if not suspect(case):
+            continue
+        for cause in causes:
+            if warning_log.has(cause.name):
+                found.add(cause.name)
+                continue
+            explained = any(name in found or warning_log.has(name) for name in cause.explained_by)
+            if explained or not warning_log.note(f"tried {cause.name}"):
+                continue
+            values = cause.find(case)
+            if values is not None:
+                found.add(cause.name)
+                warning_log.warn_once(cause.name, cause.text(values), AdviceWarning)

@@ -1,0 +1,56 @@
+"""A cause is tried only under suspicion, and once until `reset`, and told once; what explains it silences it."""
+
+import warnings
+
+from reid_torchmetrics import AdviceWarning
+from reid_torchmetrics.diagnosis.causes import Cause, grouped, warn_of
+from reid_torchmetrics.functional.world import WarningLog
+
+
+def never(case):
+    case.append("never")
+    return False
+
+
+def always(case):
+    case.append("always")
+    return True
+
+
+def cause(name, suspect, values, **options):
+    def find(case):
+        case.append(f"try {name}")
+        return values
+
+    return Cause(name, "a mistake", "It is so.", f"{name} has {{num}}.", suspect=suspect, find=find, **options)
+
+
+def told(causes, log):
+    case = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of(grouped(causes), case, log)
+    assert all(warning.category is AdviceWarning for warning in caught)
+    return case, [str(warning.message) for warning in caught]
+
+
+def test_a_suspicion_of_neighbors_is_asked_once_and_trials_run_under_it_alone():
+    causes = [cause("a", never, {"num": 1}), cause("b", never, {}), cause("c", always, None), cause("d", always, None)]
+    assert told(causes, WarningLog()) == (["never", "always", "try c", "try d"], [])
+
+
+def test_a_metric_object_tries_and_tells_a_cause_once_until_reset_and_a_function_in_each_call():
+    causes = [cause("a", always, {"num": 1}), cause("b", always, None)]
+    log = WarningLog(set())
+    assert told(causes, log) == (["always", "try a", "try b"], ["a has 1."])
+    assert told(causes, log) == (["always"], [])
+    for _ in range(2):
+        assert told(causes, WarningLog()) == (["always", "try a", "try b"], ["a has 1."])
+
+
+def test_a_cause_that_explains_another_one_silences_it_in_this_call_and_in_later_ones():
+    causes = [cause("a", always, {"num": 1}), cause("b", always, {"num": 2}, explained_by=("a",))]
+    log = WarningLog(set())
+    assert told(causes, log)[1] == ["a has 1."]
+    assert told(causes, log)[1] == []
+    assert told([causes[1]], WarningLog())[1] == ["b has 2."]
