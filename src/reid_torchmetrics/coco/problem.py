@@ -16,7 +16,7 @@ from torch import Tensor
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.advice import advise_on_detections
-from reid_torchmetrics.functional.detection.batches import num_without_mask, similar_key, size_of
+from reid_torchmetrics.functional.detection.batches import num_without_mask, similar_key, size_of, warn_of_ignored
 from reid_torchmetrics.functional.detection.evaluation import evidence_of_objects
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
@@ -152,6 +152,7 @@ class CocoProblem:
         truth = CocoSide.of(cocoGt, params)
         results = CocoSide.of(cocoDt, params)
         _check_ids(truth.rows)
+        warn_of_ignored("`annotations`", truth.rows, reads_keypoints=params.iouType == "keypoints")
         if params.iouType == "segm":
             _warn_of_boxes_as_masks(truth, results)
 

@@ -13,6 +13,7 @@ from .coco_columns import (
     is_missing,
     shortened,
     similar_key,
+    warn_of_ignored,
 )
 from .coco_images import find_images
 from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_lengths

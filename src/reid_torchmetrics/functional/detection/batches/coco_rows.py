@@ -27,6 +27,7 @@ from .coco_columns import (
     check_kind_of_ids,
     is_whole_number,
     shortened,
+    warn_of_ignored,
 )
 from .coco_images import Note, find_images
 from .coco_masks import check_mask_sizes, check_masks, num_without_mask, run_lengths
@@ -139,6 +140,8 @@ def read_coco(
     annotations.check(reading.columns(ANNOTATIONS, has_boxes=reading.has_true_boxes))
     if reading.is_federated:
         annotations = _without_empty_objects(annotations)
+    else:
+        warn_of_ignored(data_set_path, annotations.rows, reads_keypoints="keypoints" in reading.iou_type)
     _check_references(annotations, images_by_id, categories)
     detections, has_areas = _prepared_results(detections, images_by_id, categories, reading)
 
