@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from reid_torchmetrics.functional.world import WarningLog
 
-from .causes import Cause, CauseName, warn_of
+from .causes import Cause, CauseName, grouped, warn_of
+from .retrieval import RETRIEVAL_CAUSES, RetrievalCase
 
 __all__ = ["Cause", "CauseName", "look", "warn_of"]
+
+_OF_RANKINGS = grouped(RETRIEVAL_CAUSES.values())
 
 
 def look(results: Any, samples: Any, warning_log: WarningLog) -> None:
@@ -24,3 +28,5 @@ def look(results: Any, samples: Any, warning_log: WarningLog) -> None:
         samples: what it was computed from; its type decides which causes are looked for.
         warning_log: topics that the user was warned about.
     """
+    if isinstance(samples, RankedSamples):
+        warn_of(_OF_RANKINGS, RetrievalCase(results, samples), warning_log)

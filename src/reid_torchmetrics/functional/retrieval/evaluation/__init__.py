@@ -9,11 +9,13 @@ from .index_recall import IndexRecall, index_recall
 from .list_forms import MISSING_QUERIES, Lists
 from .lists import evaluate_lists
 from .person_search import person_search
+from .problem import Embeddings, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, RelevanceOptions
 from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protocol, protocol_of_lists, take_protocol
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by, seeded
 from .rank_lists import RankLists
+from .ranked_samples import RankedSamples
 from .ranking import CameraPairs, Ranking
 from .ranking_options import RankingOptions, Setup, describe
 from .results import RetrievalResults, summarize

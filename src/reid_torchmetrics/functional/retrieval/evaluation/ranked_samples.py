@@ -1,0 +1,53 @@
+"""Facts about the samples of all processes that were ranked, and the problem of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.advice import ListedItems
+
+from .problem import RetrievalProblem
+from .protocol import Protocol
+from .ranking_options import RankingOptions
+
+
+@dataclass(frozen=True, eq=False)
+class RankedSamples:
+    """Facts about samples that were ranked; each entry point fills in those that it has."""
+
+    protocol: Protocol
+    """with all options of the caller"""
+    named_protocol: object = None
+    """the protocol as the caller gave it: a name or a `Protocol`"""
+    options: RankingOptions | None = None
+    """the settings of the ranking; None for lists and streams"""
+    ties_are_open: bool = False
+    """whether neither the caller nor the protocol chose a tie policy"""
+    find_problem: Callable[[], RetrievalProblem | None] | None = None
+    """returns the problem of this process's queries and gallery items alone; None for lists and streams"""
+    matrix: str | None = None
+    """"scores" or "distances", if a matrix is given"""
+    positions: tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None = None
+    """positions of queries and gallery items, and the radius, where there is no problem that has them"""
+    num_gallery: int | None = None
+    """gallery items of all processes; None if they are not known"""
+    num_images: int | None = None
+    """images of the queries before they were pooled; None if `multi_query` was not given"""
+    boxes: Mapping[str, Float[Tensor, "boxes 4"]] = field(default_factory=dict)
+    """corners of boxes by the name of their argument, for an overlap in pixels"""
+    listed_items: ListedItems | None = None
+    """entries of lists by number; None if there are no such lists"""
+    num_changed: int = 0
+    """repetitions of a sample on its process with another embedding"""
+    are_gathered: bool = False
+    """whether two processes hold the same samples"""
+    are_padded: bool = False
+    """whether the last samples of a process are the first of the first process"""
+    num_forgotten: int = 0
+    """samples since the last evaluation, if they have the labels of as many samples before it; 0 otherwise"""
+    has_mixed_roles: bool = False
+    """whether some batches have `is_query`, and some do not"""
