@@ -3,7 +3,7 @@
 import warnings
 
 from reid_torchmetrics import AdviceWarning
-from reid_torchmetrics.diagnosis.causes import Cause, grouped, warn_of
+from reid_torchmetrics.diagnosis.causes import Cause, Finding, find_causes, grouped, warn_of
 from reid_torchmetrics.functional.world import WarningLog
 
 
@@ -29,7 +29,7 @@ def told(causes, log):
     case = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of(grouped(causes), case, log)
+        warn_of(find_causes(grouped(causes), case, log), log)
     assert all(warning.category is AdviceWarning for warning in caught)
     return case, [str(warning.message) for warning in caught]
 
@@ -54,3 +54,12 @@ def test_a_cause_that_explains_another_one_silences_it_in_this_call_and_in_later
     assert told(causes, log)[1] == ["a has 1."]
     assert told(causes, log)[1] == []
     assert told([causes[1]], WarningLog())[1] == ["b has 2."]
+
+
+def test_a_cause_that_several_processes_found_is_told_once():
+    findings = [Finding("a", "first"), Finding("b", "other"), Finding("a", "second")]
+    for log in (WarningLog(), WarningLog(set())):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warn_of(findings, log)
+        assert [str(warning.message) for warning in caught] == ["first", "other"]

@@ -2,7 +2,8 @@
 
     results, samples --> case --> suspicions, which are cheap --> trials on a bounded sample --> one warning each
 
-The engine calls `look` when results have been made, and knows nothing else of this package. No number depends on it.
+The engine calls `look` when results have been made, lets the first process tell what all processes found by `warn_of`,
+and knows nothing else of this package. No number depends on it.
 """
 
 from __future__ import annotations
@@ -10,23 +11,24 @@ from __future__ import annotations
 from typing import Any
 
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
-from reid_torchmetrics.functional.world import WarningLog
+from reid_torchmetrics.functional.world import World
 
-from .causes import Cause, CauseName, grouped, warn_of
+from .causes import Cause, CauseName, Finding, find_causes, grouped, warn_of
 from .retrieval import RETRIEVAL_CAUSES, RetrievalCase
 
-__all__ = ["Cause", "CauseName", "look", "warn_of"]
+__all__ = ["Cause", "CauseName", "Finding", "look", "warn_of"]
 
 _OF_RANKINGS = grouped(RETRIEVAL_CAUSES.values())
 
 
-def look(results: Any, samples: Any, warning_log: WarningLog) -> None:
-    """Warn of likely mistakes that finished results show, each cause once for each metric object or call of a function.
+def look(results: Any, samples: Any, world: World) -> list[Finding]:
+    """Return likely mistakes that finished results show, each once for each metric object or call of a function.
 
     Args:
         results: what was computed.
         samples: what it was computed from; its type decides which causes are looked for.
-        warning_log: topics that the user was warned about.
+        world: the processes with the results; each looks at its part of samples whose facts are not on the first one.
     """
     if isinstance(samples, RankedSamples):
-        warn_of(_OF_RANKINGS, RetrievalCase(results, samples), warning_log)
+        return find_causes(_OF_RANKINGS, RetrievalCase(results, samples), world.warning_log)
+    return []

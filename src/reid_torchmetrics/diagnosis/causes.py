@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from reid_torchmetrics._warnings import AdviceWarning
 from reid_torchmetrics.functional.world import WarningLog
@@ -53,13 +53,21 @@ def grouped(causes: Iterable[Cause[Case]]) -> list[tuple[Callable[[Case], bool],
     return [(rows[0].suspect, rows) for rows in (list(group) for _, group in groupby(causes, _suspicion))]
 
 
-def warn_of(
+class Finding(NamedTuple):
+    """A cause that was found, and the warning that tells of it."""
+
+    name: CauseName
+    text: str
+
+
+def find_causes(
     groups: Iterable[tuple[Callable[[Case], bool], list[Cause[Case]]]], case: Case, warning_log: WarningLog
-) -> None:
-    """Try the causes that are suspected, and warn of those that are found.
+) -> list[Finding]:
+    """Try the causes that are suspected, and return those that are found.
 
     A metric object tries and tells each cause once until `reset`.
     """
+    findings: list[Finding] = []
     found: set[CauseName] = set()
     for suspect, causes in groups:
         if not suspect(case):
@@ -74,4 +82,14 @@ def warn_of(
             values = cause.find(case)
             if values is not None:
                 found.add(cause.name)
-                warning_log.warn_once(cause.name, cause.text(values), AdviceWarning)
+                findings.append(Finding(cause.name, cause.text(values)))
+    return findings
+
+
+def warn_of(findings: Iterable[Finding], warning_log: WarningLog) -> None:
+    """Warn of causes that were found, each once: several processes may have found the same."""
+    told: set[CauseName] = set()
+    for name, text in findings:
+        if name not in told:
+            told.add(name)
+            warning_log.warn_once(name, text, AdviceWarning)

@@ -7,6 +7,7 @@ No number depends on it.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from reid_torchmetrics import _extras
@@ -15,13 +16,26 @@ from .world import ALONE, World
 
 
 def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
-    """Let the first process look at results, and at what they were computed from; all processes must call.
+    """Look at results, and at what they were computed from, and let the first process warn; all processes must call.
 
     An error there, such as a warning that the user turned into one, is raised on all processes.
     """
 
-    def look() -> None:
-        if world.process == 0 and _extras.diagnosis is not None:
-            _extras.diagnosis().look(results, samples, world.warning_log)
+    def look() -> tuple[list[tuple[str, str]], list[int]]:
+        if _extras.diagnosis is None:
+            return [], [0]
+        findings = _extras.diagnosis().look(results, samples, world)
+        return findings, [len(findings)]
 
-    world.guarded(look)
+    findings, table = world.guarded_all_gather(look)
+    numbers = [number for (number,) in table]
+    if any(numbers[1:]):  # on all processes alike
+        findings = [finding for text in world.texts(json.dumps(findings)) for finding in json.loads(text)]
+    if any(numbers):
+        world.guarded(lambda: _warn(findings, world))
+
+
+def _warn(findings: list[tuple[str, str]], world: World) -> None:
+    """Warn of what was found, on the first process."""
+    if world.process == 0 and _extras.diagnosis is not None:
+        _extras.diagnosis().warn_of(findings, world.warning_log)
