@@ -15,7 +15,7 @@ from .grid import (
 )
 from .image_names import ImageRows, as_words, name_images, num_words, number_names, pack_names, plain_id, unpack_names
 from .images import Detections, GroundTruths
-from .keypoints import COCO_SIGMAS, object_keypoint_similarity
+from .keypoints import COCO_SIGMAS, KeypointType, keypoint_boxes, object_keypoint_similarity, paired_similarity
 from .masks import checked_masks, mask_iou
 from .ordering import (
     OrderedDetections,
@@ -25,7 +25,14 @@ from .ordering import (
     order_by_class_and_score,
     place_of_labels,
 )
-from .rotated_boxes import CORNER_ORDER, RotatedType, crossing_edges, rotated_corners, rotated_iou
+from .rotated_boxes import (
+    CORNER_ORDER,
+    RotatedType,
+    crossing_edges,
+    paired_rotated_iou,
+    rotated_corners,
+    rotated_iou,
+)
 from .run_lengths import RunLengths, first_invalid_counts
 from .shape_types import SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
 from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes

@@ -69,6 +69,17 @@ def similarity(
     keypoints: Tensor, true_keypoints: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]
 ) -> Tensor:
     """Compute `object_keypoint_similarity` for float64 tensors."""
+    num_rows = max(1, _MOST_DISTANCES // max(1, true_keypoints.shape[0] * true_keypoints.shape[1]))
+    parts = [torch.empty((0, len(true_keypoints)), dtype=torch.float64, device=true_keypoints.device)]
+    for block in segments.ranges(len(keypoints), num_rows):
+        parts.append(paired_similarity(keypoints[block, None], true_keypoints, areas, boxes, sigmas))
+    return torch.cat(parts)
+
+
+def paired_similarity(
+    keypoints: Tensor, true_keypoints: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]
+) -> Tensor:
+    """Compute the similarity of each pair of a detection and a ground truth, broadcast, for float64 tensors."""
     # Labeled keypoints count, or all keypoints of an object without labeled ones.
     is_labeled = true_keypoints[:, :, 2] > 0
     has_labeled = is_labeled.any(1)
@@ -82,15 +93,11 @@ def similarity(
     low = (corner - size)[:, None]
     high = (corner + 2 * size)[:, None]
 
-    num_rows = max(1, _MOST_DISTANCES // max(1, true_keypoints.shape[0] * true_keypoints.shape[1]))
-    parts = [torch.empty((0, len(true_keypoints)), dtype=torch.float64, device=true_keypoints.device)]
-    for block in segments.ranges(len(keypoints), num_rows):
-        points = keypoints[block, None, :, :2]
-        distance_from_box = (low - points).clamp(min=0) + (points - high).clamp(min=0)
-        offsets = torch.where(has_labeled[:, None, None], points - true_keypoints[:, :, :2], distance_from_box)
-        exponents = (offsets**2).sum(-1) / variances / (areas + _LEAST_AREA)[:, None] / 2
-        parts.append(((-exponents).exp() * weights).sum(-1) / counts)
-    return torch.cat(parts)
+    points = keypoints[..., :2]
+    distance_from_box = (low - points).clamp(min=0) + (points - high).clamp(min=0)
+    offsets = torch.where(has_labeled[:, None, None], points - true_keypoints[:, :, :2], distance_from_box)
+    exponents = (offsets**2).sum(-1) / variances / (areas + _LEAST_AREA)[:, None] / 2
+    return ((-exponents).exp() * weights).sum(-1) / counts
 
 
 def keypoint_boxes(points: Tensor, is_labeled: Tensor | None = None) -> Tensor:

@@ -76,19 +76,30 @@ def pairwise_rotated_iou(boxes: Tensor, others: Tensor, is_crowd: Tensor | None 
     other_low, other_high = rotated_corners(others).aminmax(dim=1)
     pairs = ((low[:, None] <= other_high) & (other_low <= high[:, None])).all(2).nonzero()
 
-    common = boxes.new_zeros((len(boxes), len(others)))
+    row, other = pairs.unbind(1)
+    iou = boxes.new_zeros((len(boxes), len(others)))
+    iou[row, other] = paired_rotated_iou(boxes, others, row, other, is_crowd)
+    return iou
+
+
+def paired_rotated_iou(
+    boxes: Tensor, others: Tensor, row: Tensor, other: Tensor, is_crowd: Tensor | None = None
+) -> Float[Tensor, " pairs"]:
+    """Compute `rotated_iou` of pairs of rows, for float64 tensors in the form of `RotatedType.read`."""
     centers, corners = _around_centers(boxes)
     other_centers, other_corners = _around_centers(others)
-    for block in segments.ranges(len(pairs), _PAIRS_AT_A_TIME.get(boxes.device.type, _MOST_PAIRS)):
-        row, other = pairs[block].unbind(1)
+    parts = [boxes.new_zeros(0)]
+    for block in segments.ranges(len(row), _PAIRS_AT_A_TIME.get(boxes.device.type, _MOST_PAIRS)):
+        block_row, block_other = row[block], other[block]
         # Centers first, or corners far from the origin lose digits.
-        offsets = other_centers.index_select(0, other) - centers.index_select(0, row)
-        moved = other_corners.index_select(0, other) + offsets[:, None]
-        common[row, other] = _common_areas(corners.index_select(0, row), moved)
+        offsets = other_centers.index_select(0, block_other) - centers.index_select(0, block_row)
+        moved = other_corners.index_select(0, block_other) + offsets[:, None]
+        parts.append(_common_areas(corners.index_select(0, block_row), moved))
 
-    areas = _turning_areas(boxes)[:, None]
-    other_areas = _turning_areas(others)
-    common *= areas.sign() * other_areas.sign()
+    areas = _turning_areas(boxes).index_select(0, row)
+    other_areas = _turning_areas(others).index_select(0, other)
+    common = torch.cat(parts) * (areas.sign() * other_areas.sign())
+    is_crowd = None if is_crowd is None else is_crowd.index_select(0, other)
     # By rounding, and where edges cross, the union can be less than the intersection.
     return iou_of_areas(common, areas.abs(), other_areas.abs(), is_crowd).clamp(0, 1)
 
