@@ -16,8 +16,15 @@ from torch import Tensor
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.advice import advise_on_detections
-from reid_torchmetrics.functional.detection.batches import num_without_mask, similar_key, size_of, warn_of_ignored
-from reid_torchmetrics.functional.detection.evaluation import evidence_of_objects
+from reid_torchmetrics.functional.detection.batches import (
+    ShownImage,
+    ShownMasks,
+    num_without_mask,
+    similar_key,
+    size_of,
+    warn_of_ignored,
+)
+from reid_torchmetrics.functional.detection.evaluation import MatchedImages, evidence_of_objects
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
     CocoGrid,
@@ -29,11 +36,23 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.world import WarningLog
 
 from .data_set import COCO, Row, mask_of
 
 _CPU = torch.device("cpu")
+_MOST_SHOWN = 256  # images
+_SHOWN_COLUMNS: dict[str, tuple[Any, ...]] = {
+    "boxes": ("bbox", 4),
+    "scores": ("score",),
+    "area": ("area",),
+    "iscrowd": ("iscrowd",),
+    "ignore": ("ignore",),
+    "num_keypoints": ("num_keypoints",),
+    "keypoints": ("keypoints", -1, 3),
+}
+"""for each key of a shown image, the key of rows and the axes of a value"""
 _PARAMETER_NAMES = {
     "iou_thresholds": "iouThrs",
     "rec_thresholds": "recThrs",
@@ -81,6 +100,25 @@ class CocoSide:
                 changes["segmentation"] = self.coco.annToRLE(row)
             prepared[row["image_id"], row["category_id"]].append(row | changes)
         return prepared
+
+    def shown(self, num_images: int, iou_type: str) -> list[dict[str, Any]]:
+        """Return the rows of the first images as a metric shows them, see `GivenImages.shown`."""
+        counts = self.images.bincount(minlength=num_images)[:num_images]
+        images = []
+        for part in _slices(counts):
+            rows = self.rows[part]
+            image: dict[str, Any] = {"labels": self.labels[part]}
+            for key, (name, *shape) in _SHOWN_COLUMNS.items():
+                if all(name in row for row in rows):
+                    values = torch.tensor([row[name] for row in rows], dtype=torch.float64, device=_CPU)
+                    image[key] = values.view(len(rows), *shape) if rows else values.view(0, *map(abs, shape))
+            if iou_type == "segm":
+                masks = [mask_of(row, self.coco.imgs) for row in rows]
+                (kind,) = shape_types(("segm",), None).values()
+                num_pixels = kind.areas(kind.read("annotations", masks, is_true=True))
+                image["masks"] = ShownMasks(None, None, num_pixels)
+            images.append(image)
+        return images
 
 
 def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:
@@ -210,6 +248,22 @@ class CocoProblem:
             image_sizes=self._image_sizes(),
         )
         advise_on_detections(evidence, WarningLog())
+        images = MatchedImages.of_objects(
+            self.detections,
+            self.ground_truths,
+            self.grid,
+            iou_type=self.key[0],
+            shown=self._show,
+            label_names=self.categories,
+            image_sizes=self._image_sizes,
+        )
+        results_made(matches, images)
+
+    def _show(self) -> list[ShownImage]:
+        """Return the objects in the first images, in the form of metrics."""
+        num_images = min(len(self.images), _MOST_SHOWN)
+        sides = [side.shown(num_images, self.key[0]) for side in (self.results, self.truth)]
+        return list(zip(*sides, strict=True))
 
     def _image_sizes(self) -> Tensor:
         """Return width and height of each image, NaN if the data set does not have them."""

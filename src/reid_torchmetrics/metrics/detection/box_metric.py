@@ -19,11 +19,12 @@ from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection import advice, batches, evaluation, evaluators, inputs
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
 
-_NOT_SCRIPTED = ("_computed", "_forward_cache", "_shape_types", "_notes")
+_NOT_SCRIPTED = ("_computed", "_forward_cache", "_shape_types", "_notes", "_given")
 _ARGUMENTS_WITHOUT_EFFECT = {"backend", "keep_shapes", "max_bytes"}  # they do not change the value of `compute`
 
 Result = TypeVar("Result")
@@ -94,6 +95,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.confidence: float | None = None
         self._single: evaluation.SingleValue | None = None
         self._notes = advice.BatchNotes()
+        self._given = batches.GivenImages()
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # a script of the metric has no type for this attribute
             self._shape_types = shapes
@@ -164,7 +166,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
                 has_boxes="bbox" in self.iou_type,
                 invalid=self.invalid,
                 extras=self._extra_keys(),
-                note=self._notes.note,
                 keeps=self._keeps_shapes,
             )
             states = self._current_states()
@@ -176,6 +177,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.num_dropped += batch.num_dropped
         self.num_invalid += batch.num_invalid
         self._append(batch.states)
+        if batch.given is not None:
+            self._notes.note(batch.given)
+            self._given.add(batch.given)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the images of another metric with the same box format.
@@ -203,6 +207,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             self.num_dropped = 0
             self.num_invalid = 0
             self._notes.reset()
+            self._given.reset()
         super().reset()
 
     def _warn_about(self, batch: batches.Batch) -> None:
@@ -254,7 +259,10 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         if names is None and self.metric is not None:
             names = (self.metric,)
         for image_matches in matches:
-            evaluation.advise_on_images(image_matches, self._sharded(), self._notes, names)
+            sharded = self._sharded()
+            evaluation.advise_on_images(image_matches, sharded, self._notes, names)
+            images = evaluation.MatchedImages.of(image_matches, sharded, self._given, names)
+            results_made(image_matches, images, self._world)
 
     def _sharded(self) -> evaluation.ShardedImages:
         return evaluation.ShardedImages(

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.detection import advice, evaluation
+from reid_torchmetrics.functional.detection import advice, batches, evaluation
 from reid_torchmetrics.metrics import base
 
 from .detection_map import DetectionMAP, DetectionOptions
@@ -92,6 +92,7 @@ class DetectionMetrics(MetricCollection):
 
         # Each member has one number. The members share their images, so there is advice once for all of them.
         notes = advice.BatchNotes()
+        given = batches.GivenImages()
         collection_options = (
             ("values", repr(values)),
             ("classes", repr(classes)),
@@ -105,6 +106,7 @@ class DetectionMetrics(MetricCollection):
             members[name] = DetectionMAP(metric=metric, confidence=member_confidence, **options)
         for member in members.values():
             member._notes = notes  # noqa: SLF001 - of the same package
+            member._given = given  # noqa: SLF001
             member._names_collection_options = tuple(metrics.values())  # noqa: SLF001
             member._collection_options = collection_options  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])

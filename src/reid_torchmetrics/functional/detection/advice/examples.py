@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.batches import NotedBatch, ShapeBatch
+from reid_torchmetrics.functional.detection.batches import GivenBatch, ShapeBatch
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths, shape_types, to_xywh
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 
@@ -127,7 +127,7 @@ def _noted(key: str, value: Tensor, iou_type: str) -> DetectionEvidence:
     shapes = ShapeBatch(items, items, {}, types, "xywh")
     states = {"ground_truth_boxes": box.expand(_NUM_IMAGES, 4)}
     notes = BatchNotes()
-    notes.note(NotedBatch(items, items, keys=set(item), extras=(), shapes=shapes, states=states))
+    notes.note(GivenBatch(items, items, keys=set(item), extras=(), shapes=shapes, states=states))
     sample = BoxSample(_boxes(), _boxes(), 0.0)
     return _perfect(notes=notes, iou_type=iou_type, sample=sample)
 
@@ -150,7 +150,7 @@ def soft_masks() -> DetectionEvidence:
 def _with_key(key: str, value: Any) -> DetectionEvidence:
     """Return evidence from a perfect detector, with a further key in `target`."""
     notes = BatchNotes()
-    notes.note(NotedBatch([{}], [{key: value}], keys={key}, extras=(), shapes=None, states={}))
+    notes.note(GivenBatch([{}], [{key: value}], keys={key}, extras=(), shapes=None, states={}))
     return _perfect(notes=notes)
 
 

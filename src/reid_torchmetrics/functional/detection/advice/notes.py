@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional.box_units import ROUNDING
-from reid_torchmetrics.functional.detection.batches import LISTS, NotedBatch, ShapeBatch
+from reid_torchmetrics.functional.detection.batches import LISTS, GivenBatch, ShapeBatch
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 
 WHOLE_PIXELS = {torch.bfloat16: 256, torch.float16: 2048}
@@ -44,7 +44,7 @@ class BatchNotes:
         self._rounded: dict[tuple[str, torch.dtype, torch.dtype], list[Tensor]] = {}
         self._num_noted = 0
 
-    def note(self, batch: NotedBatch) -> None:
+    def note(self, batch: GivenBatch) -> None:
         """Note odd input in a batch, without waiting for the device."""
         self._note_unused_keys(batch)
         if "orig_size" in batch.keys and "image_id" in batch.keys:
@@ -72,7 +72,7 @@ class BatchNotes:
             shapes.append((key, dtype, true_dtype, num_above / num))
         return shapes
 
-    def _note_unused_keys(self, batch: NotedBatch) -> None:
+    def _note_unused_keys(self, batch: GivenBatch) -> None:
         """Note difficult ground truths and lists of classes that the evaluation ignores."""
         if "difficult" in batch.keys and "difficult" not in batch.extras and not self.num_difficult:
             self.num_difficult = sum(_num_flags(item.get("difficult")) for item in batch.target)
@@ -106,7 +106,7 @@ class BatchNotes:
             ground_truths = _filled(item[key] for item in shapes.target)
             self._odd_shapes.setdefault(name, []).append(COUNTS[name](detections, ground_truths, boxes))
 
-    def _note_rounded_shapes(self, batch: NotedBatch) -> None:
+    def _note_rounded_shapes(self, batch: GivenBatch) -> None:
         """Count coordinates in a dtype that cannot represent each pixel."""
         assert batch.shapes is not None  # noqa: S101 - see `note`
         keys = [kind.key for kind in batch.shapes.types.values() if kind.has_coordinates]

@@ -20,9 +20,10 @@ from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_leng
 from .coco_rows import CocoReading, image_dict, parsed, read_coco, read_frequencies, size_of
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
+from .given_images import GivenBatch, GivenImages, ShownImage, ShownMasks
 from .image_ids import check_kind
 from .images import ImageNumbering, Images, empty_states, fingerprints, number_ids
 from .invalid_objects import sides_of, text_of_warning
 from .key_names import LISTS
-from .packing import Batch, NotedBatch, pack_images, text_of_many
+from .packing import Batch, pack_images, text_of_many
 from .shape_batches import KEPT_STATES, ShapeBatch

@@ -221,6 +221,10 @@ def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) ->
     if "keypoints" in reading.iou_type:
         columns["num_keypoints"] = [_num_keypoints(row) for row in rows]
     columns["iscrowd"] = [int(row.get("iscrowd", 0)) for row in rows]
+    if not reading.is_federated and any(
+        row.get("ignore") for row in rows
+    ):  # no number depends on it: COCO reads `iscrowd` alone
+        columns["ignore"] = [int(bool(row.get("ignore"))) for row in rows]
     columns["area"] = [max(row["area"], SMALLEST_AREA) if "area" in row else 0 for row in rows]
     if reading.has_true_boxes:
         columns["boxes"] = [row["bbox"] for row in rows]
@@ -228,7 +232,7 @@ def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) ->
 
     ground_truths["image_id"] = image["id"]
     size = size_of(image)
-    if size is not None:  # for advice on boxes of resized images
+    if size is not None:  # by it the diagnosis recognizes boxes of resized images
         ground_truths["orig_size"] = torch.tensor(size, dtype=torch.int64, device="cpu")
     if reading.is_federated:
         for key in LISTS:

@@ -26,8 +26,6 @@ OPTIONAL_KEYS = ("iscrowd", "area", "image_id", "difficult", "num_keypoints", *L
 KNOWN_KEYS = frozenset(
     ("boxes", "scores", "labels", "masks", "keypoints", "rotated_boxes", "orig_size", *OPTIONAL_KEYS)
 )
-ALWAYS_USED_KEYS = KNOWN_KEYS.difference(("difficult", "orig_size", *LISTS))
-"""known keys, but for the ones that only Pascal VOC's or LVIS' evaluation uses, or only advice"""
 
 _OTHER_NAMES = {
     "iscrowd": ("crowd", "isgroup", "isgroupof", "groupof", "crowdflag", "iscrowdflag"),

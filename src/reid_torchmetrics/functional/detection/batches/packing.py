@@ -6,7 +6,7 @@ image, so that the error names the image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,10 +20,11 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
+from .given_images import GivenBatch
 from .image_ids import pack_ids
 from .images import STATES
 from .invalid_objects import Dicts, are_valid, are_valid_boxes, drop_invalid_boxes, drop_invalid_objects
-from .key_names import ALWAYS_USED_KEYS, KNOWN_KEYS, check_optional_keys, keys_of_dicts
+from .key_names import KNOWN_KEYS, check_optional_keys, keys_of_dicts
 from .shape_batches import ShapeBatch
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thread
@@ -45,20 +46,8 @@ class Batch(NamedTuple):
     """invalid boxes that were dropped"""
     num_invalid: int = 0
     """invalid detected boxes that count, and overlap nothing"""
-
-
-class NotedBatch(NamedTuple):
-    """A batch with the parts that are not stored, for advice after the numbers are computed."""
-
-    preds: Dicts
-    target: Dicts
-    keys: Collection[Any]
-    """the keys of all dicts in `target`"""
-    extras: Sequence[str]
-    """columns that the evaluation uses beside boxes, see `pack`"""
-    shapes: ShapeBatch | None
-    """masks, keypoints or rotated boxes, with boxes around them"""
-    states: Mapping[str, Tensor]
+    given: GivenBatch | None = None
+    """the batch as it was given; None without images"""
 
 
 def text_of_many(limit: int) -> str:
@@ -329,7 +318,6 @@ def pack_images(
     has_boxes: bool,
     invalid: str,
     extras: Sequence[str] = (),
-    note: Callable[[NotedBatch], None],
     keeps: bool = False,
 ) -> Batch:
     """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
@@ -343,7 +331,6 @@ def pack_images(
         has_boxes: whether boxes are evaluated, too.
         invalid: one of `_names.InvalidAction`.
         extras: see `pack`.
-        note: called with a batch that has more than its states: other shapes, or keys that few evaluations use.
         keeps: whether shapes are kept for files.
     """
     batch_checks.check_lengths(preds, target)
@@ -358,9 +345,7 @@ def pack_images(
 
     if not types:
         batch = pack(preds, target, box_format, device, invalid=invalid, extras=extras)
-        if not keys <= ALWAYS_USED_KEYS:
-            note(NotedBatch(preds, target, keys, extras, None, batch.states))
-        return batch
+        return batch._replace(given=GivenBatch(preds, target, keys, extras, None, batch.states))
 
     # The shapes, with boxes around them if boxes are not evaluated.
     preds, target, _ = batch_checks.with_tensors(preds, target)
@@ -374,7 +359,7 @@ def pack_images(
     # Invalid objects were dropped before; any that is left is an error.
     remaining_action = "raise" if invalid == "drop" else invalid
     batch = pack(shapes.preds, shapes.target, box_format, device, invalid=remaining_action, extras=extras)
-    note(NotedBatch(preds, target, keys, extras, shapes, batch.states))
+    given = GivenBatch(preds, target, keys, extras, shapes, batch.states)
 
     box_states = dict(batch.states)
     if "lists" in extras:  # crowds are plain objects that are ignored
@@ -382,4 +367,4 @@ def pack_images(
     states = batch.states | shapes.states(box_states, keeps=keeps)
     # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
-    return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)
+    return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid, given=given)

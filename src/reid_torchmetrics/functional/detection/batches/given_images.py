@@ -1,0 +1,222 @@
+"""Records of the input that `update` does not store: facts about all images, and the first images as they were given.
+
+No number depends on it. A metric keeps it outside of its states, until `reset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reid_torchmetrics._arrays import as_tensors
+
+from .invalid_objects import Dicts
+from .key_names import LISTS
+from .shape_batches import ShapeBatch
+
+_MOST_IMAGES = 256  # that are shown
+_MOST_OBJECTS = 1 << 15  # that are shown: a few megabytes
+_MOST_SIZES = 1 << 16  # images whose width and height are kept
+_MASKS = "masks"
+_DETECTION_COLUMNS = {"boxes": "boxes", "scores": "scores", "labels": "labels", "areas": "detection_area"}
+_GROUND_TRUTH_COLUMNS = {"boxes": "boxes", "labels": "labels", "crowds": "iscrowd", "areas": "area"}
+_ALWAYS_GIVEN = ("boxes", "labels")  # of ground truths
+_KEPT_KEYS = ("image_id", "orig_size", "difficult", "ignore", "num_keypoints", *LISTS)  # of ground truths
+
+ShownImage: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""the dicts of an image in `preds` and in `target`"""
+
+
+class GivenBatch(NamedTuple):
+    """A checked batch, as it was given."""
+
+    preds: Dicts
+    target: Dicts
+    keys: Collection[Any]
+    """the keys of all dicts in `target`"""
+    extras: Sequence[str]
+    """columns that the evaluation uses beside boxes, see `pack`"""
+    shapes: ShapeBatch | None
+    """masks, keypoints or rotated boxes, with boxes around them"""
+    states: Mapping[str, Tensor]
+    """the rows for the states of boxes"""
+
+
+class ShownMasks(NamedTuple):
+    """Facts about the masks in an image, which are not kept themselves."""
+
+    dtype: torch.dtype | None
+    """None for run lengths"""
+    extremes: Tensor | None
+    """the lowest and the highest value in all masks, [2]; None for bool masks, for run lengths, and without masks"""
+    num_pixels: Tensor
+    """numbers of pixels of each mask, [masks]"""
+
+
+class _ShownBatch(NamedTuple):
+    """The first images of a batch: for each side the numbers of objects, the columns of all objects, and other keys."""
+
+    counts: tuple[list[int], list[int]]
+    columns: tuple[dict[str, Tensor], dict[str, Tensor]]
+    others: tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+    def images(self) -> Iterable[ShownImage]:
+        """Return the dicts of each image, with tensors on the CPU."""
+        sides = []
+        for counts, columns, others in zip(self.counts, self.columns, self.others, strict=True):
+            parts = zip(*(column.cpu().split(counts) for column in columns.values()), strict=True)
+            sides.append(
+                [dict(zip(columns, part, strict=True)) | other for part, other in zip(parts, others, strict=True)]
+            )
+        return zip(*sides, strict=True)
+
+
+class GivenImages:
+    """Facts about the images that a process was given since `reset`, and the first images."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self.num_difficult = 0
+        """number of difficult ground truths in the first batch with any, if the evaluation ignores them"""
+        self.unused_list: str | None = None
+        """key of a list of classes that the evaluation ignores"""
+        self.image_sizes: dict[int | str, tuple[float, float]] = {}
+        """width and height by `image_id`, from `orig_size`"""
+        self._shown: list[_ShownBatch] = []
+        self._num_images = _MOST_IMAGES  # that may still be added
+        self._num_objects = _MOST_OBJECTS
+
+    def add(self, batch: GivenBatch) -> None:
+        """Add a batch, without waiting for a device."""
+        self._find_unused_keys(batch)
+        if "orig_size" in batch.keys and "image_id" in batch.keys:
+            self._find_sizes(batch.target)
+        if self._num_images:
+            self._show(batch)
+
+    def shown(self) -> list[ShownImage]:
+        """Return the first images, at most 256: `preds` and `target` by the users' keys, with tensors on the CPU.
+
+        `boxes` are those around other shapes, if they were not given. `masks` are `ShownMasks`. `iscrowd` and `area`
+        are there if an image of the batch had them, with zeros where another one lacked them.
+        """
+        return [image for batch in self._shown for image in batch.images()]
+
+    def _find_unused_keys(self, batch: GivenBatch) -> None:
+        """Find difficult ground truths and lists of classes that the evaluation ignores."""
+        if "difficult" in batch.keys and "difficult" not in batch.extras and not self.num_difficult:
+            self.num_difficult = sum(_num_flags(item.get("difficult")) for item in batch.target)
+        if "lists" in batch.extras or self.unused_list is not None:
+            return
+        for key in LISTS:
+            if key in batch.keys and any(_has_entries(item.get(key)) for item in batch.target):
+                self.unused_list = key
+                return
+
+    def _find_sizes(self, target: Sequence[Mapping[str, Any]]) -> None:
+        """Find width and height of images; ignore values on other devices, and values of other types."""
+        for item in target[: _MOST_SIZES - len(self.image_sizes)]:
+            image_id, size = item.get("image_id"), item.get("orig_size")
+            if isinstance(image_id, Tensor) and image_id.numel() == 1 and image_id.device.type == "cpu":
+                image_id = image_id.item()
+            if isinstance(size, Tensor) and size.device.type == "cpu":
+                size = size.tolist()
+            if not isinstance(size, (list, tuple)) or len(size) != 2 or not isinstance(image_id, (int, str)):
+                continue
+            if all(isinstance(side, (int, float)) and side > 0 for side in size):
+                height, width = size
+                self.image_sizes[image_id] = float(width), float(height)
+
+    def _show(self, batch: GivenBatch) -> None:
+        """Keep the first images of a batch, as many as there is room for."""
+        num_images = min(len(batch.preds), self._num_images)
+        counts = _counts("detection", batch, batch.preds, num_images)
+        true_counts = _counts("ground_truth", batch, batch.target, num_images)
+        while sum(counts[:num_images]) + sum(true_counts[:num_images]) > self._num_objects:
+            num_images //= 2
+        if num_images < min(len(batch.preds), self._num_images):
+            self._num_images = num_images  # no further batch is kept
+        if not num_images:
+            return
+        counts, true_counts = counts[:num_images], true_counts[:num_images]
+        given = [key for key in _GROUND_TRUTH_COLUMNS.values() if key in batch.keys or key in _ALWAYS_GIVEN]
+        columns = _columns("detection", batch.states, _DETECTION_COLUMNS, sum(counts))
+        true_columns = _columns("ground_truth", batch.states, _GROUND_TRUTH_COLUMNS, sum(true_counts))
+        self._shown.append(
+            _ShownBatch(
+                (counts, true_counts),
+                (columns, {key: true_columns[key] for key in given}),
+                (_others(batch, 0, num_images), _others(batch, 1, num_images)),
+            )
+        )
+        self._num_images -= num_images
+        self._num_objects -= sum(counts) + sum(true_counts)
+
+
+def _counts(side: str, batch: GivenBatch, items: Dicts, num_images: int) -> list[int]:
+    """Return the number of objects in each of the first images, without waiting for a device if none was dropped."""
+    counts = batch.states[f"{side}_counts"]
+    if counts.device.type != "cpu":
+        numbers = [
+            item["labels"].numel() if isinstance(item["labels"], Tensor) else np.size(item["labels"]) for item in items
+        ]
+        if sum(numbers) == len(batch.states[f"{side}_labels"]):  # nothing was dropped
+            return numbers[:num_images]
+    first: list[int] = counts[:num_images].tolist()
+    return first
+
+
+def _columns(side: str, states: Mapping[str, Tensor], keys: Mapping[str, str], num_rows: int) -> dict[str, Tensor]:
+    """Return the first rows of states by their keys; without a copy if these are all rows."""
+    columns = {}
+    for name, key in keys.items():
+        column = states.get(f"{side}_{name}")
+        if column is not None:
+            columns[key] = column if len(column) == num_rows else column[:num_rows].clone()
+    return columns
+
+
+def _others(batch: GivenBatch, side: int, num_images: int) -> list[dict[str, Any]]:
+    """Return what is kept of the other keys of the first images, on one side."""
+    items = (batch.preds, batch.target)[side][:num_images]
+    keys = [key for key in _KEPT_KEYS if side and key in batch.keys]
+    shapes = batch.shapes
+    if shapes is not None:
+        keys += [kind.key for kind in shapes.types.values() if kind.key != _MASKS]
+    others = [{key: _kept(item[key]) for key in keys if key in item} for item in items]
+    if shapes is not None and "segm" in shapes.shapes:
+        for other, item, masks in zip(others, items, shapes.shapes["segm"][side], strict=False):
+            other[_MASKS] = _shown_masks(item[_MASKS], masks.areas)
+    return others
+
+
+def _kept(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value
+
+
+def _shown_masks(masks: Any, num_pixels: Tensor) -> ShownMasks:
+    if not isinstance(masks, Tensor):
+        return ShownMasks(None, None, num_pixels)
+    is_numeric = masks.dtype != torch.bool and masks.numel() > 0
+    return ShownMasks(masks.dtype, torch.stack(masks.aminmax()) if is_numeric else None, num_pixels)
+
+
+def _num_flags(value: Any) -> int:
+    """Return the number of nonzero values; 0 unless the value is an array of numbers."""
+    (tensor,) = as_tensors(value)
+    if not isinstance(tensor, Tensor) or tensor.is_meta or tensor.is_nested or tensor.layout != torch.strided:
+        return 0
+    return int(tensor.count_nonzero())
+
+
+def _has_entries(value: Any) -> bool:
+    if isinstance(value, (Tensor, np.ndarray)):
+        return int(np.prod(value.shape)) > 0
+    return isinstance(value, (list, tuple, set)) and len(value) > 0

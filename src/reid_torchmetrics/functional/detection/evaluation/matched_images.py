@@ -1,0 +1,172 @@
+"""The input of finished matches, for a look at the results: facts, and the objects of this process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional.detection.batches import GivenImages, ImageNumbering, ShownImage
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, Detections, GroundTruths
+
+from .image_matches import ImageMatches
+from .sharded_images import ShardedImages
+
+_MOST_IMAGES = 256  # that are shown
+
+
+def _nothing() -> None:
+    return None
+
+
+def _no_images() -> list[ShownImage]:
+    return []
+
+
+@dataclass(frozen=True)
+class MatchedImages:
+    """Facts about the images of all processes, and functions that return what this process holds.
+
+    Facts are plain values; what costs time is computed by the functions, when it is asked for.
+    """
+
+    grid: CocoGrid
+    objects: Callable[[], tuple[Detections, GroundTruths]]
+    """returns all objects of this process; the numbers of their images are those of `image_sizes`"""
+    shown: Callable[[], Sequence[ShownImage]] = _no_images
+    """returns the first images that this process was given, at most 256, see `GivenImages.shown`"""
+    image_sizes: Callable[[], Tensor | None] = _nothing
+    """returns width and height of each image of this process, by its number, [images, 2]; NaN if unknown; None if all
+    are unknown"""
+    detection_boxes: Sequence[Tensor] = ()
+    """boxes of all detections of this process, as they were given, batch by batch; none for other shapes"""
+    ground_truth_boxes: Sequence[Tensor] = ()
+    ground_truth_areas: Sequence[Tensor] = ()
+    """`area` as it was given, batch by batch; 0 where it was not"""
+    iou_type: str = "bbox"
+    box_format: str = "xywh"
+    """format of the users' boxes"""
+    value_names: Collection[str] | None = None
+    """names of the requested numbers; None for all numbers"""
+    label_names: Sequence[object] | None = None
+    """the users' label for each label number; None if both are equal"""
+    is_one_class: bool = False
+    """whether labels do not matter"""
+    num_without_lists: int = 0
+    """number of images, if none has the lists of classes that some detections need"""
+    given: GivenImages = field(default_factory=GivenImages)
+
+    @classmethod
+    def of(
+        cls,
+        matches: ImageMatches,
+        sharded: ShardedImages,
+        given: GivenImages,
+        value_names: Collection[str] | None = None,
+    ) -> MatchedImages:
+        """Return what is known of the images of metrics, and of functions that take dicts.
+
+        Args:
+            matches: matches of the images of all processes.
+            sharded: the images of this process.
+            given: what this process was given beside its states.
+            value_names: names of the requested numbers; None for all numbers.
+        """
+        request, states = matches.request, sharded.states
+
+        def find_objects() -> tuple[Detections, GroundTruths]:
+            images = sharded.images()
+            return ImageNumbering.alone(images).number(images, 0).boxes(request.iou_type)
+
+        return cls(
+            grid=request.grid,
+            objects=find_objects,
+            shown=given.shown,
+            image_sizes=lambda: _find_image_sizes(sharded, given),
+            detection_boxes=states["detection_boxes"],
+            ground_truth_boxes=states["ground_truth_boxes"],
+            ground_truth_areas=states["ground_truth_areas"],
+            iou_type=request.iou_type,
+            box_format=sharded.box_format,
+            value_names=value_names,
+            is_one_class=request.micro,
+            num_without_lists=matches.num_without_lists,
+            given=given,
+        )
+
+    @classmethod
+    def of_objects(
+        cls,
+        detections: Detections,
+        ground_truths: GroundTruths,
+        grid: CocoGrid,
+        *,
+        iou_type: str | None = None,
+        shown: Callable[[], Sequence[ShownImage]] | None = None,
+        label_names: Sequence[object] | None = None,
+        image_sizes: Callable[[], Tensor | None] = _nothing,
+    ) -> MatchedImages:
+        """Return what is known of packed objects; boxes are x, y, width and height.
+
+        Args:
+            detections: detections in all images.
+            ground_truths: ground truths in all images.
+            grid: the grid of thresholds that they were matched on.
+            iou_type: "bbox", "segm", "keypoints" or "rotated"; None for "bbox" if the shapes are boxes.
+            shown: see `MatchedImages`; None for the packed boxes.
+            label_names: the users' label for each label number; None if both are equal.
+            image_sizes: see `MatchedImages`.
+        """
+        shapes, true_shapes = detections.shapes, ground_truths.shapes
+        are_boxes = isinstance(shapes, BoxShapes) and isinstance(true_shapes, BoxShapes)
+        return cls(
+            grid=grid,
+            objects=lambda: (detections, ground_truths),
+            shown=(lambda: _show_objects(detections, ground_truths)) if shown is None else shown,
+            image_sizes=image_sizes,
+            detection_boxes=[shapes.boxes] if isinstance(shapes, BoxShapes) else [],
+            ground_truth_boxes=[true_shapes.boxes] if isinstance(true_shapes, BoxShapes) else [],
+            ground_truth_areas=[] if ground_truths.areas is None else [ground_truths.areas],
+            iou_type=iou_type or ("bbox" if are_boxes else ""),
+            label_names=label_names,
+        )
+
+
+def _find_image_sizes(sharded: ShardedImages, given: GivenImages) -> Tensor | None:
+    """Return width and height of each image of this process, by its number; NaN if unknown."""
+    if not given.image_sizes:
+        return None
+    images = sharded.images()
+    numbering = ImageNumbering.alone(images)
+    if numbering.ids is None:
+        return None
+    ids = numbering.ids_by_number.tolist() if numbering.names is None else numbering.names
+    sizes = [given.image_sizes.get(image, (math.nan, math.nan)) for image in ids]
+    return torch.tensor(sizes, dtype=torch.float64, device=images.device)
+
+
+def _show_objects(detections: Detections, ground_truths: GroundTruths) -> list[ShownImage]:
+    """Return the boxes in the first images with any objects."""
+    images = torch.cat([detections.images, ground_truths.images]).unique()[:_MOST_IMAGES]
+    columns = {"boxes": detections.shapes, "scores": detections.scores, "labels": detections.labels}
+    true_columns = {"boxes": ground_truths.shapes, "labels": ground_truths.labels}
+    true_columns |= {"iscrowd": ground_truths.is_crowd, "area": ground_truths.areas}
+    sides = _split(columns, detections.images, images), _split(true_columns, ground_truths.images, images)
+    return list(zip(*sides, strict=True))
+
+
+def _split(columns: Mapping[str, Any], image_of_row: Tensor, images: Tensor) -> list[dict[str, Tensor]]:
+    """Return a dict for each of some images, without columns that are None or no boxes."""
+    rows = torch.isin(image_of_row, images).nonzero()[:, 0]
+    rows = rows[image_of_row[rows].argsort(stable=True)]
+    counts = torch.searchsorted(images, image_of_row[rows]).bincount(minlength=len(images)).tolist()
+    parts = {}
+    for key, column in columns.items():
+        values = column.boxes if isinstance(column, BoxShapes) else column
+        if isinstance(values, Tensor):
+            parts[key] = values[rows].cpu().split(counts)
+    return [dict(zip(parts, image_parts, strict=True)) for image_parts in zip(*parts.values(), strict=True)]

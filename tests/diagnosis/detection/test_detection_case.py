@@ -1,0 +1,202 @@
+"""What the diagnosis is given at every entry point of detection: the first images, as users passed them."""
+
+import json
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP, diagnosis
+from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics.command import main
+from reid_torchmetrics.diagnosis.detection import DetectionCase
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
+
+
+@pytest.fixture
+def cases(monkeypatch):
+    """The cases that the diagnosis looks at."""
+    cases = []
+
+    def made(*given):
+        cases.append(DetectionCase(*given))
+        return cases[-1]
+
+    monkeypatch.setattr(diagnosis, "DetectionCase", made)
+    return cases
+
+
+def images_of(num=3, **columns):
+    """Images with two detections and one ground truth, which is found."""
+    box = torch.tensor([[10.0, 20.0, 30.0, 50.0]])
+    preds, target = [], []
+    for image in range(num):
+        moved = box + image
+        preds.append({"boxes": torch.cat([moved, moved + 40]), "scores": torch.tensor([0.9, 0.2])})
+        preds[-1]["labels"] = torch.tensor([1, 1])
+        target.append({"boxes": moved, "labels": torch.tensor([1]), "area": torch.tensor([600.0])})
+        target[-1] |= {"image_id": image + 5, "orig_size": [480, 640], **columns}
+    return preds, target
+
+
+def rows_of(preds, target):
+    """The same in COCO's form."""
+    images = [{"id": item["image_id"], "height": 480, "width": 640} for item in target]
+    annotations, results = [], []
+    for found, true in zip(preds, target, strict=True):
+        sides = ((found, results), (true, annotations))
+        for item, rows in sides:
+            for place, (x, y, right, below) in enumerate(item["boxes"].tolist()):
+                row = {"image_id": true["image_id"], "category_id": 1, "bbox": [x, y, right - x, below - y]}
+                rows.append(row)
+                if "scores" in item:
+                    row["score"] = item["scores"][place].item()
+                else:
+                    row |= {"id": len(rows), "area": 600.0, "iscrowd": 0}
+    return {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "one"}]}, results
+
+
+def by_metric(kind, method="compute"):
+    def evaluate(preds, target, folder):
+        metric = kind()
+        metric.update(preds, target)
+        getattr(metric, method)()
+
+    return evaluate
+
+
+def by_coco_eval(preds, target, folder):
+    data_set, results = rows_of(preds, target)
+    truth = COCO(data_set)
+    evaluation = COCOeval(truth, truth.loadRes(results), "bbox")
+    evaluation.evaluate()
+    evaluation.accumulate()
+
+
+def by_objects(preds, target, folder):
+    sizes = torch.tensor([20.0, 30.0])
+    columns = []
+    for items in (preds, target):
+        boxes = torch.cat([item["boxes"] for item in items])
+        images = torch.arange(len(items)).repeat_interleave(torch.tensor([len(item["labels"]) for item in items]))
+        columns.append((torch.cat([boxes[:, :2], sizes.expand(len(boxes), 2)], 1), images))
+    (boxes, images), (true_boxes, true_images) = columns
+    scores = torch.cat([item["scores"] for item in preds])
+    detections = Detections(boxes, scores, torch.ones(len(boxes)).long(), images)
+    areas = torch.full((len(true_boxes),), 600.0)
+    true_labels = torch.ones(len(true_boxes)).long()
+    evaluate_boxes(detections, GroundTruths(true_boxes, true_labels, true_images, areas=areas))
+
+
+def by_command(preds, target, folder):
+    for name, content in zip(("truth", "found"), rows_of(preds, target), strict=True):
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    main(["detect", str(folder / "truth.json"), str(folder / "found.json")])
+
+
+DOORS = {kind.__name__: by_metric(kind) for kind in (DetectionMAP, DetectionMetrics, VocMAP, YoloMAP, LvisMAP)}
+DOORS |= {"results": by_metric(DetectionMAP, "results"), "COCOeval": by_coco_eval, "detect": by_command}
+DOORS |= {"evaluate_images": lambda preds, target, folder: evaluate_images(preds, target), "objects": by_objects}
+
+
+def corners(boxes, box_format):
+    return boxes if box_format == "xyxy" else torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_entry_point_shows_the_first_images_as_they_were_given(door, cases, tmp_path):
+    preds, target = images_of()
+    DOORS[door](preds, target, tmp_path)
+    case = cases[0]
+    assert len(case.shown) == 3
+    for (found, true), pred, item in zip(case.shown, preds, target, strict=True):
+        assert torch.equal(corners(found["boxes"], case.box_format), pred["boxes"])
+        assert torch.allclose(found["scores"].float(), pred["scores"])
+        assert torch.equal(corners(true["boxes"], case.box_format), item["boxes"])
+        assert true["area"].tolist() == [600]
+        assert len(true["labels"]) == 1
+    assert case.recall == (3, 3)
+    assert case.mean_recall_of_classes == 1
+    assert case.iou_type == "bbox"
+    assert len(case.sample.detections) == 6
+    detections, ground_truths = case.objects
+    assert (len(detections.labels), len(ground_truths.labels)) == (6, 3)
+    if door != "objects":
+        assert case.image_sizes.tolist() == [[640, 480]] * 3
+
+
+@pytest.mark.parametrize(
+    ("iou_type", "key", "value"),
+    [("keypoints", "keypoints", torch.rand(2, 17, 3)), ("rotated", "rotated_boxes", torch.rand(2, 5) + 1)],
+)
+def test_other_shapes_are_shown_as_they_were_given(iou_type, key, value, cases):
+    preds = [{key: value, "labels": torch.ones(2).long(), "scores": torch.ones(2)}]
+    metric = DetectionMAP(iou_type=iou_type)
+    metric.update(preds, preds)
+    metric.compute()
+    (found, true) = cases[0].shown[0]
+    assert torch.equal(found[key], value)
+    assert torch.equal(true[key], value)
+
+
+def test_of_masks_pixels_and_values_are_shown(cases):
+    masks = torch.tensor([[[7, 200], [30, 40]], [[9, 9], [9, 9]]], dtype=torch.uint8)
+    item = {"masks": masks, "labels": torch.ones(2).long(), "scores": torch.ones(2)}
+    metric = DetectionMAP(iou_type="segm")
+    metric.update([item] * 2, [item] * 2)
+    metric.compute()
+    shown = cases[0].shown[1][1]["masks"]
+    assert (shown.dtype, shown.extremes.tolist(), shown.num_pixels.tolist()) == (torch.uint8, [7, 200], [4, 4])
+
+
+def test_at_most_256_images_are_shown_and_none_after_a_reset(cases):
+    metric = DetectionMAP()
+    for _ in range(2):
+        for _ in range(3):
+            metric.update(*images_of(200))
+        metric.compute()
+        assert len(cases[-1].shown) == 256
+        assert len(cases[-1].shown[255][0]["scores"]) == 2
+        metric.reset()
+    metric.update(*images_of(2))
+    metric.compute()
+    assert len(cases[-1].shown) == 2
+
+
+def test_images_with_very_many_boxes_are_left_out(cases):
+    many = {"boxes": torch.rand(40_000, 4).sort().values, "scores": torch.rand(40_000)}
+    many["labels"] = torch.ones(40_000).long()
+    preds, target = images_of(4)
+    metric = DetectionMAP()
+    metric.warn_on_many_detections = False
+    metric.update([preds[0], preds[1], many, preds[3]], target)
+    metric.compute()
+    assert len(cases[-1].shown) == 2
+
+
+def test_keys_that_no_state_holds_are_shown(cases):
+    preds, target = images_of(2, difficult=torch.tensor([1]), neg_category_ids=[3])
+    metric = DetectionMAP()
+    metric.update(preds, target)
+    metric.compute()
+    true = cases[0].shown[1][1]
+    assert (true["difficult"].tolist(), true["neg_category_ids"], true["image_id"]) == ([1], [3], 6)
+    assert "iscrowd" not in true
+
+
+@pytest.mark.filterwarnings("ignore:Dropped 1")
+def test_dropped_boxes_are_not_shown(cases):
+    preds, target = images_of(2)
+    preds[0]["boxes"][1] = torch.nan
+    metric = DetectionMAP(invalid="drop")
+    metric.update(preds, target)
+    metric.compute()
+    assert [len(found["scores"]) for found, _ in cases[0].shown] == [1, 2]
+
+
+def test_the_flag_ignore_of_a_file_is_shown(cases, tmp_path):
+    data_set, results = rows_of(*images_of(2))
+    data_set["annotations"][0]["ignore"] = 1
+    for name, content in (("truth", data_set), ("found", results)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    assert main(["detect", str(tmp_path / "truth.json"), str(tmp_path / "found.json")]) == 0
+    assert cases[0].shown[0][1]["ignore"].tolist() == [1]
