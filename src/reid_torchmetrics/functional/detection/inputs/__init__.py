@@ -25,14 +25,7 @@ from .ordering import (
     order_by_class_and_score,
     place_of_labels,
 )
-from .rotated_boxes import (
-    CORNER_ORDER,
-    RotatedType,
-    crossing_edges,
-    paired_rotated_iou,
-    rotated_corners,
-    rotated_iou,
-)
+from .rotated_boxes import CORNER_ORDER, RotatedType, crossing_edges, paired_rotated_iou, rotated_corners, rotated_iou
 from .run_lengths import RunLengths, first_invalid_counts
 from .shape_types import SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
 from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes

@@ -70,10 +70,10 @@ def similarity(
 ) -> Tensor:
     """Compute `object_keypoint_similarity` for float64 tensors."""
     num_rows = max(1, _MOST_DISTANCES // max(1, true_keypoints.shape[0] * true_keypoints.shape[1]))
-    parts = [torch.empty((0, len(true_keypoints)), dtype=torch.float64, device=true_keypoints.device)]
-    for block in segments.ranges(len(keypoints), num_rows):
-        parts.append(paired_similarity(keypoints[block, None], true_keypoints, areas, boxes, sigmas))
-    return torch.cat(parts)
+    empty = torch.empty((0, len(true_keypoints)), dtype=torch.float64, device=true_keypoints.device)
+    blocks = segments.ranges(len(keypoints), num_rows)
+    parts = [paired_similarity(keypoints[block, None], true_keypoints, areas, boxes, sigmas) for block in blocks]
+    return torch.cat([empty, *parts])
 
 
 def paired_similarity(
