@@ -48,7 +48,6 @@ _SHOWN_COLUMNS: dict[str, tuple[Any, ...]] = {
     "scores": ("score",),
     "area": ("area",),
     "iscrowd": ("iscrowd",),
-    "ignore": ("ignore",),
     "num_keypoints": ("num_keypoints",),
     "keypoints": ("keypoints", -1, 3),
 }

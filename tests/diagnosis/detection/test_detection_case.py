@@ -191,12 +191,3 @@ def test_dropped_boxes_are_not_shown(cases):
     metric.update(preds, target)
     metric.compute()
     assert [len(found["scores"]) for found, _ in cases[0].shown] == [1, 2]
-
-
-def test_the_flag_ignore_of_a_file_is_shown(cases, tmp_path):
-    data_set, results = rows_of(*images_of(2))
-    data_set["annotations"][0]["ignore"] = 1
-    for name, content in (("truth", data_set), ("found", results)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    assert main(["detect", str(tmp_path / "truth.json"), str(tmp_path / "found.json")]) == 0
-    assert cases[0].shown[0][1]["ignore"].tolist() == [1]

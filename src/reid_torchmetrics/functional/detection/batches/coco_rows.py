@@ -221,10 +221,6 @@ def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) ->
     if "keypoints" in reading.iou_type:
         columns["num_keypoints"] = [_num_keypoints(row) for row in rows]
     columns["iscrowd"] = [int(row.get("iscrowd", 0)) for row in rows]
-    if not reading.is_federated and any(
-        row.get("ignore") for row in rows
-    ):  # no number depends on it: COCO reads `iscrowd` alone
-        columns["ignore"] = [int(bool(row.get("ignore"))) for row in rows]
     columns["area"] = [max(row["area"], SMALLEST_AREA) if "area" in row else 0 for row in rows]
     if reading.has_true_boxes:
         columns["boxes"] = [row["bbox"] for row in rows]

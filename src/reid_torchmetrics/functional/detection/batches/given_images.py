@@ -25,7 +25,7 @@ _MASKS = "masks"
 _DETECTION_COLUMNS = {"boxes": "boxes", "scores": "scores", "labels": "labels", "areas": "detection_area"}
 _GROUND_TRUTH_COLUMNS = {"boxes": "boxes", "labels": "labels", "crowds": "iscrowd", "areas": "area"}
 _ALWAYS_GIVEN = ("boxes", "labels")  # of ground truths
-_KEPT_KEYS = ("image_id", "orig_size", "difficult", "ignore", "num_keypoints", *LISTS)  # of ground truths
+_KEPT_KEYS = ("image_id", "orig_size", "difficult", "num_keypoints", *LISTS)  # of ground truths
 
 ShownImage: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
 """the dicts of an image in `preds` and in `target`"""
