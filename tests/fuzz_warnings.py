@@ -18,9 +18,17 @@ import torch
 from torch import Tensor
 from torch.utils.data import DistributedSampler
 
-from reid_torchmetrics import DetectionMAP, ReIDMetrics, UnpaddedDistributedSampler, VocMAP, YoloMAP
+from reid_torchmetrics import (
+    DetectionMAP,
+    PairVerification,
+    ReIDMetrics,
+    UnpaddedDistributedSampler,
+    VocMAP,
+    YoloMAP,
+    verify_pairs,
+)
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval import accuracy_over_folds, evaluate, evaluate_scores
 from tests.distributed.processes import Processes
 from tests.functional.detection.detection_samples import images
 from tests.functional.detection.drawn_detectors import drawn_detector
@@ -291,6 +299,30 @@ def places(random: Random, kind: str) -> None:
     evaluate(*(torch.randn(number, 16) for number in numbers), **given, protocol="pitts30k", radius=radius)
 
 
+def given_pairs(random: Random, model: str) -> None:
+    """Pairs of two identities, at random or the nearest, and pairs of one: embeddings, scores and distances."""
+    torch.manual_seed(random.getrandbits(32))
+    identities = torch.randint(random.choice((3, 10, 40)), (random.choice((30, 100, 400)),))
+    embeddings = MODELS[model](random.choice((1, 4, 32)), identities).float() * random.choice((1, 1, 0.1, 7))
+    if random.random() < 0.2:  # as after a ReLU
+        embeddings = embeddings.abs()
+    first, second = torch.randint(len(identities), (2, random.choice((20, 200, 1000))))
+    same = identities[first] == identities[second]
+    cosines = torch.nn.functional.cosine_similarity(embeddings[first], embeddings[second])
+    if random.random() < 0.3:  # hard ones
+        kept = same | (cosines >= cosines.quantile(0.5))
+        first, second, same, cosines = first[kept], second[kept], same[kept], cosines[kept]
+    if not 0 < int(same.sum()) < len(same):
+        return
+    metric = PairVerification(random.choice(("eer", "auc", "accuracy")))
+    metric.update(embeddings[first], embeddings[second], same)
+    if len(same) >= 10:
+        metric.compute()
+        accuracy_over_folds(2 - 2 * cosines, same, step=random.choice((0.01, 0.1)))
+    verify_pairs(cosines * random.choice((1, 100)), same)
+    verify_pairs(None, same, distances=(embeddings[first] - embeddings[second]).norm(dim=1))
+
+
 def detection(random: Random, _: str) -> None:
     preds, target, options = boxes(random)
     change(random, preds, target)
@@ -360,6 +392,7 @@ WAYS = {
     "scored": (scored, SCORED),
     "sharded": (sharded, MODELS),
     "places": (places, PLACES),
+    "pairs": (given_pairs, MODELS),
     "detection": (detection, ["images"]),
     "detectors": (detectors, ["boxes", "masks"]),
     "sharded_images": (sharded_images, ["images"]),

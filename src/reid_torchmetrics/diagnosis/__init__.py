@@ -12,16 +12,19 @@ from typing import Any
 
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from reid_torchmetrics.functional.retrieval.verification import ComparedPairs
 from reid_torchmetrics.functional.world import World
 
 from .causes import Cause, CauseName, Finding, find_causes, grouped, warn_of
 from .detection import DETECTION_CAUSES, DetectionCase
+from .pairs import PAIR_CAUSES, PairCase
 from .retrieval import RETRIEVAL_CAUSES, RetrievalCase
 
 __all__ = ["Cause", "CauseName", "Finding", "look", "warn_of"]
 
 _OF_RANKINGS = grouped(RETRIEVAL_CAUSES.values())
 _OF_DETECTIONS = grouped(DETECTION_CAUSES.values())
+_OF_PAIRS = grouped(PAIR_CAUSES.values())
 
 
 def look(results: Any, samples: Any, world: World) -> list[Finding]:
@@ -36,4 +39,6 @@ def look(results: Any, samples: Any, world: World) -> list[Finding]:
         return find_causes(_OF_RANKINGS, RetrievalCase(results, samples), world.warning_log)
     if isinstance(samples, MatchedImages):
         return find_causes(_OF_DETECTIONS, DetectionCase(results, samples), world.warning_log)
+    if isinstance(samples, ComparedPairs) and world.process == 0:  # all have all pairs
+        return find_causes(_OF_PAIRS, PairCase(results, samples), world.warning_log)
     return []

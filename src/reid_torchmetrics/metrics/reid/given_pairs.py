@@ -14,7 +14,13 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
-from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, count_given_pairs
+from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.retrieval.verification import (
+    ComparedPairs,
+    Verification,
+    count_given_pairs,
+    find_accuracies,
+)
 from reid_torchmetrics.functional.world import SentRows, Settings, agree, exchange_rows, warn_once
 from reid_torchmetrics.metrics import base
 
@@ -24,7 +30,7 @@ _Pairs: TypeAlias = tuple[Tensor, Tensor]
 
 PAIR_METRICS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = MappingProxyType(
     {
-        "accuracy": lambda _metric, _, pairs: accuracy_over_folds(
+        "accuracy": lambda _metric, _, pairs: find_accuracies(
             2 - 2 * pairs[0], pairs[1], folds=_NUM_FOLDS
         ).accuracy.mean(),
         "auc": lambda _metric, found, _: found.area_under_curve(),
@@ -178,6 +184,8 @@ class PairVerification(base.GrowingStates):
             got = f"{verification.num_genuine} of one identity and {verification.num_impostors} of two"
             text = f"`{self.metric}` needs pairs of one identity and of two{rule}; got {got}, so the result is NaN."
             warn_once(self._world, "undefined", text)
+        if self._states_before_forward is None:
+            results_made(verification, ComparedPairs(*pairs, "embeddings"), self._world)
         return pairs, verification
 
     def _is_defined(self, verification: Verification) -> bool:

@@ -176,6 +176,14 @@ def test_python_floats_are_not_rounded():
     assert float(verify_pairs([0.1 + 1e-12, 0.1], [True, False]).area_under_curve()) == 1
 
 
+def test_distances_are_minus_scores():
+    distances = torch.tensor([0.5, 0.25, 2.0, 0.25], dtype=torch.float64)
+    ours, of_scores = verify_pairs(None, SAME, distances=distances), verify_pairs(-distances, SAME)
+    for left, right in zip(ours.roc(), of_scores.roc(), strict=True):
+        assert torch.equal(left, right)
+    assert torch.equal(ours.average_precision(), of_scores.average_precision())
+
+
 def test_order_and_dtype_of_pairs_are_free():
     scores = np.array([9.0, 8, 6, 5, 4, 3, 1])[::-1]
     same = np.array([True, False, True, False, True, False, False])[::-1]
@@ -193,6 +201,21 @@ def test_order_and_dtype_of_pairs_are_free():
             "`same` must be True for some pairs and False for others; got 2 pairs of one identity and 0 of two.",
         ),
         (lambda: verify_pairs([0.1, math.nan], SAME[:2]), ValueError, "`scores` must give scores that can be ordered"),
+        (
+            lambda: verify_pairs(None, SAME[:2], distances=[0.1, math.nan]),
+            ValueError,
+            "`distances` must give scores that can be ordered",
+        ),
+        (
+            lambda: verify_pairs(None, SAME),
+            ValueError,
+            "`scores` or `distances` must be given, and the other be None; got neither.",
+        ),
+        (
+            lambda: verify_pairs([0.1] * 4, SAME, distances=[0.1] * 4),
+            ValueError,
+            "`scores` or `distances` must be given, and the other be None; got both.",
+        ),
         (lambda: verify_pairs([0.1, 0.2], [1, 0]), TypeError, "`same` must be a bool tensor; got torch.int64."),
         (lambda: verify_pairs([0.1, 0.2], SAME), ValueError, "`same` must have shape [2]; got [4]."),
         (lambda: EXAMPLE.min_dcf(1.0), ValueError, "`p_target` must be between 0 and 1; got 1.0."),

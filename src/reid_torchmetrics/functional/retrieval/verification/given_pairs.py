@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +16,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.made import results_made
 
 from .verify import CountsAtScores, Verification, count_pairs
 
-_LARGEST_DISTANCE = 4.0
+LARGEST_DISTANCE = 4.0
 """largest squared distance of two unit vectors, where the grid of thresholds ends"""
 
 
@@ -31,21 +32,37 @@ class FoldAccuracies(NamedTuple):
     """pairs with a smaller distance are classified as genuine"""
 
 
+class ComparedPairs(NamedTuple):
+    """What the results of given pairs were computed from."""
+
+    scores: Float[Tensor, " pairs"]
+    """higher is closer; minus the distances where these were given"""
+    same: Bool[Tensor, " pairs"]
+    given: Literal["scores", "distances", "embeddings"]
+    """what the user gave; scores of embeddings are cosines"""
+
+
 @torch.no_grad()
 def verify_pairs(
-    scores: Float[Tensor, " pairs"] | _checks.Numbers, same: Bool[Tensor, " pairs"] | _checks.Integers
+    scores: Float[Tensor, " pairs"] | _checks.Numbers | None,
+    same: Bool[Tensor, " pairs"] | _checks.Integers,
+    *,
+    distances: Float[Tensor, " pairs"] | _checks.Numbers | None = None,
 ) -> Verification:
-    """Count genuine and impostor pairs by their scores, where higher is closer; pass distances as `-distances`.
+    """Count genuine and impostor pairs by their scores, where higher is closer.
 
     The counts are those of `verify` for one query that has all pairs.
 
     Args:
         scores: score of each pair.
         same: whether the two items of each pair have the same identity.
+        distances: distance of each pair, where lower is closer, in the place of `scores`, which must then be None. The
+            scores and thresholds of the result are minus the distances.
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: lengths or devices that do not fit, a NaN, or all pairs genuine or all impostors.
+        ValueError: lengths or devices that do not fit, a NaN, all pairs genuine or all impostors, or scores and
+            distances, or neither.
 
     Example:
         >>> from reid_torchmetrics.functional.retrieval import verify_pairs
@@ -53,11 +70,19 @@ def verify_pairs(
         >>> verification.tar_at_far([0.0, 0.5]), verification.area_under_curve()
         (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.7500, dtype=torch.float64))
     """
-    scores, same = _checked("scores", scores, same)
+    if (scores is None) == (distances is None):
+        got = "neither" if scores is None else "both"
+        raise ValueError(f"`scores` or `distances` must be given, and the other be None; got {got}.")
+    if distances is None:
+        scores, same = _checked("scores", scores, same)
+    else:
+        distances, same = _checked("distances", distances, same)
+        scores = -distances
     verification = count_given_pairs(scores, same)
     if not verification.is_defined:
         got = f"{verification.num_genuine} pairs of one identity and {verification.num_impostors} of two"
         raise ValueError(f"`same` must be True for some pairs and False for others; got {got}.")
+    results_made(verification, ComparedPairs(scores, same, "scores" if distances is None else "distances"))
     return verification
 
 
@@ -98,6 +123,15 @@ def accuracy_over_folds(
         ValueError: lengths or devices that do not fit, a NaN, fewer pairs than folds, or a `step` that is not above 0.
     """
     distances, same = _checked("distances", distances, same)
+    accuracies = find_accuracies(distances, same, folds, step)
+    results_made(accuracies, ComparedPairs(-distances, same, "distances"))
+    return accuracies
+
+
+def find_accuracies(
+    distances: Float[Tensor, " pairs"], same: Bool[Tensor, " pairs"], folds: int = 10, step: float = 0.01
+) -> FoldAccuracies:
+    """Return the accuracies of `accuracy_over_folds`, given tensors that fit each other."""
     _checks.positive_int("folds", folds, least=2)
     _checks.nonnegative("step", step)
     if step == 0:
@@ -105,7 +139,7 @@ def accuracy_over_folds(
     if len(distances) < folds:
         raise ValueError(f"`distances` must have a pair for each of {folds} folds; got {len(distances)}.")
     # The same numbers as NumPy's `arange`.
-    num_thresholds = math.ceil(_LARGEST_DISTANCE / step)
+    num_thresholds = math.ceil(LARGEST_DISTANCE / step)
     grid = torch.arange(num_thresholds, dtype=torch.float64, device=distances.device) * step
     distances_of_folds = distances.double().tensor_split(folds)
     same_of_folds = same.tensor_split(folds)

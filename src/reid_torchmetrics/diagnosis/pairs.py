@@ -1,0 +1,120 @@
+"""Causes that the results of given pairs show: another sign, or distances beyond the thresholds of LFW."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from reid_torchmetrics.functional.displays import counted
+from reid_torchmetrics.functional.retrieval.verification import (
+    LARGEST_DISTANCE,
+    ComparedPairs,
+    FoldAccuracies,
+    Verification,
+    count_given_pairs,
+    find_accuracies,
+)
+
+from .causes import Cause, Values
+from .chance import is_beyond_chance
+
+_MOST_AREA = 0.1  # under the ROC curve: the opposite order has 0.9 at least
+_DEVIATIONS = 5  # of the area below that of a random order, in its standard deviations
+_SUSPECT = 0.95  # a higher accuracy over folds raises no suspicion
+_BEYOND = 0.01  # of a distance, which rounding may leave
+_GAIN = 0.05  # of accuracy, by a threshold that the grid lacks
+
+
+@dataclass(frozen=True)
+class PairCase:
+    """The results of given pairs, and the pairs."""
+
+    results: Verification | FoldAccuracies
+    pairs: ComparedPairs
+
+    def counts(self) -> Verification:
+        """Return the counts of the pairs by their scores."""
+        if isinstance(self.results, Verification):
+            return self.results
+        return count_given_pairs(self.pairs.scores, self.pairs.same)
+
+
+def _is_poor(case: PairCase) -> bool:
+    if isinstance(case.results, FoldAccuracies):
+        return float(case.results.accuracy.mean()) < _SUSPECT
+    return case.results.is_defined and float(case.results.area_under_curve()) <= _MOST_AREA
+
+
+_REMEDIES = {
+    "scores": "Scores must be higher for closer pairs, so pass distances as `distances`, and `same` must be",
+    "distances": "Distances must be lower for closer pairs, such as 2 - 2 c for a cosine c, and `same` must be",
+    "embeddings": "`same` must be",
+}
+
+
+def _opposite_pairs(case: PairCase) -> Values | None:
+    counts = case.counts()
+    area = float(counts.area_under_curve())
+    num_genuine, num_impostors = counts.num_genuine, counts.num_impostors
+    if not area <= _MOST_AREA:  # NaN if there are pairs of one kind alone
+        return None
+    deviation = math.sqrt((num_genuine + num_impostors + 1) / (12 * num_genuine * num_impostors))
+    if 0.5 - area < _DEVIATIONS * deviation:
+        return None
+    return {
+        "pairs": counted(num_genuine, "pair"),
+        "other_pairs": f"{num_impostors:,}",
+        "area": f"{area:.4f}",
+        "remedy": _REMEDIES[case.pairs.given],
+    }
+
+
+def _thresholds_beyond(case: PairCase) -> Values | None:
+    distances, same = -case.pairs.scores, case.pairs.same
+    lowest, highest = float(distances.min()), float(distances.max())
+    is_within = lowest >= -_BEYOND and highest <= LARGEST_DISTANCE + _BEYOND
+    if not isinstance(case.results, FoldAccuracies) or is_within or not math.isfinite(highest - lowest):
+        return None
+    # The grid would cover distances that are scaled to its length.
+    scaled = (distances - lowest) * (LARGEST_DISTANCE / (highest - lowest))
+    accuracy = float(case.results.accuracy.mean())
+    better = float(find_accuracies(scaled, same, len(case.results.accuracy)).accuracy.mean())
+    if better - accuracy < _GAIN or not is_beyond_chance(better * len(same), len(same), accuracy):
+        return None
+    return {
+        "lowest": f"{lowest:.4g}",
+        "highest": f"{highest:.4g}",
+        "accuracy": f"{accuracy:.4f}",
+        "better": f"{better:.4f}",
+    }
+
+
+_ROWS = [
+    Cause[PairCase](
+        name="opposite_pairs",
+        checks="distances of pairs as scores, cosines as distances, or `same` with the opposite meaning",
+        fires="The area under the ROC curve is at most {area}, and {deviations} standard deviations below that of a"
+        " random order.",
+        message="The {pairs} with `same` are farther apart than the {other_pairs} without: the area under the ROC curve"
+        " is {area}. {remedy} True for pairs of one identity.",
+        suspect=_is_poor,
+        find=_opposite_pairs,
+        thresholds={"area": _MOST_AREA, "deviations": _DEVIATIONS},
+    ),
+    Cause[PairCase](
+        name="thresholds_beyond",
+        checks="distances beyond the thresholds of LFW's accuracy",
+        fires="Distances are below 0 or above 4, and with thresholds there the accuracy is higher by at least {gain},"
+        " and by more than luck explains.",
+        message="Thresholds are from 0 to 4, the largest squared distance of two unit vectors, but distances are from"
+        " {lowest} to {highest}: with thresholds in this range the accuracy is {better} in the place of {accuracy}."
+        " Normalize the embeddings, and pass squared distances, 2 - 2 c for a cosine c.",
+        suspect=_is_poor,
+        find=_thresholds_beyond,
+        thresholds={"gain": _GAIN},
+        explained_by=("opposite_pairs",),
+    ),
+]
+
+PAIR_CAUSES = {row.name: row for row in _ROWS}
+"""rows by name, in the order in which they are tried"""
