@@ -1,9 +1,12 @@
 """A cause is tried only under suspicion, and once until `reset`, and told once; what explains it silences it."""
 
+import math
 import warnings
 
+import pytest
+
 from reid_torchmetrics import AdviceWarning
-from reid_torchmetrics.diagnosis.causes import Cause, Finding, find_causes, grouped, warn_of
+from reid_torchmetrics.diagnosis.causes import Cause, Finding, find_causes, grouped, is_beyond_chance, warn_of
 from reid_torchmetrics.functional.world import WarningLog
 
 
@@ -63,3 +66,21 @@ def test_a_cause_that_several_processes_found_is_told_once():
             warnings.simplefilter("always")
             warn_of(findings, log)
         assert [str(warning.message) for warning in caught] == ["first", "other"]
+
+
+@pytest.mark.parametrize(("number", "chance"), [(12, 1 / 30), (60, 0.3), (400, 0.6)])
+def test_right_answers_that_luck_explains_once_in_a_million_times_are_beyond_chance(number, chance):
+    surpasses = [is_beyond_chance(num_right, number, chance) for num_right in range(number + 1)]
+    first = surpasses.index(True)
+    assert all(surpasses[first:])
+    at_least = sum(
+        math.comb(number, hits) * chance**hits * (1 - chance) ** (number - hits) for hits in range(first, number + 1)
+    )
+    assert at_least < 1e-6
+    assert first <= number * chance + 6 * math.sqrt(number * chance) + 6
+
+
+def test_nothing_is_beyond_chance_without_answers_or_where_luck_is_always_right():
+    assert not is_beyond_chance(0, 0, 0.5)
+    assert not is_beyond_chance(50, 50, 1.0)
+    assert is_beyond_chance(50, 50, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -14,6 +15,7 @@ Case = TypeVar("Case")
 CauseName: TypeAlias = str
 Values: TypeAlias = Mapping[str, object]
 """values of a message by the names in its braces"""
+_LEAST_SURPRISE = 15  # logarithm of the odds against luck
 
 
 @dataclass(frozen=True)
@@ -93,3 +95,18 @@ def warn_of(findings: Iterable[Finding], warning_log: WarningLog) -> None:
         if name not in told:
             told.add(name)
             warning_log.warn_once(name, text, AdviceWarning)
+
+
+def is_beyond_chance(num_right: float, number: int, chance: float) -> bool:
+    """Return whether so many of a number of answers are right by luck once in exp(15) times at most.
+
+    This is Chernoff's bound, for answers that are right by luck with the probability `chance` each.
+    """
+    share = num_right / max(1, number)
+    chance = max(chance, 1e-9)
+    if share <= chance:
+        return False
+    surprise = share * math.log(share / chance)
+    if share < 1:
+        surprise += (1 - share) * math.log((1 - share) / (1 - chance))
+    return number * surprise >= _LEAST_SURPRISE

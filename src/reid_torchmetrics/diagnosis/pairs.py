@@ -15,8 +15,7 @@ from reid_torchmetrics.functional.retrieval.verification import (
     find_accuracies,
 )
 
-from .causes import Cause, Values
-from .chance import is_beyond_chance
+from .causes import Cause, Values, is_beyond_chance
 
 _MOST_AREA = 0.1  # under the ROC curve: the opposite order has 0.9 at least
 _DEVIATIONS = 5  # of the area below that of a random order, in its standard deviations
