@@ -98,7 +98,7 @@ def warn_of(findings: Iterable[Finding], warning_log: WarningLog) -> None:
 
 
 def is_beyond_chance(num_right: float, number: int, chance: float) -> bool:
-    """Return whether so many of a number of answers are right by luck once in exp(15) times at most.
+    """Return whether luck gives this number of right answers, or more, in one of exp(15) cases at most.
 
     This is Chernoff's bound, for answers that are right by luck with the probability `chance` each.
     """

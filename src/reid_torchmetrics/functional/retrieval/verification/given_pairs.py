@@ -33,13 +33,13 @@ class FoldAccuracies(NamedTuple):
 
 
 class ComparedPairs(NamedTuple):
-    """What the results of given pairs were computed from."""
+    """The pairs that results were computed from."""
 
     scores: Float[Tensor, " pairs"]
     """higher is closer; minus the distances where these were given"""
     same: Bool[Tensor, " pairs"]
     given: Literal["scores", "distances", "embeddings"]
-    """what the user gave; scores of embeddings are cosines"""
+    """the argument of the user; scores of embeddings are cosines"""
 
 
 @torch.no_grad()
