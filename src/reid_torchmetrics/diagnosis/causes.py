@@ -67,19 +67,17 @@ def find_causes(
 ) -> list[Finding]:
     """Try the causes that are suspected, and return those that are found.
 
-    A metric object tries and tells each cause once until `reset`.
+    A metric object tries and tells each cause once until `reset`, and then asks for no suspicion of it any more.
     """
     findings: list[Finding] = []
     found: set[CauseName] = set()
     for suspect, causes in groups:
-        if not suspect(case):
+        topic = f"tried {causes[0].name}"
+        if warning_log.has(topic) or not suspect(case):
             continue
+        warning_log.note(topic)
         for cause in causes:
-            if warning_log.has(cause.name):
-                found.add(cause.name)
-                continue
-            explained = any(name in found or warning_log.has(name) for name in cause.explained_by)
-            if explained or not warning_log.note(f"tried {cause.name}"):
+            if any(name in found or warning_log.has(name) for name in cause.explained_by):
                 continue
             values = cause.find(case)
             if values is not None:
