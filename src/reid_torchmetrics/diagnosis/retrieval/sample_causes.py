@@ -1,0 +1,115 @@
+"""Rows about the samples themselves: copies, repetitions, zero vectors, and labels that match nothing or everything."""
+
+from __future__ import annotations
+
+from reid_torchmetrics.diagnosis.causes import Cause, Values
+
+from . import copied_queries, matches, repetitions
+from .case import RetrievalCase
+
+
+def _find_themselves(case: RetrievalCase) -> bool:
+    """Return whether most queries have a positive first."""
+    return 2 * int((case.ranks.rank == 1).sum()) > int(case.is_valid.sum())
+
+
+def _copied_queries(case: RetrievalCase) -> Values | None:
+    return {} if copied_queries.has_copied_queries(case) else None
+
+
+def _no_negatives(case: RetrievalCase) -> Values | None:
+    return {"reason": matches.reason_for_no_negatives(case)}
+
+
+def _have_few_positives(case: RetrievalCase) -> bool:
+    """Return whether at least half of the queries have no item within the radius."""
+    return case.protocol.radius is not None and 2 * case.counts.not_in_gallery >= case.counts.total > 0
+
+
+def _positions_of_two_kinds(case: RetrievalCase) -> Values | None:
+    reading = None if case.positions is None else matches.position_reading_that_fits(*case.positions)
+    if reading is None:
+        return None
+    return {"num": case.counts.not_in_gallery, "total": case.counts.total, "reading": reading}
+
+
+def _repeated_samples(case: RetrievalCase) -> Values | None:
+    samples = repetitions.find_repeated(case)
+    return None if samples is None else {"samples": samples}
+
+
+def _zero_embeddings(case: RetrievalCase) -> Values | None:
+    samples = repetitions.find_zeros(case)
+    return None if samples is None else {"samples": samples}
+
+
+SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
+    Cause(
+        name="copied_queries",
+        checks="queries that are also gallery items",
+        fires="Neither `self_index` nor lists are given. In a sample of the queries most, and at least {least}, have a"
+        " positive that is at most {close} of their norm away from them, and {far} times as far as all other"
+        " candidates. In a matrix, the scores of two queries with the best positive of the other one are equal.",
+        message="Most queries have a copy of themselves in the gallery, an item of their identity with the same"
+        " embedding up to rounding, and find it first. Pass `self_index`, which says where in the gallery each query"
+        " is, and leaves it out; or, if the queries are the gallery, give all samples once, without a `gallery` or"
+        " `is_query`.",
+        suspect=_find_themselves,
+        find=_copied_queries,
+        thresholds={
+            "least": copied_queries.LEAST_QUERIES,
+            "close": copied_queries.CLOSE,
+            "far": copied_queries.FAR,
+        },
+    ),
+    Cause(
+        name="positions_of_two_kinds",
+        checks="positions of queries and gallery in two units, orders of axes or beginnings",
+        fires="At least half of the queries have no item within the radius. Read in another way, a share of at least"
+        " {fits} has one.",
+        message="{num} of {total} queries have no gallery item within the `radius`: it seems that `positions`"
+        " {reading}. Give both sides in one way.",
+        suspect=_have_few_positives,
+        find=_positions_of_two_kinds,
+        thresholds={"fits": matches.FITS},
+        explained_by=("no_positives",),
+    ),
+    Cause(
+        name="no_negatives",
+        checks="labels or a radius with which nearly everything matches",
+        fires="Of at least {queries} queries with at least {candidates} candidates, a share of {most} has no negative,"
+        " or, by positions, positives are at least {covered} of the candidates.",
+        message="Nearly all gallery items match nearly every query, so that no order can be wrong: {reason}.",
+        suspect=matches.lack_negatives,
+        find=_no_negatives,
+        thresholds={
+            "queries": matches.LEAST_QUERIES,
+            "candidates": matches.LEAST_CANDIDATES,
+            "most": matches.MOST_WITHOUT,
+            "covered": matches.COVERED,
+        },
+        explained_by=("positions_in_degrees",),
+    ),
+    Cause(
+        name="repeated_samples",
+        checks="samples that come twice",
+        fires="At least {least} queries or gallery items have the embeddings and labels of others, in the same order.",
+        message="{samples} come twice, in one order, with equal embeddings and labels, and count twice. Was a file"
+        " joined with itself, or filled up by a distributed sampler? Leave them out, or pass `index` to `update`, which"
+        " counts a sample once.",
+        suspect=repetitions.has_embeddings,
+        find=_repeated_samples,
+        thresholds={"least": repetitions.LEAST_IN_ORDER},
+        explained_by=("forgotten_reset", "gathered_samples", "padded_samples"),
+    ),
+    Cause(
+        name="zero_embeddings",
+        checks="embeddings that were never written",
+        fires="Embeddings are zero vectors in runs of at least {least} samples, and more than by chance.",
+        message="{samples} are zero vectors, one after the other: are they rows of an array that were never written?"
+        " A zero vector is equally far from everything.",
+        suspect=repetitions.has_embeddings,
+        find=_zero_embeddings,
+        thresholds={"least": repetitions.LEAST_ZEROS},
+    ),
+]
