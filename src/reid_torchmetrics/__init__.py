@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from ._progress import progress as progress
     from ._warnings import AdviceWarning as AdviceWarning
     from .data import UnpaddedDistributedSampler as UnpaddedDistributedSampler
+    from .diagnosis import diagnose as diagnose
     from .functional.retrieval import GalleryDraw as GalleryDraw
     from .functional.retrieval import KReciprocal as KReciprocal
     from .functional.retrieval import Protocol as Protocol
@@ -72,6 +73,7 @@ _NAMES = {
     "_progress": "progress",
     "_warnings": "AdviceWarning",
     "data": "UnpaddedDistributedSampler",
+    "diagnosis": "diagnose",
     "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_lists"
     " evaluate_scores find_duplicates index_recall verify_pairs",
     "functional.world": "DistributedMetricError",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+from contextvars import ContextVar
 from types import FrameType
+from typing import Any
 
 _LIBRARIES = {
     "reid_torchmetrics",
@@ -25,6 +27,10 @@ class AdviceWarning(UserWarning):
 
     `warnings.simplefilter("ignore", AdviceWarning)` silences all advice.
     """
+
+
+asking: ContextVar[Any] = ContextVar("asking", default=None)
+"""the answers that `diagnose` collects from an evaluation, which then warns of nothing; None otherwise"""
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

@@ -1,6 +1,7 @@
 """Say why a number is probably not what the user meant: a registry of causes, which are looked for in finished results.
 
     results, samples --> case --> suspicions, which are cheap --> trials on a bounded sample --> one warning each
+    diagnose         --> case --> all trials                                                 --> a list of answers
 
 The engine calls `look` when results have been made, lets the first process tell what all processes found by `warn_of`,
 and knows nothing else of this package. No number depends on it.
@@ -15,12 +16,13 @@ from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from reid_torchmetrics.functional.retrieval.verification import ComparedPairs
 from reid_torchmetrics.functional.world import World
 
-from .causes import Cause, CauseName, Finding, find_causes, grouped, warn_of
+from .answers import collecting as collecting
+from .causes import Finding, find_causes, grouped
+from .causes import warn_of as warn_of
 from .detection import DETECTION_CAUSES, DetectionCase
+from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
 from .retrieval import RETRIEVAL_CAUSES, RetrievalCase
-
-__all__ = ["Cause", "CauseName", "Finding", "look", "warn_of"]
 
 _OF_RANKINGS = grouped(RETRIEVAL_CAUSES.values())
 _OF_DETECTIONS = grouped(DETECTION_CAUSES.values())

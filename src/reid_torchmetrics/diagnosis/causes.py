@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from reid_torchmetrics._warnings import AdviceWarning
+from reid_torchmetrics._warnings import AdviceWarning, asking
 from reid_torchmetrics.functional.world import WarningLog
 
 Case = TypeVar("Case")
@@ -67,9 +67,14 @@ def find_causes(
 ) -> list[Finding]:
     """Try the causes that are suspected, and return those that are found.
 
-    A metric object tries and tells each cause once until `reset`, and then asks for no suspicion of it any more.
+    A metric object tries and tells each cause once until `reset`, and then asks for no suspicion of it any more. While
+    `diagnose` asks, all causes are tried.
     """
     findings: list[Finding] = []
+    if asking.get() is not None:
+        for _, causes in groups:
+            findings += asking.get().ask(causes, case)
+        return findings
     found: set[CauseName] = set()
     for suspect, causes in groups:
         topic = f"tried {causes[0].name}"
@@ -86,12 +91,19 @@ def find_causes(
     return findings
 
 
-def warn_of(findings: Iterable[Finding], warning_log: WarningLog) -> None:
-    """Warn of causes that were found, each once: several processes may have found the same."""
-    told: set[CauseName] = set()
+def warn_of(findings: Iterable[Finding], warning_log: WarningLog | None) -> None:
+    """Warn of causes that were found, each once: several processes may have found the same.
+
+    The log is None on all processes but the first, which alone warns. While `diagnose` asks, all of them get the
+    findings, and none warns.
+    """
+    first_texts: dict[CauseName, str] = {}
     for name, text in findings:
-        if name not in told:
-            told.add(name)
+        first_texts.setdefault(name, text)
+    if asking.get() is not None:
+        asking.get().add(first_texts)
+    elif warning_log is not None:
+        for name, text in first_texts.items():
             warning_log.warn_once(name, text, AdviceWarning)
 
 

@@ -37,5 +37,5 @@ def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
 
 def _warn(findings: list[tuple[str, str]], world: World) -> None:
     """Warn of what was found, on the first process."""
-    if world.process == 0 and _extras.diagnosis is not None:
-        _extras.diagnosis().warn_of(findings, world.warning_log)
+    if _extras.diagnosis is not None:
+        _extras.diagnosis().warn_of(findings, world.warning_log if world.process == 0 else None)

@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent import futures
+from contextvars import copy_context
 from typing import TypeVar
 
 import torch
@@ -43,8 +44,9 @@ _CPU = torch.device("cpu")
 def run(work: Callable[[], Result], device: torch.device, *, inside: bool = False) -> Result:
     """Do work on a thread of the pool, so that it can share out parts to as many threads as torch uses.
 
-    The work sees the caller's gradient and inference mode, but not its autocast. `inside` keeps it on the calling
-    thread, for work that calls functions of the user. For a device other than the CPU the calling thread does all.
+    The work sees the caller's context variables, gradient and inference mode, but not its autocast. `inside` keeps it
+    on the calling thread, for work that calls functions of the user. For a device other than the CPU the calling thread
+    does all.
     """
     if device.type != "cpu":
         work_here = _placed(work, 1, _place.is_unwanted)  # with one thread parts stay on this thread
@@ -103,7 +105,8 @@ def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | 
 
 
 def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading.Event) -> Callable[[], Result]:
-    """Wrap work so that it runs in the caller's gradient modes, and shares out parts to `num_threads` threads."""
+    """Wrap work so that it runs in the caller's context and gradient modes, and shares out to `num_threads` threads."""
+    context = copy_context()
     is_inference = torch.is_inference_mode_enabled()
     wants_grad = torch.is_grad_enabled()
 
@@ -112,7 +115,7 @@ def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading
         _place.is_ours, _place.num_threads, _place.is_unwanted = True, num_threads, is_unwanted
         try:
             with torch.inference_mode(is_inference), torch.set_grad_enabled(wants_grad):
-                return work()
+                return context.copy().run(work)  # threads cannot share a context
         finally:
             _place.is_ours, _place.num_threads, _place.is_unwanted = before
 

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar, final
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._warnings import warn
+from reid_torchmetrics._warnings import asking, warn
 
 Result = TypeVar("Result")
 
@@ -64,8 +64,11 @@ class WarningLog:
             warn(text, category)
 
     def note(self, topic: str) -> bool:
-        """Note a topic, and return whether it is new; a function notes nothing, and each topic is new to it."""
-        if self.has(topic):
+        """Note a topic, and return whether it is new; a function notes nothing, and each topic is new to it.
+
+        While `diagnose` asks, nothing is noted, and no topic is new.
+        """
+        if self.has(topic) or asking.get() is not None:
             return False
         if self.topics is not None:
             self.topics.add(topic)

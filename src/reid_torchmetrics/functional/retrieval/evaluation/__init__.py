@@ -9,7 +9,7 @@ from .index_recall import IndexRecall, index_recall
 from .list_forms import MISSING_QUERIES, Lists
 from .lists import evaluate_lists
 from .person_search import person_search
-from .problem import Embeddings, RetrievalProblem
+from .problem import Embeddings, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, RelevanceOptions
 from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protocol, protocol_of_lists, take_protocol
 from .queries import PooledQueries, pool_queries

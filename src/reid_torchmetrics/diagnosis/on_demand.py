@@ -1,0 +1,127 @@
+"""Answers on demand: evaluate again, and try all causes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from inspect import signature
+from typing import Any, NoReturn
+
+from torch import nn
+
+from reid_torchmetrics import _hints
+from reid_torchmetrics.functional import detection, retrieval
+from reid_torchmetrics.functional.detection.evaluation import MatchedImages
+from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.retrieval import evaluation
+
+from .answers import Diagnosis, NotHeldError, collecting
+
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    retrieval.evaluate,
+    retrieval.evaluate_scores,
+    retrieval.evaluate_lists,
+    retrieval.evaluate_stream,
+    retrieval.verify_pairs,
+    retrieval.accuracy_over_folds,
+    detection.evaluate_images,
+    detection.evaluate_boxes,
+)
+"""functions with `samples` as arguments; the first one that takes them is called"""
+
+
+def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosis:
+    """Look for all likely mistakes that may explain a number, and say which were found.
+
+    All trials run, even those that no number calls for. Nothing changes, and nothing is warned of.
+
+    Args:
+        results: a metric, a collection or a `COCOeval`, which is computed again, on all processes if several share it;
+            or results of a function or a metric.
+        samples: the arguments of the function that computed the results, by name: `{"query": ..., "gallery": ...}`,
+            `{"preds": ..., "target": ...}`. Without them results answer what follows from their ranks or matches, and
+            results of `evaluate` and `evaluate_scores` nearly everything.
+
+    Returns:
+        A list with an answer for each cause: its name, the sentence about it if it was found, and otherwise what would
+        have to be known if it could not be looked at. It prints as a table.
+
+    Raises:
+        TypeError: `results` are something else, or no function has such `samples` as arguments.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import diagnose, evaluate_scores
+        >>> distances = torch.cdist(torch.eye(20), torch.eye(20))
+        >>> results = evaluate_scores(distances, range(20), range(20))
+        >>> [answer.name for answer in diagnose(results).found]
+        ['distances_as_scores']
+    """
+    with collecting() as diagnosis:
+        if samples is not None:
+            _function_of(samples)(**samples)
+        elif isinstance(results, nn.Module) and callable(getattr(results, "compute", None)):
+            _fresh_copy(results).compute()
+        elif hasattr(results, "accumulate"):  # a `COCOeval`
+            again = copy.copy(results)
+            again.evaluate()
+            again.accumulate()
+        elif isinstance(results, retrieval.RetrievalResults):
+            results_made(*_ranking_of(results))
+        elif isinstance(results, detection.DetectionResults):
+            grid = results.averages.grid
+            images = MatchedImages(grid, _not_held, iou_type=grid.iou_type or "", is_one_class=results.is_micro)
+            results_made(results, images)
+        else:
+            got = type(results).__name__
+            raise TypeError(f"`results` must be a metric, or results with `samples`; got {got} alone.")
+    return diagnosis
+
+
+def _not_held() -> NoReturn:
+    raise NotHeldError
+
+
+def _function_of(samples: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the function that takes the samples as arguments."""
+    for function in _FUNCTIONS:
+        with suppress(TypeError):
+            signature(function).bind(**samples)
+            return function
+    names = [function.__name__ for function in _FUNCTIONS]
+    raise TypeError(f"`samples` must be the arguments of {_hints.listed(names, str)}; got {_hints.listed(samples)}.")
+
+
+def _fresh_copy(metric: Any) -> Any:
+    """Return a metric, or a collection, that shares the samples and has no value yet."""
+    fresh = copy.copy(metric)
+    fresh._computed = None  # noqa: SLF001 - TorchMetrics' value of `compute`
+    if isinstance(metric, nn.ModuleDict):
+        fresh._modules = {name: _fresh_copy(member) for name, member in metric._modules.items()}  # noqa: SLF001
+    return fresh
+
+
+def _ranking_of(results: retrieval.RetrievalResults) -> tuple[evaluation.Ranking, evaluation.RankedSamples]:
+    """Return the ranking that results hold, and what they know of its samples."""
+    problem, protocol, ties = results.problem, results.protocol, results.setup.ties
+    ranking = evaluation.Ranking(
+        results.ranks,
+        results.counts,
+        results.query_index,
+        results.query_identities,
+        results.query_cameras,
+        names=results.label_names or {},
+    )
+    samples = evaluation.RankedSamples(protocol, protocol, ties_are_open=ties == protocol.ties_or(None))
+    if problem is not None:
+        source = problem.source
+        samples = replace(
+            samples,
+            options=problem.ranking_options(protocol, for_cmc=False, ties=ties),
+            find_problem=lambda: problem,
+            matrix=source.argument if isinstance(source, evaluation.Matrix) else None,
+            num_gallery=source.shape[1],
+        )
+    return ranking, samples

@@ -1,0 +1,172 @@
+"""`diagnose` tries every cause without suspicion, of metrics, results and samples, and changes nothing."""
+
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+import reid_torchmetrics
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, ReIDMetrics, diagnose, evaluate
+from reid_torchmetrics._warnings import asking
+from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics.diagnosis.answers import Answer, Diagnosis, collecting
+from reid_torchmetrics.diagnosis.causes import Cause, grouped
+from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.detection import evaluate_images
+
+CPU = torch.device("cpu")
+
+
+def cause(name, values, attribute=None, **options):
+    """A cause that nobody suspects, and that may need an attribute of a case."""
+
+    def find(case):
+        return values if attribute is None or getattr(case, attribute) is not None else None
+
+    options = {"suspect": lambda case: False} | options
+    return Cause(name, f"mistake {name}", "It is so.", f"{name} has {{num}}.", find=find, **options)
+
+
+def causes(attribute):
+    return grouped(
+        [
+            cause("found", {"num": 1}),
+            cause("explained", {"num": 2}, explained_by=("found",)),
+            cause("absent", None),
+            cause("unknown", {"num": 3}, attribute),
+        ]
+    )
+
+
+ROWS = {"_OF_RANKINGS": causes("positions"), "_OF_DETECTIONS": causes("many_boxes")}
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """Four causes in each registry."""
+    for registry, groups in ROWS.items():
+        monkeypatch.setattr(reid_torchmetrics.diagnosis, registry, groups)
+
+
+def samples():
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(12, 4, generator=generator), torch.arange(12) % 4
+
+
+def updated(metric):
+    embeddings, identities = samples()
+    metric.update(embeddings, identities, is_query=torch.arange(12) < 6)
+    return metric
+
+
+def as_rows(diagnosis):
+    return [(answer.name, answer.state) for answer in diagnosis]
+
+
+def arguments():
+    embeddings, identities = samples()
+    return {
+        "query": embeddings[:6],
+        "gallery": embeddings[6:],
+        "query_identities": identities[:6],
+        "gallery_identities": identities[6:],
+    }
+
+
+def images():
+    box = {"boxes": torch.tensor([[10.0, 10.0, 50.0, 50.0]]), "labels": torch.tensor([1])}
+    return {"preds": [box | {"scores": torch.tensor([0.9])}], "target": [box]}
+
+
+def detected(metric):
+    metric.update(**images())
+    return metric
+
+
+def coco_evaluation():
+    row = {"image_id": 1, "category_id": 1, "bbox": [10.0, 10.0, 40.0, 40.0], "area": 1600.0}
+    data_set = COCO({"images": [{"id": 1}], "categories": [{"id": 1}], "annotations": [row | {"id": 1, "iscrowd": 0}]})
+    return COCOeval(data_set, data_set.loadRes([row | {"score": 0.9}]), "bbox")
+
+
+WAYS = {
+    "results of `evaluate`": lambda: diagnose(evaluate(**arguments())),
+    "results of embeddings": lambda: diagnose(updated(ReIDMetrics()).results()),
+    "a metric of boxes": lambda: diagnose(detected(DetectionMAP())),
+    "a collection for boxes": lambda: diagnose(detected(DetectionMetrics())),
+    "results of boxes": lambda: diagnose(detected(DetectionMAP()).results()),
+    "results and boxes": lambda: diagnose(evaluate_images(**images()), images()),
+    "a `COCOeval`": lambda: diagnose(coco_evaluation()),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.usefixtures("rows")
+def test_every_cause_is_answered_once_without_suspicion(way):
+    diagnosis = WAYS[way]()
+    lacks = "positions" if "embeddings" in way or "evaluate" in way else "many boxes"
+    assert as_rows(diagnosis) == [
+        ("found", "found"),
+        ("explained", "not found"),
+        ("absent", "not found"),
+        ("unknown", f"not looked at: no {lacks}"),
+    ]
+    assert diagnosis.found == [Answer("found", "mistake found", "found has 1.")]
+    assert str(diagnosis).splitlines()[0] == "Diagnosis: 1 of 4 causes found"
+    assert str(diagnosis).splitlines()[-1] == "  found: found has 1."
+
+
+@pytest.mark.parametrize("kind", [DetectionMAP, DetectionMetrics])
+def test_a_metric_stays_as_it_is_and_warns_later_as_if_nothing_had_been_asked(kind, monkeypatch):
+    groups = grouped([cause("told", {"num": 1}, suspect=lambda case: True)])
+    for registry in ROWS:
+        monkeypatch.setattr(reid_torchmetrics.diagnosis, registry, groups)
+    metric = detected(kind()) if kind in (DetectionMAP, DetectionMetrics) else updated(kind())
+    members = [*metric.values(copy_state=False)] if isinstance(metric, MetricCollection) else [metric]
+    before = [dict(vars(member)) for member in members]
+    assert len(diagnose(metric).found) == 1
+    for member, values in zip(members, before, strict=True):
+        assert {name: value for name, value in values.items() if vars(member)[name] is not value} == {}
+    with pytest.warns(UserWarning, match="told has 1") as told:
+        metric.compute()
+    assert [str(one.message) for one in told] == ["told has 1."]
+    values = [member._computed for member in members]
+    assert len(diagnose(metric).found) == 1
+    assert all(member._computed is value for member, value in zip(members, values, strict=True))
+
+
+def test_a_warning_of_another_kind_is_left_out_and_comes_later():
+    metric = ReIDMeanAP()
+    metric.update(torch.eye(4), torch.arange(4), is_query=torch.arange(4) < 2)
+    diagnose(metric)
+    with pytest.warns(UserWarning, match="No query can be evaluated"):
+        metric.compute()
+
+
+def test_answers_are_collected_on_the_threads_of_workers():
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with collecting() as diagnosis:
+            threads = workers.run(lambda: (asking.get(), workers.share(lambda _: asking.get(), [1, 2])), CPU)
+    finally:
+        torch.set_num_threads(num_threads)
+    assert threads == (diagnosis, [diagnosis, diagnosis])
+    assert asking.get() is None
+
+
+def test_what_another_process_found_is_added_to_the_answers():
+    diagnosis = Diagnosis([Answer("a", "mistake a"), Answer("b", "mistake b", lacks="sample")])
+    diagnosis.add({"b": "b has 2."})
+    assert diagnosis == [Answer("a", "mistake a"), Answer("b", "mistake b", "b has 2.")]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (({"map": 0.5},), "`results` must be a metric, or results with `samples`; got dict alone."),
+        ((None, {"query": 1, "boxes": 2}), "`samples` must be the arguments of evaluate, .*; got 'query', 'boxes'"),
+    ],
+)
+def test_what_cannot_be_diagnosed_is_refused(given, message):
+    with pytest.raises(TypeError, match=message):
+        diagnose(*given)
