@@ -255,6 +255,7 @@ class CocoProblem:
             shown=self._show,
             label_names=self.categories,
             image_sizes=self._image_sizes,
+            sigmas=self.key[4],
         )
         results_made(matches, images)
 
@@ -262,6 +263,10 @@ class CocoProblem:
         """Return the objects in the first images, in the form of metrics."""
         num_images = min(len(self.images), _MOST_SHOWN)
         sides = [side.shown(num_images, self.key[0]) for side in (self.results, self.truth)]
+        for item, image in zip(sides[1], self.images, strict=False):
+            size = size_of(self.truth.coco.imgs.get(image, {}))
+            if size is not None:
+                item["orig_size"] = size
         return list(zip(*sides, strict=True))
 
     def _image_sizes(self) -> Tensor:

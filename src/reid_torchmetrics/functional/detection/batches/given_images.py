@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
+from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, KeypointType
 
 from .invalid_objects import Dicts
 from .key_names import LISTS
@@ -89,6 +90,8 @@ class GivenImages:
         """key of a list of classes that the evaluation ignores"""
         self.image_sizes: dict[int | str, tuple[float, float]] = {}
         """width and height by `image_id`, from `orig_size`"""
+        self.sigmas: Sequence[float] = COCO_SIGMAS
+        """sigmas of keypoints, if there are any"""
         self._shown: list[_ShownBatch] = []
         self._num_images = _MOST_IMAGES  # that may still be added
         self._num_objects = _MOST_OBJECTS
@@ -98,6 +101,9 @@ class GivenImages:
         self._find_unused_keys(batch)
         if "orig_size" in batch.keys and "image_id" in batch.keys:
             self._find_sizes(batch.target)
+        kind = None if batch.shapes is None else batch.shapes.types.get("keypoints")
+        if isinstance(kind, KeypointType):
+            self.sigmas = kind.sigmas
         if self._num_images:
             self._show(batch)
 

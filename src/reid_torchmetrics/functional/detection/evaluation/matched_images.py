@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.batches import GivenImages, ImageNumbering, ShownImage
-from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, Detections, GroundTruths
+from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid, Detections, GroundTruths
 
 from .image_matches import ImageMatches
 from .sharded_images import ShardedImages
@@ -54,6 +54,8 @@ class MatchedImages:
     """names of the requested numbers; None for all numbers"""
     label_names: Sequence[object] | None = None
     """the users' label for each label number; None if both are equal"""
+    sigmas: Sequence[float] = COCO_SIGMAS
+    """sigmas of keypoints"""
     is_one_class: bool = False
     """whether labels do not matter"""
     num_without_lists: int = 0
@@ -93,6 +95,7 @@ class MatchedImages:
             iou_type=request.iou_type,
             box_format=sharded.box_format,
             value_names=value_names,
+            sigmas=given.sigmas,
             is_one_class=request.micro,
             num_without_lists=matches.num_without_lists,
             given=given,
@@ -109,6 +112,7 @@ class MatchedImages:
         shown: Callable[[], Sequence[ShownImage]] | None = None,
         label_names: Sequence[object] | None = None,
         image_sizes: Callable[[], Tensor | None] = _nothing,
+        sigmas: Sequence[float] = COCO_SIGMAS,
     ) -> MatchedImages:
         """Return what is known of packed objects; boxes are x, y, width and height.
 
@@ -120,6 +124,7 @@ class MatchedImages:
             shown: see `MatchedImages`; None for the packed boxes.
             label_names: the users' label for each label number; None if both are equal.
             image_sizes: see `MatchedImages`.
+            sigmas: sigmas of keypoints.
         """
         shapes, true_shapes = detections.shapes, ground_truths.shapes
         are_boxes = isinstance(shapes, BoxShapes) and isinstance(true_shapes, BoxShapes)
@@ -133,6 +138,7 @@ class MatchedImages:
             ground_truth_areas=[] if ground_truths.areas is None else [ground_truths.areas],
             iou_type=iou_type or ("bbox" if are_boxes else ""),
             label_names=label_names,
+            sigmas=sigmas,
         )
 
 

@@ -1,0 +1,103 @@
+"""Samples of shapes as points: from packed boxes, or from the dicts of images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.box_units import LEAST_BOXES
+from reid_torchmetrics.functional.detection.batches import ShownImage
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, Detections, GroundTruths, box_areas, to_xywh
+
+from .points import PointSample, ShapeKind
+from .sampled_objects import sample_objects
+
+
+def sample_points(
+    detections: Detections, ground_truths: GroundTruths, kind: ShapeKind, image_sizes: Tensor | None = None
+) -> PointSample | None:
+    """Return finite shapes without crowds in some images; None for few ground truths or without detections.
+
+    Args:
+        detections: detections in all images; `boxes` are boxes, or the numbers of another kind of shape.
+        ground_truths: ground truths in all images.
+        kind: the kind of shapes.
+        image_sizes: width and height of each image, by its number, NaN if unknown; None if unknown for all images.
+    """
+    is_finite = numbers_of(detections).flatten(1).isfinite().all(1)
+    sample = sample_objects(detections.at(is_finite.nonzero()[:, 0]), ground_truths)
+    if len(sample.ground_truths.labels) < LEAST_BOXES or not len(sample.detections.labels):
+        return None
+    images, true_images = sample.image_places()
+    return PointSample(
+        kind=kind,
+        numbers=numbers_of(sample.detections),
+        true_numbers=numbers_of(sample.ground_truths),
+        images=images,
+        true_images=true_images,
+        num_images=len(sample.images),
+        sizes=None if image_sizes is None else image_sizes[sample.images.long()].double(),
+        areas=sample.ground_truths.areas,
+    )
+
+
+def numbers_of(objects: Detections | GroundTruths) -> Tensor:
+    """Return x, y, width and height of packed boxes, or the numbers of other shapes, float64."""
+    if isinstance(objects.boxes, Tensor):
+        return objects.boxes.double()
+    assert isinstance(objects.boxes, BoxShapes)  # noqa: S101 - no table of overlaps has coordinates
+    return objects.boxes.xywh.double()
+
+
+def sample_shown(images: Sequence[ShownImage], kind: ShapeKind, box_format: str) -> PointSample | None:
+    """Return `sample_points` of shapes in images; keypoints without a label are left out.
+
+    Args:
+        images: the dicts of each image.
+        kind: the kind of shapes.
+        box_format: format of `boxes` in the dicts.
+    """
+    if not images:
+        return None
+    preds = [found for found, _ in images]
+    target = [true for _, true in images]
+    crowds = [item.get("iscrowd", torch.zeros_like(item["labels"])) for item in target]
+    numbers = torch.cat([kind.read(item, is_true=True) for item in target])
+    ground_truths = GroundTruths.unchecked(
+        boxes=numbers,
+        is_crowd=(torch.cat(crowds) > 0) | ~kind.is_labeled(numbers).any(1),
+        areas=torch.cat([_areas(item, box_format) for item in target]),
+        **_labels_and_images(target),
+    )
+    detections = Detections.unchecked(
+        boxes=torch.cat([kind.read(item, is_true=False) for item in preds]),
+        scores=torch.cat([item["scores"] for item in preds]),
+        **_labels_and_images(preds),
+    )
+    sizes = torch.tensor([_size_of(item) for item in target], dtype=torch.float64, device=numbers.device)
+    return sample_points(detections, ground_truths, kind, sizes)
+
+
+def _labels_and_images(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+    labels = [item["labels"] for item in items]
+    counts = torch.tensor([len(part) for part in labels], device=labels[0].device)
+    return {"labels": torch.cat(labels), "images": segments.numbers(counts)}
+
+
+def _areas(item: Mapping[str, Any], box_format: str) -> Tensor:
+    """Return the areas of ground truths: as they were given, or those of the boxes."""
+    areas = box_areas(to_xywh(item["boxes"].double(), box_format))
+    if "area" not in item:
+        return areas
+    return torch.where(item["area"] > 0, item["area"].double(), areas)
+
+
+def _size_of(item: Mapping[str, Any]) -> tuple[float, float]:
+    """Return width and height of an image; NaN if they are unknown."""
+    size = torch.as_tensor(item.get("orig_size", ())).flatten().tolist()
+    return (size[1], size[0]) if len(size) == 2 else (math.nan, math.nan)

@@ -1,0 +1,251 @@
+"""Shapes of every kind that are read in another way are named at every entry point; poor networks fit no reading."""
+
+import json
+import math
+import re
+import warnings
+
+import pytest
+import torch
+
+from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, VocMAP
+from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics.command import main
+from reid_torchmetrics.diagnosis.detection.point_samples import sample_shown
+from reid_torchmetrics.diagnosis.detection.reading_search import find_reading
+from reid_torchmetrics.diagnosis.detection.shape_kinds import RotatedKind
+from reid_torchmetrics.functional.detection import evaluate_images
+from reid_torchmetrics.functional.detection.inputs import RotatedType, rotated_corners
+from tests.functional.detection.detection_samples import fed
+
+NUM_IMAGES, NUM_OBJECTS = 20, 4
+MIRRORED = [0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15]
+NUM = NUM_IMAGES * NUM_OBJECTS
+SOME = rf"(7\d|80) of {NUM} ground truths are found\."
+
+
+def problem(iou_type):
+    """Images with ground truths, detections that are slightly off, and as many wrong detections of low scores."""
+    generator = torch.Generator().manual_seed(0)
+
+    def rand(*shape):
+        return torch.rand(*shape, generator=generator, dtype=torch.float64)
+
+    def shapes(num):
+        corner, size = rand(num, 2) * torch.tensor([440.0, 300.0]), 50 + 100 * rand(num, 2)
+        if iou_type == "rotated":
+            sides = torch.tensor([1.0, 0.3]) * size
+            return torch.cat([corner + 60, sides, math.pi * (rand(num, 1) - 0.25)], 1)
+        points = corner[:, None] + rand(num, 17, 2) * size[:, None]
+        return torch.cat([points, 2.0 * (rand(num, 17, 1) > 0.1)], 2)
+
+    key = {"rotated": "rotated_boxes", "keypoints": "keypoints"}[iou_type]
+    preds, target = [], []
+    for image in range(NUM_IMAGES):
+        true = shapes(NUM_OBJECTS)
+        found = true.clone()
+        found[..., :2] += rand(*found[..., :2].shape) - 0.5
+        found = torch.cat([found, shapes(NUM_OBJECTS)])
+        scores = torch.cat([0.5 + 0.5 * rand(NUM_OBJECTS), 0.5 * rand(NUM_OBJECTS)])
+        labels = torch.ones(2 * NUM_OBJECTS, dtype=torch.int64)
+        preds.append({key: found, "scores": scores, "labels": labels})
+        target.append({key: true, "labels": labels[:NUM_OBJECTS], "image_id": image})
+        if iou_type == "keypoints":
+            low, high = true[:, :, :2].amin(1), true[:, :, :2].amax(1)
+            target[-1] |= {"boxes": torch.cat([low, high], 1), "area": (high - low).prod(1)}
+    return preds, target
+
+
+def columns(*places):
+    return lambda numbers: numbers[:, places]
+
+
+def times(*factors):
+    return lambda numbers: numbers * torch.tensor(factors, dtype=torch.float64)
+
+
+def at_corner(boxes):
+    return torch.cat([boxes[:, :2] - boxes[:, 2:4] / 2, boxes[:, 2:]], 1)
+
+
+def at_turned_corner(boxes):
+    return torch.cat([rotated_corners(boxes)[:, 0], boxes[:, 2:]], 1)
+
+
+def moved(right, below):
+    def change(numbers):
+        numbers = numbers.clone()
+        numbers[..., 0] += right
+        numbers[..., 1] += below
+        return numbers
+
+    return change
+
+
+ROTATED = {
+    "angles in the other direction": (times(1, 1, 1, 1, -1), "angles in the other direction"),
+    "width and height exchanged": (columns(0, 1, 3, 2, 4), "width and height exchanged"),
+    "corner": (at_corner, "corner instead of center"),
+    "turned corner": (at_turned_corner, "rotated corner instead of center"),
+    "twice as large": (times(2, 2, 2, 2, 1), r"0\.5\d* x [+-] \S+ and 0\.[45]\d* y [+-] \S+"),
+    "80 rows below": (moved(0, 80), r"1 x [+-] \S+ and 1 y - \d+\S*"),
+    "centers with y before x": (columns(1, 0, 2, 3, 4), "y before x"),
+}
+KEYPOINTS = {
+    "half as large": (lambda points: points * torch.tensor([0.5, 0.5, 1]), r"(2|1\.9\d*|2\.0\d*) x .* and \S+ y .*"),
+    "letterbox": (moved(0, 80), r"1 x [+-] \S+ and 1 y - \d+\S*"),
+    "y before x": (lambda points: points[:, :, [1, 0, 2]], "y before x"),
+    "left and right exchanged": (lambda points: points[:, MIRRORED], "left and right exchanged"),
+    "another order": (
+        lambda points: points.roll(3, 1),
+        r"keypoints in the order 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 1, 2",
+    ),
+}
+CHANGES = {("rotated", name): change for name, change in ROTATED.items()}
+CHANGES |= {("keypoints", name): change for name, change in KEYPOINTS.items()}
+
+
+def changed(items, iou_type, change):
+    key = "keypoints" if iou_type == "keypoints" else "rotated_boxes"
+    return [item | {key: change(item[key])} for item in items]
+
+
+def advice_of(work):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    return [str(warning.message) for warning in caught if issubclass(warning.category, AdviceWarning)]
+
+
+def by_metric(kind, method="compute"):
+    def evaluate(preds, target, iou_type, folder):
+        metric = kind(iou_type=iou_type)
+        for part in range(0, NUM_IMAGES, 7):
+            metric.update(preds[part : part + 7], target[part : part + 7])
+        for _ in range(2):
+            getattr(metric, method)()
+
+    return evaluate
+
+
+def by_function(preds, target, iou_type, folder):
+    evaluate_images(preds, target, iou_type=iou_type)
+
+
+def coco_of(preds, target):
+    annotations, results = [], []
+    for found, true in zip(preds, target, strict=True):
+        columns = zip(true["keypoints"].tolist(), true["boxes"].tolist(), true["area"].tolist(), strict=True)
+        for points, (left, top, right, below), area in columns:
+            row = {"id": len(annotations) + 1, "image_id": true["image_id"], "category_id": 1, "iscrowd": 0}
+            row |= {"bbox": [left, top, right - left, below - top], "area": area, "keypoints": sum(points, [])}
+            annotations.append(row | {"num_keypoints": sum(point[2] > 0 for point in points)})
+        for points, score in zip(found["keypoints"].tolist(), found["scores"].tolist(), strict=True):
+            row = {"image_id": true["image_id"], "category_id": 1, "score": score}
+            results.append(row | {"keypoints": sum(points, [])})
+    images = [{"id": item["image_id"], "height": 700, "width": 900} for item in target]
+    category = {"id": 1, "name": "person", "keypoints": [str(place) for place in range(17)]}
+    return {"images": images, "annotations": annotations, "categories": [category]}, results
+
+
+def by_coco(preds, target, iou_type, folder):
+    data_set, results = coco_of(preds, target)
+    truth = COCO()
+    truth.dataset = data_set
+    truth.createIndex()
+    evaluation = COCOeval(truth, truth.loadRes(results), iou_type)
+    evaluation.evaluate()
+    evaluation.accumulate()
+
+
+def by_coco_files(preds, target, iou_type, folder):
+    for name, content in zip(("gt.json", "dt.json"), coco_of(preds, target), strict=True):
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    main(["detect", str(folder / "gt.json"), str(folder / "dt.json"), "--iou-type", iou_type])
+
+
+def by_dota_files(preds, target, iou_type, folder):
+    for name in ("labelTxt", "results"):
+        (folder / name).mkdir()
+    lines = []
+    for found, true in zip(preds, target, strict=True):
+        image = f"P{true['image_id']:04}"
+        corners = rotated_corners(true["rotated_boxes"]).flatten(1).tolist()
+        text = "".join(f"{' '.join(map(str, numbers))} ship 0\n" for numbers in corners)
+        (folder / "labelTxt" / f"{image}.txt").write_text(text, encoding="utf-8")
+        corners = rotated_corners(found["rotated_boxes"]).flatten(1).tolist()
+        for numbers, score in zip(corners, found["scores"].tolist(), strict=True):
+            lines.append(f"{image} {score} {' '.join(map(str, numbers))}\n")
+    (folder / "results" / "Task1_ship.txt").write_text("".join(lines), encoding="utf-8")
+    main(["detect", str(folder / "labelTxt"), str(folder / "results"), "--evaluator", "dota"])
+
+
+def by_collection(preds, target, iou_type, folder):
+    fed(DetectionMetrics(("map", "map_50"), iou_type=iou_type), preds, target).compute()
+
+
+DOORS = {
+    "DetectionMAP": by_metric(DetectionMAP),
+    "results": by_metric(DetectionMAP, "results"),
+    "DetectionMetrics": by_collection,
+    "evaluate_images": by_function,
+}
+DOORS_OF = {
+    "rotated": DOORS | {"VocMAP": by_metric(VocMAP), "DOTA's files": by_dota_files},
+    "keypoints": DOORS | {"COCOeval": by_coco, "COCO's files": by_coco_files},
+}
+
+
+@pytest.mark.parametrize(("iou_type", "change"), CHANGES, ids=str)
+def test_another_reading_of_detections_is_named(iou_type, change):
+    apply, name = CHANGES[iou_type, change]
+    preds, target = problem(iou_type)
+    (text,) = advice_of(lambda: DOORS["evaluate_images"](changed(preds, iou_type, apply), target, iou_type, None))
+    assert re.search(rf"With `preds` read as {name}, {SOME}", text), text
+
+
+@pytest.mark.parametrize("change", ["corner", "turned corner"])
+def test_another_reading_of_ground_truths_is_named(change):
+    apply, name = ROTATED[change]
+    preds, target = problem("rotated")
+    (text,) = advice_of(lambda: by_function(preds, changed(target, "rotated", apply), "rotated", None))
+    assert re.search(rf"With `target` read as {name}, {SOME}", text), text
+
+
+EXAMPLES = {"rotated": "width and height exchanged", "keypoints": "left and right exchanged"}
+
+
+@pytest.mark.parametrize(("iou_type", "door"), [(shape, door) for shape in DOORS_OF for door in DOORS_OF[shape]])
+def test_another_reading_is_named_at_every_entry_point_once(iou_type, door, tmp_path, capsys):
+    apply, name = CHANGES[iou_type, EXAMPLES[iou_type]]
+    preds, target = problem(iou_type)
+    given = changed(preds, iou_type, apply), target, iou_type, tmp_path
+    texts = advice_of(lambda: DOORS_OF[iou_type][door](*given))
+    texts += [line for line in capsys.readouterr().err.splitlines() if "read as" in line]
+    (text,) = texts
+    assert re.search(rf"With `?\w+`? read as {name}, {SOME}", text), text
+
+
+@pytest.mark.parametrize(("iou_type", "door"), [(shape, door) for shape in DOORS_OF for door in DOORS_OF[shape]])
+def test_right_shapes_get_no_advice(iou_type, door, tmp_path, capsys):
+    preds, target = problem(iou_type)
+    assert advice_of(lambda: DOORS_OF[iou_type][door](preds, target, iou_type, tmp_path)) == []
+    assert "read as" not in capsys.readouterr().err
+
+
+def reading_of(preds, target):
+    """The reading of rotated boxes, whatever other rows would say."""
+    return find_reading(sample_shown(list(zip(preds, target, strict=True)), RotatedKind(RotatedType()), "xyxy"))
+
+
+@pytest.mark.parametrize("argument", ["preds", "target"])
+def test_two_conventions_that_differ_are_found_together(argument):
+    """As in OpenCV: degrees, and angles in the other direction."""
+    sides = dict(zip(("preds", "target"), problem("rotated"), strict=True))
+    for item in sides[argument]:
+        item["boxes"] = torch.zeros(len(item["labels"]), 4)
+        item["rotated_boxes"] = times(1, 1, 1, 1, -180 / math.pi)(item["rotated_boxes"])
+    for item in sides["target"]:
+        item["boxes"] = torch.zeros(len(item["labels"]), 4)
+    reading = reading_of(**sides)
+    assert (reading.argument, reading.name) == (argument, "angles in degrees and angles in the other direction")
