@@ -1,4 +1,4 @@
-"""Boxes, rotated boxes and keypoints as points, so that one search serves all of them.
+"""Samples of boxes, rotated boxes and keypoints as points, for one search of other readings.
 
     boxes: left top and right bottom corner    rotated boxes: four corners    keypoints: themselves
 
@@ -20,13 +20,13 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, keypoint_boxes
 
-from .sampled_objects import Pairs, find_ground_truths, pairs_in_images
+from .sampled_objects import PairedRows, find_ground_truths, pairs_in_images
 
 _TRIAL_IMAGES = 32  # images in a trial
 _CLOSE = 0.2  # overlap of the boxes around the points of pairs that are close
 
 
-class Candidate(NamedTuple):
+class Reading(NamedTuple):
     """A reading to try, with the points that it results in."""
 
     argument: str
@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
 
 
 class ShapeKind(ABC):
-    """What the search needs to know about a kind of shape."""
+    """A kind of shape, for the search of other readings."""
 
     @abstractmethod
     def read(self, item: Mapping[str, Any], *, is_true: bool) -> Tensor:
@@ -49,11 +49,11 @@ class ShapeKind(ABC):
         """Return the points [shapes, points, 2] of the numbers."""
 
     @abstractmethod
-    def overlaps(self, preds: Tensor, target: Tensor, pairs: Pairs, sample: PointSample) -> Tensor:
+    def overlaps(self, preds: Tensor, target: Tensor, pairs: PairedRows, sample: PointSample) -> Tensor:
         """Return the overlaps of pairs of changed points, for a sample of the same objects."""
 
     @abstractmethod
-    def readings(self, sample: PointSample) -> Iterator[Candidate]:
+    def readings(self, sample: PointSample) -> Iterator[Reading]:
         """Yield the readings that other shapes do not have, simple ones first."""
 
     def is_labeled(self, numbers: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class PointSample:
         return self.kind.is_labeled(self.true_numbers)
 
     @cached_property
-    def _pairs(self) -> Pairs:
+    def _pairs(self) -> PairedRows:
         return pairs_in_images(self.images, self.true_images, self.num_images)
 
     def best(self, factor: int = 1) -> Tensor:
@@ -125,7 +125,7 @@ class PointSample:
         """Return the number of ground truths that are found, for changed points of the same objects."""
         return self._num_found(self._pairs, preds, target)
 
-    def _num_found(self, pairs: Pairs, preds: Tensor, target: Tensor) -> int:
+    def _num_found(self, pairs: PairedRows, preds: Tensor, target: Tensor) -> int:
         overlaps = self.kind.overlaps(preds, target, pairs, self)
         return len(find_ground_truths(pairs, overlaps).rows)
 
@@ -145,8 +145,8 @@ class PointSample:
             counts.append(self._num_found(pairs, preds, target))
         return max(counts)
 
-    def close_pairs(self, preds: Tensor, target: Tensor) -> Pairs:
-        """Return pairs of objects with points in about the same place, whatever their order."""
+    def close_pairs(self, preds: Tensor, target: Tensor) -> PairedRows:
+        """Return pairs of objects with points in about the same place, in any order."""
         boxes = BoxShapes(keypoint_boxes(preds))
         true_boxes = BoxShapes(keypoint_boxes(target, self.is_labeled))
         overlaps = boxes.overlaps(self._pairs.rows, true_boxes, self._pairs.true_rows)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
 
-from .points import Candidate, PointSample
+from .points import PointSample, Reading
 
 MOST_FOUND = 0.5
 """fraction of the sampled ground truths that a reading must find"""
@@ -76,10 +76,10 @@ def find_reading(sample: PointSample) -> ShapeReading | None:
     )
 
 
-def _find_best(sample: PointSample) -> tuple[int, Candidate]:
+def _find_best(sample: PointSample) -> tuple[int, Reading]:
     """Return the best reading and the number of ground truths that it finds; the simplest among almost equal ones."""
     readings = chain(sample.kind.readings(sample), _further_readings(sample))
-    best = Candidate("", "", "", sample.preds, sample.target)
+    best = Reading("", "", "", sample.preds, sample.target)
     num_found = sample.num_found(sample.preds, sample.target)
     for candidate in readings:
         num = sample.num_found(candidate.preds, candidate.target)
@@ -90,7 +90,7 @@ def _find_best(sample: PointSample) -> tuple[int, Candidate]:
     return num_found, best
 
 
-class _Frame(NamedTuple):
+class _ResizedImages(NamedTuple):
     """Coordinates in changed images: (x - origin) / unit, before a scale that is the same for all images."""
 
     origin: Tensor
@@ -109,34 +109,34 @@ class _Frame(NamedTuple):
         return (points - self.origin[images, None]) / self.unit[images, None]
 
 
-def _further_readings(sample: PointSample) -> Iterator[Candidate]:
+def _further_readings(sample: PointSample) -> Iterator[Reading]:
     """Yield readings that any shape can have, simple ones first."""
     swapped = sample.preds.flip(2)
-    yield Candidate("preds", "y before x", "Pass x before y in `preds` and `target`.", swapped, sample.target)
+    yield Reading("preds", "y before x", "Pass x before y in `preds` and `target`.", swapped, sample.target)
     for frame in _frames(sample):
         for points, suffix in ((sample.preds, ""), (swapped, ", with y before x")):
             fit = _fit(sample, frame, points)
             if fit is not None:
                 text = _text_of_scale(fit) if frame.text == "" else frame.text.format(*(1 / fit.factor).tolist())
                 changed = frame.to_original(fit.apply(points), sample.images)
-                yield Candidate("preds", text + suffix, _IN_ONE_IMAGE, changed, sample.target)
+                yield Reading("preds", text + suffix, _IN_ONE_IMAGE, changed, sample.target)
 
 
-def _frames(sample: PointSample) -> Iterator[_Frame]:
+def _frames(sample: PointSample) -> Iterator[_ResizedImages]:
     """Yield the images themselves, then the usual ways to resize images with known sizes."""
     zeros = sample.preds.new_zeros((sample.num_images, 2))
-    yield _Frame(zeros, zeros + 1, "")
+    yield _ResizedImages(zeros, zeros + 1, "")
     sizes = sample.sizes
     if sizes is None or not bool(sizes.isfinite().all()):
         return
     longest = sizes.amax(1, keepdim=True).expand_as(sizes)
-    yield _Frame(zeros, sizes, "coordinates in images stretched to {0:.4g} x {1:.4g}")
+    yield _ResizedImages(zeros, sizes, "coordinates in images stretched to {0:.4g} x {1:.4g}")
     text = "coordinates in images resized to a longest side of {0:.4g}"
-    yield _Frame(zeros, longest, text)
-    yield _Frame((sizes - longest) / 2, longest, text + ", and padded around")
+    yield _ResizedImages(zeros, longest, text)
+    yield _ResizedImages((sizes - longest) / 2, longest, text + ", and padded around")
 
 
-class _Fit(NamedTuple):
+class _Change(NamedTuple):
     """The change from detections to ground truths: a factor and an offset for each axis."""
 
     factor: Tensor
@@ -153,13 +153,13 @@ class _Fit(NamedTuple):
         return bool((is_positive & self.offset.isfinite()).all())
 
 
-def _text_of_scale(fit: _Fit) -> str:
+def _text_of_scale(fit: _Change) -> str:
     across, down = fit.factor.tolist()
     right, below = fit.offset.tolist()
     return f"{across:.3g} x + {right:.4g} and {down:.3g} y + {below:.4g}".replace("+ -", "- ")
 
 
-def _fit(sample: PointSample, frame: _Frame, preds: Tensor) -> _Fit | None:
+def _fit(sample: PointSample, frame: _ResizedImages, preds: Tensor) -> _Change | None:
     """Measure the change from detections to ground truths, first by all shapes, then by pairs that are close.
 
     Detections and ground truths are compared in the coordinates of the frame. Only without a frame there is an offset.
@@ -181,17 +181,17 @@ def _fit(sample: PointSample, frame: _Frame, preds: Tensor) -> _Fit | None:
     return fit if fit.is_finite else None
 
 
-def _measure(preds: Tensor, target: Tensor, *, has_offset: bool, in_pairs: bool) -> _Fit:
+def _measure(preds: Tensor, target: Tensor, *, has_offset: bool, in_pairs: bool) -> _Change:
     """Measure the change by medians of sizes and centers of boxes: over pairs, or of each side by itself."""
     size, true_size = preds[:, 2:], target[:, 2:]
     center, true_center = preds[:, :2] + size / 2, target[:, :2] + true_size / 2
     factor = _median(true_size / size) if in_pairs else _median(true_size) / _median(size)
     factor = torch.where((factor - 1).abs() < _NOISE, 1.0, factor)  # the shapes were only moved
     if not has_offset:
-        return _Fit(factor, torch.zeros_like(factor))
+        return _Change(factor, torch.zeros_like(factor))
     if in_pairs:
-        return _Fit(factor, _median(true_center - factor * center))
-    return _Fit(factor, _median(true_center) - factor * _median(center))
+        return _Change(factor, _median(true_center - factor * center))
+    return _Change(factor, _median(true_center) - factor * _median(center))
 
 
 def _median(values: Tensor) -> Tensor:

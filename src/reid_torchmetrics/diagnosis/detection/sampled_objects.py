@@ -21,14 +21,14 @@ FOUND = 0.5
 """overlap at which a ground truth is found"""
 
 
-class Pairs(NamedTuple):
+class PairedRows(NamedTuple):
     """Rows of detections and of ground truths."""
 
     rows: Tensor
     true_rows: Tensor
 
 
-class ObjectSample(NamedTuple):
+class SampledObjects(NamedTuple):
     """The objects in some images with ground truths, evenly spread over all images, without crowds."""
 
     detections: Detections
@@ -44,7 +44,7 @@ class ObjectSample(NamedTuple):
         return detected, torch.searchsorted(self.images, self.ground_truths.images.contiguous())
 
 
-def sample_objects(detections: Detections, ground_truths: GroundTruths) -> ObjectSample:
+def sample_objects(detections: Detections, ground_truths: GroundTruths) -> SampledObjects:
     """Return the objects in a sample of images, so that later checks cost the same for any number of images."""
     if ground_truths.is_crowd is not None:
         ground_truths = ground_truths.at((~ground_truths.is_crowd).nonzero()[:, 0])
@@ -59,16 +59,16 @@ def sample_objects(detections: Detections, ground_truths: GroundTruths) -> Objec
     rows = rows[segments.ranks(detections.images[rows]) < MOST_DETECTIONS]
     true_rows = torch.isin(ground_truths.images, images).nonzero()[:, 0]
     true_rows = true_rows[ground_truths.images[true_rows].argsort(stable=True)]
-    return ObjectSample(detections.at(rows), ground_truths.at(true_rows), images)
+    return SampledObjects(detections.at(rows), ground_truths.at(true_rows), images)
 
 
-def pairs_in_images(images: Tensor, true_images: Tensor, num_images: int) -> Pairs:
+def pairs_in_images(images: Tensor, true_images: Tensor, num_images: int) -> PairedRows:
     """Return every detection with every ground truth of its image, which are in order of their images."""
     counts = true_images.bincount(minlength=num_images)
-    return Pairs(*segments.runs(segments.starts(counts)[images], counts[images]))
+    return PairedRows(*segments.runs(segments.starts(counts)[images], counts[images]))
 
 
-def find_ground_truths(pairs: Pairs, overlaps: Tensor, at_least: float = FOUND) -> Pairs:
+def find_ground_truths(pairs: PairedRows, overlaps: Tensor, at_least: float = FOUND) -> PairedRows:
     """Return the ground truths that are found without labels, each with its detection of the highest score.
 
     A detection finds the ground truth that it overlaps most, if it does so by `at_least`. Rows of `pairs` ascend, and
@@ -79,4 +79,4 @@ def find_ground_truths(pairs: Pairs, overlaps: Tensor, at_least: float = FOUND) 
     rows = (best.iou >= at_least).nonzero()[:, 0]
     true_rows = best.ground_truth[rows]
     is_first = segments.ranks(true_rows) == 0
-    return Pairs(rows[is_first], true_rows[is_first])
+    return PairedRows(rows[is_first], true_rows[is_first])

@@ -1,4 +1,4 @@
-"""The kinds of shapes whose readings are searched: their points, their overlaps, and readings of their numbers."""
+"""The kinds of shapes: boxes, rotated boxes and keypoints as points, their overlaps, and readings of their numbers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from reid_torchmetrics.functional.detection.inputs import (
     to_xywh,
 )
 
-from .points import Candidate, PointSample, ShapeKind
-from .sampled_objects import Pairs
+from .points import PointSample, Reading, ShapeKind
+from .sampled_objects import PairedRows
 
 _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "center and size"}
 _NUM_PARAMETERS = 5  # center, width, height, angle
@@ -51,11 +51,11 @@ class BoxKind(ShapeKind):
         near, size = numbers[:, :2], numbers[:, 2:]
         return torch.stack([near, near + size], 1)
 
-    def overlaps(self, preds: Tensor, target: Tensor, pairs: Pairs, sample: PointSample) -> Tensor:
+    def overlaps(self, preds: Tensor, target: Tensor, pairs: PairedRows, sample: PointSample) -> Tensor:
         """See `ShapeKind`."""
         return _boxes(preds).overlaps(pairs.rows, _boxes(target), pairs.true_rows)
 
-    def readings(self, sample: PointSample) -> Iterator[Candidate]:
+    def readings(self, sample: PointSample) -> Iterator[Reading]:
         """See `ShapeKind`: other formats of `preds`, then of `target`."""
         for argument, boxes in (("preds", sample.numbers), ("target", sample.true_numbers)):
             numbers = in_format(boxes, self.box_format)
@@ -63,7 +63,7 @@ class BoxKind(ShapeKind):
                 if name == self.box_format or not self.has_formats:
                     continue
                 points = self.points(to_xywh(numbers, name))
-                yield Candidate(
+                yield Reading(
                     argument=argument,
                     name=_FORMAT_NAMES[name],
                     remedy=f'`{argument}` seems to be "{name}" and is read as "{self.box_format}": pass `preds` and'
@@ -138,7 +138,7 @@ class RotatedKind(ShapeKind):
         """See `ShapeKind`: the four corners."""
         return rotated_corners(numbers)
 
-    def overlaps(self, preds: Tensor, target: Tensor, pairs: Pairs, sample: PointSample) -> Tensor:
+    def overlaps(self, preds: Tensor, target: Tensor, pairs: PairedRows, sample: PointSample) -> Tensor:
         """See `ShapeKind`."""
         low, high = preds.aminmax(dim=1)
         true_low, true_high = target.aminmax(dim=1)
@@ -150,7 +150,7 @@ class RotatedKind(ShapeKind):
         overlaps[near] = paired_rotated_iou(corners, true_corners, rows[near], true_rows[near])
         return overlaps
 
-    def readings(self, sample: PointSample) -> Iterator[Candidate]:
+    def readings(self, sample: PointSample) -> Iterator[Reading]:
         """See `ShapeKind`: other conventions of `preds`, then of `target`, then degrees in both."""
         changes = [(name,) for name in _ROTATED_READINGS] + list(combinations(_ROTATED_READINGS, 2))
         for arguments in (("preds",), ("target",), ("preds", "target")):
@@ -159,7 +159,7 @@ class RotatedKind(ShapeKind):
                 for argument in arguments:
                     for name in names:
                         numbers[argument] = _ROTATED_READINGS[name](numbers[argument])
-                yield Candidate(
+                yield Reading(
                     argument="` and `".join(arguments),
                     name=" and ".join(names),
                     remedy="`rotated_boxes` are center x, center y, width, height, and the angle in radians from the x"
@@ -189,7 +189,7 @@ class KeypointKind(ShapeKind):
         """See `ShapeKind`."""
         return numbers[:, :, 2] > 0
 
-    def overlaps(self, preds: Tensor, target: Tensor, pairs: Pairs, sample: PointSample) -> Tensor:
+    def overlaps(self, preds: Tensor, target: Tensor, pairs: PairedRows, sample: PointSample) -> Tensor:
         """See `ShapeKind`."""
         assert sample.areas is not None  # noqa: S101 - ground truths have areas here
         rows, true_rows = pairs
@@ -199,7 +199,7 @@ class KeypointKind(ShapeKind):
             preds[rows], with_visibility[true_rows], sample.areas[true_rows], boxes, self.shape_type.sigmas
         )
 
-    def readings(self, sample: PointSample) -> Iterator[Candidate]:
+    def readings(self, sample: PointSample) -> Iterator[Reading]:
         """See `ShapeKind`: the order in which keypoints lie closest to those of the ground truths around them."""
         rows, true_rows = sample.close_pairs(sample.preds, sample.target)
         most = _MOST_DISTANCES // len(self.shape_type.sigmas) ** 2
@@ -216,7 +216,7 @@ class KeypointKind(ShapeKind):
         name = f"keypoints in the order {', '.join(map(str, listed[:_MOST_PLACES]))}"
         if listed == _MIRRORED:
             name = "left and right exchanged"
-        yield Candidate(
+        yield Reading(
             argument="preds",
             name=name,
             remedy="Pass the keypoints of `preds` and `target` in one order.",
