@@ -91,7 +91,7 @@ TOOLS = {
     "report": ["private", "functional", "plot"],
     "integrations.pictures": ["private", "plot"],
     "integrations": ["private", "functional", "metrics", "plot", "integrations.pictures"],
-    "command": ["private", "functional", "metrics", "data", "coco", "plot", "report", "integrations"],
+    "command": ["private", "functional", "metrics", "diagnosis", "data", "coco", "plot", "report", "integrations"],
 }
 """the tools, in an order, and the layers that each may import"""
 

@@ -190,6 +190,9 @@ def test_both_spellings_of_a_flag_have_dashes():
     ("line", "expected"),
     [
         ("reid-torchmetrics ev", {"evaluate "}),
+        ("reid-torchmetrics diag", {"diagnose "}),
+        ("reid-torchmetrics diagnose det", {"detect "}),
+        ("reid-torchmetrics diagnose evaluate --multi", {"--multi-query "}),
         ("reid-torchmetrics evaluate --multi", {"--multi-query "}),
         ("reid-torchmetrics evaluate q.npz --protocol market", {"market1501", "market1501_official"}),
         ("reid-torchmetrics lists a b --rule tr", {"trapezoid "}),

@@ -1,4 +1,4 @@
-"""The command: from files to numbers, a results file, a report and pictures.
+"""The command: from files to numbers, a results file, a report and pictures, or to a diagnosis of the numbers.
 
 A subcommand is a module with `run(arguments, options)` and a row of `options.json`. Options and files are checked
 before it is imported. Nothing here imports torch, so that help and such errors are there at once.
@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -20,7 +21,7 @@ from reid_torchmetrics._version import __version__
 from .configs import read_protocol
 from .inputs import check_inputs
 from .instances import Instance
-from .options import COMMANDS, as_yaml, in_options, parse, root_parser
+from .options import COMMANDS, DIAGNOSE, DIAGNOSED, as_yaml, in_options, parse, root_parser
 from .terminal import PROGRAM, UsageError, log
 
 
@@ -31,26 +32,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import_module("argcomplete").autocomplete(root_parser()[0])
     is_debugged = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    is_diagnosed = words[:1] == [DIAGNOSE]
+    words = words[is_diagnosed:]
     name = words[0] if words else "--help"
     if name == "--version":
         print(__version__)  # noqa: T201
         return 0
     if name == "--help" or "-h" in words or "--help" in words:
         root, commands = root_parser()
-        commands.get(name, root).print_help()
+        commands.get(name, commands[DIAGNOSE] if is_diagnosed else root).print_help()
         return 0
-    if name not in COMMANDS:
-        hint = _hints.value_meant(name, COMMANDS)
-        log(f"{PROGRAM}: there is no command {name!r}{hint}; there are {', '.join(COMMANDS)}")
+    known = DIAGNOSED if is_diagnosed else [*COMMANDS, DIAGNOSE]
+    if name not in known:
+        hint = _hints.value_meant(name, known)
+        log(f"{PROGRAM}: there is no command {name!r}{hint}; there are {', '.join(known)}")
         return 2
     warnings.showwarning = partial(_show_warning, name)
-    return _run(name, words[1:], is_debugged=is_debugged)
+    return _run(name, words[1:], is_debugged=is_debugged, is_diagnosed=is_diagnosed)
 
 
-def _run(name: str, words: Sequence[str], *, is_debugged: bool) -> int:
+def _run(name: str, words: Sequence[str], *, is_debugged: bool, is_diagnosed: bool) -> int:
     """Run a subcommand; print any error as a line, without a traceback."""
     try:
-        return _run_checked(name, words)
+        return _run_checked(name, words, is_diagnosed=is_diagnosed)
     except UsageError as error:
         log(f"{PROGRAM}: {in_options(name, error)}")
         return 2
@@ -70,8 +74,8 @@ def _show_warning(name: str, message: Warning | str, *_: object, **__: object) -
     log(f"{PROGRAM}: warning: {in_options(name, message)}")
 
 
-def _run_checked(name: str, words: Sequence[str]) -> int:
-    """Check the words and the files that they name, and run the subcommand."""
+def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool) -> int:
+    """Check the words and the files that they name, and run the subcommand, or print a diagnosis of its numbers."""
     arguments, options = parse(name, words)
     if getattr(arguments, "print_config", None):
         print(as_yaml(name, arguments, options), end="")  # noqa: T201
@@ -86,4 +90,14 @@ def _run_checked(name: str, words: Sequence[str]) -> int:
             values[option] = read_protocol(value)
         else:
             values[option] = value
-    return int(subcommand.run(arguments, values))
+    if not is_diagnosed:
+        return int(subcommand.run(arguments, values))
+    diagnosis: Any = import_module("reid_torchmetrics.diagnosis")
+    with redirect_stdout(sys.stderr), diagnosis.collecting() as answers:
+        subcommand.run(arguments, values)
+    for place, answer in enumerate(answers):
+        if answer.text is not None:
+            answers[place] = answer._replace(text=in_options(name, answer.text))
+    if os.environ.get("RANK", "0") == "0":
+        print(answers)  # noqa: T201
+    return 0

@@ -30,6 +30,9 @@ from .terminal import PROGRAM, UsageError, one_line
 TABLE = json.loads(files(__package__).joinpath("options.json").read_text(encoding="utf-8"))
 COMMANDS: dict[str, str] = {name: command["summary"] for name, command in TABLE["commands"].items()}
 """summaries of the subcommands, by name"""
+DIAGNOSE = "diagnose"
+"""the command before another one that diagnoses its numbers"""
+DIAGNOSED = ("evaluate", "lists", "detect", "pairs")
 COMMAND_GROUPS = ("files", "labels", "exact", "output")
 """groups of options that the command itself reads; all others are passed to a function"""
 _OUTPUTS = ("save", "report", "pictures")
@@ -120,12 +123,16 @@ def _command_defaults(command: str) -> dict[str, Any]:
 
 
 def root_parser() -> tuple[ArgumentParser, Mapping[str, ArgumentParser]]:
-    """Return a parser for help and completion of the program, and one for each subcommand."""
+    """Return a parser for help and completion of the program, one for each subcommand, and one for `diagnose`."""
     usage = f"{PROGRAM} COMMAND ..."
     root = ArgumentParser(prog=PROGRAM, usage=usage, description=TABLE["about"], epilog=TABLE["status"])
     commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for command, summary in COMMANDS.items():
         add_options(commands.add_parser(command, help=summary, allow_abbrev=False), command)
+    diagnose = commands.add_parser(DIAGNOSE, help=TABLE[DIAGNOSE], usage=f"{PROGRAM} {DIAGNOSE} COMMAND ...")
+    diagnosed = diagnose.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    for command in DIAGNOSED:
+        add_options(diagnosed.add_parser(command, help=COMMANDS[command], allow_abbrev=False), command)
     return root, commands.choices
 
 
