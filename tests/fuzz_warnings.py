@@ -28,7 +28,7 @@ from reid_torchmetrics import (
     verify_pairs,
 )
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval import accuracy_over_folds, evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval import accuracy_over_folds, evaluate, evaluate_lists, evaluate_scores
 from tests.distributed.processes import Processes
 from tests.functional.detection.detection_samples import images
 from tests.functional.detection.drawn_detectors import drawn_detector
@@ -323,6 +323,58 @@ def given_pairs(random: Random, model: str) -> None:
     verify_pairs(None, same, distances=(embeddings[first] - embeddings[second]).norm(dim=1))
 
 
+def _cut(random: Random, lists: list[list[int]], number: int) -> list[list[int]]:
+    """Lists of an index: whole or cut, exact or with other items, of a part of the gallery, one for all queries."""
+    kind, length = (
+        random.choice(("exact", "poor", "part", "random", "one for all")),
+        random.choice((1, 2, 3, 10, number)),
+    )
+    if kind == "poor":
+        lists = [[item for item in row if random.random() < 0.2] for row in lists]
+    if kind == "part":
+        lists = [[item for item in row if item % 3] for row in lists]
+    if kind == "random":
+        lists = [random.sample(range(number), number) for _ in lists]
+    return [(lists[0] if kind == "one for all" else row)[:length] for row in lists]
+
+
+def _in_words(random: Random) -> Callable[[int], str]:
+    """Names of items."""
+    folders = random.choice((1, 7, 1000))
+    return random.choice((str, lambda item: f"{item:06d}", lambda item: f"{item % folders}/{item // folders}.jpg"))
+
+
+def ranked_lists(random: Random, model: str) -> None:
+    """Lists by nearest embeddings, in the order of the gallery or sorted by identity, with labels or positives."""
+    given = samples(random, model)
+    identities = given["identities"]
+    if random.random() < 0.5:
+        identities = identities.sort().values
+    embeddings = MODELS[model](given["embeddings"].shape[1], identities).float()
+    number, num_queries = len(identities), random.choice((len(identities), len(identities) // 3 + 1))
+    scores = (embeddings[:num_queries] @ embeddings.T).tolist()
+    lists = [sorted(range(number), key=lambda item, row=row: -row[item]) for row in scores]
+    are_queries_in_lists = random.random() < 0.5
+    if not are_queries_in_lists:
+        lists = [[item for item in row if item != query] for query, row in enumerate(lists)]
+    lists = _cut(random, lists, number)
+    positives = [((identities == identities[query]).nonzero()[:, 0]).tolist() for query in range(num_queries)]
+    for query, row in enumerate(positives):
+        row.remove(query)
+    labels = {"query_identities": identities[:num_queries], "gallery_identities": identities}
+    evaluate_lists(lists, **labels, self_index=torch.arange(num_queries))
+    evaluate_lists(lists, positives)
+    runs = [
+        {item: row[item] for item in random.sample(items, len(items))} for items, row in zip(lists, scores, strict=True)
+    ]
+    evaluate_lists(runs, [dict.fromkeys(row, random.choice((1, 3))) for row in positives])
+    name = _in_words(random)
+    runs = [{name(item): row[item] for item in items[::-1]} for items, row in zip(lists, scores, strict=True)]
+    evaluate_lists(runs, [[name(item) for item in row] for row in positives])
+    far = [[f"other_{name(item + number)}" for item in items] for items in lists]  # of a large gallery
+    evaluate_lists(far, [[name(item) for item in row] for row in positives])
+
+
 def detection(random: Random, _: str) -> None:
     preds, target, options = boxes(random)
     change(random, preds, target)
@@ -393,6 +445,7 @@ WAYS = {
     "sharded": (sharded, MODELS),
     "places": (places, PLACES),
     "pairs": (given_pairs, MODELS),
+    "lists": (ranked_lists, MODELS),
     "detection": (detection, ["images"]),
     "detectors": (detectors, ["boxes", "masks"]),
     "sharded_images": (sharded_images, ["images"]),

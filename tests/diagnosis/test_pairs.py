@@ -1,17 +1,16 @@
 """Pairs of another sign, and distances beyond the thresholds of LFW, are told at every entry point; nothing else is."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from reid_torchmetrics import AdviceWarning, PairVerification, verify_pairs
+from reid_torchmetrics import PairVerification, verify_pairs
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.pairs import PAIR_CAUSES
 from reid_torchmetrics.functional.retrieval import accuracy_over_folds
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
+from tests.diagnosis.list_problems import advice
 from tests.profiles import each_row
 
 NOISE = {"trained": 0.2, "good": 0.6}
@@ -35,13 +34,6 @@ def cosines(first, second):
 
 def distances(first, second):
     return ((functional.normalize(first) - functional.normalize(second)) ** 2).sum(1)
-
-
-def advice(call):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call()
-    return [str(warning.message) for warning in caught if issubclass(warning.category, AdviceWarning)]
 
 
 def by_metric(first, second, same, report="eer", *, in_forward=False):
@@ -89,9 +81,9 @@ def test_pairs_in_the_opposite_order_are_told_and_right_ones_are_not(door, model
     right, opposite = DOORS[door]
     for relu in (False, True):
         given = pairs(NOISE[model], relu=relu)
-        (text,) = advice(lambda given=given: opposite(*given))
+        (text,) = advice(opposite, *given)
         assert SIGNS in text
-        assert not advice(lambda given=given: right(*given))
+        assert not advice(right, *given)
 
 
 def hard(seed):
@@ -116,18 +108,18 @@ def test_models_that_learned_nothing_and_hard_pairs_are_not_told(kind):
         given = SILENT[kind](seed)
         for right, _ in DOORS.values():
             if len(given[2]) >= 10:
-                assert not advice(lambda given=given, right=right: right(*given))
+                assert not advice(right, *given)
 
 
 @pytest.mark.parametrize("scale", [3.0, 20.0])
 def test_distances_of_embeddings_that_are_not_normalized_are_told_with_the_accuracy_that_they_could_have(scale):
     first, second, same = pairs(0.3, scale=scale)
     raw = ((first - second) ** 2).sum(1)
-    (text,) = advice(lambda: accuracy_over_folds(raw, same))
+    (text,) = advice(accuracy_over_folds, raw, same)
     assert "Normalize the embeddings" in text
     reached = accuracy_over_folds((raw - raw.min()) / (raw.max() - raw.min()) * 4, same).accuracy.mean()
     assert f"is {reached:.4f} in the place of 0.5000" in text
-    (text,) = advice(lambda: accuracy_over_folds(-cosines(first, second), same))
+    (text,) = advice(accuracy_over_folds, -cosines(first, second), same)
     assert "Normalize the embeddings" in text
 
 
@@ -136,7 +128,7 @@ def test_distances_beyond_the_thresholds_that_cost_nothing_are_not_told():
     near = (
         ((first - second) ** 2).sum(1).where(~same, distances(first, second))
     )  # impostors at 40, genuine pairs below 4
-    assert not advice(lambda: accuracy_over_folds(near, same))
+    assert not advice(accuracy_over_folds, near, same)
     for seed in range(20):
         first, second, _ = pairs(0.0, seed=seed)  # untrained
         by_chance = torch.rand(len(first), generator=torch.Generator().manual_seed(seed)) < 0.5
@@ -147,7 +139,7 @@ def test_distances_beyond_the_thresholds_that_cost_nothing_are_not_told():
 
 def test_a_metric_tells_once_until_reset_and_not_in_forward():
     first, second, same = pairs(0.2)
-    assert not advice(lambda: by_metric(first, second, ~same, in_forward=True))
+    assert not advice(by_metric, first, second, ~same, in_forward=True)
     metric = by_metric(first, second, ~same)
     texts = advice(lambda: [metric.compute(), metric.results(), metric.update(first, second, ~same), metric.compute()])
     assert len(texts) == 1
@@ -168,6 +160,7 @@ def test_the_first_of_several_processes_tells(processes):
     assert others == [[[], []]]
 
 
+@pytest.mark.filterwarnings("always")
 def test_the_command_tells_in_its_words(tmp_path, capsys):
     first, second, same = pairs(0.2)
     for values, is_told in ((distances(first, second), True), (cosines(first, second), False)):

@@ -7,6 +7,7 @@ from .ground_truth import ListedTruth
 from .identification import FPIR_RULES, Identification
 from .index_recall import IndexRecall, index_recall
 from .list_forms import MISSING_QUERIES, Lists
+from .list_ranks import ListedSamples
 from .lists import evaluate_lists
 from .person_search import person_search
 from .problem import Embeddings, Matrix, RetrievalProblem

@@ -72,10 +72,12 @@ class ItemReader:
         self.names: dict[str, int] = {}
         self.unnumbered: list[str] = []
         """the strings of the lists, while some are not numbered"""
+        self.num_numbered = 0
+        """names that had a number when the lists were read; a string of these has its place in `unnumbered` more"""
+        self.order: NDArray[np.int64] | None = None
+        """places of the items of runs in the order of their scores; None if all were given in this order"""
         self._kind = ""
         """"ints" or "strings"; empty until some item was read"""
-        self._num_numbered = 0
-        self._order: NDArray[np.int64] | None = None
 
     def read(
         self, argument: str, lists: Tensor | list[Any], order: NDArray[np.int64] | None = None
@@ -99,7 +101,7 @@ class ItemReader:
             values = list(chain.from_iterable(lists))
             kind = _kind_of(argument, "items", values)
             if order is not None:
-                self._order = order
+                self.order = order
             numbers = self._numbers_of(argument, values) if kind == "strings" else values
             lengths = torch.tensor([len(row) for row in lists], dtype=torch.int64, device="cpu")
             try:
@@ -123,20 +125,20 @@ class ItemReader:
 
     def name_of_unknown(self, item: int) -> str:
         """Return the name of an item that is not among the numbered names."""
-        return self.unnumbered[item - self._num_numbered]
+        return self.unnumbered[item - self.num_numbered]
 
     def _numbers_of(self, argument: str, values: list[str]) -> Iterable[int]:
         if argument == "retrieved" and self.names:
             self.unnumbered = values
-            self._num_numbered = len(self.names)
-            return map(self.names.get, values, count(self._num_numbered))
+            self.num_numbered = len(self.names)
+            return map(self.names.get, values, count(self.num_numbered))
         self._number(values)
         return map(self.names.__getitem__, values)
 
     def _number(self, values: list[str]) -> None:
         """Number strings in the order of the lists, if they are new."""
-        if values and self._order is not None:
-            values = [values[place] for place in self._order.tolist()]
+        if values and self.order is not None:
+            values = [values[place] for place in self.order.tolist()]
         new_names = filterfalse(self.names.__contains__, dict.fromkeys(values))
         self.names.update(zip(new_names, count(len(self.names))))
 
@@ -149,7 +151,7 @@ class ItemReader:
         """Return the items that were read, after numbering all strings."""
         self._number(self.unnumbered)
         numbers = np.fromiter(map(self.names.__getitem__, self.unnumbered), np.int64, len(self.unnumbered))
-        place = items - self._num_numbered
+        place = items - self.num_numbered
         return torch.from_numpy(numbers)[place.clamp(min=0)].where(place >= 0, items)
 
     def name(self, item: int) -> str:

@@ -9,6 +9,7 @@ The key query * span + item, where all items are below the span, finds a pair in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,19 @@ from .labeled_lists import Entries, without
 from .list_forms import ItemReader, ListQueries, Truth
 
 _ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one step, so that its tensors stay in the cache of a CPU
+
+
+@dataclass(frozen=True)
+class ListedSamples:
+    """The ranked lists and the positives that results were computed from."""
+
+    items: Entries
+    """the lists without junk"""
+    hits: Bool[Tensor, "queries longest"]
+    """mask of the entries that are positives"""
+    truth: Truth
+    reader: ItemReader
+    """knows the names of items, and the order in which scores were given"""
 
 
 def find_pairs_without_junk(

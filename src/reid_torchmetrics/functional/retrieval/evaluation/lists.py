@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
@@ -32,8 +33,8 @@ from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import listed_where_true
 from .labeled_lists import Entries, LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists
-from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, find_queries, read_retrieved, read_truth
-from .list_ranks import count_positives, find_pairs_without_junk, rank_lists
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
+from .list_ranks import ListedSamples, count_positives, find_pairs_without_junk, rank_lists
 from .problem import Labels
 from .protocol import Protocol, ProtocolOptions
 from .protocols import camera_rules_of, find_protocol, protocol_of_lists, take_protocol
@@ -239,6 +240,7 @@ def _evaluate_by_truth(
         scores=_minus_rank(items),
     )
     results = replace(results, list_counts=ListCounts(num_repeated=num_repeated))
+    results_made(results, ListedSamples(items, hits, truth, reader))
     return _with_names(results, queries, reader)
 
 
@@ -249,6 +251,7 @@ class _LabeledRanking(NamedTuple):
     items: Entries
     """the lists without junk"""
     hits: Bool[Tensor, "queries longest"]
+    truth: Truth
     num_candidates: Int[Tensor, " queries"]
 
 
@@ -260,7 +263,7 @@ def _evaluate_by_labels(
     check_own_places(protocol, labels.self_index, len(lists.items))
     num_repeated = count_repeated(lists.items)
 
-    ranking, items, hits, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
+    ranking, items, hits, truth, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
     ranking_for_cmc = ranking
     if protocol.for_cmc is not protocol:
         ranking_for_cmc = _rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking
@@ -284,6 +287,7 @@ def _evaluate_by_labels(
         cameras=_labels_at(gallery_labels.get("cameras"), items),
     )
     results = replace(results, list_counts=ListCounts(num_short, cutoff, num_repeated))
+    results_made(results, ListedSamples(items, hits, truth, reader))
     return _with_names(results, lists.queries, reader), ranking.with_evidence()
 
 
@@ -311,7 +315,7 @@ def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, rea
         names=labels.names,
         may_be_unknown=relevance.may_be_unknown,
     )
-    return _LabeledRanking(ranking, items, hits, num_candidates)
+    return _LabeledRanking(ranking, items, hits, truth, num_candidates)
 
 
 def _largest_cutoff(protocol: Protocol) -> int | None:
