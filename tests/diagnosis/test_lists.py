@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import evaluate_lists
+from reid_torchmetrics import diagnose, evaluate_lists
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.lists import LIST_CAUSES
 from tests.diagnosis.list_problems import MODELS, SPELLINGS, Searched, advice, named, scored
@@ -133,6 +133,22 @@ def test_names_of_other_items_are_not_told():
     problem = Searched(6)
     lists = named(problem.nearest[:, :10], lambda item: f"web_{(item * 7919) % 100_003}.jpg")
     assert not advice(evaluate_lists, lists, named(problem.positives, lambda item: f"img_{item}.jpg"))
+
+
+def test_diagnose_tries_all_causes_on_any_lists():
+    problem = Searched(0)
+    given = {"retrieved": problem.nearest[:, :5] + 1, "positives": problem.positives}
+    assert [answer.name for answer in diagnose(None, given).found] == ["shifted_items"]
+    for retrieved, positives in (
+        ([], []),
+        ([[]], [[]]),
+        ([[], [3]], [[1], []]),
+        ([["a"]], [["b"]]),
+        (problem.nearest, problem.positives),
+    ):
+        answers = diagnose(None, {"retrieved": retrieved, "positives": positives})
+        assert {*LIST_CAUSES} <= {answer.name for answer in answers}
+        assert not answers.found
 
 
 @pytest.mark.filterwarnings("always")

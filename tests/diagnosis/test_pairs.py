@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from reid_torchmetrics import PairVerification, verify_pairs
+from reid_torchmetrics import PairVerification, diagnose, verify_pairs
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.pairs import PAIR_CAUSES
 from reid_torchmetrics.functional.retrieval import accuracy_over_folds
@@ -146,6 +146,13 @@ def test_a_metric_tells_once_until_reset_and_not_in_forward():
     metric.reset()
     metric.update(first, second, ~same)
     assert advice(metric.compute) == texts
+
+
+def test_diagnose_tries_all_causes_on_any_pairs():
+    first, second, same = pairs(0.2)
+    assert [answer.name for answer in diagnose(by_metric(first, second, ~same)).found] == ["opposite_pairs"]
+    for given in ({"scores": [0.5, 0.5], "same": [True, False]}, {"distances": [5.0] * 20, "same": [False] * 20}):
+        assert not diagnose(None, given).found
 
 
 def told_on(process, size):

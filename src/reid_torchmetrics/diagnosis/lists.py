@@ -74,7 +74,7 @@ class ListCase:
 
 def _finds_little(case: ListCase) -> bool:
     hits = case.samples.hits[:, 0]
-    return float(hits.double().mean()) <= _SUSPECT and len(case.queries) > 0
+    return float(hits.double().mean()) <= _SUSPECT
 
 
 def _last_part(name: str) -> str:
@@ -126,7 +126,7 @@ def _read(reading: Callable[[list[str]], list[str]], lists: list[list[str]]) -> 
 def _other_names(case: ListCase) -> Values | None:
     reader, items = case.samples.reader, case.samples.items
     query, item = case.positives
-    if not reader.unnumbered or len(item) > _MOST_PAIRS or int(items[items >= 0].min()) < reader.num_numbered:
+    if not (reader.unnumbered and 0 < len(item) <= _MOST_PAIRS) or int(items[items >= 0].min()) < reader.num_numbered:
         return None  # some item is in the truth
     names = [*reader.names]
     listed = [[reader.name_of_unknown(item) for item in row if item >= 0] for row in case.items[:, :_FIRST].tolist()]
@@ -155,7 +155,7 @@ def _other_names(case: ListCase) -> Values | None:
 
 def _shifted_items(case: ListCase) -> Values | None:
     query, item = case.positives
-    if case.samples.reader.names or len(item) > _MOST_PAIRS:
+    if case.samples.reader.names or not 0 < len(item) <= _MOST_PAIRS:
         return None
     # How far each of the first items is behind each positive of its query, the first ones counting most.
     entries = case.items[:, :_FIRST]
@@ -185,7 +185,7 @@ def _rise_in_order_given(case: ListCase) -> bool:
     if order is None:
         return False
     num_lists = int((case.samples.items[:, 0] >= 0).sum())
-    return (np.diff(order) == -1).sum() >= 0.95 * (len(order) - num_lists)
+    return int((np.diff(order) == -1).sum()) >= 0.95 * (len(order) - num_lists)
 
 
 def _worst_first(case: ListCase) -> Values | None:

@@ -72,7 +72,7 @@ def _thresholds_beyond(case: PairCase) -> Values | None:
     distances, same = -case.pairs.scores, case.pairs.same
     lowest, highest = float(distances.min()), float(distances.max())
     is_within = lowest >= -_BEYOND and highest <= LARGEST_DISTANCE + _BEYOND
-    if not isinstance(case.results, FoldAccuracies) or is_within or not math.isfinite(highest - lowest):
+    if not isinstance(case.results, FoldAccuracies) or is_within or not 0 < highest - lowest < math.inf:
         return None
     # The grid would cover distances that are scaled to its length.
     scaled = (distances - lowest) * (LARGEST_DISTANCE / (highest - lowest))
