@@ -386,7 +386,6 @@ ONE_IMPORTER = {
     "functional.retrieval.draws.hypergeometric": "distributions, which know no gallery",
     "functional.retrieval.draws.strata_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.ranking.whole_scores": "a way of counting of its own, with its worked example",
-    "functional.retrieval.evaluation.list_ranks": "a way of ranking of its own, with its worked example",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries, with the reasons why there is none",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
     "functional.retrieval.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
