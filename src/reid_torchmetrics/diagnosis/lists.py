@@ -39,7 +39,7 @@ class ListCase:
 
     @cached_property
     def queries(self) -> Int[Tensor, " queries"]:
-        """At most 256 queries with a positive, whose lists begin with different items.
+        """At most 256 queries with a positive and with different first items in their lists.
 
         A model that gives one list to all queries, or a few lists, is right or wrong with all of them together.
         """
@@ -113,7 +113,7 @@ _READINGS = {
     ),
     "by their numbers alone": _each(_numbers),
 }
-"""what is left of the names of one side, by its description"""
+"""functions that return the rest of each name of one side, by their description"""
 
 
 def _read(reading: Callable[[list[str]], list[str]], lists: list[list[str]]) -> list[dict[str, str]]:
