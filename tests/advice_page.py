@@ -5,14 +5,15 @@ import string
 from collections.abc import Mapping
 from pathlib import Path
 
+from reid_torchmetrics.diagnosis.causes import Cause
+from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES
 from reid_torchmetrics.functional.advice import Advice
-from reid_torchmetrics.functional.detection.advice import DETECTION_ADVICE
 from reid_torchmetrics.functional.retrieval.advice import RETRIEVAL_ADVICE
 
 PATH = Path(__file__).parents[1] / "docs" / "advice.md"
-REGISTRIES: dict[str, Mapping[str, Advice]] = {
+REGISTRIES: dict[str, Mapping[str, Advice | Cause]] = {
     "Re-identification and retrieval": RETRIEVAL_ADVICE,
-    "Detection": DETECTION_ADVICE,
+    "Detection": DETECTION_CAUSES,
 }
 INTRODUCTION = """# Advice
 
@@ -34,7 +35,7 @@ To silence a single warning, use the beginning of its text: `warnings.filterwarn
 pytest, `-W "ignore::reid_torchmetrics.AdviceWarning"` silences all advice. Other warnings of this package are
 `UserWarning`s. They state facts about the numbers, for example that no query can be evaluated.
 
-This page is generated from the registries in `functional/detection/advice` and `functional/retrieval/advice`.
+This page is generated from the registries in `diagnosis/detection` and `functional/retrieval/advice`.
 """
 
 
@@ -47,18 +48,18 @@ def page() -> str:
     return "".join(parts)
 
 
-def section(row: Advice) -> str:
+def section(row: Advice | Cause) -> str:
     """What is checked, when the advice is given, and what it says."""
     shown = re.sub(r"\s+", " ", message(row))
     return f"\n### {row.checks[0].upper()}{row.checks[1:]}\n\n{row.condition()}\n\n> {shown}\n{explained(row)}"
 
 
-def message(row: Advice) -> str:
+def message(row: Advice | Cause) -> str:
     """The warning with an ellipsis in the place of each value."""
     return "".join(text + ("" if field is None else "…") for text, field, _, _ in string.Formatter().parse(row.message))
 
 
-def explained(row: Advice) -> str:
+def explained(row: Advice | Cause) -> str:
     """A sentence about the rows that make this one silent."""
     if not row.explained_by:
         return ""

@@ -23,7 +23,18 @@ PROFILE = os.environ.get("TEST_PROFILE", "suite")
 IS_QUICK = PROFILE == "quick"
 _TIMES = {"quick": 0.1, "suite": 0.5, "nightly": 10.0}[PROFILE]
 
-SAMPLED = {"advice", "command", "device", "distributed", "examples", "integrations", "plot", "report", "sharding"}
+SAMPLED = {
+    "advice",
+    "diagnosis",
+    "command",
+    "device",
+    "distributed",
+    "examples",
+    "integrations",
+    "plot",
+    "report",
+    "sharding",
+}
 """packages with expensive tests that differ little by their parameters"""
 
 settings.register_profile(

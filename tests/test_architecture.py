@@ -56,7 +56,6 @@ DETECTION = {
     "curves": ["inputs", "matching"],
     "errors": ["inputs", "matching", "curves"],
     "evaluators": ["inputs", "matching", "curves"],
-    "advice": ["inputs", "batches", "matching"],
 }
 """rooms of detection below `evaluation`, in an order, and the rooms that each may import"""
 
@@ -375,8 +374,6 @@ ONE_IMPORTER = {
     "data.mat_files": "a format of files, with its layout",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "data.yolo_tables": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
-    "functional.detection.advice.conditions": "when each row fires; over 500 lines with the registry",
-    "functional.detection.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
     "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.result_checks": "what must hold of a file; over 500 lines with the results",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",

@@ -185,7 +185,7 @@ def test_the_number_of_collectives_does_not_depend_on_the_images(processes, with
         tuple(processes.run(2, counts_collectives, num_images, options | {"with_ids": with_ids}))
         for num_images in (5, 20, 60)
     }
-    assert counts == {(12, 12) if with_ids else (9, 9)}
+    assert counts == {(11, 11) if with_ids else (8, 8)}
 
 
 def every_way(process: int, size: int) -> dict[str, object]:

@@ -288,7 +288,7 @@ class COCOeval:
             **arrays,
         }
         if self._assigned_results is None:
-            self._once("advice", lambda _: problem.advise(matches))
+            self._once("shown", lambda _: problem.show(matches))
 
     def summarize(self) -> None:
         """Print COCO's numbers and store them in `stats`, float64.

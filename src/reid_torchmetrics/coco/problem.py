@@ -15,7 +15,6 @@ from torch import Tensor
 
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection.advice import advise_on_detections
 from reid_torchmetrics.functional.detection.batches import (
     ShownImage,
     ShownMasks,
@@ -24,7 +23,7 @@ from reid_torchmetrics.functional.detection.batches import (
     size_of,
     warn_of_ignored,
 )
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages, evidence_of_objects
+from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
     CocoGrid,
@@ -37,7 +36,6 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.world import WarningLog
 
 from .data_set import COCO, Row, mask_of
 
@@ -236,30 +234,21 @@ class CocoProblem:
         is_void = matches.true_positive & (matches.ground_truths == rows_with_id_0[0])
         return replace(matches, matched=matches.matched & ~is_void, true_positive=matches.true_positive & ~is_void)
 
-    def advise(self, matches: Matches) -> None:
-        """Warn about input that is probably a mistake, such as wrong units or categories."""
-        evidence = evidence_of_objects(
-            self.detections,
-            self.ground_truths,
-            matches,
-            self.grid,
-            label_names=self.categories,
-            image_sizes=self._image_sizes(),
-        )
-        advise_on_detections(evidence, WarningLog())
+    def show(self, matches: Matches) -> None:
+        """Let the diagnosis look at the matches."""
         images = MatchedImages.of_objects(
             self.detections,
             self.ground_truths,
             self.grid,
             iou_type=self.key[0],
-            shown=self._show,
+            shown=self._shown,
             label_names=self.categories,
             image_sizes=self._image_sizes,
             sigmas=self.key[4],
         )
         results_made(matches, images)
 
-    def _show(self) -> list[ShownImage]:
+    def _shown(self) -> list[ShownImage]:
         """Return the objects in the first images, in the form of metrics."""
         num_images = min(len(self.images), _MOST_SHOWN)
         sides = [side.shown(num_images, self.key[0]) for side in (self.results, self.truth)]

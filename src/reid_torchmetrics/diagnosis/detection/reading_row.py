@@ -55,4 +55,5 @@ OTHER_READING = Cause(
     suspect=few_are_found,
     find=find_other_reading,
     thresholds={"few": FEW, "images": MOST_IMAGES, "most": MOST_FOUND},
+    explained_by=("keypoints_in_shares", "angles_in_degrees", "mixed_units", "labels"),
 )

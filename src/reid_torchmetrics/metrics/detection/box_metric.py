@@ -18,13 +18,13 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection import advice, batches, evaluation, evaluators, inputs
+from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
 
-_NOT_SCRIPTED = ("_computed", "_forward_cache", "_shape_types", "_notes", "_given")
+_NOT_SCRIPTED = ("_computed", "_forward_cache", "_shape_types", "_given")
 _ARGUMENTS_WITHOUT_EFFECT = {"backend", "keep_shapes", "max_bytes"}  # they do not change the value of `compute`
 
 Result = TypeVar("Result")
@@ -94,7 +94,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.metric: str | None = None
         self.confidence: float | None = None
         self._single: evaluation.SingleValue | None = None
-        self._notes = advice.BatchNotes()
         self._given = batches.GivenImages()
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # a script of the metric has no type for this attribute
@@ -178,7 +177,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.num_invalid += batch.num_invalid
         self._append(batch.states)
         if batch.given is not None:
-            self._notes.note(batch.given)
             self._given.add(batch.given)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
@@ -206,7 +204,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         if self._states_before_forward is None:  # not a reset by `forward`
             self.num_dropped = 0
             self.num_invalid = 0
-            self._notes.reset()
             self._given.reset()
         super().reset()
 
@@ -238,7 +235,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             value: dict[str, Any] | Tensor = self._values(matches)
         else:
             value = self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
-        self._advise(matches)
+        self._show(matches)
         return value
 
     @abstractmethod
@@ -251,18 +248,17 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """Return the matches of the images of all processes; see `ShardedImages.match`."""
         return self._sharded().match(request, arguments)
 
-    def _advise(self, matches: Sequence[evaluation.ImageMatches]) -> None:
-        """Give advice on the images of all processes, but not on single batches of `forward`."""
+    def _show(self, matches: Sequence[evaluation.ImageMatches]) -> None:
+        """Let the diagnosis look at the matches of all processes, but not at single batches of `forward`."""
         if self._states_before_forward is not None:
             return
         names = self._names_collection_options
         if names is None and self.metric is not None:
             names = (self.metric,)
+        sharded = self._sharded()
         for image_matches in matches:
-            sharded = self._sharded()
-            evaluation.advise_on_images(image_matches, sharded, self._notes, names)
             images = evaluation.MatchedImages.of(image_matches, sharded, self._given, names)
-            results_made(image_matches, images, self._world)
+            results_made(image_matches, images, sharded.world)
 
     def _sharded(self) -> evaluation.ShardedImages:
         return evaluation.ShardedImages(
@@ -327,7 +323,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             results = evaluation.make_results(
                 matches, self.rule, self.confidence, boxes=all_boxes, class_names=self.class_names
             )
-            self._advise([matches])
+            self._show([matches])
             return results
 
         with self._synced():

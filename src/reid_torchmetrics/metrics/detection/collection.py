@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.detection import advice, batches, evaluation
+from reid_torchmetrics.functional.detection import batches, evaluation
 from reid_torchmetrics.metrics import base
 
 from .detection_map import DetectionMAP, DetectionOptions
@@ -90,8 +90,7 @@ class DetectionMetrics(MetricCollection):
                 f" {confidence}."
             )
 
-        # Each member has one number. The members share their images, so there is advice once for all of them.
-        notes = advice.BatchNotes()
+        # Each member has one number. The members share their images, and what is known of them.
         given = batches.GivenImages()
         collection_options = (
             ("values", repr(values)),
@@ -105,8 +104,7 @@ class DetectionMetrics(MetricCollection):
             member_confidence = confidence if metric in at_confidence else None
             members[name] = DetectionMAP(metric=metric, confidence=member_confidence, **options)
         for member in members.values():
-            member._notes = notes  # noqa: SLF001 - of the same package
-            member._given = given  # noqa: SLF001
+            member._given = given  # noqa: SLF001 - of the same package
             member._names_collection_options = tuple(metrics.values())  # noqa: SLF001
             member._collection_options = collection_options  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])

@@ -1,4 +1,4 @@
-"""The limits of checks of saved results, the facts that advice gets of objects, and the text of area ranges."""
+"""The limits of checks of saved results, and the text of area ranges."""
 
 import math
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection.evaluation import evidence_of_objects, result_checks, result_text
+from reid_torchmetrics.functional.detection.evaluation import result_checks, result_text
 
 pytestmark = pytest.mark.usefixtures("unannotated")
 
@@ -30,13 +30,6 @@ def test_a_ground_truth_in_no_range_or_in_one_that_does_not_exist_is_refused(bit
 def test_scores_of_objects_that_are_nan_are_named():
     with pytest.raises(ValueError, match=r"^`objects\.scores` must give scores that can be ordered; got NaN\.$"):
         result_checks._check_objects(SimpleNamespace(scores=torch.tensor([0.5, math.nan])))
-
-
-@pytest.mark.parametrize(("names", "has_sizes"), [(["all"], False), (["all", "small"], True)])
-def test_objects_have_sizes_where_there_are_several_area_ranges(names, has_sizes):
-    grid = SimpleNamespace(area_ranges=dict.fromkeys(names, (0.0, 1.0)))
-    detections = SimpleNamespace(shapes=None)
-    assert evidence_of_objects(detections, None, None, grid).has_sizes is has_sizes
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def said_of(target, order: list[list[int]]) -> list[str]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         metrics = dealt(([none] * len(target), target), order)
-        together(metrics, lambda metric: metric._advise([metric._match(metric._request())]))
+        together(metrics, lambda metric: metric._show([metric._match(metric._request())]))
     return [str(one.message) for one in told]
 
 

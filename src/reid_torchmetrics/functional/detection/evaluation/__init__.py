@@ -2,10 +2,10 @@
 # mypy: implicit-reexport
 
 from .evaluate import evaluate_boxes, evaluate_images, make_results
-from .evidence import advise_on_images, evidence_of_objects
 from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes
 from .image_matches import ImageMatches, MatchRequest, Overlaps
 from .matched_images import MatchedImages
+from .repetitions import CLOSE_SUMS
 from .result_text import convention_of, name_of, named_classes, title_of
 from .results import DetectionResults
 from .sharded_images import ShardedImages

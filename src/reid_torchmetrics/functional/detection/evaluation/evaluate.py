@@ -13,13 +13,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
-from reid_torchmetrics.functional.detection.advice import BatchNotes, advise_on_detections
 from reid_torchmetrics.functional.detection.batches import GivenImages, empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, VocEvaluator
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.world import ALONE, WarningLog, World, concluding
+from reid_torchmetrics.functional.world import ALONE, World, concluding
 
-from .evidence import advise_on_images, evidence_of_objects
 from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
 from .matched_images import MatchedImages
@@ -120,7 +118,6 @@ def evaluate_boxes(
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
     matches = request.run(detections, ground_truths, is_difficult=is_difficult, classes=classes)
     results = make_results(replace(matches, ids=ids), rule, confidence)
-    advise_on_detections(evidence_of_objects(detections, ground_truths, matches.matches, grid), WarningLog())
     results_made(matches, MatchedImages.of_objects(detections, ground_truths, grid))
     return results
 
@@ -224,7 +221,6 @@ def evaluate_images(
         TypeError: an argument of the wrong type or dtype.
         ValueError: values that do not fit, or an option that the evaluator does not have.
     """
-    notes = BatchNotes()
     given = GivenImages()
 
     def prepare() -> tuple[ShardedImages, MatchRequest, Callable[..., DetectionResults]]:
@@ -265,7 +261,6 @@ def evaluate_images(
             extras=row.extras,
         )
         if batch.given is not None:
-            notes.note(batch.given)
             given.add(batch.given)
         checked_rule, checked_confidence = row.checked(rule, confidence)
         settings = {
@@ -286,7 +281,6 @@ def evaluate_images(
         matches = images.match(request)
         all_boxes = images.boxes_of()[0] if boxes else None
         results = make(matches, boxes=all_boxes)
-        advise_on_images(matches, images, notes)
         results_made(matches, MatchedImages.of(matches, images, given), world)
         return results
 

@@ -32,6 +32,8 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, merge_matches, with_edges
 from reid_torchmetrics.functional.result_cache import ResultCache
 
+from .repetitions import NO_REPETITIONS, Repetitions
+
 Group = tuple[int | str, int]
 """image, by number or name, and class"""
 Result = TypeVar("Result")
@@ -309,6 +311,7 @@ class ImageMatches:
     """number of images of all processes, if no image has the lists of classes that some detections need"""
     num_repeated: int = 0
     """number of images of this process that do not count, because an image with their `image_id` came before"""
+    repetitions: Repetitions = NO_REPETITIONS
     _values: dict[Hashable, Any] = field(default_factory=dict)
 
     def to_tensors(self) -> list[Tensor]:

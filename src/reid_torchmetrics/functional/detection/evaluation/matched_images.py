@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,11 +12,14 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection.batches import GivenImages, ImageNumbering, ShownImage
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid, Detections, GroundTruths
+from reid_torchmetrics.functional.fingerprints import count_forgotten
 
 from .image_matches import ImageMatches
+from .repetitions import count_other_detections
 from .sharded_images import ShardedImages
 
 _MOST_IMAGES = 256  # that are shown
+_LABEL_STATES = [f"ground_truth_{name}" for name in ("counts", "labels", "areas", "boxes")]
 
 
 def _nothing() -> None:
@@ -60,7 +63,20 @@ class MatchedImages:
     """whether labels do not matter"""
     num_without_lists: int = 0
     """number of images, if none has the lists of classes that some detections need"""
-    given: GivenImages = field(default_factory=GivenImages)
+    num_difficult: int = 0
+    """number of difficult ground truths in a batch of this process, if the evaluation ignores them"""
+    unused_list: str | None = None
+    """key of a list of classes that this process was given and the evaluation ignores"""
+    num_forgotten: int = 0
+    """number of images of this process since the last evaluation, if they have the labels of all images before"""
+    num_repeated: int = 0
+    """number of images of this process that do not count, because an image with their `image_id` came before"""
+    num_other_detections: int = 0
+    """number of these that have other detections than the first time"""
+    are_gathered: bool = False
+    """whether two processes hold the same images"""
+    are_padded: bool = False
+    """whether the last images of a process are the first of the first process"""
 
     @classmethod
     def of(
@@ -70,7 +86,7 @@ class MatchedImages:
         given: GivenImages,
         value_names: Collection[str] | None = None,
     ) -> MatchedImages:
-        """Return what is known of the images of metrics, and of functions that take dicts.
+        """Return what is known of the images of metrics, and of functions that take dicts; once for each evaluation.
 
         Args:
             matches: matches of the images of all processes.
@@ -79,6 +95,7 @@ class MatchedImages:
             value_names: names of the requested numbers; None for all numbers.
         """
         request, states = matches.request, sharded.states
+        has_ids = bool(states["image_ids"] or states["image_name_lengths"])
 
         def find_objects() -> tuple[Detections, GroundTruths]:
             images = sharded.images()
@@ -98,7 +115,13 @@ class MatchedImages:
             sigmas=given.sigmas,
             is_one_class=request.micro,
             num_without_lists=matches.num_without_lists,
-            given=given,
+            num_difficult=given.num_difficult,
+            unused_list=given.unused_list,
+            num_forgotten=0 if has_ids else count_forgotten(*(states[name] for name in _LABEL_STATES)),
+            num_repeated=matches.num_repeated,
+            num_other_detections=_num_other_detections(matches, sharded),
+            are_gathered=matches.repetitions.are_gathered,
+            are_padded=matches.repetitions.are_padded,
         )
 
     @classmethod
@@ -140,6 +163,17 @@ class MatchedImages:
             label_names=label_names,
             sigmas=sigmas,
         )
+
+
+def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:
+    """Count the repeated images of this process with other detections than the first time, once for the same images."""
+
+    def count() -> int:
+        images = sharded.images()
+        ids = ImageNumbering.alone(images).ids
+        return 0 if ids is None else count_other_detections(images, ids)
+
+    return matches.remember("other detections", count) if matches.num_repeated else 0
 
 
 def _find_image_sizes(sharded: ShardedImages, given: GivenImages) -> Tensor | None:

@@ -11,8 +11,8 @@ import torch
 
 from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics.diagnosis.detection.readings import find_reading
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
-from reid_torchmetrics.functional.detection.advice.readings import find_reading
 from tests.functional.detection.detection_samples import fed
 from tests.reference.detection import iou
 

@@ -1,4 +1,4 @@
-"""Every row of advice on detection fires on its example, and none on problems where nothing is amiss."""
+"""Every cause of detection is told in its example, and none where nothing is amiss."""
 
 import random
 import warnings
@@ -6,17 +6,18 @@ import warnings
 import pytest
 
 from reid_torchmetrics import AdviceWarning
-from reid_torchmetrics.functional.detection.advice import DETECTION_ADVICE
+from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES
 from tests import fuzz_warnings
-from tests.advice_contract import check_row
-from tests.profiles import IS_QUICK
+from tests.diagnosis.contract import check_cause
+from tests.diagnosis.detection.detection_examples import EXAMPLES
+from tests.profiles import IS_QUICK, each_row
 
 NUM_PROBLEMS = 4 if IS_QUICK else 20
 
 
-@pytest.mark.parametrize("name", DETECTION_ADVICE)
-def test_a_row_fires_on_its_example_alone(name):
-    check_row(DETECTION_ADVICE, name)
+@each_row("name", DETECTION_CAUSES)
+def test_a_cause_is_told_in_its_example_alone(name):
+    check_cause(DETECTION_CAUSES, name, EXAMPLES[name])
 
 
 @pytest.mark.parametrize(("way", "kind"), [("detection", "images"), ("detectors", "boxes"), ("detectors", "masks")])

@@ -1,0 +1,238 @@
+"""An example for each cause of detection, in which it is told and no other: small problems, made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional.detection.batches import ShownMasks
+from reid_torchmetrics.functional.detection.evaluation import MatchedImages
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths, to_xywh
+from reid_torchmetrics.functional.detection.matching import match_on_grid
+from reid_torchmetrics.functional.made import results_made
+
+_NUM_IMAGES = 12
+_NUM_BOXES = 4  # in each image
+_SIZES = torch.tensor([[640.0, 480.0], [480.0, 640.0], [800.0, 600.0]], device="cpu").repeat(_NUM_IMAGES // 3, 1)
+
+
+def _boxes(dtype: torch.dtype = torch.float64) -> Tensor:
+    """Give x, y, width and height of boxes with different places and sizes, equally many in each image."""
+    generator = torch.Generator().manual_seed(0)
+    shares = torch.rand(_NUM_IMAGES * _NUM_BOXES, 4, generator=generator, dtype=dtype, device="cpu")
+    near = shares[:, :2] * torch.tensor([400.0, 300.0], dtype=dtype, device="cpu")
+    return torch.cat([near, 20 + shares[:, 2:] * 60], 1)
+
+
+def _images() -> Tensor:
+    return torch.arange(_NUM_IMAGES, device="cpu").repeat_interleave(_NUM_BOXES)
+
+
+def _labels() -> Tensor:
+    return torch.arange(_NUM_IMAGES * _NUM_BOXES, device="cpu") % 3
+
+
+def _look(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    labels: Tensor | None = None,
+    grid: CocoGrid | None = None,
+    **changes: Any,
+) -> None:
+    """Match detections with descending scores and ground truths, as x, y, width and height, and look at the result."""
+    images = _images()
+    true_labels = _labels()
+    grid = CocoGrid() if grid is None else grid
+    scores = torch.linspace(0.9, 0.1, len(preds), dtype=torch.float64, device="cpu")
+    detections = Detections(preds, scores, true_labels if labels is None else labels, images)
+    ground_truths = GroundTruths(target, true_labels, images)
+    matches = match_on_grid(detections, ground_truths, grid)
+    changes = {"value_names": ["map"], **changes}
+    results_made(matches, MatchedImages(grid, lambda: (detections, ground_truths), **changes))
+
+
+def _perfect(**changes: Any) -> None:
+    """Look at a perfect detector."""
+    _look(_boxes(), _boxes(), **changes)
+
+
+def _sampled(preds: Tensor, target: Tensor, *, area: float = 0.0, **changes: Any) -> None:
+    """Look at boxes with their numbers; `area` is the area of each ground truth."""
+    areas = torch.full((len(target),), area)
+    given = {"detection_boxes": [preds], "ground_truth_boxes": [target], "ground_truth_areas": [areas]}
+    _look(preds, target, **given, **changes)
+
+
+def missing_lists() -> None:
+    """Give images without lists of classes, with detections that need them."""
+    _perfect(num_without_lists=_NUM_IMAGES)
+
+
+def class_groups() -> None:
+    """Give a group of labels that no ground truth has."""
+    _perfect(grid=CocoGrid(class_groups={"rare": (7, 8)}))
+
+
+def labels() -> None:
+    """Give detected labels that start at 1, and ground truths' labels that start at 0."""
+    _perfect(labels=_labels() + 1)
+
+
+def mixed_units() -> None:
+    """Give detections as fractions of images of 500 x 500."""
+    _sampled(_boxes() / 500, _boxes())
+
+
+def sizes_of_shares() -> None:
+    """Give fractions of the image size in `preds` and `target`, and request numbers for small objects."""
+    _sampled(_boxes() / 500, _boxes() / 500, value_names=["map_small"])
+
+
+def areas_in_shares() -> None:
+    """Give areas as fractions of the image."""
+    _sampled(_boxes(), _boxes(), area=0.01)
+
+
+def corners_as_sizes() -> None:
+    """Give two corners as x, y, width and height."""
+    boxes = _boxes()
+    corners = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
+    _sampled(corners, corners)
+
+
+def corners_beyond_images() -> None:
+    """Give detections as two corners instead of x, y, width and height, with the sizes of the images."""
+    boxes = _boxes()
+    corners = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
+    _look(corners, boxes, image_sizes=lambda: _SIZES)
+
+
+def rounded_coordinates() -> None:
+    """Give detections in bfloat16."""
+    boxes = 2 * _boxes(torch.float32)
+    _sampled(boxes.bfloat16(), boxes)
+
+
+def _shown(key: str, value: Any, iou_type: str) -> None:
+    """Look at a perfect detector of other shapes."""
+    box = torch.tensor([[30.0, 30.0, 60.0, 60.0]], dtype=torch.float64, device="cpu")
+    item = {key: value, "boxes": box}
+    _perfect(iou_type=iou_type, shown=lambda: [(item, item)] * _NUM_IMAGES)
+
+
+def keypoints_in_shares() -> None:
+    """Give keypoints as fractions of the image size, outside of their boxes."""
+    _shown("keypoints", torch.tensor([[[0.2, 0.4, 2.0]]], device="cpu"), "keypoints")
+
+
+def angles_in_degrees() -> None:
+    """Give boxes that are rotated by 90 degrees."""
+    _shown("rotated_boxes", torch.tensor([[50.0, 50.0, 20.0, 10.0, 90.0]], device="cpu"), "rotated")
+
+
+def soft_masks() -> None:
+    """Give masks that hold probabilities."""
+    _shown("masks", ShownMasks(torch.uint8, torch.tensor([10, 200]), torch.tensor([4])), "segm")
+
+
+def unused_difficult() -> None:
+    """Give difficult ground truths to COCO's evaluation."""
+    _perfect(num_difficult=2)
+
+
+def unused_lists() -> None:
+    """Give a list of absent classes to COCO's evaluation."""
+    _perfect(unused_list="neg_category_ids")
+
+
+def forgotten_reset() -> None:
+    """Pass the same images twice."""
+    _perfect(num_forgotten=_NUM_IMAGES)
+
+
+def gathered_images() -> None:
+    """Pass the same images on two processes."""
+    _perfect(are_gathered=True)
+
+
+def padded_images() -> None:
+    """Repeat the first images at the end of the last process."""
+    _perfect(are_padded=True)
+
+
+def other_detections() -> None:
+    """Repeat image ids with other detections."""
+    _perfect(num_repeated=_NUM_IMAGES, num_other_detections=_NUM_IMAGES)
+
+
+def _center_and_size() -> None:
+    boxes = _boxes()
+    numbers = torch.cat([boxes[:, :2] + boxes[:, 2:] / 2, boxes[:, 2:]], 1)
+    _look(to_xywh(numbers, "xyxy"), boxes, box_format="xyxy")
+
+
+def _y_before_x() -> None:
+    _look(_boxes()[:, [1, 0, 3, 2]], _boxes())
+
+
+def _half_size_and_padded() -> None:
+    boxes = _boxes() / 2
+    boxes[:, 1] += 80
+    _look(boxes, _boxes())
+
+
+def _stretched() -> None:
+    boxes = _boxes()
+    sizes = _SIZES[_images()].double()
+    _look(boxes * 320 / sizes.repeat(1, 2), boxes, image_sizes=lambda: _SIZES)
+
+
+def other_reading() -> None:
+    """Give angles of rotated boxes in the other direction."""
+    generator = torch.Generator().manual_seed(0)
+    preds, target = [], []
+    for _ in range(_NUM_IMAGES):
+        shares = torch.rand(_NUM_BOXES, 3, generator=generator, device="cpu")
+        center = shares[:, :2] * torch.tensor([400.0, 300.0], device="cpu")
+        size = torch.tensor([80.0, 20.0], device="cpu").expand(_NUM_BOXES, 2)
+        angle = 0.5 + 0.6 * shares[:, 2:]
+        labels = torch.ones(_NUM_BOXES, dtype=torch.int64, device="cpu")
+        target.append({"rotated_boxes": torch.cat([center, size, angle], 1), "labels": labels})
+        preds.append({"rotated_boxes": torch.cat([center, size, -angle], 1), "labels": labels})
+        preds[-1]["scores"] = torch.linspace(0.9, 0.5, _NUM_BOXES, device="cpu")
+    metric = DetectionMAP(iou_type="rotated")
+    metric.update(preds, target)
+    metric.compute()
+
+
+EXAMPLES: dict[str, Callable[[], None]] = {
+    "missing_lists": missing_lists,
+    "class_groups": class_groups,
+    "keypoints_in_shares": keypoints_in_shares,
+    "angles_in_degrees": angles_in_degrees,
+    "soft_masks": soft_masks,
+    "mixed_units": mixed_units,
+    "sizes_of_shares": sizes_of_shares,
+    "areas_in_shares": areas_in_shares,
+    "corners_as_sizes": corners_as_sizes,
+    "rounded_coordinates": rounded_coordinates,
+    "corners_beyond_images": corners_beyond_images,
+    "labels": labels,
+    "box_format": _center_and_size,
+    "swapped_axes": _y_before_x,
+    "scale_and_offset": _half_size_and_padded,
+    "image_size": _stretched,
+    "other_reading": other_reading,
+    "unused_difficult": unused_difficult,
+    "unused_lists": unused_lists,
+    "forgotten_reset": forgotten_reset,
+    "gathered_images": gathered_images,
+    "padded_images": padded_images,
+    "other_detections": other_detections,
+}
+"""functions that make results with the mistake, and let the diagnosis look at them"""
