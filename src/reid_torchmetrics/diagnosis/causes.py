@@ -76,9 +76,10 @@ def find_causes(
             findings += asking.get().ask(causes, case)
         return findings
     found: set[CauseName] = set()
+    noted = warning_log.topics or ()
     for suspect, causes in groups:
         topic = f"tried {causes[0].name}"
-        if warning_log.has(topic) or not suspect(case):
+        if topic in noted or not suspect(case):
             continue
         warning_log.note(topic)
         for cause in causes:

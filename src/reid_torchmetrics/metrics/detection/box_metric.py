@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -230,32 +229,26 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         return self._run_on_worker(self._compute_value, is_copied=True)
 
     def _compute_value(self) -> dict[str, Any] | Tensor:
-        matches = [self._match(request) for request in self._match_requests()]
+        sharded = self._sharded()
+        matches = [sharded.match(request) for request in self._match_requests()]
         if self._single is None:
             value: dict[str, Any] | Tensor = self._values(matches)
         else:
             value = self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
-        self._show(matches)
+        self._show(matches, sharded)
         return value
 
     @abstractmethod
     def _values(self, matches: Sequence[evaluation.ImageMatches]) -> dict[str, Any]:
         """Return all numbers by name, given the matches for `_match_requests`."""
 
-    def _match(
-        self, request: evaluation.MatchRequest, arguments: Mapping[str, str] = MappingProxyType({})
-    ) -> evaluation.ImageMatches:
-        """Return the matches of the images of all processes; see `ShardedImages.match`."""
-        return self._sharded().match(request, arguments)
-
-    def _show(self, matches: Sequence[evaluation.ImageMatches]) -> None:
+    def _show(self, matches: Sequence[evaluation.ImageMatches], sharded: evaluation.ShardedImages) -> None:
         """Let the diagnosis look at the matches of all processes, but not at single batches of `forward`."""
         if self._states_before_forward is not None:
             return
         names = self._names_collection_options
         if names is None and self.metric is not None:
             names = (self.metric,)
-        sharded = self._sharded()
         for image_matches in matches:
             images = evaluation.MatchedImages.of(image_matches, sharded, self._given, names)
             results_made(image_matches, images, sharded.world)
@@ -318,12 +311,13 @@ class BoxMetric(base.GrowingStates, CocoFiles):
                 _checks.one_of("iou_type", iou_type, self.iou_type)
             _checks.boolean("boxes", boxes)
             request = self._request(iou_type).of_results(across_classes=across_classes, localization=localization)
-            matches = self._match(request, {"boxes": repr(boxes)})
-            all_boxes = self._sharded().boxes_of()[0] if boxes else None
+            sharded = self._sharded()
+            matches = sharded.match(request, {"boxes": repr(boxes)})
+            all_boxes = sharded.boxes_of()[0] if boxes else None
             results = evaluation.make_results(
                 matches, self.rule, self.confidence, boxes=all_boxes, class_names=self.class_names
             )
-            self._show([matches])
+            self._show([matches], sharded)
             return results
 
         with self._synced():

@@ -59,7 +59,7 @@ def together(metrics: list, ask) -> list:
 
 
 def results_of(metric: DetectionMAP):
-    return make_results(metric._match(metric._request(with_origins=True)), "coco", None)
+    return make_results(metric._sharded().match(metric._request(with_origins=True)), "coco", None)
 
 
 def dealt(seen, order: list[list[int]], make=DetectionMAP) -> list:
@@ -140,7 +140,7 @@ def test_names_on_some_processes_and_numbers_on_others_are_an_error_on_all(batch
 
     def ask(metric: DetectionMAP) -> str:
         with pytest.raises(DistributedMetricError, match=f"^{re.escape(text)}$"):
-            metric._match(metric._request())
+            metric._sharded().match(metric._request())
         return "refused"
 
     assert together(metrics, ask) == ["refused"] * len(metrics)
@@ -158,7 +158,7 @@ def test_areas_of_the_detections_of_some_processes_only_are_an_error_on_all():
 
     def ask(metric: DetectionMAP) -> str:
         with pytest.raises(DistributedMetricError, match=f"^{re.escape(text)}$"):
-            metric._match(metric._request())
+            metric._sharded().match(metric._request())
         return "refused"
 
     assert together(metrics, ask) == ["refused"] * len(metrics)
@@ -192,7 +192,7 @@ def said_of(target, order: list[list[int]]) -> list[str]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         metrics = dealt(([none] * len(target), target), order)
-        together(metrics, lambda metric: metric._show([metric._match(metric._request())]))
+        together(metrics, lambda metric: metric._show([metric._sharded().match(metric._request())], metric._sharded()))
     return [str(one.message) for one in told]
 
 

@@ -119,7 +119,7 @@ class MatchedImages:
             unused_list=given.unused_list,
             num_forgotten=0 if has_ids else count_forgotten(*(states[name] for name in _LABEL_STATES)),
             num_repeated=matches.num_repeated,
-            num_other_detections=_num_other_detections(matches, sharded),
+            num_other_detections=_num_other_detections(matches, sharded) if matches.num_repeated else 0,
             are_gathered=matches.repetitions.are_gathered,
             are_padded=matches.repetitions.are_padded,
         )
@@ -173,7 +173,7 @@ def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:
         ids = ImageNumbering.alone(images).ids
         return 0 if ids is None else count_other_detections(images, ids)
 
-    return matches.remember("other detections", count) if matches.num_repeated else 0
+    return matches.remember("other detections", count)
 
 
 def _find_image_sizes(sharded: ShardedImages, given: GivenImages) -> Tensor | None:
