@@ -32,6 +32,7 @@ from reid_torchmetrics.functional.retrieval import accuracy_over_folds, evaluate
 from tests.distributed.processes import Processes
 from tests.functional.detection.detection_samples import images
 from tests.functional.detection.drawn_detectors import drawn_detector
+from tests.functional.detection.drawn_shapes import drawn_shapes
 from tests.functional.detection.keypoint_samples import SIGMAS, keypoint_images
 from tests.functional.detection.mask_samples import mask_images
 
@@ -407,6 +408,16 @@ def detectors(random: Random, shape: str) -> None:
     evaluate_images(preds, target, **options)
 
 
+def shapes(random: Random, iou_type: str) -> None:
+    """Rotated boxes or keypoints of any network, in batches, by a metric and in one call."""
+    preds, target, options = drawn_shapes(random, iou_type)
+    metric, size = DetectionMAP(**options), random.choice((1, 3, 20))
+    for first in range(0, len(preds), size):
+        metric.update(preds[first : first + size], target[first : first + size])
+    metric.compute()
+    evaluate_images(preds, target, **options)
+
+
 def sharded_images(process: int, size: int, first: int, problems: int, _: str) -> list[str]:
     found = []
     for seed in range(first, first + problems):
@@ -448,6 +459,7 @@ WAYS = {
     "lists": (ranked_lists, MODELS),
     "detection": (detection, ["images"]),
     "detectors": (detectors, ["boxes", "masks"]),
+    "shapes": (shapes, ["rotated", "keypoints"]),
     "sharded_images": (sharded_images, ["images"]),
 }
 

@@ -249,3 +249,59 @@ def test_two_conventions_that_differ_are_found_together(argument):
         item["boxes"] = torch.zeros(len(item["labels"]), 4)
     reading = reading_of(**sides)
     assert (reading.argument, reading.name) == (argument, "angles in degrees and angles in the other direction")
+
+
+def on_a_process(process, size, iou_type):
+    apply, _ = CHANGES[iou_type, EXAMPLES[iou_type]]
+    preds, target = problem(iou_type)
+    metric = DetectionMAP(iou_type=iou_type)
+    metric.update(changed(preds, iou_type, apply)[process::size], target[process::size])
+    return advice_of(metric.compute)
+
+
+@pytest.mark.parametrize("iou_type", EXAMPLES)
+def test_another_reading_is_named_by_the_first_of_two_processes(processes, iou_type):
+    (text,), others = processes.run(2, on_a_process, iou_type)
+    assert f"read as {EXAMPLES[iou_type]}, {NUM // 2} of {NUM // 2} ground truths" in text
+    assert others == []
+
+
+def test_keypoints_in_images_that_were_resized_are_told_by_the_sizes_of_the_images():
+    preds, target = problem("keypoints")
+    sizes = [[480 + 40 * (image % 5), 640] for image in range(NUM_IMAGES)]
+    for found, true, (height, width) in zip(preds, target, sizes, strict=True):
+        true["orig_size"] = [height, width]
+        found["keypoints"] = found["keypoints"] * torch.tensor([256 / width, 256 / height, 1])
+    (text,) = advice_of(lambda: by_function(preds, target, "keypoints", None))
+    assert re.search(rf"read as coordinates in images stretched to 2[56]\d\S* x 2[56]\d\S*, {SOME}", text), text
+
+
+def squares(generator, num):
+    """Masks of rectangles in a square image."""
+    corner = 25 + torch.randint(40, (num, 2), generator=generator)
+    size = 5 + torch.randint(25, (num, 2), generator=generator)
+    places = torch.arange(120)
+    across, down = ((places >= corner[:, axis, None]) & (places < (corner + size)[:, axis, None]) for axis in (0, 1))
+    return down[:, :, None] & across[:, None]
+
+
+MASKS = {
+    "columns before rows": (lambda masks: masks.transpose(1, 2), "y before x"),
+    "moved": (lambda masks: masks.roll((20, -25), (1, 2)), r"1 x \+ 25 and 1 y - 20"),
+}
+
+
+@pytest.mark.parametrize("change", MASKS)
+def test_another_reading_of_masks_is_told_by_the_boxes_around_them(change):
+    apply, name = MASKS[change]
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.ones(4, dtype=torch.int64)
+    target = [{"masks": squares(generator, 4), "labels": labels} for _ in range(12)]
+    preds = [item | {"masks": apply(item["masks"]), "scores": torch.rand(4, generator=generator)} for item in target]
+    (text,) = advice_of(fed(DetectionMAP(iou_type="segm"), preds, target).compute)
+    assert re.search(rf"With `preds` read as {name}, \d+ of 48 ground truths are found", text), text
+    assert advice_of(fed(DetectionMAP(iou_type="segm"), with_scores(target), target).compute) == []
+
+
+def with_scores(target):
+    return [item | {"scores": torch.ones(len(item["labels"]))} for item in target]
