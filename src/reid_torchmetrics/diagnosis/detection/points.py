@@ -20,7 +20,7 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, keypoint_boxes
 
-from .sampled_objects import PairedRows, find_ground_truths, pairs_in_images
+from .sampled_objects import FOUND, PairedRows, find_ground_truths, pairs_in_images
 
 _TRIAL_IMAGES = 32  # images in a trial
 _CLOSE = 0.2  # overlap of the boxes around the points of pairs that are close
@@ -79,6 +79,8 @@ class PointSample:
     """width and height of each image, NaN if unknown"""
     areas: Tensor | None = None
     """areas of the ground truths, if overlaps depend on them"""
+    at_least: float = FOUND
+    """overlap at which a ground truth is found"""
 
     @cached_property
     def preds(self) -> Tensor:
@@ -127,7 +129,7 @@ class PointSample:
 
     def _num_found(self, pairs: PairedRows, preds: Tensor, target: Tensor) -> int:
         overlaps = self.kind.overlaps(preds, target, pairs, self)
-        return len(find_ground_truths(pairs, overlaps).rows)
+        return len(find_ground_truths(pairs, overlaps, self.at_least).rows)
 
     def num_found_elsewhere(self, preds: Tensor, target: Tensor) -> int:
         """Return the number of ground truths that the detections of other images find.

@@ -49,6 +49,8 @@ class ShapeReading(NamedTuple):
     num_before: int
     """number of ground truths that are found as the shapes are read now"""
     num_ground_truths: int
+    overlap: float
+    """overlap at which a ground truth is found"""
 
 
 def find_reading(sample: PointSample) -> ShapeReading | None:
@@ -73,6 +75,7 @@ def find_reading(sample: PointSample) -> ShapeReading | None:
         num_found=num_found,
         num_before=num_before,
         num_ground_truths=num_ground_truths,
+        overlap=sample.at_least,
     )
 
 

@@ -68,7 +68,7 @@ def pairs_in_images(images: Tensor, true_images: Tensor, num_images: int) -> Pai
     return PairedRows(*segments.runs(segments.starts(counts)[images], counts[images]))
 
 
-def find_ground_truths(pairs: PairedRows, overlaps: Tensor, at_least: float = FOUND) -> PairedRows:
+def find_ground_truths(pairs: PairedRows, overlaps: Tensor, at_least: float) -> PairedRows:
     """Return the ground truths that are found without labels, each with its detection of the highest score.
 
     A detection finds the ground truth that it overlaps most, if it does so by `at_least`. Rows of `pairs` ascend, and
