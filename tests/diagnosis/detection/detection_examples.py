@@ -11,7 +11,7 @@ from torch import Tensor
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection.batches import ShownMasks
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
-from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths, to_xywh
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 from reid_torchmetrics.functional.made import results_made
 
@@ -170,28 +170,6 @@ def other_detections() -> None:
     _perfect(num_repeated=_NUM_IMAGES, num_other_detections=_NUM_IMAGES)
 
 
-def _center_and_size() -> None:
-    boxes = _boxes()
-    numbers = torch.cat([boxes[:, :2] + boxes[:, 2:] / 2, boxes[:, 2:]], 1)
-    _look(to_xywh(numbers, "xyxy"), boxes, box_format="xyxy")
-
-
-def _y_before_x() -> None:
-    _look(_boxes()[:, [1, 0, 3, 2]], _boxes())
-
-
-def _half_size_and_padded() -> None:
-    boxes = _boxes() / 2
-    boxes[:, 1] += 80
-    _look(boxes, _boxes())
-
-
-def _stretched() -> None:
-    boxes = _boxes()
-    sizes = _SIZES[_images()].double()
-    _look(boxes * 320 / sizes.repeat(1, 2), boxes, image_sizes=lambda: _SIZES)
-
-
 def other_reading() -> None:
     """Give angles of rotated boxes in the other direction."""
     generator = torch.Generator().manual_seed(0)
@@ -223,10 +201,6 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "rounded_coordinates": rounded_coordinates,
     "corners_beyond_images": corners_beyond_images,
     "labels": labels,
-    "box_format": _center_and_size,
-    "swapped_axes": _y_before_x,
-    "scale_and_offset": _half_size_and_padded,
-    "image_size": _stretched,
     "other_reading": other_reading,
     "unused_difficult": unused_difficult,
     "unused_lists": unused_lists,

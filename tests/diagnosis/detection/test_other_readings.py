@@ -12,7 +12,7 @@ from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, Voc
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.detection.point_samples import sample_shown
-from reid_torchmetrics.diagnosis.detection.reading_search import find_reading
+from reid_torchmetrics.diagnosis.detection.readings import find_reading
 from reid_torchmetrics.diagnosis.detection.shape_kinds import RotatedKind
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.inputs import RotatedType, rotated_corners
@@ -240,15 +240,14 @@ def reading_of(preds, target):
 
 @pytest.mark.parametrize("argument", ["preds", "target"])
 def test_two_conventions_that_differ_are_found_together(argument):
-    """As in OpenCV: degrees, and angles in the other direction."""
     sides = dict(zip(("preds", "target"), problem("rotated"), strict=True))
     for item in sides[argument]:
         item["boxes"] = torch.zeros(len(item["labels"]), 4)
-        item["rotated_boxes"] = times(1, 1, 1, 1, -180 / math.pi)(item["rotated_boxes"])
+        item["rotated_boxes"] = at_corner(times(1, 1, 1, 1, -1)(item["rotated_boxes"]))
     for item in sides["target"]:
         item["boxes"] = torch.zeros(len(item["labels"]), 4)
     reading = reading_of(**sides)
-    assert (reading.argument, reading.name) == (argument, "angles in degrees and angles in the other direction")
+    assert (reading.argument, reading.name) == (argument, "angles in the other direction and corner instead of center")
 
 
 def on_a_process(process, size, iou_type):
@@ -305,3 +304,25 @@ def test_another_reading_of_masks_is_told_by_the_boxes_around_them(change):
 
 def with_scores(target):
     return [item | {"scores": torch.ones(len(item["labels"]))} for item in target]
+
+
+@pytest.mark.parametrize(("share", "overlap"), [(0.2, 0.5), (0.6, 0.75)])
+def test_angles_in_the_other_direction_are_told_for_boxes_of_any_share_of_height_and_width(share, overlap):
+    preds, target = problem("rotated")
+    for found, true in zip(preds, target, strict=True):
+        for item in (found, true):
+            item["rotated_boxes"][:, 3] = share * item["rotated_boxes"][:, 2]
+        found["rotated_boxes"][:, 4] *= -1
+    (text,) = advice_of(lambda: by_function(preds, target, "rotated", None))
+    assert (
+        f"ground truths are found at an overlap of {overlap}, regardless of labels. With `preds` read as angles" in text
+    )
+
+
+def test_angles_that_were_not_learned_are_no_other_reading():
+    """In degrees they would be about 0, and boxes would be found whatever their angle is."""
+    preds, target = problem("rotated")
+    generator = torch.Generator().manual_seed(1)
+    for found in preds:
+        found["rotated_boxes"][:, 4] = 3 * torch.rand(len(found["labels"]), generator=generator)
+    assert advice_of(lambda: by_function(preds, target, "rotated", None)) == []

@@ -11,7 +11,9 @@ import torch
 
 from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
-from reid_torchmetrics.diagnosis.detection.readings import find_reading
+from reid_torchmetrics.diagnosis.detection.point_samples import sample_points
+from reid_torchmetrics.diagnosis.detection.readings import find_reading as find_in_sample
+from reid_torchmetrics.diagnosis.detection.shape_kinds import BoxKind
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 from tests.functional.detection.detection_samples import fed
 from tests.reference.detection import iou
@@ -40,6 +42,11 @@ def problem(seed=0, noise=0.03, num_images=NUM_IMAGES, num_objects=4):
         target.append(true)
         sizes.append(size)
     return preds, target, torch.stack(sizes)
+
+
+def find_reading(detections, ground_truths, box_format, image_sizes=None):
+    sample = sample_points(detections, ground_truths, BoxKind(box_format), image_sizes)
+    return None if sample is None else find_in_sample(sample)
 
 
 def sized(boxes):
@@ -171,16 +178,16 @@ def letterboxed(boxes, size):
 
 
 RESIZED = {
-    "squashed": (resized(320), r"boxes in images stretched to 3[12]\d\S* x 3[12]\d\S*, "),
+    "squashed": (resized(320), r"coordinates in images stretched to 3[12]\d\S* x 3[12]\d\S*, "),
     "of vision-language models": (
         lambda boxes, size: swapped(resized(1000)(boxes, size)),
-        r"boxes in images stretched to \S+ x \S+, with y before x, ",
+        r"coordinates in images stretched to \S+ x \S+, with y before x, ",
     ),
     "of a longest side": (
         lambda boxes, size: boxes * (1333 / size.max()),
-        r"boxes in images resized to a longest side of 1[23]\d\d\S*, ",
+        r"coordinates in images resized to a longest side of 1[23]\d\d\S*, ",
     ),
-    "padded": (letterboxed, r"boxes in images resized to a longest side of 6[34]\d\S*, and padded around, "),
+    "padded": (letterboxed, r"coordinates in images resized to a longest side of 6[34]\d\S*, and padded around, "),
 }
 
 
@@ -235,7 +242,7 @@ def test_all_of_at_most_256_images_are_looked_at():
     preds, target, _ = problem(num_images=300, num_objects=2)
     sides = packed([swapped(sized(boxes)) for boxes in preds], [sized(boxes) for boxes in target])
     reading = find_reading(*sides, "xywh")
-    assert reading.row == "swapped_axes"
+    assert reading.name == "y before x"
     assert reading.num_ground_truths == 2 * len(range(0, 300, 2))
 
 
@@ -311,7 +318,7 @@ def test_poor_detectors_fit_no_reading(first):
 def test_a_single_image_is_compared_with_its_mirror():
     preds, target, _ = problem(num_images=1, num_objects=12)
     sides = packed([swapped(sized(boxes)) for boxes in preds], [sized(boxes) for boxes in target])
-    assert find_reading(*sides, "xywh").row == "swapped_axes"
+    assert find_reading(*sides, "xywh").name == "y before x"
     grid = torch.cartesian_prod(torch.arange(0.0, 400, 20), torch.arange(0.0, 300, 20)).double()
     everywhere = torch.cat([grid, torch.full_like(grid, 60)], 1)[:290]
     true = torch.cat([torch.rand(12, 2, dtype=torch.float64) * 300, torch.full((12, 2), 60.0, dtype=torch.float64)], 1)

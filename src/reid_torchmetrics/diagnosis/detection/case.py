@@ -16,8 +16,6 @@ from reid_torchmetrics.functional.detection.evaluation import ImageMatches, Matc
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .readings import BoxReading, find_reading
-
 PIXELS = 2
 """most boxes in pixels have longer sides"""
 LEAST_SHARE = 1e-9
@@ -140,11 +138,6 @@ class DetectionCase:
             _unit_of(sample.detections, are_detections_within, self.box_format),
             _unit_of(sample.ground_truths, are_ground_truths_within, self.box_format),
         )
-
-    @cached_property
-    def reading(self) -> BoxReading | None:
-        """The reading of boxes that finds most ground truths, if few are found as they are read; a trial."""
-        return find_reading(*self.objects, self.box_format, self.image_sizes)
 
     @property
     def has_sizes(self) -> bool:

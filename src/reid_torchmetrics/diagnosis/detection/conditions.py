@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-import torch
-from torch import Tensor
-
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 
-from . import objects, readings
 from .case import LEAST_SHARE, DetectionCase
+from .sampled_objects import FOUND
 
 LEAST_IMAGES = 10  # without lists of classes: the lists of a few images may be empty
-FEW_SMALL = 0.01  # fraction of boxes with a size below the position, if sizes are corners: boxes of negative size
-LEAST_CORNERS = 20  # different boxes
-CLOSE = 0.8  # ratio of the first corner to the second one, if they are close to each other
-FEW = 0.3  # fraction of all ground truths that are found
-FEW_OF_CLASSES = 0.1  # the same fraction, as a mean over classes
+FEW = 0.5  # fraction of all ground truths that are found
+STRICT = 0.75  # overlap for rotated boxes: many are found at 0.5 if only the angle differs
 _MAX_LABELS = 3  # in a text
 
 
@@ -30,16 +24,20 @@ def has_many_objects(case: DetectionCase) -> bool:
 
 def few_are_found(case: DetectionCase) -> bool:
     """Return whether few of many ground truths are found."""
-    recall = case.recall
-    return recall.num_ground_truths >= LEAST_BOXES and recall.num_found < FEW * recall.num_ground_truths
+    return overlap_of_few(case) is not None
 
 
-def may_be_corners(case: DetectionCase) -> bool:
-    """Return whether boxes have sizes, and not most ground truths are found."""
-    recall = case.recall
-    if case.iou_type != "bbox" or case.box_format == "xyxy":
-        return False
-    return recall.num_found <= readings.MOST_FOUND * recall.num_ground_truths
+def overlap_of_few(case: DetectionCase) -> float | None:
+    """Return the overlap at which few of many ground truths are found; None if there is none."""
+    num_found, num_ground_truths = case.recall
+    if num_ground_truths < LEAST_BOXES:
+        return None
+    if num_found < FEW * num_ground_truths:
+        return FOUND
+    if case.iou_type == "rotated" and STRICT in case.grid.iou_thresholds:
+        is_found = case.matches.true_positive[0, case.grid.iou_thresholds.index(STRICT)]
+        return STRICT if int(is_found.sum()) < FEW * num_ground_truths else None
+    return None
 
 
 def lacks_lists(case: DetectionCase) -> bool:
@@ -75,23 +73,6 @@ def _first_labels(labels: Sequence[int]) -> str:
     return ", ".join(str(label) for label in labels[:_MAX_LABELS])
 
 
-def shifted_labels(case: DetectionCase) -> Values | None:
-    """Return values if most ground truths are found, but with other labels."""
-    if case.images.is_one_class or case.mean_recall_of_classes >= FEW_OF_CLASSES:
-        return None
-    shifted = objects.find_shifted_labels(*case.objects)
-    if shifted is None:
-        return None
-    names = case.images.label_names
-    texts = []
-    for label, true_label in shifted.pairs:
-        if names is None:
-            texts.append(f"{label} for {true_label}")
-        else:
-            texts.append(f"{names[label]} for {names[true_label]}")
-    return {"num_right": shifted.num_right, "num": shifted.num_found, "pairs": ", ".join(texts)}
-
-
 def mixed_units(case: DetectionCase) -> Values | None:
     """Return values if one of `preds` and `target` has fractions of the image size, and the other pixels."""
     units = case.units
@@ -118,62 +99,6 @@ def areas_in_shares(case: DetectionCase) -> Values | None:
     if sample is None or not LEAST_SHARE < sample.largest_area < 1 or case.units[1] != "pixels":
         return None
     return {"num": len(sample.ground_truths)}
-
-
-def corners_as_sizes(case: DetectionCase) -> Values | None:
-    """Return values if boxes seem to be two corners, by the distribution of their numbers."""
-    sample = case.many_boxes
-    if sample is None or case.iou_type != "bbox" or case.box_format == "xyxy":
-        return None
-    names = []
-    if _are_corners(sample.detections):
-        names.append("`preds`")
-    if _are_corners(sample.ground_truths):
-        names.append("`target`")
-    if not names:
-        return None
-    return {"num": min(len(sample.detections), len(sample.ground_truths)), "names": " and ".join(names)}
-
-
-def _are_corners(boxes: Tensor) -> bool:
-    """Return whether sizes of boxes are almost never below their positions, often close to them, and grow with them."""
-    is_small = (boxes[:, 2:] < boxes[:, :2]).any(1)
-    if float(is_small.double().mean()) > FEW_SMALL:  # as for most boxes
-        return False
-    boxes = boxes.double().unique(dim=0)
-    if len(boxes) < LEAST_CORNERS:
-        return False
-    starts, ends = boxes[:, :2], boxes[:, 2:]
-    fraction_close = (starts > CLOSE * ends).double().mean(0)
-    if not bool((fraction_close >= 1 - CLOSE).all()):
-        return False
-    # Objects of about one size may pass the check above as well, but their sizes do not grow with their positions:
-    # the correlation of sizes and positions must be above 0.5.
-    corners = torch.stack([starts, ends])
-    spread = corners - corners.mean(1, keepdim=True)
-    covariance = spread.prod(0).sum(0)
-    return bool((covariance > 0.5 * spread.square().sum(1).prod(0).sqrt()).all())
-
-
-def corners_beyond_images(case: DetectionCase) -> Values | None:
-    """Return values if boxes seem to be two corners, by the edges of their images."""
-    if not may_be_corners(case) or case.image_sizes is None:
-        return None
-    arguments = readings.find_corners(*case.objects, case.box_format, case.image_sizes)
-    if not arguments:
-        return None
-    return {
-        "num_outside": sum(boxes.num_outside for boxes in arguments),
-        "num": sum(boxes.num_boxes for boxes in arguments),
-        "names": " and ".join(f"`{boxes.argument}`" for boxes in arguments),
-    }
-
-
-def other_reading(case: DetectionCase, row: str) -> Values | None:
-    """Return values if the reading of this row finds most ground truths."""
-    if case.iou_type != "bbox" or case.reading is None or case.reading.row != row:
-        return None
-    return case.reading._asdict()
 
 
 def has_unused_difficult(case: DetectionCase) -> bool:

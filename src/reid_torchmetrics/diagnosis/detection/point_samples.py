@@ -12,10 +12,36 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.batches import ShownImage
-from reid_torchmetrics.functional.detection.inputs import BoxShapes, Detections, GroundTruths, box_areas, to_xywh
+from reid_torchmetrics.functional.detection.inputs import (
+    BoxShapes,
+    Detections,
+    GroundTruths,
+    KeypointType,
+    RotatedType,
+    box_areas,
+    to_xywh,
+)
 
+from .case import DetectionCase
 from .points import PointSample, ShapeKind
 from .sampled_objects import sample_objects
+from .shape_kinds import BoxKind, KeypointKind, RotatedKind
+
+
+def sample_case(case: DetectionCase) -> PointSample | None:
+    """Return the shapes in a sample of images as points, masks as boxes around them; None if they are too few.
+
+    Boxes are from all images, and other shapes from the first images, because they are not stored.
+    """
+    if case.iou_type == "bbox":
+        return sample_points(*case.objects, BoxKind(case.box_format), case.image_sizes)
+    if case.iou_type == "rotated":
+        return sample_shown(case.shown, RotatedKind(RotatedType()), case.box_format)
+    if case.iou_type == "keypoints":
+        return sample_shown(case.shown, KeypointKind(KeypointType(tuple(case.images.sigmas))), case.box_format)
+    if all("boxes" in item for items in case.shown for item in items):
+        return sample_shown(case.shown, BoxKind(case.box_format, has_formats=False), case.box_format)
+    return None
 
 
 def sample_points(
@@ -91,10 +117,10 @@ def _labels_and_images(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
 
 def _areas(item: Mapping[str, Any], box_format: str) -> Tensor:
     """Return the areas of ground truths: as they were given, or those of the boxes."""
-    areas = box_areas(to_xywh(item["boxes"].double(), box_format))
-    if "area" not in item:
-        return areas
-    return torch.where(item["area"] > 0, item["area"].double(), areas)
+    given: Tensor = item["area"].double() if "area" in item else torch.zeros(len(item["labels"]))
+    if "boxes" not in item:
+        return given
+    return torch.where(given > 0, given, box_areas(to_xywh(item["boxes"].double(), box_format)))
 
 
 def _size_of(item: Mapping[str, Any]) -> tuple[float, float]:

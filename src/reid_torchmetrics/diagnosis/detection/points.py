@@ -106,6 +106,12 @@ class PointSample:
         most = factor * self.true_images.bincount(minlength=self.num_images)
         return (segments.ranks(self.images) < most[self.images]).nonzero()[:, 0]
 
+    def reading(self, argument: str, name: str, remedy: str, points: Tensor) -> Reading:
+        """Return a reading to try: other points for `preds` or for `target`."""
+        if argument == "preds":
+            return Reading(argument, name, remedy, points, self.target)
+        return Reading(argument, name, remedy, self.preds, points)
+
     def trial(self) -> PointSample:
         """Return the best detections in few images, which are evenly spread."""
         step = max(1, self.num_images // _TRIAL_IMAGES)

@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from reid_torchmetrics.diagnosis.causes import Cause
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST
 from reid_torchmetrics.functional.detection.evaluation import CLOSE_SUMS
 
-from . import conditions, given_shapes, objects, readings
+from . import conditions, corners, given_shapes, labels, readings
 from .case import PIXELS, DetectionCase
-from .reading_row import OTHER_READING
-
-_READING = (
-    "Only {num_before} of {num_ground_truths} checked ground truths are found at an overlap of 0.5, regardless of"
-    " labels. With `{argument}` read as {name}, {num_found} of {num_ground_truths} ground truths are found. {remedy}"
-)
-_FIRES_ON_READING = (
-    "Fewer than {few} of the ground truths are found, and labels are not the reason. In a sample of at most {images}"
-    " images, {reading} finds more than {most} of the ground truths: at least twice as many as before, and at least"
-    " twice as many as detections from other images find."
-)
-_READING_THRESHOLDS: Mapping[str, float] = {
-    "few": conditions.FEW,
-    "images": objects.MOST_IMAGES,
-    "most": readings.MOST_FOUND,
-}
-_EXPLAINED_BY = ("labels", "mixed_units", "corners_as_sizes", "corners_beyond_images")
-
-
-def _reading_row(name: str, checks: str, reading: str) -> Cause[DetectionCase]:
-    """Return the row for a way to read boxes, which is described in the text `reading`."""
-    return Cause(
-        name=name,
-        checks=checks,
-        fires=_FIRES_ON_READING.replace("{reading}", reading),
-        message=_READING,
-        suspect=conditions.few_are_found,
-        find=lambda case: conditions.other_reading(case, name),
-        thresholds=_READING_THRESHOLDS,
-        explained_by=_EXPLAINED_BY,
-    )
-
+from .sampled_objects import MOST_IMAGES
 
 _ROWS: list[Cause[DetectionCase]] = [
     Cause(
@@ -143,8 +110,8 @@ _ROWS: list[Cause[DetectionCase]] = [
         ' they seem to be two corners that are read as position and size. Pass `box_format="xyxy"`; COCO files must'
         " hold x, y, width and height.",
         suspect=conditions.has_many_objects,
-        find=conditions.corners_as_sizes,
-        thresholds={"least": conditions.LEAST_CORNERS, "few": conditions.FEW_SMALL, "close": conditions.CLOSE},
+        find=corners.corners_as_sizes,
+        thresholds={"least": corners.LEAST_CORNERS, "few": corners.FEW_SMALL, "close": corners.CLOSE},
     ),
     Cause(
         name="rounded_coordinates",
@@ -166,13 +133,13 @@ _ROWS: list[Cause[DetectionCase]] = [
         " {some} of them exceed their image, and none does if they are read as two corners.",
         message="{num_outside} of {num} checked boxes of {names} exceed their image, and none does if they are read as"
         ' two corners. Pass `box_format="xyxy"`; COCO files must hold x, y, width and height.',
-        suspect=conditions.may_be_corners,
-        find=conditions.corners_beyond_images,
+        suspect=corners.may_be_corners,
+        find=corners.corners_beyond_images,
         thresholds={
             "most": readings.MOST_FOUND,
-            "images": objects.MOST_IMAGES,
+            "images": MOST_IMAGES,
             "least": LEAST_BOXES,
-            "some": readings.SOME_OUTSIDE,
+            "some": corners.SOME_OUTSIDE,
         },
         explained_by=("mixed_units", "corners_as_sizes"),
     ),
@@ -187,31 +154,43 @@ _ROWS: list[Cause[DetectionCase]] = [
         " frequent are {pairs}. Number the classes of `preds` and `target` alike: one of them may start at 0, and the"
         " other at 1.",
         suspect=conditions.few_are_found,
-        find=conditions.shifted_labels,
+        find=labels.shifted_labels,
         thresholds={
-            "few": conditions.FEW,
-            "few_of_classes": conditions.FEW_OF_CLASSES,
-            "right": objects.FEW_RIGHT,
-            "same": objects.SAME,
+            "few": labels.FEW,
+            "few_of_classes": labels.FEW_OF_CLASSES,
+            "right": labels.FEW_RIGHT,
+            "same": labels.SAME,
         },
     ),
-    _reading_row(
-        "box_format",
-        "boxes in two formats, one in `preds` and another in `target`",
-        "another format for `preds` or `target`",
+    Cause(
+        name="other_reading",
+        checks="shapes in another format or order, with y before x, or in resized or cropped images",
+        fires="Fewer than {few} of the ground truths are found, of rotated boxes at an overlap of {strict}, and labels"
+        " are not the reason. In a sample of at most {images} images, another reading finds more than {most} of the"
+        " ground truths: at least twice as many as before, and at least twice as many as detections from other images"
+        " find. Readings are another format of boxes; the other direction of angles, exchanged sides or a"
+        " corner in place of the center of rotated boxes; another order of keypoints; and for all shapes, for masks by"
+        " the boxes around them, y before x, another scale and offset, and images that were resized.",
+        message="Only {num_before} of {num_ground_truths} checked ground truths are found at an overlap of {overlap},"
+        " regardless of labels. With `{argument}` read as {name}, {num_found} of {num_ground_truths} ground truths are"
+        " found. {remedy}",
+        suspect=conditions.few_are_found,
+        find=readings.other_reading,
+        thresholds={
+            "few": conditions.FEW,
+            "strict": conditions.STRICT,
+            "images": MOST_IMAGES,
+            "most": readings.MOST_FOUND,
+        },
+        explained_by=(
+            "keypoints_in_shares",
+            "angles_in_degrees",
+            "mixed_units",
+            "corners_as_sizes",
+            "corners_beyond_images",
+            "labels",
+        ),
     ),
-    _reading_row("swapped_axes", "boxes with y before x", "an exchange of x and y"),
-    _reading_row(
-        "scale_and_offset",
-        "boxes in resized, padded or cropped images",
-        "another scale and offset for each axis, the same in all images,",
-    ),
-    _reading_row(
-        "image_size",
-        "boxes in images that were resized, each in another way",
-        "another size for each image with known width and height",
-    ),
-    OTHER_READING,
     Cause(
         name="unused_difficult",
         checks="`difficult` with an evaluator that ignores it",

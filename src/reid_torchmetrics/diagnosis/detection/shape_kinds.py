@@ -62,15 +62,12 @@ class BoxKind(ShapeKind):
             for name in BOX_FORMATS:
                 if name == self.box_format or not self.has_formats:
                     continue
-                points = self.points(to_xywh(numbers, name))
-                yield Reading(
-                    argument=argument,
-                    name=_FORMAT_NAMES[name],
-                    remedy=f'`{argument}` seems to be "{name}" and is read as "{self.box_format}": pass `preds` and'
-                    " `target` in one format.",
-                    preds=points if argument == "preds" else sample.preds,
-                    target=points if argument == "target" else sample.target,
+                remedy = (
+                    f'`{argument}` seems to be "{name}" and is read as "{self.box_format}": pass `preds` and `target`'
+                    " in one format."
                 )
+                points = self.points(to_xywh(numbers, name))
+                yield sample.reading(argument, _FORMAT_NAMES[name], remedy, points)
 
 
 def _boxes(points: Tensor) -> BoxShapes:
@@ -88,10 +85,6 @@ def in_format(boxes: Tensor, box_format: str) -> Tensor:
     return boxes
 
 
-def _in_radians(boxes: Tensor) -> Tensor:
-    return torch.cat([boxes[:, :4], boxes[:, 4:].deg2rad()], 1)
-
-
 def _turned_back(boxes: Tensor) -> Tensor:
     return torch.cat([boxes[:, :4], -boxes[:, 4:]], 1)
 
@@ -106,7 +99,6 @@ def _from_turned_corner(boxes: Tensor) -> Tensor:
 
 
 _ROTATED_READINGS: dict[str, Callable[[Tensor], Tensor]] = {
-    "angles in degrees": _in_radians,
     "angles in the other direction": _turned_back,
     "width and height exchanged": lambda boxes: boxes[:, [0, 1, 3, 2, 4]],
     "corner instead of center": _from_corner,
@@ -114,6 +106,12 @@ _ROTATED_READINGS: dict[str, Callable[[Tensor], Tensor]] = {
     "y before x": lambda boxes: boxes[:, [1, 0, 2, 3, 4]],
 }
 """changes of rotated boxes, in the order in which two of them are made"""
+
+
+_ROTATED_REMEDY = (
+    "`rotated_boxes` are center x, center y, width, height, and the angle in radians from the x axis to the y axis,"
+    " which points down."
+)
 
 
 @final
@@ -151,22 +149,14 @@ class RotatedKind(ShapeKind):
         return overlaps
 
     def readings(self, sample: PointSample) -> Iterator[Reading]:
-        """See `ShapeKind`: other conventions of `preds`, then of `target`, then degrees in both."""
+        """See `ShapeKind`: other conventions of `preds`, then of `target`; two of them may differ."""
         changes = [(name,) for name in _ROTATED_READINGS] + list(combinations(_ROTATED_READINGS, 2))
-        for arguments in (("preds",), ("target",), ("preds", "target")):
-            for names in changes if len(arguments) == 1 else changes[:1]:
-                numbers = {"preds": sample.numbers, "target": sample.true_numbers}
-                for argument in arguments:
-                    for name in names:
-                        numbers[argument] = _ROTATED_READINGS[name](numbers[argument])
-                yield Reading(
-                    argument="` and `".join(arguments),
-                    name=" and ".join(names),
-                    remedy="`rotated_boxes` are center x, center y, width, height, and the angle in radians from the x"
-                    " axis to the y axis, which points down.",
-                    preds=self.points(numbers["preds"]),
-                    target=self.points(numbers["target"]),
-                )
+        for argument, numbers in (("preds", sample.numbers), ("target", sample.true_numbers)):
+            for names in changes:
+                changed = numbers
+                for name in names:
+                    changed = _ROTATED_READINGS[name](changed)
+                yield sample.reading(argument, " and ".join(names), _ROTATED_REMEDY, self.points(changed))
 
 
 @final
@@ -216,10 +206,5 @@ class KeypointKind(ShapeKind):
         name = f"keypoints in the order {', '.join(map(str, listed[:_MOST_PLACES]))}"
         if listed == _MIRRORED:
             name = "left and right exchanged"
-        yield Reading(
-            argument="preds",
-            name=name,
-            remedy="Pass the keypoints of `preds` and `target` in one order.",
-            preds=sample.preds[:, order],
-            target=sample.target,
-        )
+        remedy = "Pass the keypoints of `preds` and `target` in one order."
+        yield sample.reading("preds", name, remedy, sample.preds[:, order])
