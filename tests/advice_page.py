@@ -7,19 +7,18 @@ from pathlib import Path
 
 from reid_torchmetrics.diagnosis.causes import Cause
 from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES
-from reid_torchmetrics.functional.advice import Advice
-from reid_torchmetrics.functional.retrieval.advice import RETRIEVAL_ADVICE
+from reid_torchmetrics.diagnosis.retrieval import RETRIEVAL_CAUSES
 
 PATH = Path(__file__).parents[1] / "docs" / "advice.md"
-REGISTRIES: dict[str, Mapping[str, Advice | Cause]] = {
-    "Re-identification and retrieval": RETRIEVAL_ADVICE,
+REGISTRIES: dict[str, Mapping[str, Cause]] = {
+    "Re-identification and retrieval": RETRIEVAL_CAUSES,
     "Detection": DETECTION_CAUSES,
 }
 INTRODUCTION = """# Advice
 
 If the input is probably not what you meant, you get an `AdviceWarning` after the numbers are computed. The numbers are
 computed from the input as you passed it. Each warning below is issued once for each metric object, again after `reset`,
-and in each call of a function. On several processes, the first one issues it. `forward` gives no advice on detection.
+and in each call of a function. On several processes, the first one issues it. `forward` gives no advice.
 
 All advice has one warning category, so one line silences it, or turns it into errors in a test:
 
@@ -33,9 +32,9 @@ warnings.simplefilter("ignore", AdviceWarning)  # or "error"
 
 To silence a single warning, use the beginning of its text: `warnings.filterwarnings("ignore", "Only 0 of")`. With
 pytest, `-W "ignore::reid_torchmetrics.AdviceWarning"` silences all advice. Other warnings of this package are
-`UserWarning`s. They state facts about the numbers, for example that no query can be evaluated.
+`UserWarning`s. They state facts about the numbers, for example that every query has a mate.
 
-This page is generated from the registries in `diagnosis/detection` and `functional/retrieval/advice`.
+This page is generated from the registries in `diagnosis/detection` and `diagnosis/retrieval`.
 """
 
 
@@ -48,18 +47,18 @@ def page() -> str:
     return "".join(parts)
 
 
-def section(row: Advice | Cause) -> str:
+def section(row: Cause) -> str:
     """What is checked, when the advice is given, and what it says."""
     shown = re.sub(r"\s+", " ", message(row))
     return f"\n### {row.checks[0].upper()}{row.checks[1:]}\n\n{row.condition()}\n\n> {shown}\n{explained(row)}"
 
 
-def message(row: Advice | Cause) -> str:
+def message(row: Cause) -> str:
     """The warning with an ellipsis in the place of each value."""
     return "".join(text + ("" if field is None else "…") for text, field, _, _ in string.Formatter().parse(row.message))
 
 
-def explained(row: Advice | Cause) -> str:
+def explained(row: Cause) -> str:
     """A sentence about the rows that make this one silent."""
     if not row.explained_by:
         return ""

@@ -21,7 +21,6 @@ PRIVATE = [path.stem for path in sorted(ROOT.glob("_*.py")) if not path.stem.sta
 """modules of the package that the engine and the tools share"""
 
 SHARED = [
-    "functional.advice",
     "functional.box_units",
     "functional.displays",
     "functional.fingerprints",
@@ -45,7 +44,6 @@ RETRIEVAL = {
     "draws": ["relevance", "scores", "ranking", "measures"],
     "reranking": ["relevance", "scores", "ranking"],
     "verification": ["relevance", "scores", "ranking"],
-    "advice": ["relevance", "scores", "ranking", "measures"],
 }
 """rooms of retrieval below `evaluation`, in an order, and the rooms that each may import"""
 
@@ -385,9 +383,6 @@ ONE_IMPORTER = {
     "functional.retrieval.ranking.whole_scores": "a way of counting of its own, with its worked example",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries, with the reasons why there is none",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
-    "functional.retrieval.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
-    "functional.retrieval.advice.positions": "a judgment of its own about units, with its constants",
-    "functional.retrieval.advice.unknown_identities": "a judgment of its own about labels, with its constants",
     "functional.retrieval.ranking.query_blocks": "ways of counting, with their costs; over 500 lines with the pairs",
     "functional.retrieval.ranking.rank_table": "from counts to ranks; about 500 lines with the tiles of all processes",
     "functional.retrieval.ranking.symmetric": "counting in blocks of its own; over 500 lines with the tiles",
@@ -412,7 +407,7 @@ def with_one_importer(sources: dict[str, str]) -> set[str]:
     return {
         module.removeprefix(f"{PACKAGE}.")
         for module, others in importers.items()
-        if len(others) == 1 and not is_face(module) and others[0] != module.rpartition(".")[0]
+        if len(others) == 1 and not is_face(module) and others[0].removesuffix(".registry") != module.rpartition(".")[0]
     }
 
 

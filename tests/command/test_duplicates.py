@@ -59,9 +59,9 @@ def test_several_files_whose_rows_are_numbered_through_are_one_line(command, tmp
     backwards = command("duplicates", "q.npz", "g2.npz", "g0.npz", "--names", "embeddings=embs")
     assert "gallery: 2 files, g2.npz ... g0.npz in the order given, 10 rows each" in backwards.err
     assert "files" not in command("duplicates", *two_files(tmp_path)).err
-    for number in range(2):
-        np.savez(tmp_path / f"x{number}.npz", embeddings=GALLERY[:8], pids=np.arange(8) // 2)
-    words = ["x0.npz", "x0.npz", "x1.npz"]
+    for name, embeddings in {"x0": GALLERY[:8], "x1": GALLERY[:8] ** 3, "y": GALLERY[:8] + 1}.items():
+        np.savez(tmp_path / f"{name}.npz", embeddings=embeddings, pids=np.arange(8) // 2)
+    words = ["y.npz", "x0.npz", "x1.npz"]
     line = "gallery: 2 files, x0.npz ... x1.npz in natural order, 8 rows each; rows are numbered through all files"
     assert line in command("evaluate", *words, "--report", "page.html").err.splitlines()
     assert line not in command("evaluate", *words).err.splitlines()

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
-import reid_torchmetrics
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, ReIDMetrics, diagnose, evaluate
 from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.coco import COCO, COCOeval
@@ -37,14 +36,14 @@ def causes(attribute):
     )
 
 
-ROWS = {"_OF_RANKINGS": causes("positions"), "_OF_DETECTIONS": causes("many_boxes")}
+ROWS = {"retrieval.answers._GROUPS": causes("positions"), "_OF_DETECTIONS": causes("many_boxes")}
 
 
 @pytest.fixture
 def rows(monkeypatch):
     """Four causes in each registry."""
     for registry, groups in ROWS.items():
-        monkeypatch.setattr(reid_torchmetrics.diagnosis, registry, groups)
+        monkeypatch.setattr(f"reid_torchmetrics.diagnosis.{registry}", groups)
 
 
 def samples():
@@ -119,7 +118,7 @@ def test_every_cause_is_answered_once_without_suspicion(way):
 def test_a_metric_stays_as_it_is_and_warns_later_as_if_nothing_had_been_asked(kind, monkeypatch):
     groups = grouped([cause("told", {"num": 1}, suspect=lambda case: True)])
     for registry in ROWS:
-        monkeypatch.setattr(reid_torchmetrics.diagnosis, registry, groups)
+        monkeypatch.setattr(f"reid_torchmetrics.diagnosis.{registry}", groups)
     metric = detected(kind()) if kind in (DetectionMAP, DetectionMetrics) else updated(kind())
     members = [*metric.values(copy_state=False)] if isinstance(metric, MetricCollection) else [metric]
     before = [dict(vars(member)) for member in members]

@@ -278,7 +278,7 @@ def warns(process: int, size: int) -> tuple[str, str]:
 
 def test_warnings_that_are_errors_are_errors_on_all(processes):
     for first, second in processes.run(2, warns):
-        assert "process 0: UserWarning: No query can be evaluated" in first
+        assert "process 0: AdviceWarning: No query can be evaluated" in first
         assert "process 0: AdviceWarning: Several processes hold the same samples" in second
 
 

@@ -142,10 +142,10 @@ def _evaluate_samples(
         warnings.filterwarnings("ignore", "Some batches were given with `is_query` and some without")
         for embeddings, is_query, labels in batches(sample_sets, share):
             metric.update(embeddings, is_query=is_query, **labels)
-    if arguments.report is None:
-        return metric.results()
-    has_cameras = all("cameras" in sample_set.columns for sample_set in sample_sets.values())
-    return metric.results(nearest=10, camera_pairs=has_cameras)
+        if arguments.report is None:
+            return metric.results()
+        has_cameras = all("cameras" in sample_set.columns for sample_set in sample_sets.values())
+        return metric.results(nearest=10, camera_pairs=has_cameras)
 
 
 def _has_mixed_roles(sample_set: SampleSet) -> bool:

@@ -23,9 +23,8 @@ from .detection import DETECTION_CAUSES, DetectionCase
 from .lists import LIST_CAUSES, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
-from .retrieval import RETRIEVAL_CAUSES, RetrievalCase
+from .retrieval import find_in_ranking
 
-_OF_RANKINGS = grouped(RETRIEVAL_CAUSES.values())
 _OF_DETECTIONS = grouped(DETECTION_CAUSES.values())
 _OF_LISTS = grouped(LIST_CAUSES.values())
 _OF_PAIRS = grouped(PAIR_CAUSES.values())
@@ -40,8 +39,8 @@ def look(results: Any, samples: Any, world: World) -> list[Finding]:
         world: the processes with the results; each looks at its part of samples whose facts are not on the first one.
     """
     if isinstance(samples, RankedSamples):
-        return find_causes(_OF_RANKINGS, RetrievalCase(results, samples), world.warning_log)
-    if isinstance(samples, MatchedImages):
+        return find_in_ranking(results, samples, world.warning_log)
+    if isinstance(samples, MatchedImages) and world.process == 0:  # which has the facts of all processes
         return find_causes(_OF_DETECTIONS, DetectionCase(results, samples), world.warning_log)
     if isinstance(samples, ListedSamples):
         return find_causes(_OF_LISTS, ListCase(results, samples), world.warning_log)

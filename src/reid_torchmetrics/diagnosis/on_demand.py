@@ -114,7 +114,9 @@ def _ranking_of(results: retrieval.RetrievalResults) -> tuple[evaluation.Ranking
         results.query_cameras,
         names=results.label_names or {},
     )
-    samples = evaluation.RankedSamples(protocol, protocol, ties_are_open=ties == protocol.ties_or(None))
+    samples = evaluation.RankedSamples(
+        protocol, protocol, ties_are_open=ties == protocol.ties_or(None), has_lists=results.setup.lists
+    )
     if problem is not None:
         source = problem.source
         samples = replace(

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, compare, plot, write_report
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import GalleryDraw, Protocol, RetrievalResults, evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval.advice import advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
 from tests.distributed import threads
 from tests.functional.retrieval.sharding.test_same_samples import GATHERED, PADDED
@@ -92,8 +92,8 @@ def test_samples_that_several_processes_hold_are_said_without_identities(text, s
         part = torch.tensor([*seen[world.process]])
         one = fed(ReIDMeanAP(protocol=PLACES), [{name: values[part] for name, values in data.items()}])
         samples, options = one._accepted_samples().samples, one._ranking_options(for_cmc=False)
-        ranking = rank_samples(samples, options, world, max_bytes=1 << 20)
-        advise_on_retrieval(ranking.evidence, world)
+        ranking, facts = rank_samples(samples, options, world, max_bytes=1 << 20)
+        results_made(ranking, facts, world)
 
     with pytest.warns(UserWarning, match=re.escape(text)):
         threads.run(2, rank)

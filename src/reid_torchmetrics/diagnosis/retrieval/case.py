@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import (
     Embeddings,
     Protocol,
@@ -52,12 +53,24 @@ class Sample:
             return None
         return source.gallery.at(positions)
 
+    def members_at(self, positions: Int[Tensor, " items"]) -> Float[Tensor, "members dim"] | None:
+        """Return embeddings of gallery items, or of all members of groups; None for a matrix of scores."""
+        source, groups = self.problem.source, self.problem.groups
+        if not isinstance(source, Embeddings):
+            return None
+        if groups is not None:
+            _, place = segments.runs(segments.starts(groups.sizes)[positions], groups.sizes[positions])
+            positions = groups.members[place]
+        return source.gallery.at(positions)
+
 
 class RetrievalCase:
     """Finished ranks with the facts about their samples; what takes time is found when it is first asked for."""
 
     def __init__(self, ranking: Ranking, samples: RankedSamples) -> None:
         """Take the results and what they were computed from."""
+        self.is_sampled = False
+        """whether the sample was asked for"""
         self.ranking = ranking
         self.samples = samples
         self.ranks: PositiveRanks = ranking.ranks
@@ -69,6 +82,7 @@ class RetrievalCase:
         self.named_protocol = samples.named_protocol
         self.options: RankingOptions | None = samples.options
         self.ties_are_open = samples.ties_are_open
+        self.has_lists = samples.has_lists
         self.num_gallery = samples.num_gallery
         self.matrix = samples.matrix
 
@@ -88,11 +102,16 @@ class RetrievalCase:
         """Positions of queries and gallery items, and the radius; None where no radius decides relevance."""
         if self.samples.positions is not None or self.protocol.radius is None or self.problem is None:
             return self.samples.positions
-        return self.problem.positions_within(self.protocol)
+        return self.problem.labels.positions_within(self.protocol)
 
-    @cached_property
+    @property
     def sample(self) -> Sample | None:
         """A sample of the queries; None without a problem, and under re-ranking."""
+        self.is_sampled = True
+        return self._sample
+
+    @cached_property
+    def _sample(self) -> Sample | None:
         problem, options = self.problem, self.options
         if problem is None or options is None or options.rerank is not None:
             return None

@@ -30,9 +30,9 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_with_marks
-from reid_torchmetrics.functional.retrieval.sharding import Samples, gather_names
+from reid_torchmetrics.functional.retrieval.sharding import gather_names
 from reid_torchmetrics.functional.retrieval.verification import Duplicates, check_threshold, find_pairs
-from reid_torchmetrics.functional.world import Settings, agree
+from reid_torchmetrics.functional.world import Settings
 from reid_torchmetrics.metrics import base
 
 from .ranking import SampleStates
@@ -158,12 +158,12 @@ class EmbeddingMetric(SampleStates):
         super().__init__(**metric_options)
 
         self._needed_by_options: dict[str, str] = {}
-        self._camera_rules = None
+        is_named = named_protocol is not evaluation.DEFAULT_PROTOCOL
+        self._named_protocol = named_protocol if is_named else None
         if not has_lists:
             self._needed_by_options = evaluation.find_protocol(named_protocol).needed_by(other_options)
-            self._camera_rules = evaluation.camera_rules_of(named_protocol, protocol)
         self._may_be_codes = protocol.reads_codes and scoring["similarity"] is None
-        self._counts_ties = protocol.leaves_ties_open(scoring["ties"])
+        self._ties_are_open = protocol.leaves_ties_open(scoring["ties"])
 
         self.similarity = protocol.similarity_or(scoring["similarity"])
         self.ties = protocol.ties_or(scoring["ties"])
@@ -395,15 +395,14 @@ class EmbeddingMetric(SampleStates):
             ValueError: a threshold that no score has, or embeddings that are not finite.
         """
 
-        def collect() -> tuple[Samples, tuple[()]]:
+        def check() -> None:
             check_threshold(threshold, self.similarity)
-            return self._accepted_samples().samples, ()
 
         with self._synced():
             arguments = {"threshold": repr(threshold)}
             options = self._ranking_options(for_cmc=False)
-            samples, _ = agree(self._world, collect, lambda: self._settings("duplicates", arguments))
-            pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes)
+            samples, updates = self._agreed_samples(check, lambda: self._settings("duplicates", arguments))
+            pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes, updates=updates)
             return find_pairs(pairs, threshold, self.similarity)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
@@ -412,14 +411,15 @@ class EmbeddingMetric(SampleStates):
         numbers = queries.tolist() if isinstance(queries, Tensor) else queries
         arguments = {"k": repr(k), "queries": repr(numbers)}
 
-        def collect() -> tuple[Samples, tuple[()]]:
+        def check() -> None:
             _checks.positive_int("k", k)
             if queries is not None:
                 _checks.integer_labels("queries", queries)
-            return self._accepted_samples().samples, ()
 
-        samples, _ = agree(self._world, collect, lambda: self._settings("nearest", arguments))
-        return evaluation.list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
+        samples, updates = self._agreed_samples(check, lambda: self._settings("nearest", arguments))
+        return evaluation.list_samples(
+            samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes, updates=updates
+        )
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         reported = means_among(protocol.reports)
@@ -448,7 +448,6 @@ class EmbeddingMetric(SampleStates):
             rerank=self.rerank,
             lists=self.ground_truth,
             exchanged=self._exchanged if exchanged is None else exchanged,
-            counts_ties=self._counts_ties,
         )
 
     def _ranking(

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from reid_torchmetrics.functional.result_cache import version_of
-from reid_torchmetrics.functional.retrieval.evaluation import Ranking
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples, Ranking
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 
@@ -94,9 +94,10 @@ class HeldSamples:
 class KeptRanking:
     """A cached ranking, with versions of its ranks and some scores, to notice changes before it is used again."""
 
-    def __init__(self, ranking: Ranking, samples: HeldSamples, similarity: object) -> None:
+    def __init__(self, ranking: Ranking, facts: RankedSamples, samples: HeldSamples, similarity: object) -> None:
         """Record the versions of the ranks, and some scores of a learned similarity."""
         self.ranking = ranking
+        self.facts = facts
         self._time = next(_clock, 0)
         self._versions = self._rank_versions()
         self._probe = _probe(samples, similarity)

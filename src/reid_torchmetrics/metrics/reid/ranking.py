@@ -15,23 +15,29 @@ unless a buffer, the ranks or a learned similarity may have changed since (`Kept
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torchmetrics.utilities.prints import rank_zero_only
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _hints
 from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics.functional.advice import advise
 from reid_torchmetrics.functional.fingerprints import count_forgotten
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all
-from reid_torchmetrics.functional.retrieval import advice
-from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    Protocol,
+    Ranking,
+    RankingOptions,
+    UpdateFacts,
+    problem_of_process,
+    rank_samples,
+)
 from reid_torchmetrics.functional.retrieval.relevance import (
     EXTRA,
     LABELS,
@@ -52,10 +58,11 @@ from reid_torchmetrics.functional.retrieval.sharding import (
     GALLERY,
     GROUPED,
     QUERY,
+    Samples,
     names_as_tensor,
     names_from_tensor,
 )
-from reid_torchmetrics.functional.world import Settings, agree, warn_once
+from reid_torchmetrics.functional.world import Settings, agree
 from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
 from .held_samples import HeldSamples, KeptRanking, check_not_written, record_update, time_of_update
@@ -79,12 +86,15 @@ class SampleStates(GrowingStates):
         roles: list[Tensor]
         groups: list[Tensor]
         label_names: list[Tensor]
+        protocol: Protocol
 
     _identity_state = "roles"
     _label_rules: Mapping[str, Any] = MappingProxyType({})
     """options that list labels, or treat missing labels"""
-    _camera_rules: tuple[str, str] | None = None
-    """name and camera rules of the benchmark, if the user named one that has such rules"""
+    _named_protocol: object = None
+    """the protocol as the user gave it, a name or a `Protocol`; None for the default"""
+    _ties_are_open = False
+    """whether neither the user nor the protocol chose a tie policy"""
     _has_marks = False
     """whether rows may be codes, and their roles have marks"""
     _lists_names = False
@@ -166,9 +176,7 @@ class SampleStates(GrowingStates):
             batch["embeddings"] = shared_copy(embeddings)
             if names is not None:
                 batch["label_names"] = names.to(embeddings.device)
-            if note_roles(self._roles_given, is_query, grouped=has_groups):
-                mixed_roles = advice.RetrievalEvidence(has_mixed_roles=True)
-                rank_zero_only(advise)(advice.RETRIEVAL_ADVICE.values(), mixed_roles, self._warning_log())
+            note_roles(self._roles_given, is_query, grouped=has_groups)
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         self._append(batch)
 
@@ -216,12 +224,28 @@ class SampleStates(GrowingStates):
         self._raise_deferred_error()
         check_not_written(self.embeddings)
         is_whole_epoch = self._states_before_forward is None
-        if is_whole_epoch and not self.index and self._world.process == 0:
+        if is_whole_epoch and not self.index:
             self._num_forgotten = self._count_forgotten() or self._num_forgotten
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
         times = [time_of_update(roles) for roles in self.roles]
         return HeldSamples(states, compute_device(device), max(times, default=-1), self._has_marks)
+
+    def _agreed_samples(
+        self, check: Callable[[], None], describe: Callable[[], Settings]
+    ) -> tuple[Samples, UpdateFacts | None]:
+        """Begin a computation with the samples of this process; the facts are None for a batch of `forward` alone."""
+
+        def collect() -> tuple[Samples, list[int]]:
+            check()
+            return self._accepted_samples().samples, self._update_numbers()
+
+        samples, table = agree(self._world, collect, describe)
+        return samples, UpdateFacts.of_all(table) if self._states_before_forward is None else None
+
+    def _update_numbers(self) -> list[int]:
+        """Return the numbers of this process for `UpdateFacts`."""
+        return [self._num_forgotten, "queries" in self._roles_given, "both" in self._roles_given]
 
     def _count_forgotten(self) -> int:
         """Count the batches that repeat earlier ones, as after a forgotten `reset`; see `count_forgotten`."""
@@ -261,24 +285,29 @@ class SampleStates(GrowingStates):
             if kept is not None and not kept.result.is_for(held_samples, options.similarity):
                 kept = None
             kept_number = 0 if kept is None else kept.number
-            return (held_samples, key, kept), [drawn_number(), kept_number]
+            return (held_samples, key, kept), [drawn_number(), kept_number, *self._update_numbers()]
 
         (held_samples, key, kept), table = agree(world, find_kept, describe)
-        kept_numbers = [kept_number for _, kept_number in table]
+        kept_numbers = [kept_number for _, kept_number, *_ in table]
         # Samples may have changed on another process only. All processes must have kept the same ranking.
         if kept is None or number_of_all(kept_numbers) is None:
-            ranking = rank_samples(held_samples.samples, options, world, max_bytes=max_bytes)
+            ranking, facts = rank_samples(held_samples.samples, options, world, max_bytes=max_bytes)
             new_number = table[0][0]
-            kept = Kept(new_number, KeptRanking(ranking, held_samples, options.similarity))
+            kept = Kept(new_number, KeptRanking(ranking, facts, held_samples, options.similarity))
             # Rankings are dropped when their embeddings are freed, so one process without embeddings keeps none.
             if held_samples.states["embeddings"] or world.members:
                 rankings.keep(held_samples.states, key, kept)
         ranking = kept.result.ranking
-        if self._states_before_forward is None and ranking.undefined:  # on all processes alike
-            warn_once(world, "undefined", ranking.undefined)
-        missing_cameras = None if "cameras" in ranking.labels else self._camera_rules
-        evidence = ranking.with_evidence(num_forgotten=self._num_forgotten, missing_cameras=missing_cameras)
-        advice.advise_on_retrieval(evidence, world)
+        if self._states_before_forward is None:
+            samples = replace(
+                kept.result.facts,
+                protocol=self.protocol,
+                named_protocol=self._named_protocol,
+                ties_are_open=self._ties_are_open,
+                find_problem=lambda: problem_of_process(held_samples.samples, options),
+                updates=UpdateFacts.of_all([row[2:] for row in table]),
+            )
+            results_made(ranking, samples, world)
         return ranking
 
 
@@ -371,7 +400,7 @@ def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> 
     return torch.full((length,), role, dtype=torch.int8, device=device)
 
 
-def note_roles(kinds: set[str], is_query: bool | Tensor | None, *, grouped: bool) -> bool:
+def note_roles(kinds: set[str], is_query: bool | Tensor | None, *, grouped: bool) -> None:
     """Add the kind of a batch to the kinds of earlier batches.
 
     Args:
@@ -379,9 +408,6 @@ def note_roles(kinds: set[str], is_query: bool | Tensor | None, *, grouped: bool
             leave-one-out; "groups" and "no groups" for gallery items with and without them.
         is_query: of the batch.
         grouped: whether the batch has groups.
-
-    Returns:
-        Whether some batches have roles and others do not.
 
     Raises:
         ValueError: some batches with gallery items have groups, and others do not.
@@ -399,4 +425,3 @@ def note_roles(kinds: set[str], is_query: bool | Tensor | None, *, grouped: bool
         kinds.add("queries")
     else:
         kinds.add("gallery")
-    return {"both", "queries"} <= kinds

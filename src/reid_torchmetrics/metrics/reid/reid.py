@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics._arrays import compute_device, to_compute_device
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
@@ -311,14 +312,13 @@ class ReIDMetrics(MetricCollection):
 
         # Members receive the protocol with all changes, and so do not know its name and the options of the user.
         needed_by_options: dict[str, str] = {}
-        camera_rules = None
         if lists is None:
             needed_by_options = evaluation.find_protocol(named_protocol).needed_by(other_options)
-            camera_rules = evaluation.camera_rules_of(named_protocol, protocol)
+        is_named = named_protocol is not evaluation.DEFAULT_PROTOCOL
         for member in members.values():
             member._collection_options = (("directions", repr(self._directions)),)  # noqa: SLF001
             member._needed_by_options = needed_by_options  # noqa: SLF001
-            member._camera_rules = camera_rules  # noqa: SLF001
+            member._named_protocol = named_protocol if is_named else None  # noqa: SLF001
 
         super().__init__(dict(members), prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name, with rank_10 before rank_5
@@ -353,7 +353,9 @@ class ReIDMetrics(MetricCollection):
         for member in self._modules.values():
             if isinstance(member, EmbeddingMetric) and (member.update_called or member.roles):
                 return super().compute()
-        self._first_member(None)._warn("undefined", evaluation.NO_SAMPLE)  # noqa: SLF001 - of the same package
+        member = self._first_member(None)
+        samples = evaluation.RankedSamples(member.protocol, num_gallery=0, has_updates=True)
+        results_made(evaluation.NO_RANKING, samples, member._world)  # noqa: SLF001 - of the same package
         values = {}
         for name, member in self.items(copy_state=False):
             if isinstance(member, EmbeddingMetric):

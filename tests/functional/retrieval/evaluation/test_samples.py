@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import KReciprocal, QueryExpansion, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import evaluate, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
-from reid_torchmetrics.functional.retrieval.evaluation.sample_rankings import NO_SAMPLE, no_query_reason
+from reid_torchmetrics.functional.retrieval import evaluate
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from tests.closeness import assert_close
 from tests.distributed.test_laws import differing, spread
@@ -73,36 +71,3 @@ def _in_turn(seen, size):
     """Return the positions of all processes, dealt to so many processes in turn."""
     positions = [position for part in seen for position in part]
     return [positions[process::size] for process in range(size)]
-
-
-def counts(*, total=4, **others):
-    return QueryCounts(total, **({"valid": 0, "junk": 0, "not_in_gallery": 0, "same_camera_only": 0} | others))
-
-
-NOT_RANKED = (
-    "No query can be evaluated, so the result is NaN, or what `empty_target_action` counts: of 4 queries against "
-)
-
-
-def test_why_no_query_has_a_positive_is_said():
-    assert NO_SAMPLE == (
-        "No query can be evaluated, so the result is NaN: of 0 queries against 0 gallery items, none has a positive, as"
-        " no sample was given."
-    )
-    assert no_query_reason(counts(total=0), 7) == (
-        "No query can be evaluated, so the result is NaN: of 0 queries against 7 gallery items, none has a positive;"
-        " pass `is_query=True` for the queries."
-    )
-    assert no_query_reason(counts(total=1), 0) == (
-        f"{NOT_RANKED.replace('4 queries', '1 query')}0 gallery items, none has a positive; pass `is_query=False` for"
-        " the gallery."
-    )
-    lost = counts(junk=1, not_in_gallery=2, same_camera_only=1)
-    rest = (
-        "in the gallery that is searched, 1 lost every positive to rules of cameras, sequences, clothes or other"
-        " labels, 1 are junk."
-    )
-    assert no_query_reason(lost, 1) == f"{NOT_RANKED}1 gallery item, 2 have no other item of their identity {rest}"
-    options = RankingOptions(find_protocol("pitts30k"), "cosine", "pessimistic")
-    near = f"{NOT_RANKED}1 gallery item, 2 have no other item within 25 of their position {rest}"
-    assert no_query_reason(lost, 1, options) == near

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import (
     RankCounter,
     evaluate,
@@ -18,8 +19,8 @@ from reid_torchmetrics.functional.retrieval import (
     find_protocol,
     find_relevance,
 )
-from reid_torchmetrics.functional.retrieval.advice import RETRIEVAL_ADVICE, RetrievalEvidence
-from tests.advice_contract import given_on
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from tests.diagnosis.contract import told_by
 from tests.paths import path
 from tests.profiles import examples
 
@@ -237,13 +238,14 @@ def test_positions_that_are_what_they_should_be_are_not_doubted(query, gallery, 
 )
 def test_positions_are_doubted_beyond_a_hundredth_of_the_radius_and_as_degrees_of_a_region(places, radius, doubt):
     values = torch.tensor(places, dtype=torch.float64)
-    texts = [str(warning.message) for warning in given_on(RETRIEVAL_ADVICE, evidence_of(values, radius))]
+    texts = told_by(lambda: results_made(None, samples_of(values, radius)))
     assert len(texts) == (doubt is not None)
     assert all(doubt in text for text in texts)
 
 
-def evidence_of(values, radius):
-    return RetrievalEvidence(positions=(values[:1], values[1:], radius))
+def samples_of(values, radius):
+    protocol = find_protocol("market1501").with_options({"radius": radius})
+    return RankedSamples(protocol, positions=(values[:1], values[1:], radius))
 
 
 @pytest.mark.parametrize("origin", [0.0, -0.0409621648959597, 500_000.25, 5e6])

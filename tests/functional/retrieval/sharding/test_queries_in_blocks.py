@@ -53,7 +53,7 @@ def found(make, world, max_bytes, k=4, queries=None):
     given = make(max_bytes=max_bytes)
     metric = given.together(world.process) if world.size > 1 else given.alone()
     options, samples = metric._ranking_options(for_cmc=False), metric._accepted_samples().samples
-    ranking = rank_samples(samples, options, world, max_bytes=metric.max_bytes)
+    ranking, _ = rank_samples(samples, options, world, max_bytes=metric.max_bytes)
     ranks = Outcome.given(metric.summarize(ranking.ranks), ranking.ranks, ranking.counts)
     return ranks, as_lists(list_samples(samples, options, world, k=k, queries=queries, max_bytes=metric.max_bytes))
 

@@ -16,8 +16,8 @@ from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protoc
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by, seeded
 from .rank_lists import RankLists
-from .ranked_samples import RankedSamples
-from .ranking import CameraPairs, Ranking
+from .ranked_samples import RankedSamples, UpdateFacts
+from .ranking import NO_RANKING, CameraPairs, Ranking
 from .ranking_options import RankingOptions, Setup, describe
 from .results import RetrievalResults, summarize
-from .sample_rankings import NO_SAMPLE, find_camera_pairs, list_samples, pair_samples, rank_samples
+from .sample_rankings import find_camera_pairs, list_samples, pair_samples, problem_of_process, rank_samples

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -14,12 +13,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics.functional.retrieval.advice import (
-    RetrievalEvidence,
-    advise_on_retrieval,
-    find_copies,
-    has_copied_queries,
-)
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
 from reid_torchmetrics.functional.retrieval.relevance import (
     GivenJunkPairs,
@@ -28,19 +22,18 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     in_one_spelling,
     num_labels_of,
     one_number_each,
-    rules_by_number,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, checked_rows, read_pair
-from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import GroundTruth
 from .opened_files import Files, are_files, are_labels, read_files, rows_by_role
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
-from .protocols import DEFAULT_PROTOCOL, camera_rules_of, find_protocol, take_protocol
+from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol
 from .queries import check_own_places, pool_queries
-from .ranking import Ranking, examine_ranking, rank_problem
+from .ranked_samples import RankedSamples
+from .ranking import Ranking, rank_problem
 from .ranking_options import Setup, names_of_labels
 from .results import RetrievalResults, summarize
 
@@ -140,7 +133,8 @@ def evaluate(
     query, gallery, self_index = _find_samples(query, gallery, self_index, arguments, has_lists=has_lists)
 
     # Read the protocol, the queries and the labels.
-    protocol, side_labels, missing_cameras = _protocol_and_labels(protocol, arguments, lists=has_lists)
+    named_protocol = protocol
+    protocol, side_labels = _protocol_and_labels(named_protocol, arguments, lists=has_lists)
     _checks.boolean("multi_query", multi_query)
     _check_gallery(protocol, gallery)
     _checks.boolean("packed", packed)
@@ -167,13 +161,9 @@ def evaluate(
     checked_rows(query_rows, gallery_rows)
     embeddings = Embeddings(query_rows, gallery_rows, similarity, rerank, max_bytes)
     problem = RetrievalProblem(embeddings, labels, query_hash=query_rows.fingerprint())
-    evidence = RetrievalEvidence(
-        missing_cameras=missing_cameras,
-        is_unpooled=multi_query and 0 < num_images == query_rows.size,
-        has_copied_queries=partial(_has_copied_queries, query_rows, gallery_rows, problem, protocol),
-    )
     problem = problem.grouped(protocol)
-    return _evaluate(problem, protocol, evidence, ties=ties, max_rank=max_rank, multi_query=multi_query)
+    samples = RankedSamples(protocol, named_protocol, num_images=num_images if multi_query else None)
+    return _evaluate(problem, samples, ties=ties, max_rank=max_rank, multi_query=multi_query)
 
 
 @with_typed_options(EvaluateOptions)
@@ -223,7 +213,8 @@ def evaluate_scores(
         **options,
     }
     has_lists = ground_truth is not None
-    protocol, side_labels, missing_cameras = _protocol_and_labels(protocol, arguments, lists=has_lists)
+    named_protocol = protocol
+    protocol, side_labels = _protocol_and_labels(named_protocol, arguments, lists=has_lists)
     labels = Labels.from_arguments(
         side_labels,
         protocol,
@@ -238,9 +229,7 @@ def evaluate_scores(
     problem = RetrievalProblem(source, labels).grouped(protocol)
     # A matrix does not tell which scores compare a query with itself.
     check_own_places(protocol, labels.self_index, len(matrix))
-    find_worst = partial(_find_worst, matrix, are_distances=are_distances)
-    evidence = RetrievalEvidence(missing_cameras=missing_cameras, find_worst=find_worst)
-    return _evaluate(problem, protocol, evidence, ties=ties, max_rank=max_rank)
+    return _evaluate(problem, RankedSamples(protocol, named_protocol, matrix=argument), ties=ties, max_rank=max_rank)
 
 
 @torch.no_grad()
@@ -285,16 +274,11 @@ def evaluate_stream(
         query_hash=counter.query_hash,
         labels=label_names,
         names=counter.label_names,
-        may_be_unknown=counter.may_be_unknown,
     )
     setup = Setup.of(counter.ties, counter.similarity, None, label_names)
     results = summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
 
-    missing_cameras = None
-    if "cameras" not in counter.query_labels:
-        missing_cameras = camera_rules_of(named_protocol, protocol)
-    evidence = ranking.with_evidence(missing_cameras=missing_cameras, positions=counter.positions)
-    advise_on_retrieval(evidence, ALONE)
+    results_made(ranking, RankedSamples(protocol, named_protocol, positions=counter.positions))
     return results
 
 
@@ -331,31 +315,10 @@ def _read_if_files(argument: str, value: Any, arguments: dict[str, Any]) -> Any:
     return embeddings
 
 
-def _find_worst(matrix: Tensor, *, are_distances: bool) -> float:
-    """Return the least score of a matrix, or minus the largest distance."""
-    if not matrix.numel():
-        return 0.0
-    return float(-matrix.amax() if are_distances else matrix.amin())
-
-
-def _has_copied_queries(query: Rows, gallery: Rows, problem: RetrievalProblem, protocol: Protocol) -> bool:
-    """Return whether most queries seem to find themselves in the gallery."""
-    labels = problem.labels
-    # `self_index` leaves the copies out, and lists are the benchmark's own answer.
-    if labels.self_index is not None or labels.ground_truth is not None:
-        return False
-    if not len(find_copies(query, gallery)[0]):
-        return False
-    labels_of_items = dict(labels.gallery)
-    labels_of_items.pop("groups", None)
-    relevance = replace(labels, gallery=labels_of_items).relevance(protocol, problem.source)
-    return has_copied_queries(query, gallery, relevance)
-
-
 def _protocol_and_labels(
     protocol: _names.ProtocolName | Protocol, arguments: Mapping[str, Any], *, lists: bool
-) -> tuple[Protocol, dict[str, Any], tuple[str, str] | None]:
-    """Return the protocol with the overridden fields, the labels by argument, and the rules about missing cameras.
+) -> tuple[Protocol, dict[str, Any]]:
+    """Return the protocol with the overridden fields, and the labels by argument.
 
     Args:
         protocol: a name or a `Protocol`.
@@ -366,16 +329,13 @@ def _protocol_and_labels(
     changed_protocol, further_labels = take_protocol(protocol, options, lists=lists)
     labels = {name: arguments[name] for name in _LABEL_ARGUMENTS} | further_labels
     if lists:
-        return changed_protocol, labels, None
+        return changed_protocol, labels
 
     # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
     reasons = find_protocol(protocol).needed_by(options)
     missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
     check_needed(missing, labels, "query_", "gallery_")
-    missing_cameras = None
-    if labels["query_cameras"] is None:
-        missing_cameras = camera_rules_of(protocol, changed_protocol)
-    return changed_protocol, labels, missing_cameras
+    return changed_protocol, labels
 
 
 def _leave_one_out(labels: Labels, query: Rows) -> Labels:
@@ -391,39 +351,34 @@ def _leave_one_out(labels: Labels, query: Rows) -> Labels:
 
 def _evaluate(
     problem: RetrievalProblem,
-    protocol: Protocol,
-    evidence: RetrievalEvidence,
+    samples: RankedSamples,
     *,
     ties: _names.TieName | None,
     max_rank: int,
     multi_query: bool = False,
 ) -> RetrievalResults:
-    """Rank, summarize, and give advice by the evidence of the entry point and of the ranking."""
+    """Rank a problem and summarize; `samples` have the facts of the entry point."""
+    protocol = samples.protocol
     setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
     _checks.positive_int("max_rank", max_rank)
     options = problem.ranking_options(protocol, for_cmc=True, ties=setup.ties, longest=max_rank)
-    options = replace(options, counts_ties=protocol.leaves_ties_open(ties))
     ranking_for_cmc = rank_problem(problem, options)
     ranking = ranking_for_cmc
     if protocol.for_cmc is not protocol:
-        other_options = problem.ranking_options(protocol, for_cmc=False, ties=setup.ties, longest=max_rank)
-        ranking = rank_problem(problem, other_options)
+        options = problem.ranking_options(protocol, for_cmc=False, ties=setup.ties, longest=max_rank)
+        ranking = rank_problem(problem, options)
 
     results = summarize(ranking, ranking_for_cmc, protocol, setup, max_rank=max_rank)
-    evidence = replace(evidence, missing_search_cameras=_missing_search_cameras(problem, protocol))
-    examined = examine_ranking(replace(ranking_for_cmc, evidence=evidence), problem, options)
-    advise_on_retrieval(replace(ranking, evidence=examined).with_evidence(), ALONE)
+    samples = replace(
+        samples,
+        options=options,
+        ties_are_open=protocol.leaves_ties_open(ties),
+        find_problem=lambda: problem,
+        has_lists=problem.labels.ground_truth is not None,
+        num_gallery=problem.source.shape[1],
+    )
+    results_made(ranking, samples)
     return replace(results, problem=problem)
-
-
-def _missing_search_cameras(problem: RetrievalProblem, protocol: Protocol) -> tuple[int | str, ...]:
-    """Return the protocol's `search_cameras` if no gallery item has one of them, else nothing."""
-    cameras = problem.labels.gallery.get("cameras")
-    if cameras is None or not len(cameras) or not protocol.search_cameras:
-        return ()
-    rules = rules_by_number(protocol.relevance_options, problem.labels.names)
-    searched = torch.tensor(rules["search_cameras"], device=cameras.device)
-    return () if torch.isin(cameras.long(), searched).any() else protocol.search_cameras
 
 
 def _find_samples(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
-from reid_torchmetrics.functional.retrieval.advice import ListedItems
 from reid_torchmetrics.functional.retrieval.relevance import check_listed_once
 from reid_torchmetrics.functional.world import World, all_reduce_values
 
@@ -149,6 +148,14 @@ def _read_lists(number: int, lists: Mapping[str, Any], limit: int) -> dict[str, 
             _checks.in_range(argument, _checks.integer_labels(argument, items), 0, limit)
         tensors[name] = items.long().flatten().cpu()
     return tensors
+
+
+class ListedItems(NamedTuple):
+    """Numbers of queries, of entries in their lists, and of entries that are items of the gallery."""
+
+    num_queries: int
+    num_listed: int
+    num_found: int
 
 
 @dataclass(frozen=True)

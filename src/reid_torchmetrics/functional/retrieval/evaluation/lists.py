@@ -16,7 +16,6 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
@@ -29,7 +28,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     one_number_each,
     rules_by_number,
 )
-from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import listed_where_true
 from .labeled_lists import Entries, LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists
@@ -37,9 +35,10 @@ from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, 
 from .list_ranks import ListedSamples, count_positives, find_pairs_without_junk, rank_lists
 from .problem import Labels
 from .protocol import Protocol, ProtocolOptions
-from .protocols import camera_rules_of, find_protocol, protocol_of_lists, take_protocol
+from .protocols import find_protocol, protocol_of_lists, take_protocol
 from .queries import check_own_places
 from .rank_lists import RankLists
+from .ranked_samples import RankedSamples
 from .ranking import Ranking
 from .ranking_options import Setup, names_of_labels
 from .results import RetrievalResults, summarize
@@ -165,17 +164,12 @@ def evaluate_lists(
     check_needed(reasons, labels, "query_", "gallery_")
     if not is_named:
         _check_labels_are_read(labels, changed_protocol, options)
-    missing_cameras = None
-    if query_cameras is None:
-        missing_cameras = camera_rules_of(protocol, changed_protocol)
     if changed_protocol.needs_groups:
         name = changed_protocol.name
         raise ValueError(f"`positives` must be given under protocol {name!r}, which ranks groups; got none.")
     reader = ItemReader()
     lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)
-    results, evidence = _evaluate_by_labels(lists, self_index, changed_protocol, reader, max_rank=max_rank)
-    advise_on_retrieval(replace(evidence, missing_cameras=missing_cameras), ALONE)
-    return results
+    return _evaluate_by_labels(lists, self_index, RankedSamples(changed_protocol, protocol), reader, max_rank=max_rank)
 
 
 def _check_arguments_fit(
@@ -256,9 +250,10 @@ class _LabeledRanking(NamedTuple):
 
 
 def _evaluate_by_labels(
-    lists: LabeledLists, self_index: Any, protocol: Protocol, reader: ItemReader, *, max_rank: int
-) -> tuple[RetrievalResults, RetrievalEvidence]:
-    """Evaluate lists under the labels of their queries and items; with evidence for advice."""
+    lists: LabeledLists, self_index: Any, samples: RankedSamples, reader: ItemReader, *, max_rank: int
+) -> RetrievalResults:
+    """Evaluate lists under the labels of their queries and items; `samples` have the protocol."""
+    protocol = samples.protocol
     labels = Labels.from_arguments(lists.labels, protocol, lists.items.device, self_index=self_index)
     check_own_places(protocol, labels.self_index, len(lists.items))
     num_repeated = count_repeated(lists.items)
@@ -288,7 +283,9 @@ def _evaluate_by_labels(
     )
     results = replace(results, list_counts=ListCounts(num_short, cutoff, num_repeated))
     results_made(results, ListedSamples(items, hits, truth, reader))
-    return _with_names(results, lists.queries, reader), ranking.with_evidence()
+    num_gallery = None if not labels.gallery else len(next(iter(labels.gallery.values())))
+    results_made(ranking, replace(samples, positions=labels.positions_within(protocol), num_gallery=num_gallery))
+    return _with_names(results, lists.queries, reader)
 
 
 def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, reader: ItemReader) -> _LabeledRanking:
@@ -313,7 +310,6 @@ def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, rea
         query_cameras=query_labels.get("cameras"),
         labels=names_of_labels(labels.query),
         names=labels.names,
-        may_be_unknown=relevance.may_be_unknown,
     )
     return _LabeledRanking(ranking, items, hits, truth, num_candidates)
 

@@ -19,15 +19,16 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import number_names
-from reid_torchmetrics.functional.world import ALONE
 
 from .groups import Grouping
 from .lists import summarize_lists
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
+from .ranked_samples import RankedSamples
+from .ranking import Ranking
 from .ranking_options import Setup
 from .results import RetrievalResults
 
@@ -138,7 +139,10 @@ def person_search(
         twice=listed_twice,
     )
     results = _evaluate(scene, changed_protocol, Setup("pessimistic", similarity, lists=True, cut=True), max_rank)
-    advise_on_retrieval(RetrievalEvidence(boxes={"boxes": boxes, "true_boxes": true_boxes}), ALONE)
+    labels = ("identities",) if cameras is None else ("identities", "cameras")
+    ranking = Ranking(results.ranks, results.counts, results.query_index, results.query_identities, labels=labels)
+    corners = {"boxes": boxes, "true_boxes": true_boxes}
+    results_made(ranking, RankedSamples(changed_protocol, protocol, num_gallery=len(boxes), boxes=corners))
     return results
 
 

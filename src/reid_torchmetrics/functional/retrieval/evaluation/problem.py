@@ -51,7 +51,6 @@ class Embeddings:
     rerank: Rerank | None
     max_bytes: int | None
     argument = "query"
-    matrix_name = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -90,17 +89,6 @@ class Embeddings:
         max_bytes = scoring.bytes_within(self.max_bytes, self.device)
         return scoring.score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=max_bytes)
 
-    def opposite(self) -> Embeddings | None:
-        """Return the embeddings with a similarity that ranks the last candidates first; None for a named similarity."""
-        similarity = self.similarity
-        if isinstance(similarity, str):
-            return None
-
-        def negative_similarity(query: Tensor, gallery: Tensor) -> Tensor:
-            return -similarity(query, gallery)
-
-        return replace(self, similarity=negative_similarity)
-
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
@@ -112,11 +100,6 @@ class Matrix:
     are_distances: bool = False
     similarity = "given scores"
     rerank = None
-
-    @property
-    def matrix_name(self) -> str:
-        """Kind of the numbers: "scores" or "distances"."""
-        return "distances" if self.are_distances else "scores"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -143,10 +126,6 @@ class Matrix:
             are_distances=self.are_distances,
             max_bytes=scoring.bytes_within(self.max_bytes, self.device),
         )
-
-    def opposite(self) -> Matrix:
-        """Return the same matrix, read so that the last candidates are first."""
-        return replace(self, are_distances=not self.are_distances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +188,15 @@ class Labels:
         _checks.same_device(source.argument, source, "query_identities", relevance)
         return relevance
 
+    def positions_within(self, protocol: Protocol) -> tuple[Tensor, Tensor, float] | None:
+        """Return the positions of queries and gallery items, and the protocol's radius; None without a radius."""
+        query = self.query.get("positions")
+        gallery = self.gallery.get("positions")
+        if protocol.radius is None or query is None or gallery is None:
+            return None
+        check = LABELS["positions"].check
+        return check("positions", query), check("positions", gallery), protocol.radius
+
     def _relevance_by_lists(
         self, ground_truth: GroundTruth, protocol: Protocol, source: Embeddings | Matrix
     ) -> Relevance:
@@ -267,15 +255,6 @@ class RetrievalProblem:
         """Names of the labels that the evaluation was given."""
         names = names_of_labels(self.labels.query)
         return names if self.groups is None else (*names, "groups")
-
-    def positions_within(self, protocol: Protocol) -> tuple[Tensor, Tensor, float] | None:
-        """Return the positions of queries and gallery items, and the protocol's radius; None without a radius."""
-        query = self.labels.query.get("positions")
-        gallery = self.labels.gallery.get("positions")
-        if protocol.radius is None or query is None or gallery is None:
-            return None
-        check = LABELS["positions"].check
-        return check("positions", query), check("positions", gallery), protocol.radius
 
     def grouped(self, protocol: Protocol, prefix: str = "gallery_") -> RetrievalProblem:
         """Return the problem with groups in the place of gallery items, if the gallery has groups.

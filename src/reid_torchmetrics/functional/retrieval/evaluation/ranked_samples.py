@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.advice import ListedItems
-
+from .ground_truth import ListedItems
 from .problem import RetrievalProblem
 from .protocol import Protocol
 from .ranking_options import RankingOptions
+
+
+class UpdateFacts(NamedTuple):
+    """Facts that only `update` sees, of all processes."""
+
+    num_forgotten: int = 0
+    """samples since the last evaluation, if they have the labels of as many samples before it; 0 otherwise"""
+    has_mixed_roles: bool = False
+    """whether some batches have `is_query`, and some do not"""
+
+    @classmethod
+    def of_all(cls, table: Sequence[Sequence[int]]) -> UpdateFacts:
+        """Return the facts, given the forgotten samples, and whether some batches have queries, and some both roles."""
+        num_forgotten, have_queries, have_both_roles = map(list, zip(*table, strict=True))
+        return cls(sum(num_forgotten), any(have_queries) and any(have_both_roles))
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +46,10 @@ class RankedSamples:
     """returns the problem of this process's queries and gallery items alone; None for lists and streams"""
     matrix: str | None = None
     """"scores" or "distances", if a matrix is given"""
+    has_lists: bool = False
+    """whether relevance came as lists"""
+    has_updates: bool = False
+    """whether the samples came by `update`, which takes their roles"""
     positions: tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None = None
     """positions of queries and gallery items, and the radius, where there is no problem that has them"""
     num_gallery: int | None = None
@@ -47,7 +66,4 @@ class RankedSamples:
     """whether two processes hold the same samples"""
     are_padded: bool = False
     """whether the last samples of a process are the first of the first process"""
-    num_forgotten: int = 0
-    """samples since the last evaluation, if they have the labels of as many samples before it; 0 otherwise"""
-    has_mixed_roles: bool = False
-    """whether some batches have `is_query`, and some do not"""
+    updates: UpdateFacts = field(default_factory=UpdateFacts)

@@ -12,19 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut
-from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, are_many, count_tied_pairs, seems_backwards
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
-from reid_torchmetrics.functional.retrieval.measures import DrawnResults, average_precision, mean_over_queries, measure
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import LabelTables, QueryCounts, Relevance, rules_by_number
-from reid_torchmetrics.functional.retrieval.scores import Scores
+from reid_torchmetrics.functional.retrieval.relevance import LabelTables, QueryCounts, rules_by_number
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
 from .problem import RetrievalProblem
@@ -50,26 +47,18 @@ class Ranking:
     labels: tuple[str, ...] = ()
     """names of the labels that the evaluation was given"""
     undefined: str | None = None
-    """the reason why there is nothing to average; None if there is something"""
+    """the reason why nothing could be ranked: embeddings that are not finite; None if all are"""
     names: LabelTables = field(default_factory=dict)
     """names of label values by their numbers, as in `Labels`"""
-    may_be_unknown: bool = False
-    """as in `Relevance`"""
-    tied_pairs: tuple[int, int] = (0, 0)
-    """pairs of a positive and a negative with equal scores, and all such pairs, in a sample; of all processes"""
-    evidence: RetrievalEvidence = field(default_factory=RetrievalEvidence)
-    """evidence for advice, which entry points give when their numbers are computed"""
 
-    def with_evidence(self, **changes: Any) -> RetrievalEvidence:
-        """Return the evidence, completed by that of the ranking itself and by `changes`."""
-        return replace(
-            self.evidence,
-            identities=self.query_identities,
-            is_valid=self.ranks.num_positives > 0,
-            names=self.names,
-            has_negative=self.may_be_unknown,
-            **changes,
-        )
+
+_NOTHING = torch.empty(0, dtype=torch.int64, device="cpu")
+NO_RANKING = Ranking(
+    PositiveRanks(_NOTHING, _NOTHING, _NOTHING),
+    QueryCounts(0, valid=0, junk=0, not_in_gallery=0, same_camera_only=0),
+    query_index=_NOTHING,
+)
+"""the ranking of no query"""
 
 
 def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: World = ALONE) -> Ranking:
@@ -96,9 +85,6 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
             queries_in_draw=protocol.queries_in_draw,
         )
 
-    tied_pairs = (0, 0)
-    if options.counts_ties and not options.needs_all_samples:
-        tied_pairs = _count_ties(scores, relevance, world)
     return Ranking(
         ranks,
         counts,
@@ -109,62 +95,7 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         drawn=drawn,
         labels=problem.provided_labels,
         names=problem.labels.names,
-        may_be_unknown=relevance.may_be_unknown,
-        tied_pairs=tied_pairs,
     )
-
-
-def _count_ties(scores: Scores, relevance: Relevance, world: World) -> tuple[int, int]:
-    """Count the tied pairs, and all pairs, in the samples of all processes."""
-    _, table = world.guarded_all_gather(lambda: (None, count_tied_pairs(scores, relevance)))
-    return sum(num_tied for num_tied, _ in table), sum(num_pairs for _, num_pairs in table)
-
-
-def examine_ranking(
-    ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE, *, to: World = ALONE
-) -> RetrievalEvidence:
-    """Gather the evidence that needs a second ranking: in the opposite order, and with positives first.
-
-    A second ranking is made where right answers come last, or where many pairs tie, unless the user was warned of it.
-
-    Args:
-        ranking: of the problem.
-        problem: of this process.
-        options: of the ranking.
-        world: the processes that ranked together; a process that has all samples ranks them alone.
-        to: the processes that are given advice. All of them must call, and the first one decides for all, as rounding
-            could differ on another machine.
-    """
-    opposite = problem.source.opposite()
-    matrix = problem.source.matrix_name
-    topic_of_order = "distances_as_similarity" if matrix is None else "distances_as_scores"
-    may_tie = are_many(*ranking.tied_pairs)  # all processes have the same numbers
-
-    def check_order() -> tuple[None, list[int]]:
-        is_backwards = False
-        if opposite is not None and not to.warning_log.has(topic_of_order):
-            is_backwards = seems_backwards(ranking.ranks, ranking.query_identities)
-        return None, [int(is_backwards), int(to.warning_log.has("tied_pairs"))]
-
-    table = [[0, 0]]
-    if opposite is not None or may_tie:
-        _, table = to.guarded_all_gather(check_order)
-    is_backwards, was_warned_of_ties = table[0]
-
-    evidence = replace(ranking.evidence, matrix=matrix, positions=problem.positions_within(options.protocol))
-    plain_options = replace(options, counts_ties=False)
-    if is_backwards and opposite is not None:
-        opposite_ranking = rank_problem(replace(problem, source=opposite), plain_options, world)
-        evidence = replace(evidence, opposite_ranks=opposite_ranking.ranks)
-    if may_tie and not was_warned_of_ties:
-        optimistic = rank_problem(problem, replace(plain_options, ties="optimistic"), world)
-        bounds = (_mean_average_precision(ranking), _mean_average_precision(optimistic))
-        evidence = replace(evidence, tied_pairs=ranking.tied_pairs, bounds=bounds)
-    return evidence
-
-
-def _mean_average_precision(ranking: Ranking) -> float:
-    return float(mean_over_queries(average_precision(ranking.ranks)))
 
 
 _LONGEST_NAME = 12  # of a camera in the text
@@ -246,7 +177,7 @@ def mean_by_camera_pair(
         ranks: dict[RankingOptions, PositiveRanks] = {}
         for options in dict.fromkeys(names.values()):
             protocol_for_camera = replace(options.protocol, search_cameras=(camera,))
-            options_for_camera = replace(options, protocol=protocol_for_camera, counts_ties=False)
+            options_for_camera = replace(options, protocol=protocol_for_camera)
             ranks[options] = rank_problem(problem, options_for_camera, world).ranks
         for name, options in names.items():
             means = mean_by(measure(name, ranks[options], protocol), query_cameras.long())

@@ -115,8 +115,6 @@ class RankingOptions:
     """length of the CMC over drawn galleries"""
     exchanged: bool = False
     """whether gallery items are the queries, and queries the gallery"""
-    counts_ties: bool = False
-    """whether ties are counted for advice, as neither the caller nor the protocol chose `ties`; ranks do not change"""
 
     @classmethod
     def of(
@@ -130,7 +128,6 @@ class RankingOptions:
         rerank: Any = None,
         lists: ListedTruth | None = None,
         exchanged: bool = False,
-        counts_ties: bool = False,
     ) -> RankingOptions:
         """Return the options of a ranking under a protocol, for the CMC or for other measures."""
         ranking_protocol = _ranking_protocol(protocol, for_cmc=for_cmc)
@@ -149,7 +146,6 @@ class RankingOptions:
             lists=lists,
             max_rank=max_rank,
             exchanged=exchanged,
-            counts_ties=counts_ties,
         )
 
     @property

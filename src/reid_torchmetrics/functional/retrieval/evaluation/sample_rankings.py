@@ -18,9 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.displays import counted
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import sharding
-from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
@@ -39,15 +38,18 @@ from .ground_truth import GroundTruth
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .rank_lists import RankLists, find_rank_lists
-from .ranking import CameraPairs, Ranking, examine_ranking, mean_by_camera_pair, rank_problem
+from .ranked_samples import RankedSamples, UpdateFacts
+from .ranking import CameraPairs, Ranking, mean_by_camera_pair, rank_problem
 from .ranking_options import RankingOptions, names_of_labels
 
 
 @torch.no_grad()
-def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int | None) -> Ranking:
-    """Rank the samples of all processes; each process passes its own.
+def rank_samples(
+    samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int | None
+) -> tuple[Ranking, RankedSamples]:
+    """Rank the samples of all processes; each process passes its own. The second value has facts about the samples.
 
-    Where nothing can be ranked, no query has a positive, and `Ranking.undefined` is the reason.
+    Where embeddings are not finite, no query has a positive, and `Ranking.undefined` is the reason.
 
     Raises:
         DistributedMetricError: an error on some process, or samples that differ between processes.
@@ -56,21 +58,36 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
     needs_order = TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
     shared = _share(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
     problem = shared.problem
-    # A ranking in which no query has a positive is a result as well: training begins with it.
-    if isinstance(problem, Ranking):
-        return replace(problem, evidence=shared.evidence)
-    ranking = replace(rank_problem(problem, options, shared.together), evidence=shared.evidence)
-    if not ranking.counts.valid:
-        return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery, options))
-    evidence = examine_ranking(ranking, problem, options, shared.together, to=world)
-    return replace(ranking, evidence=evidence)
+    ranking = problem if isinstance(problem, Ranking) else rank_problem(problem, options, shared.together)
+    return ranking, shared.facts
+
+
+@torch.no_grad()
+def problem_of_process(
+    samples: Samples, options: RankingOptions, *, max_bytes: int | None = None
+) -> RetrievalProblem | None:
+    """Return the problem of this process's queries and gallery items; None if it lacks either, or cannot rank them."""
+    has_both_roles = all(bool((samples.roles & role > 0).any()) for role in (sharding.QUERY, sharding.GALLERY))
+    if not has_both_roles:
+        return None
+    problem = _share(samples, options, ALONE, max_bytes=max_bytes, in_order=True).problem
+    return None if isinstance(problem, Ranking) else problem
 
 
 @torch.no_grad()
 def list_samples(
-    samples: Samples, options: RankingOptions, world: World, *, k: int, queries: Tensor | None, max_bytes: int | None
+    samples: Samples,
+    options: RankingOptions,
+    world: World,
+    *,
+    k: int,
+    queries: Tensor | None,
+    max_bytes: int | None,
+    updates: UpdateFacts | None = None,
 ) -> RankLists:
     """Return the first k candidates of the queries of all processes, or of some of them; see `find_rank_lists`.
+
+    `updates` are facts that only `update` sees; None if nobody is to look at the samples.
 
     Raises:
         DistributedMetricError: as `rank_samples`.
@@ -78,17 +95,27 @@ def list_samples(
         ValueError: as both, and embeddings that are not finite.
     """
     # Lists show places, so the order of the gallery matters under every tie policy.
-    problem, together, evidence = _share_defined(samples, options, world, max_bytes=max_bytes)
+    problem, together, facts = _share_defined(samples, options, world, max_bytes=max_bytes)
     if queries is not None:
         queries = queries.to(problem.source.device)
     lists = find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=together)
-    advise_on_retrieval(evidence, world)
+    if updates is not None:
+        results_made(None, replace(facts, updates=updates), world)
     return replace(lists, label_names=sharding.gather_names(world, problem.labels.names) or None)
 
 
 @torch.no_grad()
-def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None) -> AllPairs:
+def pair_samples(
+    samples: Samples,
+    options: RankingOptions,
+    world: World,
+    *,
+    max_bytes: int | None,
+    updates: UpdateFacts | None = None,
+) -> AllPairs:
     """Return all pairs of the samples of all processes; within one set if each sample is a query and an item.
+
+    `updates` are as for `list_samples`.
 
     Raises:
         DistributedMetricError: as `rank_samples`.
@@ -97,8 +124,9 @@ def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max
     are_both = samples.roles == sharding.QUERY | sharding.GALLERY
     _, table = world.guarded_all_gather(lambda: (None, [int(are_both.all())]))
     is_one_set = all(is_one_set_here for (is_one_set_here,) in table)
-    problem, together, evidence = _share_defined(samples, options, world, max_bytes=max_bytes)
-    advise_on_retrieval(evidence, world)
+    problem, together, facts = _share_defined(samples, options, world, max_bytes=max_bytes)
+    if updates is not None:
+        results_made(None, replace(facts, updates=updates), world)
 
     scores = problem.source.scores_of(None, together)
     query_hash = problem.query_hash
@@ -135,10 +163,8 @@ def find_camera_pairs(
         ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
     """
     options, *_ = names.values()
-    problem, together, evidence = _share_defined(samples, options, world, max_bytes=max_bytes)
-    means = mean_by_camera_pair(problem, names, protocol, world=together)
-    advise_on_retrieval(evidence, world)
-    return means
+    problem, together, _ = _share_defined(samples, options, world, max_bytes=max_bytes)
+    return mean_by_camera_pair(problem, names, protocol, world=together)
 
 
 class _SharedProblem(NamedTuple):
@@ -148,9 +174,8 @@ class _SharedProblem(NamedTuple):
     """all queries against this process's part of the gallery; a ranking without positives if nothing can be ranked"""
     together: World
     """the processes that go on together"""
-    num_gallery: int
-    """gallery items of all processes"""
-    evidence: RetrievalEvidence
+    facts: RankedSamples
+    """about the samples of all processes"""
 
 
 def _share(
@@ -167,21 +192,28 @@ def _share(
         max_bytes=max_bytes,
         extra=names_in_rules({"must_agree": protocol.must_agree, "must_differ": protocol.must_differ}),
     )
-    evidence = RetrievalEvidence(num_changed=shard.num_changed, **shard.held_twice._asdict())
+    facts = RankedSamples(
+        protocol,
+        options=options,
+        num_gallery=sum(shard.num_gallery),
+        has_lists=options.lists is not None,
+        has_updates=True,
+        num_changed=shard.num_changed,
+        **shard.held_twice._asdict(),
+    )
     if world.size > 1 and options.needs_all_samples and shard.undefined is None:
         # Every process receives all samples, and goes on by itself.
         all_samples = sharding.gather_samples(world, shard)
         options = replace(options, exchanged=False)
         alone = _share(all_samples, options, ALONE, max_bytes=max_bytes, in_order=in_order)
-        return alone._replace(evidence=evidence)
+        return alone._replace(facts=facts)
 
     samples = shard.samples
     gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
     queries = sharding.share_queries(world, shard, gallery)
-    num_gallery = sum(shard.num_gallery)
     if shard.undefined is not None:
         unranked = _unranked(queries, shard.undefined, samples.names)
-        return _SharedProblem(unranked, world, num_gallery, evidence)
+        return _SharedProblem(unranked, world, facts)
 
     lists = None
     if options.lists is not None:
@@ -189,7 +221,7 @@ def _share(
         query_numbers = queries.labels.get("index", no_numbers)
         gallery_numbers = samples.labels.get("index", no_numbers)[gallery]
         lists, listed_items = options.lists.at(query_numbers, gallery_numbers, world)
-        evidence = replace(evidence, listed_items=listed_items)
+        facts = replace(facts, listed_items=listed_items)
     first_position = sum(shard.num_gallery[: world.process]) if in_order else None
 
     def find_items() -> tuple[Rows, dict[str, Tensor]]:
@@ -205,7 +237,7 @@ def _share(
         items, labels = world.guarded(find_items)
         items, labels = sharding.gather_groups(world, items, labels, shard.dtype)
         problem = world.guarded(lambda: build(items, labels))
-    return _SharedProblem(problem, world, num_gallery, evidence)
+    return _SharedProblem(problem, world, facts)
 
 
 def _build_problem(
@@ -256,8 +288,8 @@ def _find_items(samples: Samples, gallery: Tensor, first_position: int | None) -
 
 def _share_defined(
     samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None
-) -> tuple[RetrievalProblem, World, RetrievalEvidence]:
-    """Return the problem with places in the gallery, the processes that go on together, and evidence for advice.
+) -> tuple[RetrievalProblem, World, RankedSamples]:
+    """Return the problem with places in the gallery, the processes that go on together, and facts.
 
     Raises:
         ValueError: nothing can be ranked.
@@ -267,8 +299,8 @@ def _share_defined(
     if isinstance(problem, Ranking):
         reason = f"`embeddings` must be finite; got some that are not. {problem.undefined}"
         raise ValueError(reason)  # noqa: TRY004 - of the embeddings
-    evidence = replace(shared.evidence, positions=problem.positions_within(options.protocol))
-    return problem, shared.together, evidence
+    facts = replace(shared.facts, positions=problem.labels.positions_within(options.protocol))
+    return problem, shared.together, facts
 
 
 def _unranked(queries: Queries, reason: str, names: LabelTables) -> Ranking:
@@ -291,29 +323,3 @@ def _unranked(queries: Queries, reason: str, names: LabelTables) -> Ranking:
         undefined=reason,
         names=names,
     )
-
-
-def no_query_reason(counts: QueryCounts, num_gallery: int, options: RankingOptions | None = None) -> str:
-    """Return the reason why no query has a positive; `options` tell whether a radius decides it."""
-    value = "NaN, or what `empty_target_action` counts"
-    if not counts.total:
-        value = "NaN"
-        if not num_gallery:
-            reason = "none has a positive, as no sample was given"
-        else:
-            reason = "none has a positive; pass `is_query=True` for the queries"
-    elif not num_gallery:
-        reason = "none has a positive; pass `is_query=False` for the gallery"
-    else:
-        radius = None if options is None else options.protocol.radius
-        kin = "of their identity" if radius is None else f"within {radius:g} of their position"
-        reason = (
-            f"{counts.not_in_gallery} have no other item {kin} in the gallery that is searched,"
-            f" {counts.same_camera_only} lost every positive to rules of cameras, sequences, clothes or other labels,"
-            f" {counts.junk} are junk"
-        )
-    sizes = f"{counted(counts.total, 'query')} against {counted(num_gallery, 'gallery item')}"
-    return f"No query can be evaluated, so the result is {value}: of {sizes}, {reason}."
-
-
-NO_SAMPLE = no_query_reason(QueryCounts(0, valid=0, junk=0, not_in_gallery=0, same_camera_only=0), num_gallery=0)

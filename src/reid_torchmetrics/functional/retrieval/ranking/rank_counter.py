@@ -224,7 +224,6 @@ class RankCounter:
         self._marks = block.marks
         self.rules = in_one_spelling(rules)
         self.self_index = block.relevance.self_index
-        self.may_be_unknown = block.relevance.may_be_unknown
         self.positions = self._sample_positions(block, rules["radius"]) if "radius" in rules else None
         self._rank(block, statistics)
 
@@ -417,7 +416,7 @@ class RankCounter:
         return _Block(embeddings, labels, relevance, marks)
 
     def _sample_positions(self, block: _Block, radius: float | None) -> tuple[Tensor, Tensor, float] | None:
-        """Return some positions of queries and of positives, float64 [N, axes], and the radius; for advice."""
+        """Return some positions of queries and of positives, float64 [N, axes], and the radius."""
         query = self.query_labels.get("positions")
         positives = block.labels.get("positions")
         if radius is None or query is None or positives is None:

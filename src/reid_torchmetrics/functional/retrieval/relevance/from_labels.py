@@ -176,7 +176,7 @@ def _find_relevance(
     # Drop junk from the gallery.
     num_gallery = length_of(gallery)
     is_junk = _with_one_of(rules["junk_identities"], query, "identities")
-    kept, may_be_unknown = _find_kept(query, gallery, rules["junk_identities"], rules["search_cameras"])
+    kept = _find_kept(gallery, rules["junk_identities"], rules["search_cameras"])
     if kept is not None:
         gallery = select_samples(gallery, kept)
     own_column = _own_column(self_index, kept, num_gallery)
@@ -212,7 +212,6 @@ def _find_relevance(
         gallery_identities=None if has_several else gallery.get("identities"),
         query_cameras=query.get("cameras"),
         gallery_cameras=gallery.get("cameras"),
-        may_be_unknown=may_be_unknown,
         shared=shared,
     )
 
@@ -272,21 +271,15 @@ def in_one_spelling(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_kept(
-    query: LabelValues, gallery: LabelValues, junk_identities: Collection[int], search_cameras: Collection[int] | None
-) -> tuple[Int[Tensor, " kept"] | None, bool]:
-    """Find the gallery items without a junk identity, in cameras that are searched; None for all items.
-
-    The second value is whether some query has an identity below -1. Both are read from the device at once, as each read
-    waits for it.
-    """
+    gallery: LabelValues, junk_identities: Collection[int], search_cameras: Collection[int] | None
+) -> Int[Tensor, " kept"] | None:
+    """Find the gallery items without a junk identity, in cameras that are searched; None for all items."""
     is_dropped = _with_one_of(junk_identities, gallery, "identities")
     if search_cameras is not None:
         if "cameras" not in gallery:
             raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
         is_dropped |= ~_with_one_of(search_cameras, gallery, "cameras")
-    identities = query.get("identities", is_dropped)
-    drops, is_below = torch.stack([is_dropped.any(), (identities < -1).any()]).tolist()
-    return (~is_dropped).nonzero()[:, 0] if drops else None, is_below
+    return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
 
 
 def _check_labels(

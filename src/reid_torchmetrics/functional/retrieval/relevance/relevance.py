@@ -125,8 +125,6 @@ class Relevance(Displayed):
     query_cameras: Int[Tensor, " queries"] | None = None
     """cameras before `camera_map`, also without a camera rule"""
     gallery_cameras: Int[Tensor, " kept"] | None = None
-    may_be_unknown: bool = False
-    """whether some query has an identity below -1, which may mark samples without an identity"""
     shared: SharedLabels | None = None
     """the labels where samples have several; finds the items listed for a query, as there may be very many"""
 

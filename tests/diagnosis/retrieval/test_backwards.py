@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.diagnosis.retrieval.backwards import _random_precision
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval.advice.backwards import _random_precision
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from tests.profiles import each_row
 from tests.strategies import ALL_TIES

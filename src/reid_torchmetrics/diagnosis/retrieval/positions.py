@@ -6,11 +6,36 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.causes import Values
+
+from .case import RetrievalCase
+
 MOST_POSITIONS = 4096
 """number of positions of queries, and of gallery items, that are checked"""
 LATITUDE, LONGITUDE = 90, 180
 """the largest values in degrees"""
 _PART_OF_RADIUS = 100  # rounding by less than the radius divided by this is accepted
+
+
+def has_radius(case: RetrievalCase) -> bool:
+    """Return whether positions within a radius are positives."""
+    return case.protocol.radius is not None
+
+
+def find_rounded(case: RetrievalCase) -> Values | None:
+    """Return the error of positions that were rounded to float32."""
+    rounding = None if case.positions is None else find_rounding(*case.positions)
+    if rounding is None:
+        return None
+    error, largest = rounding
+    return {"error": f"{error:.2g}", "largest": f"{largest:,.0f}", "radius": f"{case.protocol.radius:g}"}
+
+
+def find_degrees(case: RetrievalCase) -> Values | None:
+    """Return the radius of positions in degrees that seems to be in meters."""
+    if case.positions is None or not seem_degrees(*case.positions):
+        return None
+    return {"radius": f"{case.protocol.radius:g}"}
 
 
 def find_rounding(

@@ -10,8 +10,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.retrieval.measures import average_precision, hit_rate_at, mean_over_identities
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.functional.retrieval.relevance import one_number_each
+
+from .case import RetrievalCase
+from .orders import ranks_in
 
 LEAST_IDENTITIES = 20
 """number of identities of queries that is needed, as the queries of one identity are right or wrong together"""
@@ -22,6 +27,34 @@ FEW_HITS, LITTLE_PRECISION = 0.5, 0.9
 GOOD, ODDS = 0.25, 20
 """Rank-1 of a good order, and its odds as a factor of the odds of a random order"""
 _EULER = 0.5772156649015329
+
+
+def may_be_backwards(case: RetrievalCase) -> bool:
+    """Return whether scores of the user's own seem to be in reverse order."""
+    options = case.options
+    has_own_scores = case.matrix is not None or (options is not None and callable(options.similarity))
+    return has_own_scores and seems_backwards(case.ranks, case.identities)
+
+
+def find_opposite_matrix(case: RetrievalCase) -> Values | None:
+    """Return the name of a matrix, and of what it seems to be."""
+    if case.matrix is None or not _is_opposite_good(case):
+        return None
+    return {"argument": case.matrix, "other": "distances" if case.matrix == "scores" else "scores"}
+
+
+def find_opposite_similarity(case: RetrievalCase) -> Values | None:
+    """Return no values if a similarity function seems to return distances."""
+    return {} if case.matrix is None and _is_opposite_good(case) else None
+
+
+def _is_opposite_good(case: RetrievalCase) -> bool:
+    """Return whether the opposite order of the scores is good."""
+    sample = case.sample
+    if sample is None or not may_be_backwards(case):
+        return False
+    identities = one_number_each(sample.problem.labels.query).get("identities")
+    return is_good(ranks_in(sample, is_opposite=True), identities)
 
 
 def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, evaluate
-from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores, find_relevance, scores_from_matrix
-from reid_torchmetrics.functional.retrieval.advice.tied_pairs import count_tied_pairs
+from reid_torchmetrics.diagnosis.retrieval.tied_pairs import count_tied_pairs
+from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores
+from tests.diagnosis.retrieval.test_sample import case_of
 from tests.profiles import each_row
 from tests.strategies import ALL_TIES
 
@@ -42,34 +43,16 @@ def test_tied_pairs_of_the_first_query_are_counted(num_levels):
             if is_pair and gallery_identities[negative] != query_identities[0]:
                 expected[0] += int(scores[0, positive] == scores[0, negative])
                 expected[1] += 1
-    relevance = find_relevance(query_identities, gallery_identities)
-    assert count_tied_pairs(scores_from_matrix(scores, relevance), relevance) == tuple(expected)
+    results = evaluate_scores(scores, query_identities, gallery_identities, ties="pessimistic")
+    assert count_tied_pairs(case_of(results).sample) == tuple(expected)
 
 
 def test_queries_are_spread_over_the_set():
     scores = torch.arange(256 * 40.0).reshape(256, 40)
     scores[64] = scores[192] = 1.0  # every pair ties in two of the four queries that are examined: 0, 64, 128, 192
     identities = torch.arange(40) % 2
-    relevance = find_relevance(torch.zeros(256, dtype=torch.int64), identities)
-    assert count_tied_pairs(scores_from_matrix(scores, relevance), relevance) == (2 * 20 * 20, 4 * 20 * 20)
-
-
-@pytest.mark.parametrize("sizes", [(0, 5), (5, 0), (0, 0), (1, 1)])
-def test_an_empty_problem_has_no_tied_pairs(sizes):
-    num_queries, num_items = sizes
-    relevance = find_relevance(torch.zeros(num_queries, dtype=torch.int64), torch.zeros(num_items, dtype=torch.int64))
-    num_tied, _ = count_tied_pairs(scores_from_matrix(torch.ones(sizes), relevance), relevance)
-    assert num_tied == 0
-
-
-def test_no_label_is_looked_at_where_no_scores_tie(monkeypatch):
-    scores, *identities = problem(num_levels=10**6)
-    scores[:] = torch.arange(scores.numel()).reshape(scores.shape)
-    relevance = find_relevance(*identities)
-    monkeypatch.setattr(type(relevance), "tile", lambda *_: pytest.fail("a tile of labels was made"))
-    num_tied, num_pairs = count_tied_pairs(scores_from_matrix(scores, relevance), relevance)
-    assert num_tied == 0
-    assert num_pairs > 0
+    results = evaluate_scores(scores, torch.zeros(256, dtype=torch.int64), identities, ties="pessimistic")
+    assert count_tied_pairs(case_of(results).sample) == (2 * 20 * 20, 4 * 20 * 20)
 
 
 def test_the_line_has_both_bounds():

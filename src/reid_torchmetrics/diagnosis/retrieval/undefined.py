@@ -1,0 +1,68 @@
+"""Results without a number: no query has a positive, or embeddings are not finite."""
+
+from __future__ import annotations
+
+from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.functional.displays import counted
+from reid_torchmetrics.functional.retrieval.relevance import rules_by_number
+
+from .case import RetrievalCase
+
+
+def is_undefined(case: RetrievalCase) -> bool:
+    """Return whether no query has a positive."""
+    return not case.counts.valid
+
+
+def find_not_finite(case: RetrievalCase) -> Values | None:
+    """Return the reason why nothing was ranked."""
+    reason = case.ranking.undefined
+    return None if reason is None else {"reason": reason}
+
+
+def find_missing_search_cameras(case: RetrievalCase) -> Values | None:
+    """Return the protocol's `search_cameras`, if no gallery item has one of them."""
+    searched = case.protocol.search_cameras
+    if not searched or bool(case.ranks.num_candidates.any()) or case.problem is None:
+        return None
+    labels = case.problem.labels
+    cameras = labels.gallery.get("cameras")
+    if cameras is None or not len(cameras):
+        return None
+    numbers = rules_by_number(case.protocol.relevance_options, labels.names)["search_cameras"]
+    has_one = bool((cameras.long()[:, None] == cameras.new_tensor(numbers, dtype=cameras.long().dtype)).any())
+    return None if has_one else {"cameras": searched}
+
+
+def find_no_positives(case: RetrievalCase) -> Values | None:
+    """Return the numbers of queries and gallery items, and of the queries that have no positive by their reason."""
+    counts, num_gallery = case.counts, case.num_gallery
+    if counts.valid:
+        return None
+    of_updates = case.samples.has_updates
+    if not counts.total:
+        has_gallery = of_updates and bool(num_gallery)
+        reason = "; pass `is_query=True` for the queries" if has_gallery else ", as no sample was given"
+        reason = f"none has a positive{reason}"
+    elif num_gallery == 0:
+        reason = "; pass `is_query=False` for the gallery" if of_updates else ", as the gallery is empty"
+        reason = f"none has a positive{reason}"
+    else:
+        reason = (
+            f"{counts.not_in_gallery} have no other item {_kin(case)} in the gallery that is searched,"
+            f" {counts.same_camera_only} lost every positive to rules of cameras, sequences, clothes or other labels,"
+            f" {counts.junk} are junk"
+        )
+    result = "NaN, or what `empty_target_action` counts" if counts.total else "NaN"
+    sizes = counted(counts.total, "query")
+    if num_gallery is not None:
+        sizes += f" against {counted(num_gallery, 'gallery item')}"
+    return {"result": result, "sizes": sizes, "reason": reason}
+
+
+def _kin(case: RetrievalCase) -> str:
+    """Describe the items that are positives of a query unless a rule drops them."""
+    if case.has_lists:
+        return "of their lists"
+    radius = case.protocol.radius
+    return "of their identity" if radius is None else f"within {radius:g} of their position"
