@@ -76,6 +76,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         suspect=conditions.has_many_objects,
         find=conditions.mixed_units,
         thresholds={"least": LEAST_BOXES, "most": MOST, "pixels": PIXELS},
+        explained_by=("keypoints_in_shares",),
     ),
     Cause(
         name="sizes_of_shares",

@@ -147,7 +147,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
                 count as ints, paths as their `str`. Of images with the same `image_id` the first counts; `compute`
                 raises a ValueError if their ground truths differ, because then they are not repetitions, and warns once
                 if a process got them again with other detections. `orig_size`, height and width of the image, changes
-                no number: by it the advice recognizes boxes of resized images.
+                no number: by it the diagnosis recognizes boxes of resized images.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.

@@ -2,7 +2,7 @@
 
 An image is identified by its `image_id`. Samplers may repeat images to fill the last batch. Repetitions have the same
 id and the same fingerprint of 64 bits of the ground truths, and count once. Two images with one id are an error if
-their ground truths differ; if only their detections differ, advice is given.
+their ground truths differ; if only their detections differ, the diagnosis tells.
 """
 
 from __future__ import annotations
