@@ -247,7 +247,10 @@ def test_two_conventions_that_differ_are_found_together(argument):
     for item in sides["target"]:
         item["boxes"] = torch.zeros(len(item["labels"]), 4)
     reading = reading_of(**sides)
-    assert (reading.argument, reading.name) == (argument, "angles in the other direction and corner instead of center")
+    assert (reading["argument"], reading["name"]) == (
+        argument,
+        "angles in the other direction and corner instead of center",
+    )
 
 
 def on_a_process(process, size, iou_type):

@@ -13,6 +13,7 @@ from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, Voc
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.diagnosis.detection.point_samples import sample_points
 from reid_torchmetrics.diagnosis.detection.readings import find_reading as find_in_sample
+from reid_torchmetrics.diagnosis.detection.sampled_objects import sample_objects
 from reid_torchmetrics.diagnosis.detection.shape_kinds import BoxKind
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 from tests.functional.detection.detection_samples import fed
@@ -45,7 +46,7 @@ def problem(seed=0, noise=0.03, num_images=NUM_IMAGES, num_objects=4):
 
 
 def find_reading(detections, ground_truths, box_format, image_sizes=None):
-    sample = sample_points(detections, ground_truths, BoxKind(box_format), image_sizes)
+    sample = sample_points(sample_objects(detections, ground_truths), BoxKind(box_format), image_sizes)
     return None if sample is None else find_in_sample(sample)
 
 
@@ -242,8 +243,8 @@ def test_all_of_at_most_256_images_are_looked_at():
     preds, target, _ = problem(num_images=300, num_objects=2)
     sides = packed([swapped(sized(boxes)) for boxes in preds], [sized(boxes) for boxes in target])
     reading = find_reading(*sides, "xywh")
-    assert reading.name == "y before x"
-    assert reading.num_ground_truths == 2 * len(range(0, 300, 2))
+    assert reading["name"] == "y before x"
+    assert reading["num_ground_truths"] == 2 * len(range(0, 300, 2))
 
 
 def poor(random, true, sizes):
@@ -318,7 +319,7 @@ def test_poor_detectors_fit_no_reading(first):
 def test_a_single_image_is_compared_with_its_mirror():
     preds, target, _ = problem(num_images=1, num_objects=12)
     sides = packed([swapped(sized(boxes)) for boxes in preds], [sized(boxes) for boxes in target])
-    assert find_reading(*sides, "xywh").name == "y before x"
+    assert find_reading(*sides, "xywh")["name"] == "y before x"
     grid = torch.cartesian_prod(torch.arange(0.0, 400, 20), torch.arange(0.0, 300, 20)).double()
     everywhere = torch.cat([grid, torch.full_like(grid, 60)], 1)[:290]
     true = torch.cat([torch.rand(12, 2, dtype=torch.float64) * 300, torch.full((12, 2), 60.0, dtype=torch.float64)], 1)

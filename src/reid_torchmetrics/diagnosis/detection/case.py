@@ -16,6 +16,8 @@ from reid_torchmetrics.functional.detection.evaluation import ImageMatches, Matc
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import Matches
 
+from .sampled_objects import SampledObjects, sample_objects
+
 PIXELS = 2
 """most boxes in pixels have longer sides"""
 LEAST_SHARE = 1e-9
@@ -83,6 +85,11 @@ class DetectionCase:
         `images` of both are numbers of images of this process, as in `image_sizes`.
         """
         return self.images.objects()
+
+    @cached_property
+    def sampled_objects(self) -> SampledObjects:
+        """The objects of some images, which are spread over all images of this process."""
+        return sample_objects(*self.objects)
 
     @cached_property
     def image_sizes(self) -> Tensor | None:

@@ -11,7 +11,6 @@ from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from .case import DetectionCase
 from .point_samples import numbers_of
 from .readings import MOST_FOUND
-from .sampled_objects import sample_objects
 from .shape_kinds import in_format
 
 FEW_SMALL = 0.01
@@ -73,7 +72,7 @@ def corners_beyond_images(case: DetectionCase) -> Values | None:
     """Return values if boxes seem to be two corners, by the edges of their images, in a sample of images."""
     if not may_be_corners(case) or case.image_sizes is None:
         return None
-    sample = sample_objects(*case.objects)
+    sample = case.sampled_objects
     names = []
     num_outside = num_boxes = 0
     for argument, objects in (("preds", sample.detections), ("target", sample.ground_truths)):

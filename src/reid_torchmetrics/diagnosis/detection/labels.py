@@ -9,10 +9,9 @@ from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths
 
 from .case import DetectionCase
-from .sampled_objects import FOUND, find_ground_truths, pairs_in_images, sample_objects
+from .sampled_objects import FOUND, SampledObjects, find_ground_truths, pairs_in_images
 
 FEW = 0.3
 """fraction of all ground truths that are found"""
@@ -32,7 +31,7 @@ def shifted_labels(case: DetectionCase) -> Values | None:
         return None
     if case.images.is_one_class or case.mean_recall_of_classes >= FEW_OF_CLASSES:
         return None
-    shifted = find_shifted_labels(*case.objects)
+    shifted = find_shifted_labels(case.sampled_objects)
     if shifted is None:
         return None
     names = case.images.label_names
@@ -54,13 +53,12 @@ class ShiftedLabels(NamedTuple):
     """the most frequent pairs of a detected label and a ground truth's label"""
 
 
-def find_shifted_labels(detections: Detections, ground_truths: GroundTruths) -> ShiftedLabels | None:
+def find_shifted_labels(sample: SampledObjects) -> ShiftedLabels | None:
     """Return pairs of labels if most ground truths are found without labels, but few with labels, for one reason.
 
     The reason is a different numbering. If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3: each
     label has one partner. A classifier that learned nothing has other pairs, or predicts a single label.
     """
-    sample = sample_objects(detections, ground_truths)
     pairs = pairs_in_images(*sample.image_places(), len(sample.images))
     overlaps = sample.detections.shapes.overlaps(pairs.rows, sample.ground_truths.shapes, pairs.true_rows)
     rows, true_rows = find_ground_truths(pairs, overlaps, FOUND)

@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 
 from .case import DetectionCase
 from .points import PointSample, ShapeKind
-from .sampled_objects import sample_objects
+from .sampled_objects import SampledObjects, sample_objects
 from .shape_kinds import BoxKind, KeypointKind, RotatedKind
 
 
@@ -34,7 +34,7 @@ def sample_case(case: DetectionCase) -> PointSample | None:
     Boxes are from all images, and other shapes from the first images, because they are not stored.
     """
     if case.iou_type == "bbox":
-        return sample_points(*case.objects, BoxKind(case.box_format), case.image_sizes)
+        return sample_points(case.sampled_objects, BoxKind(case.box_format), case.image_sizes)
     if case.iou_type == "rotated":
         return sample_shown(case.shown, RotatedKind(RotatedType()), case.box_format)
     if case.iou_type == "keypoints":
@@ -44,31 +44,28 @@ def sample_case(case: DetectionCase) -> PointSample | None:
     return None
 
 
-def sample_points(
-    detections: Detections, ground_truths: GroundTruths, kind: ShapeKind, image_sizes: Tensor | None = None
-) -> PointSample | None:
-    """Return finite shapes without crowds in some images; None for few ground truths or without detections.
+def sample_points(objects: SampledObjects, kind: ShapeKind, image_sizes: Tensor | None = None) -> PointSample | None:
+    """Return the objects as points; None for few ground truths, or without finite detections.
 
     Args:
-        detections: detections in all images; `boxes` are boxes, or the numbers of another kind of shape.
-        ground_truths: ground truths in all images.
+        objects: the objects in a sample of images; `boxes` are boxes, or the numbers of another kind of shape.
         kind: the kind of shapes.
         image_sizes: width and height of each image, by its number, NaN if unknown; None if unknown for all images.
     """
-    is_finite = numbers_of(detections).flatten(1).isfinite().all(1)
-    sample = sample_objects(detections.at(is_finite.nonzero()[:, 0]), ground_truths)
-    if len(sample.ground_truths.labels) < LEAST_BOXES or not len(sample.detections.labels):
+    numbers = numbers_of(objects.detections)
+    rows = numbers.flatten(1).isfinite().all(1).nonzero()[:, 0]
+    if len(objects.ground_truths.labels) < LEAST_BOXES or not len(rows):
         return None
-    images, true_images = sample.image_places()
+    images, true_images = objects.image_places()
     return PointSample(
         kind=kind,
-        numbers=numbers_of(sample.detections),
-        true_numbers=numbers_of(sample.ground_truths),
-        images=images,
+        numbers=numbers[rows],
+        true_numbers=numbers_of(objects.ground_truths),
+        images=images[rows],
         true_images=true_images,
-        num_images=len(sample.images),
-        sizes=None if image_sizes is None else image_sizes[sample.images.long()].double(),
-        areas=sample.ground_truths.areas,
+        num_images=len(objects.images),
+        sizes=None if image_sizes is None else image_sizes[objects.images.long()].double(),
+        areas=objects.ground_truths.areas,
     )
 
 
@@ -106,7 +103,7 @@ def sample_shown(images: Sequence[ShownImage], kind: ShapeKind, box_format: str)
         **_labels_and_images(preds),
     )
     sizes = torch.tensor([_size_of(item) for item in target], dtype=torch.float64, device=numbers.device)
-    return sample_points(detections, ground_truths, kind, sizes)
+    return sample_points(sample_objects(detections, ground_truths), kind, sizes)
 
 
 def _labels_and_images(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:

@@ -101,10 +101,14 @@ class PointSample:
     def _pairs(self) -> PairedRows:
         return pairs_in_images(self.images, self.true_images, self.num_images)
 
+    @cached_property
+    def _ranks(self) -> Tensor:
+        return segments.ranks(self.images)
+
     def best(self, factor: int = 1) -> Tensor:
         """Return rows of the detections with the highest scores, in each image `factor` times the ground truths."""
         most = factor * self.true_images.bincount(minlength=self.num_images)
-        return (segments.ranks(self.images) < most[self.images]).nonzero()[:, 0]
+        return (self._ranks < most[self.images]).nonzero()[:, 0]
 
     def reading(self, argument: str, name: str, remedy: str, points: Tensor) -> Reading:
         """Return a reading to try: other points for `preds` or for `target`."""

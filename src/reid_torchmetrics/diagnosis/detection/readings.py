@@ -44,32 +44,16 @@ _IN_ONE_IMAGE = (
 )
 
 
-class ShapeReading(NamedTuple):
-    """A reading that finds most ground truths in a sample."""
-
-    argument: str
-    """`preds` or `target`: the shapes to read in another way"""
-    name: str
-    remedy: str
-    num_found: int
-    num_before: int
-    """number of ground truths that are found as the shapes are read now"""
-    num_ground_truths: int
-    overlap: float
-    """overlap at which a ground truth is found"""
-
-
 def other_reading(case: DetectionCase) -> Values | None:
     """Return the values of the message if another reading of the shapes finds most ground truths."""
     sample = sample_case(case)
     if sample is None:
         return None
-    reading = find_reading(replace(sample, at_least=overlap_of_few(case) or FOUND))
-    return None if reading is None else reading._asdict()
+    return find_reading(replace(sample, at_least=overlap_of_few(case) or FOUND))
 
 
-def find_reading(sample: PointSample) -> ShapeReading | None:
-    """Return the reading that finds most ground truths, if few are found as the shapes are read."""
+def find_reading(sample: PointSample) -> Values | None:
+    """Return the reading that finds most ground truths, if few are found as the shapes are read, and the numbers."""
     num_ground_truths = len(sample.target)
     num_before = sample.num_found(sample.preds, sample.target)
     if num_before > MOST_FOUND * num_ground_truths:  # only labels differ
@@ -78,31 +62,30 @@ def find_reading(sample: PointSample) -> ShapeReading | None:
     trial = sample.trial()
     if _find_best(trial)[0] <= _SOME * len(trial.target):
         return None
-    num_found, candidate = _find_best(sample)
-    if num_found <= MOST_FOUND * num_ground_truths or num_before >= FEW_FOUND * num_found:
+    num_found, reading = _find_best(sample)
+    if reading is None or num_found <= MOST_FOUND * num_ground_truths or num_before >= FEW_FOUND * num_found:
         return None
-    if sample.num_found_elsewhere(candidate.preds, candidate.target) >= FEW_FOUND * num_found:
+    if sample.num_found_elsewhere(reading.preds, reading.target) >= FEW_FOUND * num_found:
         return None
-    return ShapeReading(
-        argument=candidate.argument,
-        name=candidate.name,
-        remedy=candidate.remedy,
-        num_found=num_found,
-        num_before=num_before,
-        num_ground_truths=num_ground_truths,
-        overlap=sample.at_least,
-    )
+    return {
+        "argument": reading.argument,
+        "name": reading.name,
+        "remedy": reading.remedy,
+        "num_found": num_found,
+        "num_before": num_before,
+        "num_ground_truths": num_ground_truths,
+        "overlap": sample.at_least,
+    }
 
 
-def _find_best(sample: PointSample) -> tuple[int, Reading]:
+def _find_best(sample: PointSample) -> tuple[int, Reading | None]:
     """Return the best reading and the number of ground truths that it finds; the simplest among almost equal ones."""
-    readings = chain(sample.kind.readings(sample), _further_readings(sample))
-    best = sample.reading("preds", "", "", sample.preds)
-    num_found = sample.num_found(sample.preds, sample.target)
-    for candidate in readings:
-        num = sample.num_found(candidate.preds, candidate.target)
+    num_found = 0
+    best: Reading | None = None
+    for reading in chain(sample.kind.readings(sample), _further_readings(sample)):
+        num = sample.num_found(reading.preds, reading.target)
         if num > _BETTER * num_found:
-            num_found, best = num, candidate
+            num_found, best = num, reading
         if num_found > _ALMOST_ALL * len(sample.target):
             break
     return num_found, best

@@ -78,5 +78,7 @@ def find_ground_truths(pairs: PairedRows, overlaps: Tensor, at_least: float) -> 
     best = best_pairs(OverlappingPairs(pairs.true_rows, pairs.rows, overlaps), num_detections, takes_last=True)
     rows = (best.iou >= at_least).nonzero()[:, 0]
     true_rows = best.ground_truth[rows]
-    is_first = segments.ranks(true_rows) == 0
-    return PairedRows(rows[is_first], true_rows[is_first])
+    num_ground_truths = int(true_rows.amax()) + 1 if len(rows) else 0
+    first = rows.new_full((num_ground_truths,), num_detections).scatter_reduce_(0, true_rows, rows, "amin")
+    found = (first < num_detections).nonzero()[:, 0]
+    return PairedRows(first[found], found)
