@@ -25,6 +25,7 @@ from reid_torchmetrics import (
     UnpaddedDistributedSampler,
     VocMAP,
     YoloMAP,
+    index_recall,
     verify_pairs,
 )
 from reid_torchmetrics.functional.detection import evaluate_images
@@ -364,6 +365,8 @@ def ranked_lists(random: Random, model: str) -> None:
         row.remove(query)
     labels = {"query_identities": identities[:num_queries], "gallery_identities": identities}
     evaluate_lists(lists, **labels, self_index=torch.arange(num_queries))
+    for similarity in ("euclidean", "cosine", "dot"):
+        index_recall(lists, embeddings[:num_queries], embeddings, k=random.choice((1, 3, 10)), similarity=similarity)
     evaluate_lists(lists, positives)
     runs = [
         {item: row[item] for item in random.sample(items, len(items))} for items, row in zip(lists, scores, strict=True)

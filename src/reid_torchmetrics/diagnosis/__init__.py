@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
-from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples, RankedSamples
+from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples, RankedSamples, SearchedLists
 from reid_torchmetrics.functional.retrieval.verification import ComparedPairs
 from reid_torchmetrics.functional.world import World
 
@@ -20,6 +20,7 @@ from .answers import collecting as collecting
 from .causes import Finding, find_causes, grouped
 from .causes import warn_of as warn_of
 from .detection import DETECTION_CAUSES, DetectionCase
+from .index_lists import INDEX_CAUSES, IndexCase
 from .lists import LIST_CAUSES, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
@@ -27,6 +28,7 @@ from .retrieval import find_in_ranking
 
 _OF_DETECTIONS = grouped(DETECTION_CAUSES.values())
 _OF_LISTS = grouped(LIST_CAUSES.values())
+_OF_INDEXES = grouped(INDEX_CAUSES.values())
 _OF_PAIRS = grouped(PAIR_CAUSES.values())
 
 
@@ -44,6 +46,8 @@ def look(results: Any, samples: Any, world: World) -> list[Finding]:
         return find_causes(_OF_DETECTIONS, DetectionCase(results, samples), world.warning_log)
     if isinstance(samples, ListedSamples):
         return find_causes(_OF_LISTS, ListCase(results, samples), world.warning_log)
+    if isinstance(samples, SearchedLists):
+        return find_causes(_OF_INDEXES, IndexCase(results, samples), world.warning_log)
     if isinstance(samples, ComparedPairs) and world.process == 0:  # all have all pairs
         return find_causes(_OF_PAIRS, PairCase(results, samples), world.warning_log)
     return []

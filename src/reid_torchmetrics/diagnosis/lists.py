@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples
 
 from .causes import Cause, Values, is_beyond_chance
 
-_MOST_QUERIES = 256
+MOST_QUERIES = 256
 _FIRST = 10  # entries of a list that a trial looks at
 _MOST_PAIRS = 1 << 14  # of a query and a positive
 _LEAST_SHARE = 0.2  # of queries that a shift must explain
@@ -28,6 +28,17 @@ _SUSPECT = 0.5  # of the queries have a positive first; more raise no suspicion
 _FEW = 0.5  # positives in the first half of lists, as a factor of their share in whole lists
 _GOOD = 0.25  # of the lists, at least, end with a positive where they are worst first
 _ODDS, _ODDS_OF_SCORES = 20, 4  # of that, as a factor of the odds by luck; where scores rise in the order given
+
+
+def different_queries(items: Int[Tensor, "queries longest"], kept: Bool[Tensor, " queries"]) -> Int[Tensor, " chosen"]:
+    """Return at most 256 of the kept queries with lists that begin with different items.
+
+    A model that gives one list to all queries, or a few lists, is right or wrong with all of them together.
+    """
+    queries = (kept & (items[:, 0] >= 0)).nonzero()[:, 0]
+    _, places = np.unique(items[queries, 0].cpu().numpy(), return_index=True)
+    spread = np.linspace(0, len(places) - 1, min(len(places), MOST_QUERIES)).astype(np.int64)
+    return queries[torch.from_numpy(np.sort(places)[spread]).to(items.device)]
 
 
 class ListCase:
@@ -39,17 +50,11 @@ class ListCase:
 
     @cached_property
     def queries(self) -> Int[Tensor, " queries"]:
-        """At most 256 queries with a positive and with different first items in their lists.
-
-        A model that gives one list to all queries, or a few lists, is right or wrong with all of them together.
-        """
+        """Some queries with a positive, see `different_queries`."""
         items, truth = self.samples.items, self.samples.truth
         has_positive = torch.zeros(len(items), dtype=torch.bool, device=items.device)
         has_positive[truth.query[truth.is_right]] = True
-        queries = (has_positive & (items[:, 0] >= 0)).nonzero()[:, 0]
-        _, places = np.unique(items[queries, 0].cpu().numpy(), return_index=True)
-        spread = np.linspace(0, len(places) - 1, min(len(places), _MOST_QUERIES)).astype(np.int64)
-        return queries[torch.from_numpy(np.sort(places)[spread]).to(items.device)]
+        return different_queries(items, has_positive)
 
     @cached_property
     def items(self) -> Int[Tensor, "queries longest"]:

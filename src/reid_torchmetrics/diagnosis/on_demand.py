@@ -24,6 +24,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate_scores,
     retrieval.evaluate_lists,
     retrieval.evaluate_stream,
+    retrieval.index_recall,
     retrieval.verify_pairs,
     retrieval.accuracy_over_folds,
     detection.evaluate_images,

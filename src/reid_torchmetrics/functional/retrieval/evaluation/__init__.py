@@ -5,7 +5,7 @@ from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores, evaluate_stream
 from .ground_truth import ListedTruth
 from .identification import FPIR_RULES, Identification
-from .index_recall import IndexRecall, index_recall
+from .index_recall import IndexRecall, SearchedLists, index_recall, search_lists
 from .list_forms import MISSING_QUERIES, Lists
 from .list_ranks import ListedSamples
 from .lists import evaluate_lists

@@ -14,6 +14,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.named_numbers import json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import scores as scoring
@@ -96,6 +97,23 @@ class IndexRecall(Displayed, SavedResults):
         return Display(format(self))
 
 
+@dataclass(frozen=True)
+class SearchedLists:
+    """The lists of a vector index, and the embeddings that they are compared with."""
+
+    items: Int[Tensor, "queries longest"]
+    """the first k entries of each list, -1 for nothing and for repetitions"""
+    query: Float[Tensor, "queries dim"]
+    gallery: Gallery
+    k: int
+    similarity: str | scoring.CustomSimilarity
+    packed: bool
+    tolerance: float
+    max_bytes: int
+    marks: int
+    """says which codes the queries have, see `scores.read_block`"""
+
+
 @torch.no_grad()
 def index_recall(
     retrieved: Lists,
@@ -174,24 +192,40 @@ def index_recall(
         query_blocks.append(codes)
     query = torch.cat(query_blocks) if len(query_blocks) > 1 else query_blocks[0]
     items = _read_lists(retrieved, query_names, gallery_names, len(query))[:, :k].to(query.device)
-    items = _without_repeated(items)
+    max_bytes = scoring.bytes_within(max_bytes, query.device)
+    lists = SearchedLists(_without_repeated(items), query, gallery, k, similarity, packed, tolerance, max_bytes, marks)
+    recall, scores = search_lists(lists, None if gallery_names is None else len(gallery_names))
+    results_made((recall, scores), lists)
+    return recall
 
-    search = _Search(query, items, k, similarity, scoring.bytes_within(max_bytes, query.device))
-    for block in _blocks_of(gallery):
-        codes, marks = scoring.read_block("gallery", block, similarity, query.device, packed=packed, earlier=marks)
+
+def search_lists(
+    lists: SearchedLists, num_names: int | None = None
+) -> tuple[IndexRecall, Float[Tensor, "queries longest"]]:
+    """Return the recall of lists, and the exact scores of their items, minus infinity for nothing.
+
+    `num_names` is the number of names of gallery items, if there are any.
+    """
+    search = _Search(lists.query, lists.items, lists.k, lists.similarity, lists.max_bytes)
+    marks = lists.marks
+    for block in _blocks_of(lists.gallery):
+        codes, marks = scoring.read_block(
+            "gallery", block, lists.similarity, lists.query.device, packed=lists.packed, earlier=marks
+        )
         search.add(codes)
-    search.check_end(gallery_names)
+    search.check_end(num_names)
 
-    least = search.least_scores(tolerance)
-    is_right = (search.scores_of_items >= least[:, None]) & (items >= 0)
-    num_nearest = min(k, search.num_gallery)
-    return IndexRecall(
+    least = search.least_scores(lists.tolerance)
+    is_right = (search.scores_of_items >= least[:, None]) & (lists.items >= 0)
+    num_nearest = min(lists.k, search.num_gallery)
+    recall = IndexRecall(
         per_query=is_right.sum(1).double() / num_nearest,
-        k=k,
+        k=lists.k,
         num_gallery=search.num_gallery,
-        similarity=scoring.similarity_name(similarity),
-        num_short=int(((items >= 0).sum(1) < num_nearest).sum()),
+        similarity=scoring.similarity_name(lists.similarity),
+        num_short=int(((lists.items >= 0).sum(1) < num_nearest).sum()),
     )
+    return recall, search.scores_of_items
 
 
 def _read_lists(
@@ -352,12 +386,12 @@ class _Search:
         query, column = may_be_nearest.nonzero(as_tuple=True)
         return _with_scores(best, query, score(query, column))
 
-    def check_end(self, gallery_names: Sequence[Any] | None) -> None:
+    def check_end(self, num_names: int | None) -> None:
         """Raise unless all blocks together have the items of the lists."""
         if not self.num_gallery:
             raise ValueError("`gallery` must have at least one item; got none.")
-        if gallery_names is not None and len(gallery_names) != self.num_gallery:
-            got = f"{len(gallery_names)} names for {self.num_gallery} items"
+        if num_names not in (None, self.num_gallery):
+            got = f"{num_names} names for {self.num_gallery} items"
             raise ValueError(f"`gallery_names` must hold one name for each gallery item; got {got}.")
         _checks.in_range("retrieved", self._items.flatten(), -1, self.num_gallery)
 
