@@ -63,7 +63,7 @@ def note_topics(metric: Any, topics: set[str]) -> None:
 
 def members_of(metric: Any) -> list[Any]:
     """Return the metrics of a collection, or the metric itself."""
-    return [*metric.values()] if isinstance(metric, MetricCollection) else [metric]
+    return [*metric.values(copy_state=False)] if isinstance(metric, MetricCollection) else [metric]
 
 
 def state_claims(name: str, fill: Callable[[], Any], rounds: int = ROUNDS) -> None:

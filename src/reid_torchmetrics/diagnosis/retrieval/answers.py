@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
 from torch.utils.weak import WeakIdKeyDictionary
 
+from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.diagnosis.causes import Cause, Finding, Values, find_causes, grouped
 from reid_torchmetrics.functional.retrieval.evaluation import NO_RANKING, RankedSamples, Ranking
 from reid_torchmetrics.functional.world import WarningLog
@@ -16,12 +18,20 @@ from .registry import NAMES_WITHOUT_RANKS, RETRIEVAL_CAUSES
 
 _answers: WeakIdKeyDictionary = WeakIdKeyDictionary()
 """the values that trials on samples found, by the name of the cause, for each ranking that is still in use"""
+_count = itertools.count()
+_numbers: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""a number for each ranking that is still in use"""
 
 
 def find_in_ranking(ranking: Ranking | None, samples: RankedSamples, warning_log: WarningLog) -> list[Finding]:
     """Return the causes that a ranking shows, or the facts about its samples alone where nothing was ranked."""
     if ranking is None:
         return find_causes(_GROUPS_WITHOUT_RANKS, RetrievalCase(NO_RANKING, samples), warning_log)
+    # The metrics of a collection share their ranking and their topics.
+    number = _numbers.setdefault(ranking, next(_count))
+    topic = f"ranking {number}, {samples.updates}, {samples.ties_are_open}, {samples.named_protocol}"
+    if asking.get() is None and not warning_log.note(topic):
+        return []
     return find_causes(_GROUPS, RetrievalCase(ranking, samples), warning_log)
 
 
