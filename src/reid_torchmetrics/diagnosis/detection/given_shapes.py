@@ -46,7 +46,7 @@ def angles_in_degrees(case: DetectionCase) -> Values | None:
     """Return values if most angles of one side are beyond 2 pi."""
     for side in (0, 1):
         boxes = [shape for shape in _shapes(case, side, "rotated_boxes") if shape.shape[1] == _NUM_ANGLED]
-        angles = torch.cat([torch.zeros(0), *(shape[:, 4] for shape in boxes)])
+        angles = torch.cat([torch.zeros(0, device="cpu"), *(shape[:, 4] for shape in boxes)])
         values = _if_most(int((angles.abs() > 2 * math.pi).sum()), int((angles != 0).sum()))
         if values is not None:
             return values

@@ -114,7 +114,7 @@ def _labels_and_images(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
 
 def _areas(item: Mapping[str, Any], box_format: str) -> Tensor:
     """Return the areas of ground truths: as they were given, or those of the boxes."""
-    given: Tensor = item["area"].double() if "area" in item else torch.zeros(len(item["labels"]))
+    given: Tensor = item["area"].double() if "area" in item else torch.zeros(len(item["labels"]), device="cpu")
     if "boxes" not in item:
         return given
     return torch.where(given > 0, given, box_areas(to_xywh(item["boxes"].double(), box_format)))
@@ -122,5 +122,5 @@ def _areas(item: Mapping[str, Any], box_format: str) -> Tensor:
 
 def _size_of(item: Mapping[str, Any]) -> tuple[float, float]:
     """Return width and height of an image; NaN if they are unknown."""
-    size = torch.as_tensor(item.get("orig_size", ())).flatten().tolist()
+    size = torch.as_tensor(item.get("orig_size", ()), device="cpu").flatten().tolist()
     return (size[1], size[0]) if len(size) == 2 else (math.nan, math.nan)

@@ -83,7 +83,7 @@ def _are_mirrored(sample: Sample) -> Bool[Tensor, " sampled"]:
     best = _best(sample, sample.is_positive, 1)[:, 0]
     scores = sample.scores[:, best].double()
     others = sample.is_candidate.clone()
-    others[torch.arange(len(best)), best] = False
+    others[torch.arange(len(best), device=best.device), best] = False
     next_scores = sample.scores.masked_fill(~others, -torch.inf).amax(1).double()
     is_compared = sample.is_candidate[:, best] & (best[:, None] != best) & scores.isfinite()
     if not bool(is_compared.any()):

@@ -83,7 +83,8 @@ def position_reading_that_fits(
     """Return what the positions of one side seem to be, if most queries then have a positive and few have one now."""
     if not len(query) or not len(gallery):
         return None
-    query = query[torch.arange(min(len(query), MOST_QUERIES)) * len(query) // min(len(query), MOST_QUERIES)]
+    number = min(len(query), MOST_QUERIES)
+    query = query[torch.arange(number, device=query.device) * len(query) // number]
     readings: Mapping[str, Tensor] = {
         "have their axes in another order on one side": query.flip(1),
         "are in kilometers for the queries and in meters in the gallery": query * 1000,
