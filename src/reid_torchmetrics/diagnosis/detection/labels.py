@@ -59,7 +59,7 @@ def find_shifted_labels(sample: SampledObjects) -> ShiftedLabels | None:
     The reason is a different numbering. If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3: each
     label has one partner. A classifier that learned nothing has other pairs, or predicts a single label.
     """
-    pairs = pairs_in_images(*sample.image_places(), len(sample.images))
+    pairs = pairs_in_images(sample.places, sample.true_places, len(sample.images))
     overlaps = sample.detections.shapes.overlaps(pairs.rows, sample.ground_truths.shapes, pairs.true_rows)
     rows, true_rows = find_ground_truths(pairs, overlaps, FOUND)
     labels = sample.detections.labels[rows].long()

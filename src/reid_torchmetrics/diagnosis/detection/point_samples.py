@@ -56,13 +56,12 @@ def sample_points(objects: SampledObjects, kind: ShapeKind, image_sizes: Tensor 
     rows = numbers.flatten(1).isfinite().all(1).nonzero()[:, 0]
     if len(objects.ground_truths.labels) < LEAST_BOXES or not len(rows):
         return None
-    images, true_images = objects.image_places()
     return PointSample(
         kind=kind,
         numbers=numbers[rows],
         true_numbers=numbers_of(objects.ground_truths),
-        images=images[rows],
-        true_images=true_images,
+        images=objects.places[rows],
+        true_images=objects.true_places,
         num_images=len(objects.images),
         sizes=None if image_sizes is None else image_sizes[objects.images.long()].double(),
         areas=objects.ground_truths.areas,

@@ -116,10 +116,10 @@ def _further_readings(sample: PointSample) -> Iterator[Reading]:
     yield sample.reading("preds", "y before x", "Pass x before y in `preds` and `target`.", swapped)
     for frame in _frames(sample):
         for points, suffix in ((sample.preds, ""), (swapped, ", with y before x")):
-            fit = _fit(sample, frame, points)
-            if fit is not None:
-                text = _text_of_scale(fit) if frame.text == "" else frame.text.format(*(1 / fit.factor).tolist())
-                changed = frame.to_original(fit.apply(points), sample.images)
+            change = _measure_change(sample, frame, points)
+            if change is not None:
+                text = frame.text.format(*(1 / change.factor).tolist()) or _text_of(change)
+                changed = frame.to_original(change.apply(points), sample.images)
                 yield sample.reading("preds", text + suffix, _IN_ONE_IMAGE, changed)
 
 
@@ -147,42 +147,34 @@ class _Change(NamedTuple):
         """Return the changed points."""
         return points * self.factor + self.offset
 
-    @property
-    def is_finite(self) -> bool:
-        """Whether all factors are positive, and all numbers finite."""
-        is_positive = self.factor.isfinite() & (self.factor > 0)
-        return bool((is_positive & self.offset.isfinite()).all())
 
-
-def _text_of_scale(fit: _Change) -> str:
-    across, down = fit.factor.tolist()
-    right, below = fit.offset.tolist()
+def _text_of(change: _Change) -> str:
+    across, down = change.factor.tolist()
+    right, below = change.offset.tolist()
     return f"{across:.3g} x + {right:.4g} and {down:.3g} y + {below:.4g}".replace("+ -", "- ")
 
 
-def _fit(sample: PointSample, frame: _ResizedImages, preds: Tensor) -> _Change | None:
+def _measure_change(sample: PointSample, frame: _ResizedImages, preds: Tensor) -> _Change | None:
     """Measure the change from detections to ground truths, first by all shapes, then by pairs that are close.
 
-    Detections and ground truths are compared in the coordinates of the frame. Only without a frame there is an offset.
+    Both are compared in the coordinates of the frame; in resized images there is no offset. None if nothing fits.
     """
-    if len(sample.target) < _LEAST_MEASURED:
+    best = sample.best()
+    if len(sample.target) < _LEAST_MEASURED or len(best) < _LEAST_PAIRS:
         return None
-    target = frame.from_original(sample.target, sample.true_images)
-    boxes = keypoint_boxes(target, sample.is_labeled)
-    fit = _measure(keypoint_boxes(preds[sample.best()]), boxes, has_offset=frame.text == "", in_pairs=False)
+    target = keypoint_boxes(frame.from_original(sample.target, sample.true_images), sample.is_labeled)
+    change = _medians(keypoint_boxes(preds[best]), target, has_offset=not frame.text, in_pairs=False)
     for _ in range(_NUM_FITS):
-        if not fit.is_finite:
-            return None
-        changed = frame.to_original(fit.apply(preds), sample.images)
+        changed = frame.to_original(change.apply(preds), sample.images)
         rows, true_rows = sample.close_pairs(changed, sample.target)
         if len(rows) < _LEAST_PAIRS:
-            break
+            return None
         close = keypoint_boxes(preds[rows], sample.is_labeled[true_rows])
-        fit = _measure(close, boxes[true_rows], has_offset=frame.text == "", in_pairs=True)
-    return fit if fit.is_finite else None
+        change = _medians(close, target[true_rows], has_offset=not frame.text, in_pairs=True)
+    return change
 
 
-def _measure(preds: Tensor, target: Tensor, *, has_offset: bool, in_pairs: bool) -> _Change:
+def _medians(preds: Tensor, target: Tensor, *, has_offset: bool, in_pairs: bool) -> _Change:
     """Measure the change by medians of sizes and centers of boxes: over pairs, or of each side by itself."""
     size, true_size = preds[:, 2:], target[:, 2:]
     center, true_center = preds[:, :2] + size / 2, target[:, :2] + true_size / 2
@@ -196,7 +188,5 @@ def _measure(preds: Tensor, target: Tensor, *, has_offset: bool, in_pairs: bool)
 
 
 def _median(values: Tensor) -> Tensor:
-    """Return the median of the numbers in each column; NaN without any."""
-    if not len(values):
-        return values.new_full(values.shape[1:], torch.nan)
-    return values.nanquantile(0.5, dim=0)  # of two numbers in the middle their mean
+    """Return the median of the numbers in each column, of two in the middle their mean."""
+    return values.nanquantile(0.5, dim=0)

@@ -37,11 +37,10 @@ class SampledObjects(NamedTuple):
     """by image"""
     images: Tensor
     """numbers of the images, ascending"""
-
-    def image_places(self) -> tuple[Tensor, Tensor]:
-        """Return the place of the image of each detection, and of each ground truth, among the sampled images."""
-        detected = torch.searchsorted(self.images, self.detections.images.contiguous())
-        return detected, torch.searchsorted(self.images, self.ground_truths.images.contiguous())
+    places: Tensor
+    """place of the image of each detection in `images`"""
+    true_places: Tensor
+    """place of the image of each ground truth in `images`"""
 
 
 def sample_objects(detections: Detections, ground_truths: GroundTruths) -> SampledObjects:
@@ -56,10 +55,11 @@ def sample_objects(detections: Detections, ground_truths: GroundTruths) -> Sampl
     rows = torch.isin(detections.images, images).nonzero()[:, 0]
     rows = rows[detections.scores[rows].argsort(descending=True, stable=True)]
     rows = rows[detections.images[rows].argsort(stable=True)]
-    rows = rows[segments.ranks(detections.images[rows]) < MOST_DETECTIONS]
+    detections = detections.at(rows[segments.ranks(detections.images[rows]) < MOST_DETECTIONS])
     true_rows = torch.isin(ground_truths.images, images).nonzero()[:, 0]
-    true_rows = true_rows[ground_truths.images[true_rows].argsort(stable=True)]
-    return SampledObjects(detections.at(rows), ground_truths.at(true_rows), images)
+    ground_truths = ground_truths.at(true_rows[ground_truths.images[true_rows].argsort(stable=True)])
+    places = torch.searchsorted(images, detections.images)
+    return SampledObjects(detections, ground_truths, images, places, torch.searchsorted(images, ground_truths.images))
 
 
 def pairs_in_images(images: Tensor, true_images: Tensor, num_images: int) -> PairedRows:
