@@ -6,6 +6,7 @@ No number depends on it. A metric keeps it outside of its states, until `reset`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -66,10 +67,10 @@ class _ShownBatch(NamedTuple):
     others: tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
     def images(self) -> Iterable[ShownImage]:
-        """Return the dicts of each image, with tensors on the CPU."""
+        """Return the dicts of each image."""
         sides = []
         for counts, columns, others in zip(self.counts, self.columns, self.others, strict=True):
-            parts = zip(*(column.cpu().split(counts) for column in columns.values()), strict=True)
+            parts = zip(*(column.split(counts) for column in columns.values()), strict=True)
             sides.append(
                 [dict(zip(columns, part, strict=True)) | other for part, other in zip(parts, others, strict=True)]
             )
@@ -113,7 +114,18 @@ class GivenImages:
         `boxes` are those around other shapes, if they were not given. `masks` are `ShownMasks`. `iscrowd` and `area`
         are there if an image of the batch had them, with zeros where another one lacked them.
         """
-        return [image for batch in self._shown for image in batch.images()]
+        images = [image for batch in self._shown for image in batch.images()]
+        tensors: dict[torch.dtype, list[Tensor]] = {}
+        for item in chain.from_iterable(images):
+            for value in item.values():
+                for tensor in _tensors_of(value):
+                    tensors.setdefault(tensor.dtype, []).append(tensor)
+        copies: dict[int, Tensor] = {}
+        for same in tensors.values():
+            # All tensors of a dtype are copied together, because each copy from a device waits for it.
+            joined = torch.cat([tensor.flatten() for tensor in same]).cpu().split([tensor.numel() for tensor in same])
+            copies |= {id(tensor): copy.view(tensor.shape) for tensor, copy in zip(same, joined, strict=True)}
+        return [(_replaced(preds, copies), _replaced(target, copies)) for preds, target in images]
 
     def _find_unused_keys(self, batch: GivenBatch) -> None:
         """Find difficult ground truths and lists of classes that the evaluation ignores."""
@@ -201,6 +213,25 @@ def _others(batch: GivenBatch, side: int, num_images: int) -> list[dict[str, Any
         for other, item, masks in zip(others, items, shapes.shapes["segm"][side], strict=False):
             other[_MASKS] = _shown_masks(item[_MASKS], masks.areas)
     return others
+
+
+def _tensors_of(value: Any) -> list[Tensor]:
+    """Return the tensors in a value that are not on the CPU."""
+    values = value if isinstance(value, ShownMasks) else (value,)
+    return [part for part in values if isinstance(part, Tensor) and part.device.type != "cpu"]
+
+
+def _replaced(item: Mapping[str, Any], copies: Mapping[int, Tensor]) -> dict[str, Any]:
+    """Return the dict of an image with copies in the place of tensors."""
+    replaced: dict[str, Any] = {}
+    for key, value in item.items():
+        if isinstance(value, ShownMasks):
+            extremes = copies.get(id(value.extremes), value.extremes)
+            num_pixels = copies.get(id(value.num_pixels), value.num_pixels)
+            replaced[key] = ShownMasks(value.dtype, extremes, num_pixels)
+        else:
+            replaced[key] = copies.get(id(value), value)
+    return replaced
 
 
 def _kept(value: Any) -> Any:
