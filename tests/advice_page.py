@@ -7,11 +7,17 @@ from pathlib import Path
 
 from reid_torchmetrics.diagnosis.causes import Cause
 from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES
+from reid_torchmetrics.diagnosis.index_lists import INDEX_CAUSES
+from reid_torchmetrics.diagnosis.lists import LIST_CAUSES
+from reid_torchmetrics.diagnosis.pairs import PAIR_CAUSES
 from reid_torchmetrics.diagnosis.retrieval import RETRIEVAL_CAUSES
 
 PATH = Path(__file__).parents[1] / "docs" / "advice.md"
 REGISTRIES: dict[str, Mapping[str, Cause]] = {
     "Re-identification and retrieval": RETRIEVAL_CAUSES,
+    "Ranked lists": LIST_CAUSES,
+    "Lists of an index": INDEX_CAUSES,
+    "Pairs": PAIR_CAUSES,
     "Detection": DETECTION_CAUSES,
 }
 INTRODUCTION = """# Advice
@@ -34,7 +40,7 @@ To silence a single warning, use the beginning of its text: `warnings.filterwarn
 pytest, `-W "ignore::reid_torchmetrics.AdviceWarning"` silences all advice. Other warnings of this package are
 `UserWarning`s. They state facts about the numbers, for example that every query has a mate.
 
-This page is generated from the registries in `diagnosis/detection` and `diagnosis/retrieval`.
+This page is generated from the registries in `diagnosis`.
 """
 
 

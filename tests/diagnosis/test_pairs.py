@@ -1,5 +1,7 @@
 """Pairs of another sign, and distances beyond the thresholds of LFW, are told at every entry point; nothing else is."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,8 @@ from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.pairs import PAIR_CAUSES
 from reid_torchmetrics.functional.retrieval import accuracy_over_folds
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
+from tests import fuzz_warnings
+from tests.diagnosis.contract import check_cause
 from tests.diagnosis.list_problems import advice
 from tests.profiles import each_row
 
@@ -178,8 +182,19 @@ def test_the_command_tells_in_its_words(tmp_path, capsys):
         assert "`distances`" not in printed
 
 
+EXAMPLES = {
+    "opposite_pairs": lambda: verify_pairs(distances(*pairs(0.2)[:2]), pairs(0.2)[2]),
+    "thresholds_beyond": lambda: accuracy_over_folds(9 + distances(*pairs(0.2)[:2]), pairs(0.2)[2]),
+}
+
+
 @each_row("name", PAIR_CAUSES)
-def test_a_row_says_when_it_fires(name):
-    row = PAIR_CAUSES[name]
-    assert row.name == name
-    assert row.condition().endswith(".")
+def test_a_cause_is_told_in_its_example_alone(name):
+    check_cause(PAIR_CAUSES, name, EXAMPLES[name])
+
+
+@pytest.mark.parametrize("model", fuzz_warnings.WAYS["pairs"][1])
+def test_no_row_fires_where_nothing_is_amiss(model):
+    with fuzz_warnings.strictly():
+        for seed in range(20):
+            fuzz_warnings.given_pairs(random.Random(seed), model)  # noqa: S311 - no secret

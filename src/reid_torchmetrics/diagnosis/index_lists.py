@@ -46,8 +46,8 @@ class IndexCase:
     @cached_property
     def correlation(self) -> tuple[float, float]:
         """Kendall's rank correlation of listed order and exact scores, and its deviation under a random order."""
-        scores = self.scores[self.queries, :_MOST_ENTRIES]
-        is_item = self.samples.items[self.queries, :_MOST_ENTRIES] >= 0
+        scores = self.scores[self.queries, :_MOST_ENTRIES].cpu()
+        is_item = self.samples.items[self.queries, :_MOST_ENTRIES].cpu() >= 0
         lengths = is_item.sum(1)
         scores, lengths = scores[lengths > 1], lengths[lengths > 1].double()
         is_pair = (is_item[:, :, None] & is_item[:, None])[is_item.sum(1) > 1].triu(diagonal=1)

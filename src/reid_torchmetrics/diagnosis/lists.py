@@ -58,13 +58,13 @@ class ListCase:
 
     @cached_property
     def items(self) -> Int[Tensor, "queries longest"]:
-        """The lists of the sample, -1 behind each."""
-        return self.samples.items[self.queries]
+        """The lists of the sample on the CPU, -1 behind each."""
+        return self.samples.items[self.queries].cpu()
 
     @cached_property
     def hits(self) -> Bool[Tensor, "queries longest"]:
         """Mask of the positives in the lists of the sample."""
-        return self.samples.hits[self.queries]
+        return self.samples.hits[self.queries].cpu()
 
     @cached_property
     def positives(self) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
@@ -74,7 +74,7 @@ class ListCase:
         place[self.queries] = torch.arange(len(self.queries), device=place.device)
         places = place[truth.query]
         kept = truth.is_right & (places >= 0)
-        return places[kept], truth.item[kept]
+        return places[kept].cpu(), truth.item[kept].cpu()
 
 
 def _finds_little(case: ListCase) -> bool:
@@ -164,7 +164,7 @@ def _shifted_items(case: ListCase) -> Values | None:
         return None
     # How far each of the first items is behind each positive of its query, the first ones counting most.
     entries = case.items[:, :_FIRST]
-    weights = (entries >= 0) / torch.arange(1, entries.shape[1] + 1, device=entries.device)
+    weights = (entries >= 0) / torch.arange(1, entries.shape[1] + 1, device="cpu")
     offsets, numbers = (entries[query] - item[:, None]).flatten().unique(return_inverse=True)
     offset = int(offsets[numbers.bincount(weights[query].flatten()).argmax()])
     distance = entries[query, 0] - item
@@ -195,14 +195,14 @@ def _rise_in_order_given(case: ListCase) -> bool:
 
 def _worst_first(case: ListCase) -> Values | None:
     lengths = (case.items >= 0).sum(1)
-    _, places = np.unique(case.items.gather(1, lengths[:, None] - 1)[:, 0].cpu().numpy(), return_index=True)
-    kept = torch.from_numpy(places).to(lengths.device)
+    _, places = np.unique(case.items.gather(1, lengths[:, None] - 1)[:, 0].numpy(), return_index=True)
+    kept = torch.from_numpy(places)
     kept = kept[lengths[kept] > 2]
     if not len(kept):
         return None
     hits, lengths = case.hits[kept].double(), lengths[kept, None]
     halves = (lengths // 2).clamp(min=2)
-    in_first_half = torch.arange(hits.shape[1], device=hits.device) < halves
+    in_first_half = torch.arange(hits.shape[1], device="cpu") < halves
     by_luck = float((hits.sum(1, keepdim=True) / lengths).mean())
     early = float(((hits * in_first_half).sum(1, keepdim=True) / halves).mean())
     num_right = int(hits.gather(1, lengths - 1).sum())

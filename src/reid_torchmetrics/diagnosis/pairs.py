@@ -45,9 +45,9 @@ def _is_poor(case: PairCase) -> bool:
 
 
 _REMEDIES = {
-    "scores": "Scores must be higher for closer pairs, so pass distances as `distances`, and `same` must be",
-    "distances": "Distances must be lower for closer pairs, such as 2 - 2 c for a cosine c, and `same` must be",
-    "embeddings": "`same` must be",
+    "scores": "Scores must be higher for closer pairs, so pass distances as `distances`. ",
+    "distances": "Distances must be lower for closer pairs, such as 2 - 2 c for a cosine c. ",
+    "embeddings": "",
 }
 
 
@@ -95,7 +95,7 @@ _ROWS = [
         fires="The area under the ROC curve is at most {area}, and {deviations} standard deviations below that of a"
         " random order.",
         message="The {pairs} with `same` are farther apart than the {other_pairs} without: the area under the ROC curve"
-        " is {area}. {remedy} True for pairs of one identity.",
+        " is {area}. {remedy}`same` must be True for pairs of one identity.",
         suspect=_is_poor,
         find=_opposite_pairs,
         thresholds={"area": _MOST_AREA, "deviations": _DEVIATIONS},
