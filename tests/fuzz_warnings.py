@@ -30,6 +30,8 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import accuracy_over_folds, evaluate, evaluate_lists, evaluate_scores
+from tests.diagnosis.retrieval.doors import right
+from tests.diagnosis.retrieval.right_samples import PLACES, RIGHT
 from tests.distributed.processes import Processes
 from tests.functional.detection.detection_samples import images
 from tests.functional.detection.drawn_detectors import drawn_detector
@@ -82,7 +84,7 @@ def _some_twice(length: int) -> Tensor:
 def samples(random: Random, model: str) -> dict[str, Tensor]:
     torch.manual_seed(random.getrandbits(32))
     length, dim = random.choice((2, 3, 5, 12, 40, 100)), random.choice((1, 4, 32))
-    identities = torch.randint(random.choice((1, 2, 6, 30)), (length,))
+    identities = torch.randint(random.choice((2, 6, 30)), (length,))
     given = {"embeddings": MODELS[model](dim, identities), "identities": identities}
     if model == "with duplicates":  # with their labels
         same = (given["embeddings"][:, None] == given["embeddings"]).all(2).int().argmax(1)
@@ -275,23 +277,12 @@ def change(random: Random, preds: list[dict], target: list[dict]) -> None:
                     side.pop("area", None)
 
 
-# Positions of images [samples, axes] in the unit of the radius.
-PLACES: dict[str, Callable[[Random, int], Tensor]] = {
-    "utm": lambda random, number: (
-        torch.tensor([random.uniform(2e5, 8e5), random.uniform(0, 1e7)], dtype=torch.float64)
-        + random.choice((50, 500, 5000)) * torch.rand(number, 2, dtype=torch.float64)
-    ),
-    "whole meters": lambda random, number: (random.uniform(0, 1e7) + 500 * torch.rand(number, 2)).round(),
-    "plan": lambda random, number: random.choice((20, 80, 150, 3000)) * torch.rand(number, random.choice((2, 3))),
-    "around": lambda random, number: random.choice((20, 80, 150, 3000)) * torch.randn(number, 2) / 2,
-    "frames": lambda random, number: torch.arange(number) * random.choice((1, 2, 0.5)),
-}
-
-
 def places(random: Random, kind: str) -> None:
     """Images of places, by a metric and in one call."""
     torch.manual_seed(random.getrandbits(32))
     numbers, radius = [random.randint(2, 60), random.randint(2, 200)], random.choice((1.0, 5.0, 25.0))
+    if kind == "small":  # so few samples that all may be near
+        numbers = [random.randint(2, 9), random.randint(2, 30)]
     sides = PLACES[kind](random, sum(numbers)).split(numbers)
     metric = ReIDMetrics(protocol="pitts30k", radius=radius)
     for positions, is_query in zip(sides, (True, False), strict=True):
@@ -456,6 +447,7 @@ WAYS = {
     "retrieval": (retrieval, MODELS),
     "augmented": (augmented, MODELS),
     "scored": (scored, SCORED),
+    "right": (right, RIGHT),
     "sharded": (sharded, MODELS),
     "places": (places, PLACES),
     "pairs": (given_pairs, MODELS),

@@ -82,9 +82,9 @@ def test_samples_of_other_labels_after_compute_are_no_epoch(change):
 
 def test_steps_and_few_samples_are_no_epoch():
     metric = ReIDMetrics()
-    for _ in range(2):
+    for step in range(2):  # of a network that is trained
         for batch, identities, _, is_query in halves(embedded()):
-            metric(batch, identities, is_query=is_query)
+            metric(batch + step, identities, is_query=is_query)
     metric.compute()
     few = ReIDMeanAP()
     for _ in range(3):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -10,6 +11,8 @@ from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol, person_search
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from tests.diagnosis.retrieval.doors import call
+from tests.diagnosis.retrieval.wrong_samples import WRONG
 
 NUM = 40
 LABELS = torch.arange(NUM)
@@ -165,3 +168,5 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "nothing_pooled": nothing_pooled,
     "boxes_in_shares": boxes_in_shares,
 }
+for cause, mistakes in WRONG.items():
+    EXAMPLES.setdefault(cause, partial(call, "evaluate", next(iter(mistakes.values()))))

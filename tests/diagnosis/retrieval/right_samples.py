@@ -168,3 +168,16 @@ RIGHT: dict[str, Callable[[Random], Sides]] = {name: _by_identity(model) for nam
     "duplicates": _duplicates,
 }
 """kinds of samples, drawn with the seed of torch"""
+
+PLACES: dict[str, Callable[[Random, int], Tensor]] = {
+    "utm": lambda random, number: (
+        torch.tensor([random.uniform(2e5, 8e5), random.uniform(0, 1e7)], dtype=torch.float64)
+        + random.choice((50, 500, 5000)) * torch.rand(number, 2, dtype=torch.float64)
+    ),
+    "whole meters": lambda random, number: (random.uniform(0, 1e7) + 500 * torch.rand(number, 2)).round(),
+    "plan": lambda random, number: random.choice((80, 150, 3000)) * torch.rand(number, random.choice((2, 3))),
+    "around": lambda random, number: random.choice((80, 150, 3000)) * torch.randn(number, 2) / 2,
+    "small": lambda random, number: 10 * torch.rand(number, 2),
+    "frames": lambda random, number: torch.arange(number) * random.choice((1, 2, 5)),
+}
+"""positions of images [samples, axes] in the unit of the radius"""

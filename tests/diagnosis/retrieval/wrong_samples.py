@@ -43,6 +43,16 @@ def of_places(
     return embeddings[:60], embeddings[60:], options
 
 
+def exchanged() -> Sides:
+    """Places on a plan, of which those along the diagonal are found in the wrong order, too."""
+    generator = torch.Generator().manual_seed(1)
+    positions = torch.rand(120, 2, dtype=torch.float64, generator=generator) * torch.tensor([3000.0, 1000.0])
+    positions[::12] = positions[::12, :1]
+    embeddings = torch.randn(240, 16, generator=generator)
+    places = {"query_positions": positions.flip(1), "gallery_positions": positions}
+    return embeddings[:120], embeddings[120:], {"protocol": "pitts30k", "radius": 25.0} | places
+
+
 def spelled(query_word: str, gallery_word: str) -> Sides:
     """Identities of the same persons in two spellings."""
     embeddings, identities = images()
@@ -110,6 +120,7 @@ WRONG: dict[str, dict[str, Callable[[], Sides]]] = {
         "kilometers": lambda: of_places(lambda places: places * KILOMETERS, lambda places: places * KILOMETERS),
         "normalized": lambda: of_places(lambda places: places / 6e6, lambda places: places / 6e6),
     },
+    "exchanged_axes": {"plan": exchanged},
     "repeated_samples": {
         "queries": lambda: joined(0, slice(0, 8)),
         "gallery": lambda: joined(1, slice(0, 24)),

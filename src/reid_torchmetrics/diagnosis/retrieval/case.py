@@ -100,9 +100,10 @@ class RetrievalCase:
     @cached_property
     def positions(self) -> tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None:
         """Positions of queries and gallery items, and the radius; None where no radius decides relevance."""
-        if self.samples.positions is not None or self.protocol.radius is None or self.problem is None:
+        problem = self.problem or self.samples.sampled
+        if problem is None or self.samples.positions is not None:
             return self.samples.positions
-        return self.problem.labels.positions_within(self.protocol)
+        return problem.labels.positions_within(self.protocol)
 
     @property
     def sample(self) -> Sample | None:
@@ -112,7 +113,7 @@ class RetrievalCase:
 
     @cached_property
     def _sample(self) -> Sample | None:
-        problem, options = self.problem, self.options
+        problem, options = self.problem or self.samples.sampled, self.options
         if problem is None or options is None or options.rerank is not None:
             return None
         return _sample(problem, options)

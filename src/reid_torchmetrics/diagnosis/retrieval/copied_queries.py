@@ -8,7 +8,7 @@ items of an identity has no such positive, nor has one that has collapsed.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -21,6 +21,7 @@ LEAST_QUERIES = 8
 CLOSE, FAR = 0.01, 0.1
 """largest distance of a copy from its query, for unit vectors, and as a share of the distance of other candidates"""
 _ROUNDING = 1e-4  # candidates that are closer to the query differ by rounding only
+_AT_A_TIME = 16  # queries
 _MOST_COMPARED = 8  # best positives, and best candidates, that are compared with a query
 _MOST_DIFFERENT = 0.01  # difference of scores of two queries in both directions, as a share of their deviation
 _LEAST_LEAD = 0.1  # lead of the best positive over the next candidate, as a share of the same deviation
@@ -34,7 +35,7 @@ def has_copied_queries(case: RetrievalCase) -> bool:
     labels = sample.problem.labels
     # The copies are left out, or lists say what is right. Of samples with several labels few have the same ones.
     has_own_places = labels.self_index is not None and bool((labels.self_index >= 0).any())
-    if has_own_places or labels.ground_truth is not None or num_labels_of(labels.query):
+    if has_own_places or case.has_lists or num_labels_of(labels.query):
         return False
     num_positives = sample.is_positive.sum(1)
     is_copied = _are_close(sample) if sample.query is not None else _are_mirrored(sample)
@@ -61,11 +62,8 @@ def _are_close(sample: Sample) -> Bool[Tensor, " sampled"]:
     positives = _best(sample, sample.is_positive, _MOST_COMPARED)
     candidates = _best(sample, sample.is_candidate, _MOST_COMPARED + 1)
     places = torch.cat([positives, candidates], dim=1)
-    items = sample.gallery_at(places.flatten())
-    if sample.query is None or items is None:
-        return torch.zeros_like(sample.queries, dtype=torch.bool)
-    query = normalize(sample.query.float(), dim=1)
-    distances = (normalize(items.float(), dim=1).view(*places.shape, -1) - query[:, None]).norm(dim=2)
+    rows = torch.arange(len(places), device=places.device).split(_AT_A_TIME)
+    distances = torch.cat([_distances(sample, places, part) for part in rows])
     to_positives = distances.masked_fill(~sample.is_positive.gather(1, places), torch.inf)
     own_distance, nearest = to_positives.min(1, keepdim=True)
     is_other = sample.is_candidate.gather(1, places) & (places != places.gather(1, nearest))
@@ -92,3 +90,19 @@ def _are_mirrored(sample: Sample) -> Bool[Tensor, " sampled"]:
     difference = (scores - scores.T).abs().where(is_compared & is_compared.T, torch.nan)
     is_symmetric = difference.nanmedian(dim=1).values <= _MOST_DIFFERENT * deviation
     return is_symmetric & (scores.diagonal() - next_scores > _LEAST_LEAD * deviation)
+
+
+def _distances(
+    sample: Sample, places: Int[Tensor, "sampled places"], rows: Int[Tensor, " rows"]
+) -> Float[Tensor, "rows places"]:
+    """Return the distances of unit vectors of some queries and gallery items, or of the nearest members of groups."""
+    groups = sample.problem.groups
+    places = places[rows]
+    num_members = torch.ones_like(places) if groups is None else groups.sizes[places]
+    cell = torch.arange(places.numel(), device=places.device).repeat_interleave(num_members.flatten())
+    members, query = sample.members_at(places.flatten()), sample.query
+    assert members is not None and query is not None  # noqa: S101, PT018 - the source has embeddings
+    queries = normalize(query[rows].float(), dim=1)[cell // places.shape[1]]
+    distances = (normalize(members.float(), dim=1) - queries).norm(dim=1)
+    nearest = torch.full((places.numel(),), torch.inf, device=distances.device)
+    return nearest.scatter_reduce(0, cell, distances, "amin").view_as(places)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
@@ -15,13 +15,13 @@ from .case import MOST_QUERIES, RetrievalCase
 
 FITS = 0.5
 """share of the queries that another reading must give a positive"""
-LEAST_QUERIES, LEAST_CANDIDATES = 10, 20
+LEAST_QUERIES, LEAST_CANDIDATES = 10, 40
 """queries, and candidates of each, that are needed: in less data negatives may be absent by chance"""
 MOST_WITHOUT = 0.9
 """share of the queries that must lack negatives"""
-COVERED = 0.5
+COVERED = 0.75
 """share of the candidates within the radius, from which on the radius does not fit the positions"""
-_BETTER = 3  # times the share of queries with a positive in the reading at hand
+_BETTER = 3  # times the share of queries with a positive in the order at hand
 _MOST_MERGED = 0.1  # share of the names of a side that may become equal to others
 
 
@@ -80,13 +80,10 @@ def _is_in_degrees(positions: Float[Tensor, "samples axes"]) -> bool:
 def position_reading_that_fits(
     query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float
 ) -> str | None:
-    """Return what the positions of one side seem to be, if most queries then have a positive and few have one now."""
+    """Return what positions of two sides that have no pair within the radius seem to be; None if nothing fits."""
     if not len(query) or not len(gallery):
         return None
-    number = min(len(query), MOST_QUERIES)
-    query = query[torch.arange(number, device=query.device) * len(query) // number]
-    readings: Mapping[str, Tensor] = {
-        "have their axes in another order on one side": query.flip(1),
+    readings: dict[str, Tensor] = {
         "are in kilometers for the queries and in meters in the gallery": query * 1000,
         "are in meters for the queries and in kilometers in the gallery": query / 1000,
     }
@@ -94,24 +91,58 @@ def position_reading_that_fits(
         first_query, first_item = query.min().item(), gallery.min().item()
         words = f"begin at {first_query:,g} in the queries and at {first_item:,g} in the gallery"
         readings = {words: query - first_query + first_item}
-    share = _share_near(query, gallery, radius)
+    elif fit_in_another_order(query, gallery, radius):
+        return "have their axes in another order on one side"
     for words, values in readings.items():
-        if _share_near(values, gallery, radius) >= max(FITS, _BETTER * share):
+        share, share_of_pairs = _shares_near(values, gallery, radius)
+        if share >= FITS > share_of_pairs:
             return words
     for words, one, other in (("queries", query, gallery), ("gallery", gallery, query)):
-        if share == 0 and _is_in_degrees(one) and bool((other.abs().amin(0) > 180).any()):
+        if _is_in_degrees(one) and bool((other.abs().amin(0) > 180).any()):
             return f"are degrees on the side of the {words} and meters on the other side"
     return None
 
 
-def _share_near(query: Tensor, gallery: Tensor, radius: float) -> float:
+def fit_in_another_order(
+    query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float
+) -> bool:
+    """Return whether most queries are near a gallery item if their axes are exchanged, and far fewer if not."""
+    if not len(query) or not len(gallery) or query.shape[1] == 1:
+        return False
+    share, _ = _shares_near(query, gallery, radius)
+    other_share, _ = _shares_near(query.flip(1), gallery, radius)
+    return other_share >= max(FITS, _BETTER * share)
+
+
+def _shares_near(query: Tensor, gallery: Tensor, radius: float) -> tuple[float, float]:
+    """Return the share of queries with a gallery item within the radius, and of pairs within it, in a sample."""
+    size = min(len(query), MOST_QUERIES)
+    query = query[torch.arange(size, device=query.device) * len(query) // size]
     _, num_near, _ = find_near(query, gallery, radius)
-    return float((num_near > 0).double().mean())
+    return float((num_near > 0).double().mean()), float(num_near.double().mean()) / len(gallery)
+
+
+def reading_that_fits(case: RetrievalCase) -> str:
+    """Return a sentence about a reading of labels in which most queries have a positive; an empty one if none fits."""
+    if case.positions is not None:
+        reading = position_reading_that_fits(*case.positions)
+        return "" if reading is None else f" It seems that `positions` {reading}. Give both sides in one way."
+    names = case.names.get("identities")
+    if names is None or case.identities is None:
+        return ""
+    numbers = set(case.identities.tolist())
+    query_names = [name for number, name in names.items() if number in numbers]
+    gallery_names = [name for number, name in names.items() if number not in numbers]
+    spelling = spelling_that_fits(query_names, gallery_names)
+    return "" if spelling is None else f" Identities would match {spelling}. Write both sides in one way."
 
 
 def lack_negatives(case: RetrievalCase) -> bool:
     """Return whether nearly all queries have no negative, or, by positions, at most as many as positives."""
     ranks = case.ranks
+    # Nearly always a sum is enough; most queries must have positives.
+    if 3 * len(ranks.rank) < int(ranks.num_candidates.sum()):
+        return False
     is_enough = case.is_valid & (ranks.num_candidates >= LEAST_CANDIDATES)
     num_queries = int(is_enough.sum())
     if num_queries < LEAST_QUERIES:

@@ -19,20 +19,24 @@ LEAST_ZEROS = 8
 """mean length of the runs of zero vectors: those of a network are scattered"""
 
 
-def has_embeddings(case: RetrievalCase) -> bool:
-    """Return whether the samples have embeddings."""
-    return case.matrix is None and case.samples.find_problem is not None
+def has_samples(case: RetrievalCase) -> bool:
+    """Return whether the embeddings, or the matrix of scores, are known."""
+    return case.samples.find_problem is not None
 
 
 def _sides(case: RetrievalCase) -> Iterator[tuple[str, Rows, Mapping[str, Tensor]]]:
-    """Yield the name, the embeddings and the labels of the queries and of the gallery items of this process."""
+    """Yield the name, the embeddings or scores, and the labels of the queries and of the gallery items."""
     problem = case.problem
-    if problem is None or not isinstance(problem.source, Embeddings):
+    if problem is None:
         return
-    labels = problem.labels
-    yield "queries", problem.source.query.local, labels.query
+    source, labels = problem.source, problem.labels
+    if isinstance(source, Embeddings):
+        query, gallery = source.query.local, source.gallery
+    else:
+        query, gallery = Rows([source.matrix]), Rows([source.matrix.T])
+    yield "queries", query, labels.query
     if problem.groups is None and labels.self_index is None:
-        yield "gallery items", problem.source.gallery, labels.gallery
+        yield "gallery items", gallery, labels.gallery
 
 
 def find_repeated(case: RetrievalCase) -> str | None:
@@ -46,6 +50,8 @@ def find_repeated(case: RetrievalCase) -> str | None:
 
 def _count_repeated(rows: Rows, labels: Mapping[str, Tensor]) -> int:
     """Count rows that are, with their labels, the rows at a fixed distance before them."""
+    if not rows.dimension:
+        return 0
     # Equal values in one column, but 0, which a network may give to many samples, tell the distance.
     column = rows.column(rows.dimension // 2)
     values, order = column.sort(stable=True)
@@ -74,6 +80,8 @@ def _count_repeated(rows: Rows, labels: Mapping[str, Tensor]) -> int:
 
 def find_zeros(case: RetrievalCase) -> str | None:
     """Return how many queries or gallery items are runs of zero vectors, in words; None if there are no such runs."""
+    if case.matrix is not None:
+        return None
     for side, rows, _ in _sides(case):
         num_zeros = _count_unwritten(rows)
         if num_zeros:
@@ -83,7 +91,7 @@ def find_zeros(case: RetrievalCase) -> str | None:
 
 def _count_unwritten(rows: Rows) -> int:
     """Count zero vectors if they lie in long runs."""
-    if bool(rows.column(rows.dimension // 2).all()):
+    if not rows.dimension or bool(rows.column(rows.dimension // 2).all()):
         return 0
     is_zero = rows.norms(rows.dtype) == 0
     num_zeros = int(is_zero.sum())

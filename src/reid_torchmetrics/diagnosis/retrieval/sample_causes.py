@@ -10,7 +10,7 @@ from .case import RetrievalCase
 
 def _find_themselves(case: RetrievalCase) -> bool:
     """Return whether most queries have a positive first."""
-    return 2 * int((case.ranks.rank == 1).sum()) > int(case.is_valid.sum())
+    return 2 * int((case.ranks.rank == 1).sum()) > case.counts.valid
 
 
 def _copied_queries(case: RetrievalCase) -> Values | None:
@@ -22,15 +22,15 @@ def _no_negatives(case: RetrievalCase) -> Values | None:
 
 
 def _have_few_positives(case: RetrievalCase) -> bool:
-    """Return whether at least half of the queries have no item within the radius."""
-    return case.protocol.radius is not None and 2 * case.counts.not_in_gallery >= case.counts.total > 0
+    """Return whether at least half of many queries have no item within the radius."""
+    num_without = case.counts.not_in_gallery
+    return case.protocol.radius is not None and num_without >= max(matches.LEAST_QUERIES, case.counts.total / 2)
 
 
-def _positions_of_two_kinds(case: RetrievalCase) -> Values | None:
-    reading = None if case.positions is None else matches.position_reading_that_fits(*case.positions)
-    if reading is None:
+def _exchanged_axes(case: RetrievalCase) -> Values | None:
+    if case.positions is None or not matches.fit_in_another_order(*case.positions):
         return None
-    return {"num": case.counts.not_in_gallery, "total": case.counts.total, "reading": reading}
+    return {"num": case.counts.not_in_gallery, "total": case.counts.total}
 
 
 def _repeated_samples(case: RetrievalCase) -> Values | None:
@@ -52,8 +52,8 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         " candidates. In a matrix, the scores of two queries with the best positive of the other one are equal.",
         message="Most queries have a copy of themselves in the gallery, an item of their identity with the same"
         " embedding up to rounding, and find it first. Pass `self_index`, which says where in the gallery each query"
-        " is, and leaves it out; or, if the queries are the gallery, give all samples once, without a `gallery` or"
-        " `is_query`.",
+        " is, and leaves it out; or, if the queries are the gallery, give all samples once, without a `gallery`, or in"
+        " a metric without `is_query`.",
         suspect=_find_themselves,
         find=_copied_queries,
         thresholds={
@@ -63,15 +63,15 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         },
     ),
     Cause(
-        name="positions_of_two_kinds",
-        checks="positions of queries and gallery in two units, orders of axes or beginnings",
-        fires="At least half of the queries have no item within the radius. Read in another way, a share of at least"
-        " {fits} has one.",
-        message="{num} of {total} queries have no gallery item within the `radius`: it seems that `positions`"
-        " {reading}. Give both sides in one way.",
+        name="exchanged_axes",
+        checks="positions of queries and gallery with their axes in two orders",
+        fires="At least half of the queries, and at least {queries}, have no item within the radius. In another order"
+        " of the axes of one side a share of at least {fits} has one.",
+        message="{num} of {total} queries have no gallery item within the `radius`, but most would have one if"
+        " `positions` of one side had their axes in the other order. Give both sides in one order.",
         suspect=_have_few_positives,
-        find=_positions_of_two_kinds,
-        thresholds={"fits": matches.FITS},
+        find=_exchanged_axes,
+        thresholds={"queries": matches.LEAST_QUERIES, "fits": matches.FITS},
         explained_by=("no_positives",),
     ),
     Cause(
@@ -97,7 +97,7 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         message="{samples} come twice, in one order, with equal embeddings and labels, and count twice. Was a file"
         " joined with itself, or filled up by a distributed sampler? Leave them out, or pass `index` to `update`, which"
         " counts a sample once.",
-        suspect=repetitions.has_embeddings,
+        suspect=repetitions.has_samples,
         find=_repeated_samples,
         thresholds={"least": repetitions.LEAST_IN_ORDER},
         explained_by=("forgotten_reset", "gathered_samples", "padded_samples"),
@@ -108,7 +108,7 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         fires="Embeddings are zero vectors in runs of at least {least} samples, and more than by chance.",
         message="{samples} are zero vectors, one after the other: are they rows of an array that were never written?"
         " A zero vector is equally far from everything.",
-        suspect=repetitions.has_embeddings,
+        suspect=repetitions.has_samples,
         find=_zero_embeddings,
         thresholds={"least": repetitions.LEAST_ZEROS},
     ),

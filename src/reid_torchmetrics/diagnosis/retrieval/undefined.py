@@ -7,6 +7,7 @@ from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import rules_by_number
 
 from .case import RetrievalCase
+from .matches import reading_that_fits
 
 
 def is_undefined(case: RetrievalCase) -> bool:
@@ -57,7 +58,7 @@ def find_no_positives(case: RetrievalCase) -> Values | None:
     sizes = counted(counts.total, "query")
     if num_gallery is not None:
         sizes += f" against {counted(num_gallery, 'gallery item')}"
-    return {"result": result, "sizes": sizes, "reason": reason}
+    return {"result": result, "sizes": sizes, "reason": reason, "reading": reading_that_fits(case)}
 
 
 def _kin(case: RetrievalCase) -> str:

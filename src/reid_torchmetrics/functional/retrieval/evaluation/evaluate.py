@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
+from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter, StreamSample
 from reid_torchmetrics.functional.retrieval.relevance import (
     GivenJunkPairs,
     SideLabels,
@@ -278,8 +278,20 @@ def evaluate_stream(
     setup = Setup.of(counter.ties, counter.similarity, None, label_names)
     results = summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
 
-    results_made(ranking, RankedSamples(protocol, named_protocol, positions=counter.positions))
+    samples = RankedSamples(protocol, named_protocol)
+    if counter.sample is not None:
+        sampled = _problem_of(counter.sample, counter)
+        options = sampled.ranking_options(protocol, for_cmc=True, ties=counter.ties)
+        samples = replace(samples, sampled=sampled, options=options)
+    results_made(ranking, samples)
     return results
+
+
+def _problem_of(sample: StreamSample, counter: RankCounter) -> RetrievalProblem:
+    """Return the problem of some queries of a counter, and of the items that are listed for them."""
+    source = Embeddings(Rows([sample.query]), Rows([sample.items]), counter.similarity, rerank=None, max_bytes=None)
+    labels = Labels(sample.query_labels, sample.labels, self_index=sample.self_index, names=counter.label_names)
+    return RetrievalProblem(source, labels)
 
 
 def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:

@@ -52,6 +52,8 @@ class RankedSamples:
     """whether the samples came by `update`, which takes their roles"""
     positions: tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None = None
     """positions of queries and gallery items, and the radius, where there is no problem that has them"""
+    sampled: RetrievalProblem | None = None
+    """the problem of some queries and of the items listed for them, for streams"""
     num_gallery: int | None = None
     """gallery items of all processes; None if they are not known"""
     num_images: int | None = None

@@ -2,7 +2,7 @@
 # mypy: implicit-reexport
 
 from .counting import are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
-from .counts import Counts, GalleryStatistics
+from .counts import Counts, GalleryStatistics, StreamSample
 from .nearest import Nearest, nearest
 from .positive_ranks import (
     UNRETRIEVED,

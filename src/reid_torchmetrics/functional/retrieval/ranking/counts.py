@@ -1,15 +1,15 @@
-"""Sums over blocks of a gallery, on one machine or several: numbers, and the keys of the blocks."""
+"""Sums over blocks of a gallery, on one machine or several: numbers, and the keys of the blocks; and a sample."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, TypeVar, final
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Real, Shaped
+from jaxtyping import Float, Int, Real, Shaped
 from torch import Tensor
 
 from reid_torchmetrics.functional.displays import Displayed
@@ -84,6 +84,16 @@ class GalleryStatistics(_Sum):
 
     `numbers` are float64: sums over the gallery for the similarity, and the number of blocks with scores in float64.
     """
+
+
+class StreamSample(NamedTuple):
+    """The first queries of a stream and the items that are listed for them, with their labels."""
+
+    query: Float[Tensor, "queries dim"]
+    query_labels: dict[str, Tensor]
+    items: Float[Tensor, "items dim"]
+    labels: dict[str, Tensor]
+    self_index: Int[Tensor, " queries"] | None
 
 
 def keys_of(key: int | str) -> frozenset[int | str]:

@@ -39,6 +39,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     in_one_spelling,
     names_in_rules,
     rules_by_number,
+    select_samples,
     why_needed,
     with_default_rules,
     without_extra,
@@ -55,7 +56,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     score_dtype,
 )
 
-from .counts import Counts, GalleryStatistics, Nothing, digest_of, keys_of
+from .counts import Counts, GalleryStatistics, Nothing, StreamSample, digest_of, keys_of
 from .positive_ranks import PositiveRanks, unchecked_ranks
 from .ranks import count_ranks
 from .tie_policies import TIE_POLICIES, best_first
@@ -94,7 +95,7 @@ class StreamOptions(TypedDict, total=False):
     self_index: Integers | None
 
 
-_MOST_POSITIONS = 4096  # positions of queries, and of positives, that are kept
+_MOST_QUERIES, _MOST_ITEMS = 32, 512  # the first queries, and their positives, that are kept
 
 
 class _Block(NamedTuple):
@@ -224,7 +225,7 @@ class RankCounter:
         self._marks = block.marks
         self.rules = in_one_spelling(rules)
         self.self_index = block.relevance.self_index
-        self.positions = self._sample_positions(block, rules["radius"]) if "radius" in rules else None
+        self.sample = self._sample(block) if len(query) else None
         self._rank(block, statistics)
 
     @_in_pool
@@ -415,16 +416,23 @@ class RankCounter:
         relevance = find_relevance(**label_arguments, **rules, self_index=self_index)
         return _Block(embeddings, labels, relevance, marks)
 
-    def _sample_positions(self, block: _Block, radius: float | None) -> tuple[Tensor, Tensor, float] | None:
-        """Return some positions of queries and of positives, float64 [N, axes], and the radius."""
-        query = self.query_labels.get("positions")
-        positives = block.labels.get("positions")
-        if radius is None or query is None or positives is None:
-            return None
-        check = LABELS["positions"].check
-        query_sample = check("positions", query[:_MOST_POSITIONS].clone())
-        positive_sample = check("positions", positives[:_MOST_POSITIONS].clone())
-        return query_sample, positive_sample, radius
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what blocks are counted with, which is small to send."""
+        return vars(self) | {"sample": None}
+
+    def _sample(self, block: _Block) -> StreamSample:
+        """Return the first queries and some items that are listed for them; the first items if there are none."""
+        relevance, rows = block.relevance, slice(0, _MOST_QUERIES)
+        tile = relevance.tile(rows)
+        listed = tile.columns[tile.listed].unique()
+        items = listed if len(listed) else torch.arange(relevance.num_kept, device=listed.device)
+        items = items[:_MOST_ITEMS] if relevance.kept is None else relevance.kept[items[:_MOST_ITEMS]]
+        places = None
+        if self.self_index is not None:
+            is_own = self.self_index[rows, None] == items
+            places = torch.where(is_own.any(1), is_own.int().argmax(1), -1)
+        query_labels, labels = select_samples(self.query_labels, rows), select_samples(block.labels, items)
+        return StreamSample(self._query[rows], query_labels, block.embeddings[items], labels, places)
 
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
         """Raise if a label has names in a block and integers among the queries, or the reverse."""
