@@ -110,10 +110,10 @@ class CocoSide:
                     values = torch.tensor([row[name] for row in rows], dtype=torch.float64, device=_CPU)
                     image[key] = values.view(len(rows), *shape) if rows else values.view(0, *map(abs, shape))
             if iou_type == "segm":
-                masks = [mask_of(row, self.coco.imgs) for row in rows]
                 (kind,) = shape_types(("segm",), None).values()
-                num_pixels = kind.areas(kind.read("annotations", masks, is_true=True))
-                image["masks"] = ShownMasks(None, None, num_pixels)
+                masks = kind.read("annotations", [mask_of(row, self.coco.imgs) for row in rows], is_true=True)
+                image["boxes"] = kind.boxes(masks)
+                image["masks"] = ShownMasks(None, None, kind.areas(masks))
             images.append(image)
         return images
 

@@ -329,3 +329,24 @@ def test_angles_that_were_not_learned_are_no_other_reading():
     for found in preds:
         found["rotated_boxes"][:, 4] = 3 * torch.rand(len(found["labels"]), generator=generator)
     assert advice_of(lambda: by_function(preds, target, "rotated", None)) == []
+
+
+@pytest.mark.parametrize("key", ["bbox", "segmentation"])
+def test_another_reading_of_polygons_is_told_whatever_boxes_are_beside_them(key):
+    """With `iou_type="segm"` only the polygons count; boxes in another reading are no reason for advice."""
+    generator = torch.Generator().manual_seed(0)
+    annotations, results = [], []
+    for number in range(40):
+        x, y = (300 * torch.rand(2, generator=generator)).tolist()
+        w, h = (30 + 80 * torch.rand(2, generator=generator)).tolist()
+        row = {"image_id": number // 4, "category_id": 1, "bbox": [x, y, w, h]}
+        row["segmentation"] = [[x, y, x + w, y, x + w, y + h, x, y + h]]
+        annotations.append(row | {"id": number + 1, "iscrowd": 0, "area": w * h})
+        swapped = {"bbox": [y, x, h, w], "segmentation": [[y, x, y, x + w, y + h, x + w, y + h, x]]}
+        results.append(row | {"score": 1 - number / 100, key: swapped[key]})
+    images = [{"id": image, "height": 500, "width": 500} for image in range(10)]
+    truth = COCO({"images": images, "categories": [{"id": 1, "name": "one"}], "annotations": annotations})
+    evaluation = COCOeval(truth, truth.loadRes(results), "segm")
+    evaluation.evaluate()
+    texts = advice_of(evaluation.accumulate)
+    assert ["read as y before x" in text for text in texts] == ([True] if key == "segmentation" else [])
