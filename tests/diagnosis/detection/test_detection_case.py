@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP, diagnosis
+from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP, diagnosis
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.detection import DetectionCase
@@ -191,3 +191,33 @@ def test_dropped_boxes_are_not_shown(cases):
     metric.update(preds, target)
     metric.compute()
     assert [len(found["scores"]) for found, _ in cases[0].shown] == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [DetectionMAP, DetectionMetrics, VocMAP])
+def test_forward_shows_nothing_and_keeps_what_is_shown_later(kind, cases):
+    preds, target = images_of(4)
+    metric = kind()
+    for start in (0, 2):
+        metric(preds[start : start + 2], target[start : start + 2])
+    assert cases == []
+    metric.compute()
+    assert [true["image_id"] for _, true in cases[0].shown] == [5, 6, 7, 8]
+    assert cases[0].images.num_forgotten == 0
+
+
+def test_coco_eval_shows_keypoints_and_tells_that_they_are_shares(cases):
+    images = [{"id": image, "height": 480, "width": 640} for image in range(12)]
+    points = [0.25, 0.5, 2] * 17
+    shared = {"category_id": 1, "keypoints": points, "num_keypoints": 17, "bbox": [90, 80, 60, 70], "area": 4200}
+    rows = [shared | {"id": image + 1, "image_id": image, "iscrowd": 0} for image in range(12)]
+    truth = COCO({"images": images, "annotations": rows, "categories": [{"id": 1, "name": "person"}]})
+    results = [{"image_id": image, "category_id": 1, "keypoints": points, "score": 0.5} for image in range(12)]
+    evaluation = COCOeval(truth, truth.loadRes(results), "keypoints")
+    evaluation.evaluate()
+    with pytest.warns(AdviceWarning, match="Most labeled keypoints of ground truths, 204 of 204") as told:
+        evaluation.accumulate()
+    assert len(told) == 1
+    evaluation.accumulate()
+    found, true = cases[0].shown[11]
+    assert found["keypoints"].tolist() == true["keypoints"].tolist() == [[[0.25, 0.5, 2]] * 17]
+    assert true["num_keypoints"].tolist() == [17]
