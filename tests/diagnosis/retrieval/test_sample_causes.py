@@ -76,7 +76,6 @@ def test_rows_that_are_scaled_to_their_best_score_are_no_copies():
     [
         (["00012", "00007"], ["12", "7", "3"], "as numbers, such as '00012' and '12'"),
         (["Anna ", "Bo"], ["anna", "bo"], "in lower case and without spaces around them, such as 'Anna ' and 'anna'"),
-        (["q/a.jpg"], ["a", "b"], "without their folder and ending, such as 'q/a.jpg' and 'a'"),
         (["id_12", "id_7"], ["12", "7"], "by the number at their end, such as 'id_12' and '12'"),
         (["a1", "b1", "c1"], ["1", "2"], None),  # all would be one
         (["a", "b"], ["c", "d"], None),

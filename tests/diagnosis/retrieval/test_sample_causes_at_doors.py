@@ -79,7 +79,7 @@ def test_a_mistake_is_told_once_by_the_first_of_two_processes(cause, processes):
         ("case", "would match in lower case"),
         ("axes", "have their axes in another order on one side"),
         ("frames", "begin at 7,999 in the queries and at 0 in the gallery"),
-        ("degrees", "are degrees on the side of the queries and meters on the other side"),
+        ("degrees", "are degrees, or have another origin, on the side of the queries"),
     ],
 )
 def test_a_reading_in_which_labels_match_is_named(mistake, words):

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.retrieval.relevance import num_labels_of
 
 from .case import RetrievalCase, Sample
@@ -21,88 +22,69 @@ LEAST_QUERIES = 8
 CLOSE, FAR = 0.01, 0.1
 """largest distance of a copy from its query, for unit vectors, and as a share of the distance of other candidates"""
 _ROUNDING = 1e-4  # candidates that are closer to the query differ by rounding only
-_AT_A_TIME = 16  # queries
-_MOST_COMPARED = 8  # best positives, and best candidates, that are compared with a query
 _MOST_DIFFERENT = 0.01  # difference of scores of two queries in both directions, as a share of their deviation
 _LEAST_LEAD = 0.1  # lead of the best positive over the next candidate, as a share of the same deviation
 
 
-def has_copied_queries(case: RetrievalCase) -> bool:
-    """Return whether most queries seem to be gallery items that count as their own positives."""
+def have_themselves_first(case: RetrievalCase) -> bool:
+    """Return whether most queries have a positive first."""
+    return 2 * int((case.ranks.rank == 1).sum()) > case.counts.valid
+
+
+def find_copies(case: RetrievalCase) -> Values | None:
+    """Return no values if most queries seem to be gallery items that count as their own positives."""
     sample = case.sample
-    if sample is None or sample.scores.shape[1] < 2:
-        return False
+    if sample is None or sample.problem.groups is not None or sample.scores.shape[1] < 2:
+        return None
     labels = sample.problem.labels
     # The copies are left out, or lists say what is right. Of samples with several labels few have the same ones.
     has_own_places = labels.self_index is not None and bool((labels.self_index >= 0).any())
     if has_own_places or case.has_lists or num_labels_of(labels.query):
-        return False
-    num_positives = sample.is_positive.sum(1)
-    is_copied = _are_close(sample) if sample.query is not None else _are_mirrored(sample)
+        return None
+    scores = sample.scores.masked_fill(~sample.is_positive, -torch.inf)
+    best = scores.argmax(1)
+    is_copied = _are_mirrored(sample, best) if sample.query is None else _are_close(sample, best)
+    # Copies on other processes are not seen here.
+    share = scores.shape[1] / (case.num_gallery or scores.shape[1])
     # A single positive may be close because the model is perfect; with two of them, the other one is far.
-    for is_searched in (num_positives >= 1, num_positives >= 2):
+    num_positives = sample.is_positive.sum(1)
+    for least in (1, 2):
+        is_searched = num_positives >= least
         num_copied = int((is_copied & is_searched).sum())
-        if num_copied < LEAST_QUERIES or 2 * num_copied <= _share(case, sample) * int(is_searched.sum()):
-            return False
-    return True
+        if num_copied < LEAST_QUERIES or 2 * num_copied <= share * int(is_searched.sum()):
+            return None
+    return {}
 
 
-def _share(case: RetrievalCase, sample: Sample) -> float:
-    """Return the share of the gallery that this process has."""
-    return sample.scores.shape[1] / max(case.num_gallery or 0, sample.scores.shape[1])
+def _without(sample: Sample, best: Int[Tensor, " sampled"]) -> Float[Tensor, "sampled gallery"]:
+    """Return the scores of the candidates but for the best positives; -inf in the place of others."""
+    scores = sample.scores.masked_fill(~sample.is_candidate, -torch.inf)
+    return scores.scatter(1, best[:, None], -torch.inf)
 
 
-def _best(sample: Sample, mask: Bool[Tensor, "sampled gallery"], most: int) -> Tensor:
-    scores = sample.scores.masked_fill(~mask, -torch.inf)
-    return scores.topk(min(most, scores.shape[1]), dim=1).indices
-
-
-def _are_close(sample: Sample) -> Bool[Tensor, " sampled"]:
-    """Mark queries with a positive in nearly their direction, while other candidates are in clearly different ones."""
-    positives = _best(sample, sample.is_positive, _MOST_COMPARED)
-    candidates = _best(sample, sample.is_candidate, _MOST_COMPARED + 1)
-    places = torch.cat([positives, candidates], dim=1)
-    rows = torch.arange(len(places), device=places.device).split(_AT_A_TIME)
-    distances = torch.cat([_distances(sample, places, part) for part in rows])
-    to_positives = distances.masked_fill(~sample.is_positive.gather(1, places), torch.inf)
-    own_distance, nearest = to_positives.min(1, keepdim=True)
-    is_other = sample.is_candidate.gather(1, places) & (places != places.gather(1, nearest))
-    next_distance = distances.masked_fill(~is_other, torch.inf).amin(1, keepdim=True)
+def _are_close(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:
+    """Mark queries with a positive in nearly their direction, while the next candidate is in a different one."""
+    next_best = _without(sample, best).argmax(1)
+    items, query = sample.members_at(torch.cat([best, next_best])), sample.query
+    assert items is not None and query is not None  # noqa: S101, PT018 - the source has embeddings
+    directions = normalize(items.float(), dim=1).view(2, len(best), -1)
+    own_distance, next_distance = (directions - normalize(query.float(), dim=1)).norm(dim=2)
     is_far = (next_distance > _ROUNDING) & (own_distance <= FAR * next_distance)
-    is_copied: Tensor = (is_far & (own_distance <= CLOSE))[:, 0]
+    is_copied: Tensor = is_far & (own_distance <= CLOSE)
     return is_copied
 
 
-def _are_mirrored(sample: Sample) -> Bool[Tensor, " sampled"]:
+def _are_mirrored(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:
     """Mark queries with scores that are symmetric in the queries and their best positives, as those of one set are.
 
     If column c(i) is a copy of query i for all i, the score of i with c(j) is that of j with c(i).
     """
-    best = _best(sample, sample.is_positive, 1)[:, 0]
     scores = sample.scores[:, best].double()
-    others = sample.is_candidate.clone()
-    others[torch.arange(len(best), device=best.device), best] = False
-    next_scores = sample.scores.masked_fill(~others, -torch.inf).amax(1).double()
+    next_scores = _without(sample, best).amax(1)
     is_compared = sample.is_candidate[:, best] & (best[:, None] != best) & scores.isfinite()
     if not bool(is_compared.any()):
-        return torch.zeros_like(sample.queries, dtype=torch.bool)
+        return torch.zeros_like(best, dtype=torch.bool)
     deviation = scores[is_compared].std(correction=0)
     difference = (scores - scores.T).abs().where(is_compared & is_compared.T, torch.nan)
     is_symmetric = difference.nanmedian(dim=1).values <= _MOST_DIFFERENT * deviation
     return is_symmetric & (scores.diagonal() - next_scores > _LEAST_LEAD * deviation)
-
-
-def _distances(
-    sample: Sample, places: Int[Tensor, "sampled places"], rows: Int[Tensor, " rows"]
-) -> Float[Tensor, "rows places"]:
-    """Return the distances of unit vectors of some queries and gallery items, or of the nearest members of groups."""
-    groups = sample.problem.groups
-    places = places[rows]
-    num_members = torch.ones_like(places) if groups is None else groups.sizes[places]
-    cell = torch.arange(places.numel(), device=places.device).repeat_interleave(num_members.flatten())
-    members, query = sample.members_at(places.flatten()), sample.query
-    assert members is not None and query is not None  # noqa: S101, PT018 - the source has embeddings
-    queries = normalize(query[rows].float(), dim=1)[cell // places.shape[1]]
-    distances = (normalize(members.float(), dim=1) - queries).norm(dim=1)
-    nearest = torch.full((places.numel(),), torch.inf, device=distances.device)
-    return nearest.scatter_reduce(0, cell, distances, "amin").view_as(places)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.retrieval.relevance import find_near
 
 from .case import MOST_QUERIES, RetrievalCase
@@ -22,22 +21,19 @@ MOST_WITHOUT = 0.9
 COVERED = 0.75
 """share of the candidates within the radius, from which on the radius does not fit the positions"""
 _BETTER = 3  # times the share of queries with a positive in the order at hand
-_MOST_MERGED = 0.1  # share of the names of a side that may become equal to others
+_MOST_MERGED = 0.1  # share of the names of the gallery that may become equal to others
+_LARGEST_DEGREE = 180
 
 
 def _in_lower_case(name: str) -> str:
-    return " ".join(name.split()).casefold()
+    return name.strip().casefold()
 
 
 def _as_number(name: str) -> str:
     try:
         return str(float(name))
     except ValueError:
-        return _in_lower_case(name)
-
-
-def _without_folder(name: str) -> str:
-    return re.split(r"[\\/]", _in_lower_case(name))[-1].partition(".")[0]
+        return name
 
 
 def _number_at_end(name: str) -> str:
@@ -45,81 +41,11 @@ def _number_at_end(name: str) -> str:
     return name if digits is None else digits[1].lstrip("0")
 
 
-_SPELLINGS: dict[str, Callable[[str], str]] = {
+_SPELLINGS = {
     "in lower case and without spaces around them": _in_lower_case,
     "as numbers": _as_number,
-    "without their folder and ending": _without_folder,
     "by the number at their end": _number_at_end,
 }
-
-
-def spelling_that_fits(query_names: list[str], gallery_names: list[str]) -> str | None:
-    """Return a spelling of names, as words with an example, in which most queries have a positive.
-
-    Names of one side must stay apart: a spelling that makes most of them equal fits always.
-    """
-    for words, spell in _SPELLINGS.items():
-        spelled_queries = {spell(name): name for name in query_names}
-        spelled_gallery = {spell(name): name for name in gallery_names}
-        common = spelled_queries.keys() & spelled_gallery.keys()
-        num_names = len(query_names) + len(gallery_names)
-        is_apart = len(spelled_queries) + len(spelled_gallery) >= (1 - _MOST_MERGED) * num_names
-        if is_apart and common and len(common) >= FITS * len(spelled_queries):
-            name = min(common)
-            return f"{words}, such as {spelled_queries[name]!r} and {spelled_gallery[name]!r}"
-    return None
-
-
-def _is_in_degrees(positions: Float[Tensor, "samples axes"]) -> bool:
-    """Return whether two coordinates may be a latitude and a longitude."""
-    if positions.shape[1] != 2 or bool((positions == positions.round()).all()):
-        return False
-    return bool(positions.abs().amax() <= 180 and positions.abs().amax(0).amin() <= 90)
-
-
-def position_reading_that_fits(
-    query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float
-) -> str | None:
-    """Return what positions of two sides that have no pair within the radius seem to be; None if nothing fits."""
-    if not len(query) or not len(gallery):
-        return None
-    readings: dict[str, Tensor] = {
-        "are in kilometers for the queries and in meters in the gallery": query * 1000,
-        "are in meters for the queries and in kilometers in the gallery": query / 1000,
-    }
-    if query.shape[1] == 1:
-        first_query, first_item = query.min().item(), gallery.min().item()
-        words = f"begin at {first_query:,g} in the queries and at {first_item:,g} in the gallery"
-        readings = {words: query - first_query + first_item}
-    elif fit_in_another_order(query, gallery, radius):
-        return "have their axes in another order on one side"
-    for words, values in readings.items():
-        share, share_of_pairs = _shares_near(values, gallery, radius)
-        if share >= FITS > share_of_pairs:
-            return words
-    for words, one, other in (("queries", query, gallery), ("gallery", gallery, query)):
-        if _is_in_degrees(one) and bool((other.abs().amin(0) > 180).any()):
-            return f"are degrees on the side of the {words} and meters on the other side"
-    return None
-
-
-def fit_in_another_order(
-    query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float
-) -> bool:
-    """Return whether most queries are near a gallery item if their axes are exchanged, and far fewer if not."""
-    if not len(query) or not len(gallery) or query.shape[1] == 1:
-        return False
-    share, _ = _shares_near(query, gallery, radius)
-    other_share, _ = _shares_near(query.flip(1), gallery, radius)
-    return other_share >= max(FITS, _BETTER * share)
-
-
-def _shares_near(query: Tensor, gallery: Tensor, radius: float) -> tuple[float, float]:
-    """Return the share of queries with a gallery item within the radius, and of pairs within it, in a sample."""
-    size = min(len(query), MOST_QUERIES)
-    query = query[torch.arange(size, device=query.device) * len(query) // size]
-    _, num_near, _ = find_near(query, gallery, radius)
-    return float((num_near > 0).double().mean()), float(num_near.double().mean()) / len(gallery)
 
 
 def reading_that_fits(case: RetrievalCase) -> str:
@@ -137,34 +63,84 @@ def reading_that_fits(case: RetrievalCase) -> str:
     return "" if spelling is None else f" Identities would match {spelling}. Write both sides in one way."
 
 
+def spelling_that_fits(query_names: list[str], gallery_names: list[str]) -> str | None:
+    """Return a spelling of names, as words with an example, in which most queries have a positive.
+
+    Names must stay apart: a spelling that makes most of them equal fits always.
+    """
+    for words, spell in _SPELLINGS.items():
+        queries = {spell(name): name for name in query_names}
+        gallery = {spell(name): name for name in gallery_names}
+        common = queries.keys() & gallery.keys()
+        are_apart = len(gallery) >= (1 - _MOST_MERGED) * len(gallery_names)
+        if common and are_apart and len(common) >= FITS * len(query_names):
+            name = min(common)
+            return f"{words}, such as {queries[name]!r} and {gallery[name]!r}"
+    return None
+
+
+def position_reading_that_fits(
+    query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float
+) -> str | None:
+    """Return what positions of two sides that have no pair within the radius seem to be; None if nothing fits."""
+    if not len(query) or not len(gallery):
+        return None
+    if query.shape[1] == 1:
+        first_query, first_item = float(query.min()), float(gallery.min())
+        if _share_near(query - first_query, gallery - first_item, radius) >= FITS:
+            return f"begin at {first_query:,g} in the queries and at {first_item:,g} in the gallery"
+    if _fit_in_another_order(query, gallery, radius):
+        return "have their axes in another order on one side"
+    for side, positions, others in (("queries", query, gallery), ("gallery", gallery, query)):
+        if bool(positions.abs().max() <= _LARGEST_DEGREE) and bool((others.abs().amin(0) > _LARGEST_DEGREE).any()):
+            return f"are degrees, or have another origin, on the side of the {side}"
+    return None
+
+
+def have_few_positives(case: RetrievalCase) -> bool:
+    """Return whether at least half of many queries have no item within the radius."""
+    num_without = case.counts.not_in_gallery
+    return case.protocol.radius is not None and num_without >= max(LEAST_QUERIES, case.counts.total / 2)
+
+
+def find_exchanged_axes(case: RetrievalCase) -> Values | None:
+    """Return the number of queries without a positive, if most have one in another order of the axes."""
+    if case.positions is None or not _fit_in_another_order(*case.positions):
+        return None
+    return {"num": case.counts.not_in_gallery, "total": case.counts.total}
+
+
+def _fit_in_another_order(query: Tensor, gallery: Tensor, radius: float) -> bool:
+    """Return whether most queries are near a gallery item if their axes are exchanged, and far fewer if not."""
+    if not len(query) or not len(gallery):
+        return False
+    share = _share_near(query.flip(1), gallery, radius)
+    return share >= FITS and share >= _BETTER * _share_near(query, gallery, radius)
+
+
+def _share_near(query: Tensor, gallery: Tensor, radius: float) -> float:
+    """Return the share of queries, in a sample, with a gallery item within the radius."""
+    _, num_near, _ = find_near(query[:: len(query) // MOST_QUERIES + 1], gallery, radius)
+    return float((num_near > 0).double().mean())
+
+
 def lack_negatives(case: RetrievalCase) -> bool:
-    """Return whether nearly all queries have no negative, or, by positions, at most as many as positives."""
+    """Return whether nearly all queries have no negative, or, by positions, few of them."""
     ranks = case.ranks
     # Nearly always a sum is enough; most queries must have positives.
     if 3 * len(ranks.rank) < int(ranks.num_candidates.sum()):
         return False
-    is_enough = case.is_valid & (ranks.num_candidates >= LEAST_CANDIDATES)
-    num_queries = int(is_enough.sum())
-    if num_queries < LEAST_QUERIES:
-        return False
-    if bool((ranks.rank > ranks.num_candidates.max()).any()):  # a list was cut, and its candidates with it
-        return False
     covered = 1.0 if case.protocol.radius is None else COVERED
-    is_covered = is_enough & (ranks.num_positives >= covered * ranks.num_candidates)
-    return int(is_covered.sum()) >= MOST_WITHOUT * num_queries
+    is_enough = case.is_valid & (ranks.num_candidates >= LEAST_CANDIDATES)
+    num_covered = int((is_enough & (ranks.num_positives >= covered * ranks.num_candidates)).sum())
+    if num_covered < max(LEAST_QUERIES, MOST_WITHOUT * int(is_enough.sum())):
+        return False
+    return bool((ranks.rank <= ranks.num_candidates.max()).all())  # else lists were cut, and their candidates
 
 
-def reason_for_no_negatives(case: RetrievalCase) -> str:
-    """Return why items match nearly all queries, in words."""
-    if case.positions is not None:
-        _, gallery, radius = case.positions
-        extent = float((gallery.amax(0) - gallery.amin(0)).max()) if len(gallery) else 0.0
-        return (
-            f"the `radius` is {radius:g}, and positions of the gallery extend over {extent:.3g}. Are they in"
-            " kilometers, or normalized? Pass both in one unit"
-        )
-    if case.identities is not None:
-        num_identities = len(case.identities[case.is_valid].unique())
-        words = "one identity" if num_identities == 1 else f"{num_identities} identities"
-        return f"they have {words} only. Is it a class, such as 'person'? Pass the label that tells items apart"
-    return "their labels tell no items apart. Pass labels that do"
+def name_reason(case: RetrievalCase) -> Values:
+    """Return why nearly everything may match."""
+    radius = case.protocol.radius
+    if radius is None:
+        return {"reason": "do `identities` name a class, such as 'person'? Pass the label that tells items apart"}
+    return {"reason": f"the `radius` is {radius:g}; are `positions` in kilometers? Pass both in one unit"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.retrieval.evaluation import Embeddings
 from reid_torchmetrics.functional.retrieval.scores import Rows
 
@@ -24,34 +25,38 @@ def has_samples(case: RetrievalCase) -> bool:
     return case.samples.find_problem is not None
 
 
-def _sides(case: RetrievalCase) -> Iterator[tuple[str, Rows, Mapping[str, Tensor]]]:
-    """Yield the name, the embeddings or scores, and the labels of the queries and of the gallery items."""
+def find_repeated(case: RetrievalCase) -> Values | None:
+    """Return how many queries or gallery items come again with their labels."""
+    return _first_count(case, _count_repeated)
+
+
+def find_zeros(case: RetrievalCase) -> Values | None:
+    """Return how many queries or gallery items are runs of zero vectors."""
+    return None if case.matrix is not None else _first_count(case, _count_unwritten)
+
+
+def _first_count(case: RetrievalCase, count: Callable[[Rows, Mapping[str, Tensor]], int]) -> Values | None:
+    """Return a count of the queries or of the gallery items in words, the first one above 0."""
     problem = case.problem
     if problem is None:
-        return
+        return None
     source, labels = problem.source, problem.labels
     if isinstance(source, Embeddings):
         query, gallery = source.query.local, source.gallery
     else:
         query, gallery = Rows([source.matrix]), Rows([source.matrix.T])
-    yield "queries", query, labels.query
+    sides = [("queries", query, labels.query)]
     if problem.groups is None and labels.self_index is None:
-        yield "gallery items", gallery, labels.gallery
-
-
-def find_repeated(case: RetrievalCase) -> str | None:
-    """Return how many queries or gallery items come again with their labels, in words; None if none do."""
-    for side, rows, labels in _sides(case):
-        num_repeated = _count_repeated(rows, labels)
-        if num_repeated:
-            return f"{num_repeated} of {rows.size} {side}"
+        sides.append(("gallery items", gallery, labels.gallery))
+    for name, rows, labels_of_side in sides:
+        num_counted = count(rows, labels_of_side) if rows.dimension else 0
+        if num_counted:
+            return {"samples": f"{num_counted} of {rows.size} {name}"}
     return None
 
 
 def _count_repeated(rows: Rows, labels: Mapping[str, Tensor]) -> int:
     """Count rows that are, with their labels, the rows at a fixed distance before them."""
-    if not rows.dimension:
-        return 0
     # Equal values in one column, but 0, which a network may give to many samples, tell the distance.
     column = rows.column(rows.dimension // 2)
     values, order = column.sort(stable=True)
@@ -78,26 +83,13 @@ def _count_repeated(rows: Rows, labels: Mapping[str, Tensor]) -> int:
     return 0 if is_perfect or num_distinct < LEAST_IN_ORDER else round(share * num_pairs)
 
 
-def find_zeros(case: RetrievalCase) -> str | None:
-    """Return how many queries or gallery items are runs of zero vectors, in words; None if there are no such runs."""
-    if case.matrix is not None:
-        return None
-    for side, rows, _ in _sides(case):
-        num_zeros = _count_unwritten(rows)
-        if num_zeros:
-            return f"{num_zeros / rows.size:.0%} of the {rows.size} {side}"
-    return None
-
-
-def _count_unwritten(rows: Rows) -> int:
+def _count_unwritten(rows: Rows, _: Mapping[str, Tensor]) -> int:
     """Count zero vectors if they lie in long runs."""
-    if not rows.dimension or bool(rows.column(rows.dimension // 2).all()):
+    if bool(rows.column(rows.dimension // 2).all()):
         return 0
     is_zero = rows.norms(rows.dtype) == 0
     num_zeros = int(is_zero.sum())
-    num_runs = int(is_zero[:1].sum()) + int((is_zero[1:] & ~is_zero[:-1]).sum())
+    num_runs = int(is_zero[:1].sum() + (is_zero[1:] & ~is_zero[:-1]).sum())
     # Zeros of a share p of all rows by chance have runs of 1 / (1 - p).
-    share = num_zeros / max(1, rows.size)
-    if not num_zeros or num_zeros / num_runs * (1 - share) < LEAST_ZEROS:
-        return 0
-    return num_zeros
+    are_long = num_zeros * (1 - num_zeros / rows.size) >= LEAST_ZEROS * num_runs
+    return num_zeros if are_long else 0

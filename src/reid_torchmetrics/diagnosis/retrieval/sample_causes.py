@@ -2,46 +2,10 @@
 
 from __future__ import annotations
 
-from reid_torchmetrics.diagnosis.causes import Cause, Values
+from reid_torchmetrics.diagnosis.causes import Cause
 
 from . import copied_queries, matches, repetitions
 from .case import RetrievalCase
-
-
-def _find_themselves(case: RetrievalCase) -> bool:
-    """Return whether most queries have a positive first."""
-    return 2 * int((case.ranks.rank == 1).sum()) > case.counts.valid
-
-
-def _copied_queries(case: RetrievalCase) -> Values | None:
-    return {} if copied_queries.has_copied_queries(case) else None
-
-
-def _no_negatives(case: RetrievalCase) -> Values | None:
-    return {"reason": matches.reason_for_no_negatives(case)}
-
-
-def _have_few_positives(case: RetrievalCase) -> bool:
-    """Return whether at least half of many queries have no item within the radius."""
-    num_without = case.counts.not_in_gallery
-    return case.protocol.radius is not None and num_without >= max(matches.LEAST_QUERIES, case.counts.total / 2)
-
-
-def _exchanged_axes(case: RetrievalCase) -> Values | None:
-    if case.positions is None or not matches.fit_in_another_order(*case.positions):
-        return None
-    return {"num": case.counts.not_in_gallery, "total": case.counts.total}
-
-
-def _repeated_samples(case: RetrievalCase) -> Values | None:
-    samples = repetitions.find_repeated(case)
-    return None if samples is None else {"samples": samples}
-
-
-def _zero_embeddings(case: RetrievalCase) -> Values | None:
-    samples = repetitions.find_zeros(case)
-    return None if samples is None else {"samples": samples}
-
 
 SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
     Cause(
@@ -54,8 +18,8 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         " embedding up to rounding, and find it first. Pass `self_index`, which says where in the gallery each query"
         " is, and leaves it out; or, if the queries are the gallery, give all samples once, without a `gallery`, or in"
         " a metric without `is_query`.",
-        suspect=_find_themselves,
-        find=_copied_queries,
+        suspect=copied_queries.have_themselves_first,
+        find=copied_queries.find_copies,
         thresholds={
             "least": copied_queries.LEAST_QUERIES,
             "close": copied_queries.CLOSE,
@@ -69,8 +33,8 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         " of the axes of one side a share of at least {fits} has one.",
         message="{num} of {total} queries have no gallery item within the `radius`, but most would have one if"
         " `positions` of one side had their axes in the other order. Give both sides in one order.",
-        suspect=_have_few_positives,
-        find=_exchanged_axes,
+        suspect=matches.have_few_positives,
+        find=matches.find_exchanged_axes,
         thresholds={"queries": matches.LEAST_QUERIES, "fits": matches.FITS},
         explained_by=("no_positives",),
     ),
@@ -81,7 +45,7 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         " or, by positions, positives are at least {covered} of the candidates.",
         message="Nearly all gallery items match nearly every query, so that no order can be wrong: {reason}.",
         suspect=matches.lack_negatives,
-        find=_no_negatives,
+        find=matches.name_reason,
         thresholds={
             "queries": matches.LEAST_QUERIES,
             "candidates": matches.LEAST_CANDIDATES,
@@ -98,7 +62,7 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         " joined with itself, or filled up by a distributed sampler? Leave them out, or pass `index` to `update`, which"
         " counts a sample once.",
         suspect=repetitions.has_samples,
-        find=_repeated_samples,
+        find=repetitions.find_repeated,
         thresholds={"least": repetitions.LEAST_IN_ORDER},
         explained_by=("forgotten_reset", "gathered_samples", "padded_samples"),
     ),
@@ -109,7 +73,7 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         message="{samples} are zero vectors, one after the other: are they rows of an array that were never written?"
         " A zero vector is equally far from everything.",
         suspect=repetitions.has_samples,
-        find=_zero_embeddings,
+        find=repetitions.find_zeros,
         thresholds={"least": repetitions.LEAST_ZEROS},
     ),
 ]
