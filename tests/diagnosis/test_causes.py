@@ -84,3 +84,10 @@ def test_nothing_is_beyond_chance_without_answers_or_where_luck_is_always_right(
     assert not is_beyond_chance(0, 0, 0.5)
     assert not is_beyond_chance(50, 50, 1.0)
     assert is_beyond_chance(50, 50, 0.0)
+
+
+def test_a_cause_that_another_process_explains_is_not_told():
+    findings = [Finding("b", "b has 2.", ("a",)), Finding("a", "a has 1.")]
+    with pytest.warns(AdviceWarning, match="a has 1") as told:
+        warn_of(findings, WarningLog())
+    assert len(told) == 1

@@ -1,10 +1,12 @@
 """`diagnose` tries every cause without suspicion, of metrics, results and samples, and changes nothing."""
 
+import warnings
+
 import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, ReIDMetrics, diagnose, evaluate
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, ReIDMetrics, diagnose, diagnosis, evaluate
 from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.diagnosis.answers import Answer, Diagnosis, collecting
@@ -36,14 +38,17 @@ def causes(attribute):
     )
 
 
-ROWS = {"retrieval.answers._GROUPS": causes("positions"), "_OF_DETECTIONS": causes("many_boxes")}
+ROWS = {
+    (diagnosis.retrieval.answers, "_GROUPS"): causes("positions"),
+    (diagnosis, "_OF_DETECTIONS"): causes("many_boxes"),
+}
 
 
 @pytest.fixture
 def rows(monkeypatch):
     """Four causes in each registry."""
     for registry, groups in ROWS.items():
-        monkeypatch.setattr(f"reid_torchmetrics.diagnosis.{registry}", groups)
+        monkeypatch.setattr(*registry, groups)
 
 
 def samples():
@@ -76,8 +81,8 @@ def images():
     return {"preds": [box | {"scores": torch.tensor([0.9])}], "target": [box]}
 
 
-def detected(metric):
-    metric.update(**images())
+def detected(metric, num_images=1):
+    metric.update(*(num_images * items for items in images().values()))
     return metric
 
 
@@ -88,8 +93,11 @@ def coco_evaluation():
 
 
 WAYS = {
+    "a metric of embeddings": lambda: diagnose(updated(ReIDMeanAP())),
+    "a collection for embeddings": lambda: diagnose(updated(ReIDMetrics())),
     "results of `evaluate`": lambda: diagnose(evaluate(**arguments())),
     "results of embeddings": lambda: diagnose(updated(ReIDMetrics()).results()),
+    "results and embeddings": lambda: diagnose(updated(ReIDMetrics()).results(), arguments()),
     "a metric of boxes": lambda: diagnose(detected(DetectionMAP())),
     "a collection for boxes": lambda: diagnose(detected(DetectionMetrics())),
     "results of boxes": lambda: diagnose(detected(DetectionMAP()).results()),
@@ -114,11 +122,11 @@ def test_every_cause_is_answered_once_without_suspicion(way):
     assert str(diagnosis).splitlines()[-1] == "  found: found has 1."
 
 
-@pytest.mark.parametrize("kind", [DetectionMAP, DetectionMetrics])
+@pytest.mark.parametrize("kind", [ReIDMeanAP, ReIDMetrics, DetectionMAP, DetectionMetrics])
 def test_a_metric_stays_as_it_is_and_warns_later_as_if_nothing_had_been_asked(kind, monkeypatch):
     groups = grouped([cause("told", {"num": 1}, suspect=lambda case: True)])
     for registry in ROWS:
-        monkeypatch.setattr(f"reid_torchmetrics.diagnosis.{registry}", groups)
+        monkeypatch.setattr(*registry, groups)
     metric = detected(kind()) if kind in (DetectionMAP, DetectionMetrics) else updated(kind())
     members = [*metric.values(copy_state=False)] if isinstance(metric, MetricCollection) else [metric]
     before = [dict(vars(member)) for member in members]
@@ -169,3 +177,15 @@ def test_what_another_process_found_is_added_to_the_answers():
 def test_what_cannot_be_diagnosed_is_refused(given, message):
     with pytest.raises(TypeError, match=message):
         diagnose(*given)
+
+
+@pytest.mark.parametrize("kind", [ReIDMeanAP, ReIDMetrics, DetectionMAP, DetectionMetrics])
+def test_a_forgotten_reset_is_found_after_the_evaluation_too(kind):
+    metric = kind()
+    for is_repeated in (False, True):
+        detected(metric, 8) if kind in (DetectionMAP, DetectionMetrics) else updated(metric)
+        assert ("forgotten_reset" in [answer.name for answer in diagnose(metric).found]) == is_repeated
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            metric.compute()
+        assert ("forgotten_reset" in [answer.name for answer in diagnose(metric).found]) == is_repeated

@@ -61,7 +61,7 @@ class Diagnosis(Displayed, list[Answer]):
             if values is None:
                 self._merge(Answer(cause.name, cause.checks, lacks=seen.lacks))
                 continue
-            findings.append(Finding(cause.name, cause.text(values)))
+            findings.append(Finding(cause.name, cause.text(values), cause.explained_by))
             self._merge(Answer(cause.name, cause.checks, cause.text(values)))
         return findings
 

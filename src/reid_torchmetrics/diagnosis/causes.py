@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -60,6 +60,8 @@ class Finding(NamedTuple):
 
     name: CauseName
     text: str
+    explained_by: Sequence[CauseName] = ()
+    """as in `Cause`: another process may have found one of them"""
 
 
 def find_causes(
@@ -88,24 +90,22 @@ def find_causes(
             values = cause.find(case)
             if values is not None:
                 found.add(cause.name)
-                findings.append(Finding(cause.name, cause.text(values)))
+                findings.append(Finding(cause.name, cause.text(values), cause.explained_by))
     return findings
 
 
-def warn_of(findings: Iterable[Finding], warning_log: WarningLog | None) -> None:
-    """Warn of causes that were found, each once: several processes may have found the same.
-
-    The log is None on all processes but the first, which alone warns. While `diagnose` asks, all of them get the
-    findings, and none warns.
-    """
+def warn_of(findings: Sequence[Any], warning_log: WarningLog) -> None:
+    """Warn of causes that were found, each once, or answer `diagnose`: several processes may have found the same."""
+    found = {name for name, *_ in findings}
     first_texts: dict[CauseName, str] = {}
-    for name, text in findings:
-        first_texts.setdefault(name, text)
+    for name, text, explained_by in findings:
+        if found.isdisjoint(explained_by):
+            first_texts.setdefault(name, text)
     if asking.get() is not None:
         asking.get().add(first_texts)
-    elif warning_log is not None:
-        for name, text in first_texts.items():
-            warning_log.warn_once(name, text, AdviceWarning)
+        return
+    for name, text in first_texts.items():
+        warning_log.warn_once(name, text, AdviceWarning)
 
 
 def is_beyond_chance(num_right: float, number: int, chance: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +18,7 @@ from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation
 
-from .answers import Diagnosis, NotHeldError, collecting
+from .answers import Answer, Diagnosis, NotHeldError, collecting
 
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate,
@@ -64,7 +65,9 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
         if samples is not None:
             _function_of(samples)(**samples)
         elif isinstance(results, nn.Module) and callable(getattr(results, "compute", None)):
-            _fresh_copy(results).compute()
+            fresh = _fresh_copy(results)
+            fresh.compute()
+            return _of_first_process(fresh, diagnosis)
         elif hasattr(results, "accumulate"):  # a `COCOeval`
             again = copy.copy(results)
             again.evaluate()
@@ -102,6 +105,17 @@ def _fresh_copy(metric: Any) -> Any:
     if isinstance(metric, nn.ModuleDict):
         fresh._modules = {name: _fresh_copy(member) for name, member in metric._modules.items()}  # noqa: SLF001
     return fresh
+
+
+def _of_first_process(metric: Any, diagnosis: Diagnosis) -> Diagnosis:
+    """Return the answers of the first process that shares a metric, on all of them."""
+    members: list[Any] = [*metric._modules.values()] if isinstance(metric, nn.ModuleDict) else [metric]  # noqa: SLF001
+    for member in members:
+        if hasattr(member, "_synced"):  # a metric of this package
+            with member._synced():  # noqa: SLF001
+                first, *_ = member._world.texts(json.dumps(diagnosis))  # noqa: SLF001
+            return Diagnosis(Answer(*answer) for answer in json.loads(first))
+    return diagnosis
 
 
 def _ranking_of(results: retrieval.RetrievalResults) -> tuple[evaluation.Ranking, evaluation.RankedSamples]:

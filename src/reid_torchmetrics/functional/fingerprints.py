@@ -12,6 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
+from reid_torchmetrics._warnings import asking
+
 from .world import World
 
 _SHIFTS = (30, 27, 31)
@@ -48,7 +50,7 @@ def owners(world: World, numbers: Int[Tensor, " numbers"]) -> Int[Tensor, " numb
 def count_forgotten(roles: Sequence[Tensor], *labels: Sequence[Tensor]) -> int:
     """Count the items since the last evaluation if they repeat the items before them, as after a forgotten `reset`.
 
-    Call it once for each evaluation.
+    Call it once for each evaluation; `diagnose` may ask again.
 
     Args:
         roles: a tensor for each batch, with a row for each item; the tensors belong to one metric.
@@ -58,13 +60,15 @@ def count_forgotten(roles: Sequence[Tensor], *labels: Sequence[Tensor]) -> int:
         The number of items in the batches since the last evaluation, if the batches before them have equal labels;
         else 0.
     """
+    is_asked = asking.get() is not None  # the last evaluation is then the one that is looked at
     num_new = 0
     for position, batch in enumerate(reversed(roles)):
-        if batch in _evaluated:
+        if batch in _evaluated and (position > 0 or not is_asked):
             num_new = position
             break
     for batch in roles[-1:]:
-        _evaluated[batch] = True
+        if not is_asked:
+            _evaluated[batch] = True
     if num_new == 0 or 2 * num_new > len(roles):
         return 0
     num_items = sum(map(len, roles[-num_new:]))

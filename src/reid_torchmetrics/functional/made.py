@@ -21,7 +21,7 @@ def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
     An error there, such as a warning that the user turned into one, is raised on all processes.
     """
 
-    def look() -> tuple[list[tuple[str, str]], list[int]]:
+    def look() -> tuple[list[Any], list[int]]:
         if _extras.diagnosis is None:
             return [], [0]
         findings = _extras.diagnosis().look(results, samples, world)
@@ -35,7 +35,7 @@ def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
         world.guarded(lambda: _warn(findings, world))
 
 
-def _warn(findings: list[tuple[str, str]], world: World) -> None:
+def _warn(findings: list[Any], world: World) -> None:
     """Warn of what was found, on the first process."""
-    if _extras.diagnosis is not None:
-        _extras.diagnosis().warn_of(findings, world.warning_log if world.process == 0 else None)
+    if world.process == 0 and _extras.diagnosis is not None:
+        _extras.diagnosis().warn_of(findings, world.warning_log)

@@ -138,8 +138,10 @@ def lack_negatives(case: RetrievalCase) -> bool:
     return bool((ranks.rank <= ranks.num_candidates.max()).all())  # else lists were cut, and their candidates
 
 
-def name_reason(case: RetrievalCase) -> Values:
-    """Return why nearly everything may match."""
+def name_reason(case: RetrievalCase) -> Values | None:
+    """Return why nearly everything may match; None if it does not."""
+    if not lack_negatives(case):
+        return None
     radius = case.protocol.radius
     if radius is None:
         return {"reason": "do `identities` name a class, such as 'person'? Pass the label that tells items apart"}
