@@ -11,8 +11,8 @@ from os.path import commonprefix
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics.functional.displays import counted
@@ -25,61 +25,59 @@ _FIRST = 10  # entries of a list that a trial looks at
 _MOST_PAIRS = 1 << 14  # of a query and a positive
 _LEAST_SHARE = 0.2  # of queries that a shift must explain
 _SUSPECT = 0.5  # of the queries have a positive first; more raise no suspicion
-_FEW = 0.5  # positives in the first half of lists, as a factor of their share in whole lists
+_FEW = 0.5  # positives among the first two entries, as a factor of their share in whole lists
 _GOOD = 0.25  # of the lists, at least, end with a positive where they are worst first
 _ODDS, _ODDS_OF_SCORES = 20, 4  # of that, as a factor of the odds by luck; where scores rise in the order given
+_RISING = 0.6  # of the neighbors in the order given, lists included
 
 
-def different_queries(items: Int[Tensor, "queries longest"], kept: Bool[Tensor, " queries"]) -> Int[Tensor, " chosen"]:
-    """Return at most 256 of the kept queries with lists that begin with different items.
+def different_queries(items: Int[Tensor, "queries longest"]) -> Int[NDArray[Any], " chosen"]:
+    """Return at most 256 queries with lists that begin with different items.
 
     A model that gives one list to all queries, or a few lists, is right or wrong with all of them together.
     """
-    queries = (kept & (items[:, 0] >= 0)).nonzero()[:, 0]
-    _, places = np.unique(items[queries, 0].cpu().numpy(), return_index=True)
-    spread = np.linspace(0, len(places) - 1, min(len(places), MOST_QUERIES)).astype(np.int64)
-    return queries[torch.from_numpy(np.sort(places)[spread]).to(items.device)]
+    first = items[:, 0].cpu().numpy()
+    _, queries = np.unique(first, return_index=True)
+    queries = np.sort(queries[first[queries] >= 0])
+    return queries[:: -(-len(queries) // MOST_QUERIES) or 1]
 
 
 class ListCase:
-    """Ranked lists and their positives, with a sample of the queries."""
+    """A sample of ranked lists and their positives, as arrays."""
 
     def __init__(self, _: Any, samples: ListedSamples) -> None:
         """Take what results were computed from."""
         self.samples = samples
 
     @cached_property
-    def queries(self) -> Int[Tensor, " queries"]:
+    def queries(self) -> Int[NDArray[Any], " queries"]:
         """Some queries with a positive, see `different_queries`."""
         items, truth = self.samples.items, self.samples.truth
-        has_positive = torch.zeros(len(items), dtype=torch.bool, device=items.device)
-        has_positive[truth.query[truth.is_right]] = True
-        return different_queries(items, has_positive)
+        has_positive = truth.query[truth.is_right].bincount(minlength=len(items)) > 0
+        return different_queries(items.where(has_positive[:, None], -1))
 
     @cached_property
-    def items(self) -> Int[Tensor, "queries longest"]:
-        """The lists of the sample on the CPU, -1 behind each."""
-        return self.samples.items[self.queries].cpu()
+    def items(self) -> Int[NDArray[Any], "queries longest"]:
+        """The lists, -1 behind each."""
+        return self.samples.items[self.queries].cpu().numpy()
 
     @cached_property
-    def hits(self) -> Bool[Tensor, "queries longest"]:
-        """Mask of the positives in the lists of the sample."""
-        return self.samples.hits[self.queries].cpu()
+    def hits(self) -> Bool[NDArray[Any], "queries longest"]:
+        """Mask of the positives in the lists."""
+        return self.samples.hits[self.queries].cpu().numpy()
 
     @cached_property
-    def positives(self) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
-        """The places of queries in the sample, and their positives."""
-        truth = self.samples.truth
-        place = torch.full((len(self.samples.items),), -1, dtype=torch.int64, device=truth.query.device)
-        place[self.queries] = torch.arange(len(self.queries), device=place.device)
-        places = place[truth.query]
-        kept = truth.is_right & (places >= 0)
-        return places[kept].cpu(), truth.item[kept].cpu()
+    def positives(self) -> tuple[Int[NDArray[Any], " pairs"], Int[NDArray[Any], " pairs"]] | None:
+        """Numbers of queries in the sample, and their positives; None if these are too many."""
+        query, item, *_ = (values.cpu().numpy() for values in self.samples.truth[:2])
+        number = np.full(len(self.samples.items), -1)
+        number[self.queries] = np.arange(len(self.queries))
+        kept = (number[query] >= 0) & self.samples.truth.is_right.cpu().numpy()
+        return (number[query[kept]], item[kept]) if 0 < kept.sum() <= _MOST_PAIRS else None
 
 
 def _finds_little(case: ListCase) -> bool:
-    hits = case.samples.hits[:, 0]
-    return float(hits.double().mean()) <= _SUSPECT
+    return float(case.samples.hits[:, 0].double().mean()) <= _SUSPECT
 
 
 def _last_part(name: str) -> str:
@@ -108,8 +106,7 @@ def _each(read: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
 
 _READINGS = {
     "with / in the place of \\": _each(lambda name: name.replace("\\", "/")),
-    "regardless of case": _each(str.casefold),
-    "in one form of Unicode": _each(lambda name: unicodedata.normalize("NFC", name)),
+    "in one form of Unicode, regardless of case": _each(lambda name: unicodedata.normalize("NFC", name).casefold()),
     "without the first folders": _without_first_folders,
     "without folders": _each(_last_part),
     "without extensions": _each(_without_extension),
@@ -129,52 +126,46 @@ def _read(reading: Callable[[list[str]], list[str]], lists: list[list[str]]) -> 
 
 
 def _other_names(case: ListCase) -> Values | None:
-    reader, items = case.samples.reader, case.samples.items
-    query, item = case.positives
-    if not (reader.unnumbered and 0 < len(item) <= _MOST_PAIRS) or int(items[items >= 0].min()) < reader.num_numbered:
+    reader, items, positives = case.samples.reader, case.samples.items, case.positives
+    if not reader.unnumbered or positives is None or int(items[items >= 0].min()) < reader.num_numbered:
         return None  # some item is in the truth
     names = [*reader.names]
     listed = [[reader.name_of_unknown(item) for item in row if item >= 0] for row in case.items[:, :_FIRST].tolist()]
-    positives: list[list[str]] = [[] for _ in listed]
-    for place, number in zip(query.tolist(), item.tolist(), strict=True):
-        positives[place].append(names[number])
-
+    right: list[list[str]] = [[] for _ in listed]
+    for query, item in zip(*positives, strict=True):
+        right[query].append(names[item])
     for description, reading in _READINGS.items():
-        sides = _read(reading, listed), _read(reading, positives)
-        shared = [one.keys() & other.keys() for one, other in zip(*sides, strict=True)]
-        num_names = max(len(set(chain.from_iterable(side))) for side in sides)
-        by_luck = [min(1.0, len(one) * len(other) / num_names) for one, other in zip(*sides, strict=True)]
-        num_right = sum(map(bool, shared))
-        if is_beyond_chance(num_right, len(listed), sum(by_luck) / len(listed)):
-            place = next(place for place, left in enumerate(shared) if left)
-            left = min(shared[place])
+        sides = _read(reading, listed), _read(reading, right)
+        num_names = max(len({*chain.from_iterable(side)}) for side in sides)
+        pairs = [*zip(*sides, strict=True)]
+        shared = [(one[left], other[left]) for one, other in pairs for left in sorted(one.keys() & other.keys())[:1]]
+        by_luck = np.mean([min(1.0, len(one) * len(other) / num_names) for one, other in pairs])
+        if is_beyond_chance(len(shared), len(pairs), float(by_luck)):
             return {
-                "num": num_right,
-                "queries": counted(len(listed), "query"),
+                "num": len(shared),
+                "queries": counted(len(pairs), "query"),
                 "reading": description,
-                "listed": repr(sides[0][place][left]),
-                "positive": repr(sides[1][place][left]),
+                "names": "{!r} and {!r}".format(*shared[0]),
             }
     return None
 
 
 def _shifted_items(case: ListCase) -> Values | None:
-    query, item = case.positives
-    if case.samples.reader.names or not 0 < len(item) <= _MOST_PAIRS:
+    if case.samples.reader.names or case.positives is None:
         return None
-    # How far each of the first items is behind each positive of its query, the first ones counting most.
+    # How far the first items are behind each positive of their query, earlier ones counting more.
+    query, item = case.positives
     entries = case.items[:, :_FIRST]
-    weights = (entries >= 0) / torch.arange(1, entries.shape[1] + 1, device="cpu")
-    offsets, numbers = (entries[query] - item[:, None]).flatten().unique(return_inverse=True)
-    offset = int(offsets[numbers.bincount(weights[query].flatten()).argmax()])
+    weights = (entries >= 0) / np.arange(1, entries.shape[1] + 1)
+    offsets, numbers = np.unique(entries[query] - item[:, None], return_inverse=True)
+    offset = int(offsets[np.bincount(numbers.ravel(), weights[query].ravel()).argmax()])
     distance = entries[query, 0] - item
     num_right, num_opposite = int((distance == offset).sum()), int((distance == -offset).sum())
-    num_given = int(case.hits[:, :_FIRST].any(1).sum())
-    num_queries = len(case.queries)
+    num_given, num_queries = int(case.hits[:, :_FIRST].any(1).sum()), len(entries)
     if offset == 0 or num_right < max(2 * num_given, 2 * num_opposite, _LEAST_SHARE * num_queries):
         return None
-    num_items = max(len(case.items.unique()), len(item.unique()))
-    if not is_beyond_chance(num_right, num_queries, min(1.0, len(item) / num_queries / num_items)):
+    num_items = max(len(np.unique(case.items)), len(np.unique(item)))
+    if not is_beyond_chance(num_right, num_queries, len(item) / num_queries / num_items):
         return None
     return {
         "num_given": num_given,
@@ -184,32 +175,21 @@ def _shifted_items(case: ListCase) -> Values | None:
     }
 
 
-def _rise_in_order_given(case: ListCase) -> bool:
-    """Return whether nearly all lists were given with scores that rise strictly."""
-    order = case.samples.reader.order
-    if order is None:
-        return False
-    num_lists = int((case.samples.items[:, 0] >= 0).sum())
-    return int((np.diff(order) == -1).sum()) >= 0.95 * (len(order) - num_lists)
-
-
 def _worst_first(case: ListCase) -> Values | None:
     lengths = (case.items >= 0).sum(1)
-    _, places = np.unique(case.items.gather(1, lengths[:, None] - 1)[:, 0].numpy(), return_index=True)
-    kept = torch.from_numpy(places)
+    _, kept = np.unique(case.items[np.arange(len(lengths)), lengths - 1], return_index=True)
     kept = kept[lengths[kept] > 2]
     if not len(kept):
         return None
-    hits, lengths = case.hits[kept].double(), lengths[kept, None]
-    halves = (lengths // 2).clamp(min=2)
-    in_first_half = torch.arange(hits.shape[1], device="cpu") < halves
-    by_luck = float((hits.sum(1, keepdim=True) / lengths).mean())
-    early = float(((hits * in_first_half).sum(1, keepdim=True) / halves).mean())
-    num_right = int(hits.gather(1, lengths - 1).sum())
-    share = num_right / len(kept)
-    odds = _ODDS_OF_SCORES if _rise_in_order_given(case) else _ODDS
-    is_better = share >= _GOOD and share * (1 - by_luck) >= odds * by_luck * (1 - share)
-    if early > _FEW * by_luck or not is_better or not is_beyond_chance(num_right, len(kept), by_luck):
+    hits, last = case.hits[kept], lengths[kept] - 1
+    num_right = int(hits[np.arange(len(kept)), last].sum())
+    share, by_luck = num_right / len(kept), float((hits.sum(1) / (last + 1)).mean())
+    order = case.samples.reader.order
+    is_rising = order is not None and np.mean(np.diff(order) == -1) >= _RISING
+    odds = (_ODDS_OF_SCORES if is_rising else _ODDS) * by_luck * (1 - share)
+    is_better = share >= _GOOD and share * (1 - by_luck) >= odds
+    is_better &= float(hits[:, :2].mean()) <= _FEW * by_luck
+    if not is_better or not is_beyond_chance(num_right, len(kept), by_luck):
         return None
     return {"num": num_right, "queries": counted(len(kept), "query")}
 
@@ -221,7 +201,7 @@ _ROWS = [
         fires="No item of any list is in the ground truth, and where names are read in another way, such as without"
         " folders or extensions, more of at most 256 queries find a positive among their first {first} than by luck.",
         message="Lists and positives have no item in common, but {num} of {queries} find a positive among their first"
-        " items where names are read {reading}: {listed} and {positive}. Spell both in one way.",
+        " items where names are read {reading}: {names}. Spell both in one way.",
         suspect=_finds_little,
         find=_other_names,
         thresholds={"first": _FIRST},
@@ -241,8 +221,8 @@ _ROWS = [
         name="worst_first",
         checks="distances as scores of lists, or lists in the opposite order",
         fires="Of at most 256 lists a share of {good} or more end with a positive, with {odds} times the odds of luck,"
-        " or {odds_of_scores} times where scores rise in the order in which they were given; and the first half of the"
-        " lists has at most {few} times the share of positives of all.",
+        " or {odds_of_scores} times where scores rise in the order in which they were given; and the first two"
+        " entries of the lists have at most {few} times the share of positives of all.",
         message="Lists seem to be worst first: right answers come last, and first in the opposite order for {num} of"
         " {queries}. Lists must be best first, and scores higher for closer items: pass minus the distances.",
         suspect=_finds_little,

@@ -20,7 +20,7 @@ from .causes import Cause, Values, is_beyond_chance
 _MOST_AREA = 0.1  # under the ROC curve: the opposite order has 0.9 at least
 _DEVIATIONS = 5  # of the area below that of a random order, in its standard deviations
 _SUSPECT = 0.95  # a higher accuracy over folds raises no suspicion
-_BEYOND = 0.01  # of a distance, which rounding may leave
+_ROUNDING = 0.01  # of distances in 16 bits
 _GAIN = 0.05  # of accuracy, by a threshold that the grid lacks
 
 
@@ -71,7 +71,7 @@ def _opposite_pairs(case: PairCase) -> Values | None:
 def _thresholds_beyond(case: PairCase) -> Values | None:
     distances, same = -case.pairs.scores, case.pairs.same
     lowest, highest = float(distances.min()), float(distances.max())
-    is_within = lowest >= -_BEYOND and highest <= LARGEST_DISTANCE + _BEYOND
+    is_within = lowest >= -_ROUNDING and highest <= LARGEST_DISTANCE + _ROUNDING
     if not isinstance(case.results, FoldAccuracies) or is_within or not 0 < highest - lowest < math.inf:
         return None
     # The grid would cover distances that are scaled to its length.
