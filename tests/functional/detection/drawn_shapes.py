@@ -69,5 +69,5 @@ def detected(network: str, found: Tensor, others: Tensor, objects) -> Tensor:
     if network == "noisy":
         found[..., :2] += 0.3 * places.std() * torch.randn_like(places)
     if network == "without order" and found.ndim == 3:
-        found = found[:, torch.randperm(found.shape[1])]
+        found = torch.stack([points[torch.randperm(len(points))] for points in found])
     return found

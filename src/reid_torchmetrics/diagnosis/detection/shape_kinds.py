@@ -29,6 +29,7 @@ _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "ce
 _NUM_PARAMETERS = 5  # center, width, height, angle
 _MOST_DISTANCES = 1 << 22  # distances between keypoints
 _MIRRORED = [0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15]  # COCO's keypoints of a person
+_LEAST_PAIRS = 16  # for the measurement of an order
 _MOST_PLACES = 20  # of keypoints in a text
 
 
@@ -190,21 +191,23 @@ class KeypointKind(ShapeKind):
         )
 
     def readings(self, sample: PointSample) -> Iterator[Reading]:
-        """See `ShapeKind`: the order in which keypoints lie closest to those of the ground truths around them."""
+        """See `ShapeKind`: COCO's mirror order, then the order in which keypoints lie closest to the ground truths'."""
+        remedy = "Pass the keypoints of `preds` and `target` in one order."
+        num_keypoints = len(self.shape_type.sigmas)
+        if num_keypoints == len(_MIRRORED):
+            yield sample.reading("preds", "left and right exchanged", remedy, sample.preds[:, _MIRRORED])
+
         rows, true_rows = sample.close_pairs(sample.preds, sample.target)
-        most = _MOST_DISTANCES // len(self.shape_type.sigmas) ** 2
+        if len(rows) < _LEAST_PAIRS:
+            return
+        most = _MOST_DISTANCES // num_keypoints**2
         points, true_points = sample.preds[rows[:most]], sample.target[true_rows[:most]]
         is_labeled = sample.is_labeled[true_rows[:most]]
         size = keypoint_boxes(true_points, is_labeled)[:, 2:].sum(1)
         distances = torch.cdist(points, true_points) / size[:, None, None]
         distances = (distances * is_labeled[:, None]).nan_to_num(0.0).sum(0)
-        places = torch.arange(len(self.shape_type.sigmas), device=distances.device)
+        places = torch.arange(num_keypoints, device=distances.device)
         order = torch.where(is_labeled.any(0), distances.argmin(0), places)
-        if bool((order == places).all()) or not bool((order.sort().values == places).all()):
-            return
-        listed = order.tolist()
-        name = f"keypoints in the order {', '.join(map(str, listed[:_MOST_PLACES]))}"
-        if listed == _MIRRORED:
-            name = "left and right exchanged"
-        remedy = "Pass the keypoints of `preds` and `target` in one order."
-        yield sample.reading("preds", name, remedy, sample.preds[:, order])
+        if bool((order != places).any()) and bool((order.sort().values == places).all()):
+            name = f"keypoints in the order {', '.join(map(str, order.tolist()[:_MOST_PLACES]))}"
+            yield sample.reading("preds", name, remedy, sample.preds[:, order])
