@@ -5,7 +5,7 @@ No number depends on it. A metric keeps it outside of its states, until `reset`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,9 +24,13 @@ _MOST_IMAGES = 256  # that are shown
 _MOST_OBJECTS = 1 << 15  # that are shown: a few megabytes
 _MOST_SIZES = 1 << 16  # images whose width and height are kept
 _MASKS = "masks"
-_DETECTION_COLUMNS = {"boxes": "boxes", "scores": "scores", "labels": "labels", "areas": "detection_area"}
-_GROUND_TRUTH_COLUMNS = {"boxes": "boxes", "labels": "labels", "crowds": "iscrowd", "areas": "area"}
-_ALWAYS_GIVEN = ("boxes", "labels")  # of ground truths
+_SIDES = ("detection", "ground_truth")
+_COLUMNS = (
+    {"boxes": "boxes", "scores": "scores", "labels": "labels", "areas": "detection_area"},
+    {"boxes": "boxes", "labels": "labels", "crowds": "iscrowd", "areas": "area"},
+)
+"""for each side, the keys of states"""
+_OPTIONAL = ("iscrowd", "area")  # their states are zeros if no image has them
 _KEPT_KEYS = ("image_id", "orig_size", "difficult", "num_keypoints", *LISTS)  # of ground truths
 
 ShownImage: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -60,21 +64,26 @@ class ShownMasks(NamedTuple):
 
 
 class _ShownBatch(NamedTuple):
-    """The first images of a batch: for each side the numbers of objects, the columns of all objects, and other keys."""
+    """A batch with images that are shown."""
 
-    counts: tuple[list[int], list[int]]
-    columns: tuple[dict[str, Tensor], dict[str, Tensor]]
+    states: Mapping[str, Tensor]
+    """the rows for the states of boxes, which the metric holds anyway"""
+    keys: Collection[Any]
+    """the keys of all dicts in `target`"""
     others: tuple[list[dict[str, Any]], list[dict[str, Any]]]
+    """other keys of each image that are kept, in `preds` and in `target`; empty if there are none"""
 
-    def images(self) -> Iterable[ShownImage]:
-        """Return the dicts of each image."""
-        sides = []
-        for counts, columns, others in zip(self.counts, self.columns, self.others, strict=True):
-            parts = zip(*(column.split(counts) for column in columns.values()), strict=True)
-            sides.append(
-                [dict(zip(columns, part, strict=True)) | other for part, other in zip(parts, others, strict=True)]
-            )
-        return zip(*sides, strict=True)
+    def items(self, side: int, counts: list[int]) -> list[dict[str, Any]]:
+        """Return the dicts of the first images on one side, given their numbers of objects."""
+        columns = {}
+        for name, key in _COLUMNS[side].items():
+            column = self.states.get(f"{_SIDES[side]}_{name}")
+            if column is not None and (key in self.keys or key not in _OPTIONAL):
+                columns[key] = column[: sum(counts)].split(counts)
+        items = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+        for item, other in zip(items, self.others[side], strict=False):
+            item.update(other)
+        return items
 
 
 class GivenImages:
@@ -94,8 +103,7 @@ class GivenImages:
         self.sigmas: Sequence[float] = COCO_SIGMAS
         """sigmas of keypoints, if there are any"""
         self._shown: list[_ShownBatch] = []
-        self._num_images = _MOST_IMAGES  # that may still be added
-        self._num_objects = _MOST_OBJECTS
+        self._num_images = self._num_objects = 0  # in these batches
 
     def add(self, batch: GivenBatch) -> None:
         """Add a batch, without waiting for a device."""
@@ -105,8 +113,12 @@ class GivenImages:
         kind = None if batch.shapes is None else batch.shapes.types.get("keypoints")
         if isinstance(kind, KeypointType):
             self.sigmas = kind.sigmas
-        if self._num_images:
-            self._show(batch)
+        if self._num_images < _MOST_IMAGES and self._num_objects < _MOST_OBJECTS:
+            num_images = min(len(batch.preds), _MOST_IMAGES - self._num_images)
+            others = _others(batch, 0, num_images), _others(batch, 1, num_images)
+            self._shown.append(_ShownBatch(batch.states, batch.keys, others))
+            self._num_images += len(batch.preds)
+            self._num_objects += sum(len(batch.states[f"{side}_labels"]) for side in _SIDES)
 
     def shown(self) -> list[ShownImage]:
         """Return the first images, at most 256: `preds` and `target` by the users' keys, with tensors on the CPU.
@@ -114,12 +126,21 @@ class GivenImages:
         `boxes` are those around other shapes, if they were not given. `masks` are `ShownMasks`. `iscrowd` and `area`
         are there if an image of the batch had them, with zeros where another one lacked them.
         """
-        images = [image for batch in self._shown for image in batch.images()]
-        tensors: dict[torch.dtype, list[Tensor]] = {}
+        images: list[ShownImage] = []
+        num_objects = 0
+        for batch, *counts in zip(self._shown, self._counts(0), self._counts(1), strict=True):
+            first: list[tuple[int, int]] = []
+            for numbers in zip(*(part[: _MOST_IMAGES - len(images)] for part in counts), strict=True):
+                num_objects += sum(numbers)
+                if num_objects <= _MOST_OBJECTS:
+                    first.append(numbers)
+            sides = [batch.items(side, [numbers[side] for numbers in first]) for side in (0, 1)]
+            images += zip(*sides, strict=True)
+        tensors: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
         for item in chain.from_iterable(images):
             for value in item.values():
                 for tensor in _tensors_of(value):
-                    tensors.setdefault(tensor.dtype, []).append(tensor)
+                    tensors.setdefault((tensor.dtype, tensor.device), []).append(tensor)
         copies: dict[int, Tensor] = {}
         for same in tensors.values():
             # All tensors of a dtype are copied together, because each copy from a device waits for it.
@@ -152,53 +173,13 @@ class GivenImages:
                 height, width = size
                 self.image_sizes[image_id] = float(width), float(height)
 
-    def _show(self, batch: GivenBatch) -> None:
-        """Keep the first images of a batch, as many as there is room for."""
-        num_images = min(len(batch.preds), self._num_images)
-        counts = _counts("detection", batch, batch.preds, num_images)
-        true_counts = _counts("ground_truth", batch, batch.target, num_images)
-        while sum(counts[:num_images]) + sum(true_counts[:num_images]) > self._num_objects:
-            num_images //= 2
-        if num_images < min(len(batch.preds), self._num_images):
-            self._num_images = num_images  # no further batch is kept
-        if not num_images:
-            return
-        counts, true_counts = counts[:num_images], true_counts[:num_images]
-        given = [key for key in _GROUND_TRUTH_COLUMNS.values() if key in batch.keys or key in _ALWAYS_GIVEN]
-        columns = _columns("detection", batch.states, _DETECTION_COLUMNS, sum(counts))
-        true_columns = _columns("ground_truth", batch.states, _GROUND_TRUTH_COLUMNS, sum(true_counts))
-        self._shown.append(
-            _ShownBatch(
-                (counts, true_counts),
-                (columns, {key: true_columns[key] for key in given}),
-                (_others(batch, 0, num_images), _others(batch, 1, num_images)),
-            )
-        )
-        self._num_images -= num_images
-        self._num_objects -= sum(counts) + sum(true_counts)
-
-
-def _counts(side: str, batch: GivenBatch, items: Dicts, num_images: int) -> list[int]:
-    """Return the number of objects in each of the first images, without waiting for a device if none was dropped."""
-    counts = batch.states[f"{side}_counts"]
-    if counts.device.type != "cpu":
-        numbers = [
-            item["labels"].numel() if isinstance(item["labels"], Tensor) else np.size(item["labels"]) for item in items
-        ]
-        if sum(numbers) == len(batch.states[f"{side}_labels"]):  # nothing was dropped
-            return numbers[:num_images]
-    first: list[int] = counts[:num_images].tolist()
-    return first
-
-
-def _columns(side: str, states: Mapping[str, Tensor], keys: Mapping[str, str], num_rows: int) -> dict[str, Tensor]:
-    """Return the first rows of states by their keys; without a copy if these are all rows."""
-    columns = {}
-    for name, key in keys.items():
-        column = states.get(f"{side}_{name}")
-        if column is not None:
-            columns[key] = column if len(column) == num_rows else column[:num_rows].clone()
-    return columns
+    def _counts(self, side: int) -> list[list[int]]:
+        """Return the numbers of objects in the images of each batch on one side; the device is waited for once."""
+        if not self._shown:
+            return []
+        counts = [batch.states[f"{_SIDES[side]}_counts"] for batch in self._shown]
+        joined = torch.cat([part.to(counts[0].device) for part in counts]).cpu()
+        return [part.tolist() for part in joined.split([len(part) for part in counts])]
 
 
 def _others(batch: GivenBatch, side: int, num_images: int) -> list[dict[str, Any]]:
@@ -206,6 +187,8 @@ def _others(batch: GivenBatch, side: int, num_images: int) -> list[dict[str, Any
     items = (batch.preds, batch.target)[side][:num_images]
     keys = [key for key in _KEPT_KEYS if side and key in batch.keys]
     shapes = batch.shapes
+    if shapes is None and not keys:
+        return []
     if shapes is not None:
         keys += [kind.key for kind in shapes.types.values() if kind.key != _MASKS]
     others = [{key: _kept(item[key]) for key in keys if key in item} for item in items]
