@@ -15,7 +15,7 @@ from reid_torchmetrics.diagnosis.detection.point_samples import sample_shown
 from reid_torchmetrics.diagnosis.detection.readings import find_reading
 from reid_torchmetrics.diagnosis.detection.shape_kinds import RotatedKind
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.detection.inputs import RotatedType, rotated_corners
+from reid_torchmetrics.functional.detection.inputs import rotated_corners
 from tests.functional.detection.detection_samples import fed
 
 NUM_IMAGES, NUM_OBJECTS = 20, 4
@@ -235,7 +235,7 @@ def test_right_shapes_get_no_advice(iou_type, door, tmp_path, capsys):
 
 def reading_of(preds, target):
     """The reading of rotated boxes, whatever other rows would say."""
-    return find_reading(sample_shown(list(zip(preds, target, strict=True)), RotatedKind(RotatedType()), "xyxy"))
+    return find_reading(sample_shown(list(zip(preds, target, strict=True)), RotatedKind(), "xyxy"))
 
 
 @pytest.mark.parametrize("argument", ["preds", "target"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -11,7 +9,7 @@ from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 
 from .case import DetectionCase
-from .sampled_objects import FOUND, SampledObjects, find_ground_truths, pairs_in_images
+from .sampled_objects import FOUND, find_ground_truths, pairs_in_images
 
 FEW = 0.3
 """fraction of all ground truths that are found"""
@@ -25,40 +23,18 @@ _MAX_PAIRS = 2  # pairs of labels in a text
 
 
 def shifted_labels(case: DetectionCase) -> Values | None:
-    """Return values if most ground truths are found, but with other labels."""
+    """Return values if most ground truths are found without labels, but few with labels, for one reason.
+
+    The reason is a different numbering. If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3: each
+    label has one partner. A classifier that learned nothing has other pairs, or predicts a single label.
+    """
     recall = case.recall
     if recall.num_found >= FEW * recall.num_ground_truths:
         return None
     if case.images.is_one_class or case.mean_recall_of_classes >= FEW_OF_CLASSES:
         return None
-    shifted = find_shifted_labels(case.sampled_objects)
-    if shifted is None:
-        return None
-    names = case.images.label_names
-    texts = []
-    for label, true_label in shifted.pairs:
-        if names is None:
-            texts.append(f"{label} for {true_label}")
-        else:
-            texts.append(f"{names[label]} for {names[true_label]}")
-    return {"num_right": shifted.num_right, "num": shifted.num_found, "pairs": ", ".join(texts)}
 
-
-class ShiftedLabels(NamedTuple):
-    """Pairs of a detection and its ground truth, with labels that seem to be numbered differently."""
-
-    num_right: int
-    num_found: int
-    pairs: list[tuple[int, int]]
-    """the most frequent pairs of a detected label and a ground truth's label"""
-
-
-def find_shifted_labels(sample: SampledObjects) -> ShiftedLabels | None:
-    """Return pairs of labels if most ground truths are found without labels, but few with labels, for one reason.
-
-    The reason is a different numbering. If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3: each
-    label has one partner. A classifier that learned nothing has other pairs, or predicts a single label.
-    """
+    sample = case.sampled_objects
     pairs = pairs_in_images(sample.places, sample.true_places, len(sample.images))
     overlaps = sample.detections.shapes.overlaps(pairs.rows, sample.ground_truths.shapes, pairs.true_rows)
     rows, true_rows = find_ground_truths(pairs, overlaps, FOUND)
@@ -76,8 +52,11 @@ def find_shifted_labels(sample: SampledObjects) -> ShiftedLabels | None:
         return None
     distinct, counts = label_pairs.unique(dim=1, return_counts=True)
     order = counts.argsort(descending=True, stable=True)
-    most_frequent = distinct[:, order[:_MAX_PAIRS]].T.tolist()
-    return ShiftedLabels(num_right, num_found, [(label, true_label) for label, true_label in most_frequent])
+    names = case.images.label_names
+    texts = []
+    for label, true_label in distinct[:, order[:_MAX_PAIRS]].T.tolist():
+        texts.append(f"{label} for {true_label}" if names is None else f"{names[label]} for {names[true_label]}")
+    return {"num_right": num_right, "num": num_found, "pairs": ", ".join(texts)}
 
 
 def _have_one_partner(pairs: Tensor) -> bool:

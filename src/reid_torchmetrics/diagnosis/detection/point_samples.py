@@ -17,7 +17,6 @@ from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
     KeypointType,
-    RotatedType,
     box_areas,
     to_xywh,
 )
@@ -36,11 +35,11 @@ def sample_case(case: DetectionCase) -> PointSample | None:
     if case.iou_type == "bbox":
         return sample_points(case.sampled_objects, BoxKind(case.box_format), case.image_sizes)
     if case.iou_type == "rotated":
-        return sample_shown(case.shown, RotatedKind(RotatedType()), case.box_format)
+        return sample_shown(case.shown, RotatedKind(), case.box_format)
     if case.iou_type == "keypoints":
         return sample_shown(case.shown, KeypointKind(KeypointType(tuple(case.images.sigmas))), case.box_format)
     if all("boxes" in item for items in case.shown for item in items):
-        return sample_shown(case.shown, BoxKind(case.box_format, has_formats=False), case.box_format)
+        return sample_shown(case.shown, BoxKind(case.box_format), case.box_format)
     return None
 
 

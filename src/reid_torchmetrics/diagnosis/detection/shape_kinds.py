@@ -40,8 +40,6 @@ class BoxKind(ShapeKind):
 
     box_format: str
     """format of the users' boxes"""
-    has_formats: bool = True
-    """whether the format may be another one; False for boxes around masks"""
 
     def read(self, item: Mapping[str, Any], *, is_true: bool) -> Tensor:
         """See `ShapeKind`."""
@@ -61,7 +59,7 @@ class BoxKind(ShapeKind):
         for argument, boxes in (("preds", sample.numbers), ("target", sample.true_numbers)):
             numbers = in_format(boxes, self.box_format)
             for name in BOX_FORMATS:
-                if name == self.box_format or not self.has_formats:
+                if name == self.box_format:
                     continue
                 remedy = (
                     f'`{argument}` seems to be "{name}" and is read as "{self.box_format}": pass `preds` and `target`'
@@ -116,15 +114,12 @@ _ROTATED_REMEDY = (
 
 
 @final
-@dataclass(frozen=True)
 class RotatedKind(ShapeKind):
     """Rotated boxes, by center, width, height and angle."""
 
-    shape_type: RotatedType
-
     def read(self, item: Mapping[str, Any], *, is_true: bool) -> Tensor:
         """See `ShapeKind`: four corners become a rectangle with their center and the angle of the first edge."""
-        numbers = self.shape_type.read("rotated_boxes", item["rotated_boxes"], is_true=is_true, any_values=True)
+        numbers = RotatedType().read("rotated_boxes", item["rotated_boxes"], is_true=is_true, any_values=True)
         if numbers.shape[1] == _NUM_PARAMETERS:
             return numbers
         corners = numbers.view(-1, 4, 2)
