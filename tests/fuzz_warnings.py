@@ -30,6 +30,8 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import accuracy_over_folds, evaluate, evaluate_lists, evaluate_scores
+from tests.diagnosis.detection.right_values import RIGHT as RIGHT_VALUES
+from tests.diagnosis.detection.right_values import values
 from tests.diagnosis.retrieval.doors import right
 from tests.diagnosis.retrieval.right_samples import PLACES, RIGHT
 from tests.distributed.processes import Processes
@@ -455,6 +457,7 @@ WAYS = {
     "detection": (detection, ["images"]),
     "detectors": (detectors, ["boxes", "masks"]),
     "shapes": (shapes, ["rotated", "keypoints"]),
+    "values": (values, RIGHT_VALUES),
     "sharded_images": (sharded_images, ["images"]),
 }
 

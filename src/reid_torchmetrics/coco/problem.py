@@ -16,6 +16,7 @@ from torch import Tensor
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import (
+    SMALLEST_AREA,
     ShownImage,
     ShownMasks,
     num_without_mask,
@@ -106,9 +107,11 @@ class CocoSide:
             rows = self.rows[part]
             image: dict[str, Any] = {"labels": self.labels[part]}
             for key, (name, *shape) in _SHOWN_COLUMNS.items():
-                if all(name in row for row in rows):
-                    values = torch.tensor([row[name] for row in rows], dtype=torch.float64, device=_CPU)
-                    image[key] = values.view(len(rows), *shape) if rows else values.view(0, *map(abs, shape))
+                values = _numbers(rows, name, *shape) if rows else np.empty((0, *map(abs, shape)))
+                if values is not None:
+                    image[key] = torch.from_numpy(values)
+            if "area" in image:
+                image["area"].clamp_(min=SMALLEST_AREA)  # 0 stands for none
             if iou_type == "segm":
                 (kind,) = shape_types(("segm",), None).values()
                 masks = kind.read("annotations", [mask_of(row, self.coco.imgs) for row in rows], is_true=True)

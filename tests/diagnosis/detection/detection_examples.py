@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 from reid_torchmetrics.functional.made import results_made
+from tests.diagnosis.detection.value_problems import MISTAKES, right
 
 _NUM_IMAGES = 12
 _NUM_BOXES = 4  # in each image
@@ -93,11 +94,6 @@ def sizes_of_shares() -> None:
     _sampled(_boxes() / 500, _boxes() / 500, value_names=["map_small"])
 
 
-def areas_in_shares() -> None:
-    """Give areas as fractions of the image."""
-    _sampled(_boxes(), _boxes(), area=0.01)
-
-
 def corners_as_sizes() -> None:
     """Give two corners as x, y, width and height."""
     boxes = _boxes()
@@ -112,16 +108,10 @@ def corners_beyond_images() -> None:
     _look(corners, boxes, image_sizes=lambda: _SIZES)
 
 
-def rounded_coordinates() -> None:
-    """Give detections in bfloat16."""
-    boxes = 2 * _boxes(torch.float32)
-    _sampled(boxes.bfloat16(), boxes)
-
-
 def _shown(key: str, value: Any, iou_type: str) -> None:
     """Look at a perfect detector of other shapes."""
     box = torch.tensor([[30.0, 30.0, 60.0, 60.0]], dtype=torch.float64, device="cpu")
-    item = {key: value, "boxes": box}
+    item = {key: value, "boxes": box, "labels": torch.ones(1)}
     _perfect(iou_type=iou_type, shown=lambda: [(item, item)] * _NUM_IMAGES)
 
 
@@ -188,6 +178,19 @@ def other_reading() -> None:
     metric.compute()
 
 
+def _of_values(mistake: str) -> Callable[[], None]:
+    """Evaluate boxes with a mistake of `value_problems`."""
+    _, shapes, make = MISTAKES[mistake]
+    iou_type = shapes[0]
+
+    def evaluate() -> None:
+        metric = DetectionMAP(iou_type=iou_type)
+        metric.update(*make(iou_type, *right(iou_type)))
+        metric.compute()
+
+    return evaluate
+
+
 EXAMPLES: dict[str, Callable[[], None]] = {
     "missing_lists": missing_lists,
     "class_groups": class_groups,
@@ -196,9 +199,8 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "soft_masks": soft_masks,
     "mixed_units": mixed_units,
     "sizes_of_shares": sizes_of_shares,
-    "areas_in_shares": areas_in_shares,
     "corners_as_sizes": corners_as_sizes,
-    "rounded_coordinates": rounded_coordinates,
+    **{MISTAKES[mistake][0]: _of_values(mistake) for mistake in MISTAKES},
     "corners_beyond_images": corners_beyond_images,
     "labels": labels,
     "other_reading": other_reading,

@@ -71,13 +71,15 @@ def test_shares_on_both_sides_are_meant_where_no_size_is_asked_for(metric):
     fed(metric, preds, without(target, "area")).compute()
 
 
-def test_areas_that_are_shares_get_a_warning():
+@pytest.mark.parametrize("share", [1 / 40_000, 0.0])
+def test_areas_that_are_shares_or_0_get_a_warning(share):
     preds, target = GIVEN
-    target = [item | {"area": (item["boxes"][:, 2] - item["boxes"][:, 0]) / 40_000} for item in target]
-    with pytest.warns(UserWarning, match=r"Every `area` of \d+ checked is below 1 although boxes are in pi"):
-        fed(DetectionMAP(), preds, target).compute()
-    fed(DetectionMAP(), preds, changed(target, "area", lambda area: area * 40_000)).compute()
-    fed(DetectionMAP(), preds, changed(target, "area", lambda area: area * 0 + 1.2e-38)).compute()  # 0 in a file
+    target = [item | {"area": (item["boxes"][:, 2] - item["boxes"][:, 0])} for item in target]
+    with pytest.warns(UserWarning, match=r"`area` of \d+ of \d+ checked ground truths is "):
+        fed(
+            DetectionMAP(), preds, changed(target, "area", lambda area: area * share + 1.2e-38)
+        ).compute()  # 0 in a file
+    fed(DetectionMAP(), preds, target).compute()
 
 
 def test_keypoints_in_shares_outside_of_their_boxes_get_a_warning():

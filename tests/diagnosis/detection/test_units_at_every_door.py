@@ -300,7 +300,13 @@ def test_boxes_are_odd_from_some_numbers_on(found, true, box_format, text):
     found, true = squares(*found), squares(*true)
     metric = DetectionMAP(box_format, max_detection_thresholds=[300])
     metric.update(
-        [{"boxes": found, "scores": torch.ones(len(found)), "labels": torch.ones(len(found), dtype=torch.int64)}],
+        [
+            {
+                "boxes": found,
+                "scores": torch.linspace(1, 0.5, len(found)),
+                "labels": torch.ones(len(found), dtype=torch.int64),
+            }
+        ],
         [{"boxes": true, "labels": torch.ones(len(true), dtype=torch.int64)}],
     )
     with warnings.catch_warnings(record=True) as told:

@@ -66,7 +66,7 @@ def images(
         if image % 3 == 1:
             target[-1]["iscrowd"] = whole(3, num_true) // 2
         if image % 2:
-            target[-1]["area"] = sizes.prod(1) * whole(4, num_true).float() / 2  # 0 stands for width times height
+            target[-1]["area"] = sizes.prod(1) * whole(4, num_true).float() / 3  # 0 stands for width times height
         if with_ids:
             target[-1]["image_id"] = 1000 - 7 * image
     return preds, target

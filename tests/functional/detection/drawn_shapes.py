@@ -6,7 +6,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-NETWORKS = ("right", "right", "untrained", "collapsed", "of one place", "small", "noisy", "without order", "of others")
+NETWORKS = ("right", "right", "untrained", "collapsed", "of one place", "small", "noisy", "without order")
 
 
 def drawn_shapes(random: Random, iou_type: str) -> tuple[list[dict], list[dict], dict]:
@@ -33,10 +33,10 @@ def drawn_shapes(random: Random, iou_type: str) -> tuple[list[dict], list[dict],
     for _ in range(number):
         true = objects(random.randint(1, most), scene if is_static else None)
         target.append({key: true, "labels": torch.randint(3, (len(true),))})
-    for image, item in enumerate(target):
+    for item in target:
         true = item[key]
         found = torch.cat([true, objects(random.randint(0, 5))])
-        found = detected(network, found, target[image - 1][key], objects)
+        found = detected(network, found, objects)
         preds.append({key: found, "scores": torch.rand(len(found)), "labels": torch.randint(3, (len(found),))})
         num = min(len(found), len(true))
         preds[-1]["labels"][:num] = item["labels"][:num]
@@ -50,14 +50,12 @@ def drawn_shapes(random: Random, iou_type: str) -> tuple[list[dict], list[dict],
     return preds, target, options
 
 
-def detected(network: str, found: Tensor, others: Tensor, objects) -> Tensor:
-    """The detections of an image, given the objects there and others."""
+def detected(network: str, found: Tensor, objects) -> Tensor:
+    """The detections of an image, given the objects there."""
     places = found[..., :2]
     middle = places.mean(tuple(range(places.ndim - 1)))
     if network == "untrained":
         return objects(30)
-    if network == "of others":
-        return others
     found = found.clone()
     if network == "collapsed":
         found[:] = found[:1]

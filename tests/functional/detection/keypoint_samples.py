@@ -36,6 +36,7 @@ def keypoint_images(seed: int, num_images: int, num_classes: int = 2) -> tuple[D
         corners = (
             torch.tensor([[random.uniform(0, 40) for _ in range(4)] for _ in range(num_true)]).double().view(-1, 4)
         )
+        corners[:, 2:] += 100  # no area exceeds its box
         preds.append(
             {
                 "keypoints": found,

@@ -26,6 +26,11 @@ def _mask(random: Random) -> Tensor:
     return mask
 
 
+def _most(mask: Tensor) -> float:
+    """The area of the box around a mask, which no area exceeds."""
+    return float(mask.any(0).sum() * mask.any(1).sum())
+
+
 def _moved(mask: Tensor, random: Random) -> Tensor:
     return torch.roll(mask, (random.randint(-3, 3), random.randint(-3, 3)), (0, 1))
 
@@ -56,7 +61,7 @@ def mask_images(
                 "masks": _stacked(true),
                 "labels": torch.tensor([random.randrange(num_classes) for _ in true], dtype=torch.int64),
                 "iscrowd": torch.tensor([int(random.random() < 0.2) for _ in true], dtype=torch.int64),
-                "area": torch.tensor([random.choice([0.0, 500.0, 1024.0, 2000.0]) for _ in true]),
+                "area": torch.tensor([min(random.choice([0.0, 500.0, 1024.0, 2000.0]), _most(mask)) for mask in true]),
                 "image_id": 10 + image,
             }
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, are_shares, are_within
-from reid_torchmetrics.functional.detection.batches import ShownImage, sides_of
+from reid_torchmetrics.functional.detection.batches import ShownImage, ShownMasks, sides_of
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, MatchedImages
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import Matches
@@ -20,8 +20,7 @@ from .sampled_objects import SampledObjects, sample_objects
 
 PIXELS = 2
 """most boxes in pixels have longer sides"""
-LEAST_SHARE = 1e-9
-"""a smaller area counts as 0"""
+_KEYS_OF_OBJECTS = ("labels", "scores", "boxes", "area", "iscrowd", "keypoints", "rotated_boxes", "masks")
 _MAX_BATCHES = 32  # in a sample
 _MAX_ROWS = 1 << 12  # of each batch in a sample
 
@@ -32,6 +31,32 @@ class SampledBoxes(NamedTuple):
     detections: Tensor
     ground_truths: Tensor
     largest_area: float
+
+
+class ShownColumns(NamedTuple):
+    """Values of all objects in the first images, on one side."""
+
+    images: Tensor
+    """place of the image of each object"""
+    values: dict[str, Tensor]
+    """values that all objects have, by the users' key; numbers of pixels in the place of `masks`"""
+
+    @classmethod
+    def of(cls, items: Sequence[Mapping[str, Any]]) -> ShownColumns:
+        """Join the values of images."""
+        counts = torch.tensor([len(item["labels"]) for item in items], dtype=torch.int64, device="cpu")
+        columns = {}
+        for key in _KEYS_OF_OBJECTS:
+            parts = []
+            for item in items:
+                part = item.get(key)
+                part = part.num_pixels if isinstance(part, ShownMasks) else part
+                if isinstance(part, Tensor) and len(part):
+                    parts.append(part.cpu())
+            has_all = sum(map(len, parts)) == int(counts.sum())
+            if parts and has_all and len({part.shape[1:] for part in parts}) == 1:
+                columns[key] = torch.cat(parts)
+        return cls(torch.repeat_interleave(counts), columns)
 
 
 class FoundCounts(NamedTuple):
@@ -112,6 +137,12 @@ class DetectionCase:
         return self.images.shown()
 
     @cached_property
+    def columns(self) -> tuple[ShownColumns, ShownColumns]:
+        """The values of all objects of `shown`: of `preds`, and of `target`."""
+        detections, ground_truths = zip(*self.shown, strict=True) if self.shown else ((), ())
+        return ShownColumns.of(detections), ShownColumns.of(ground_truths)
+
+    @cached_property
     def sample(self) -> SampledBoxes | None:
         """Some boxes from the whole run, in `box_format`; None if there are none in `preds` or `target`."""
         detections = _sampled(self.images.detection_boxes)
@@ -138,8 +169,7 @@ class DetectionCase:
         # Most data sets have boxes beyond 1, so this first check is usually the only one.
         are_detections_within = are_within(sample.detections)
         are_ground_truths_within = are_within(sample.ground_truths)
-        are_areas_small = LEAST_SHARE < sample.largest_area < 1
-        if not (are_detections_within or are_ground_truths_within or are_areas_small):
+        if not (are_detections_within or are_ground_truths_within):
             return None, None
         return (
             _unit_of(sample.detections, are_detections_within, self.box_format),

@@ -8,7 +8,7 @@ from itertools import chain
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 
-from .case import LEAST_SHARE, DetectionCase
+from .case import DetectionCase
 from .sampled_objects import FOUND
 
 LEAST_IMAGES = 10  # without lists of classes: the lists of a few images may be empty
@@ -91,14 +91,6 @@ def sizes_of_shares(case: DetectionCase) -> Values | None:
     if case.units != ("shares", "shares"):
         return None
     return {"num": len(sample.detections) + len(sample.ground_truths)}
-
-
-def areas_in_shares(case: DetectionCase) -> Values | None:
-    """Return values if areas are fractions of the image, while boxes are in pixels."""
-    sample = case.many_boxes
-    if sample is None or not LEAST_SHARE < sample.largest_area < 1 or case.units[1] != "pixels":
-        return None
-    return {"num": len(sample.ground_truths)}
 
 
 def has_unused_difficult(case: DetectionCase) -> bool:

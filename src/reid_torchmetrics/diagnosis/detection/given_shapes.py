@@ -1,4 +1,4 @@
-"""Trials on shapes and dtypes as they were given: `update` turns shapes into overlaps, and drops them."""
+"""Trials on shapes as they were given: `update` turns shapes into overlaps, and drops them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ from reid_torchmetrics.functional.detection.inputs import to_xywh
 
 from .case import DetectionCase
 
-LEAST_ROUNDED = 0.1
-"""fraction of coordinates that are too large for a dtype to represent each pixel"""
-_WHOLE_PIXELS = {torch.bfloat16: 256, torch.float16: 2048}
-"""the largest coordinate up to which a small dtype represents each pixel"""
 _NUM_ANGLED = 5  # numbers of a rotated box; four corners have no angle
 
 
@@ -64,53 +60,6 @@ def soft_masks(case: DetectionCase) -> Values | None:
                 num += 1
                 num_odd += low != 0 and low < high
     return _if_most(num_odd, num)
-
-
-def may_be_rounded(case: DetectionCase) -> bool:
-    """Return whether detections have a dtype of 16 bits, or may have it, as of other shapes only overlaps are kept."""
-    boxes = case.images.detection_boxes
-    return case.iou_type in ("keypoints", "rotated") or (len(boxes) > 0 and boxes[0].dtype in _WHOLE_PIXELS)
-
-
-def rounded_coordinates(case: DetectionCase) -> Values | None:
-    """Return detected boxes or other shapes in a dtype that cannot represent each pixel of their coordinates."""
-    sample = case.sample
-    boxes = [] if sample is None or case.iou_type != "bbox" else [("boxes", sample.detections, sample.ground_truths)]
-    for key, detections, ground_truths in [*boxes, *_other_coordinates(case)]:
-        dtype, true_dtype = detections.dtype, ground_truths.dtype
-        if dtype not in _WHOLE_PIXELS:
-            continue
-        if true_dtype.is_floating_point and torch.finfo(true_dtype).bits <= torch.finfo(dtype).bits:
-            continue
-        fraction = float((detections.abs() > _WHOLE_PIXELS[dtype]).double().mean())
-        if fraction > LEAST_ROUNDED:
-            return {
-                "key": key,
-                "share": f"{fraction:.0%}",
-                "limit": f"{_WHOLE_PIXELS[dtype]:,}",
-                "dtype": str(dtype).removeprefix("torch."),
-                "true_dtype": str(true_dtype).removeprefix("torch."),
-            }
-    return None
-
-
-def _other_coordinates(case: DetectionCase) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield keys, and the coordinates of both sides, without the visibility of keypoints and without angles."""
-    for key, num_numbers in (("keypoints", 2), ("rotated_boxes", 4)):
-        sides = [_shapes(case, side, key) for side in (0, 1)]
-        if all(sides):
-            # Shapes of another dtype than the first are left out.
-            first, true = (
-                torch.cat([_numbers(shape, num_numbers) for shape in side if shape.dtype == side[0].dtype])
-                for side in sides
-            )
-            yield key, first, true
-
-
-def _numbers(shape: Tensor, num_numbers: int) -> Tensor:
-    """Return the first numbers along the last axis; all numbers of four corners."""
-    are_corners = num_numbers == 4 and shape.shape[1:] != (_NUM_ANGLED,)
-    return (shape if are_corners else shape[..., :num_numbers]).reshape(-1)
 
 
 def _shapes(case: DetectionCase, side: int, key: str) -> list[Tensor]:

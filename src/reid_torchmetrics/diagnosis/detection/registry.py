@@ -9,6 +9,7 @@ from reid_torchmetrics.functional.detection.evaluation import CLOSE_SUMS
 from . import conditions, corners, given_shapes, labels, readings
 from .case import PIXELS, DetectionCase
 from .sampled_objects import MOST_IMAGES
+from .value_rows import PAIRING_ROWS, VALUE_ROWS
 
 _ROWS: list[Cause[DetectionCase]] = [
     Cause(
@@ -90,18 +91,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         thresholds={"least": LEAST_BOXES, "most": MOST},
     ),
     Cause(
-        name="areas_in_shares",
-        checks="areas as fractions of the image, with boxes in pixels",
-        fires="`preds` and `target` have at least {least} boxes each, both sides of {most} of the boxes in `target` are"
-        " longer than {pixels}, and every `area` is below 1.",
-        message="Every `area` of {num} checked is below 1 although boxes are in pixels: areas seem to be fractions of"
-        " the image. Pass square pixels, or leave out `area`.",
-        suspect=conditions.has_many_objects,
-        find=conditions.areas_in_shares,
-        thresholds={"least": LEAST_BOXES, "most": MOST, "pixels": PIXELS},
-        explained_by=("mixed_units",),
-    ),
-    Cause(
         name="corners_as_sizes",
         checks="two corners that are read as position and size",
         fires='The `box_format` is not "xyxy", and there are at least {least} different boxes. In at most {few} of the'
@@ -114,18 +103,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         find=corners.corners_as_sizes,
         thresholds={"least": corners.LEAST_CORNERS, "few": corners.FEW_SMALL, "close": corners.CLOSE},
     ),
-    Cause(
-        name="rounded_coordinates",
-        checks="detections in float16 or bfloat16, which cannot represent each pixel of a large image",
-        fires="Ground truths have a dtype with more bits, and more than {least} of the detected coordinates are above"
-        " 2,048 in float16 or 256 in bfloat16.",
-        message="Detected `{key}` are {dtype}, ground truths are {true_dtype}: {share} of the detected coordinates are"
-        " above {limit}, where {dtype} cannot represent each pixel, so even a perfect detector loses overlap. Compute"
-        " `{key}` in float32, for example with `.float()` before the boxes are decoded.",
-        suspect=given_shapes.may_be_rounded,
-        find=given_shapes.rounded_coordinates,
-        thresholds={"least": given_shapes.LEAST_ROUNDED},
-    ),
+    *VALUE_ROWS,
     Cause(
         name="corners_beyond_images",
         checks="two corners that are read as position and size, so that boxes exceed their images",
@@ -192,6 +170,7 @@ _ROWS: list[Cause[DetectionCase]] = [
             "labels",
         ),
     ),
+    *PAIRING_ROWS,
     Cause(
         name="unused_difficult",
         checks="`difficult` with an evaluator that ignores it",

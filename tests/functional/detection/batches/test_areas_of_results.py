@@ -190,7 +190,7 @@ def test_a_line_tells_where_areas_come_from_if_they_are_not_of_the_evaluated_sha
         guesses = []
         DetectionMAP.coco_to_tm(*written(tmp_path, *one_image(result)), iou_type, guesses=guesses)
         lines[iou_type] = [line.partition(": ")[2] for line in guesses]
-    line = "areas of results are those of their boxes, as in pycocotools"
+    line = "the sizes of results are those of their boxes, as in pycocotools"
     assert lines == {"bbox": [], "segm": [line], "keypoints": [line]}
     guesses = []
     paths = written(tmp_path, *one_image(result))

@@ -1,4 +1,4 @@
-"""Detected coordinates in bfloat16 or float16 that cannot hold them to a pixel are told once, and nothing else is."""
+"""Coordinates that were rounded to bfloat16 or float16 are told once by their values, on either side."""
 
 import warnings
 
@@ -10,14 +10,15 @@ from reid_torchmetrics.functional.detection import Detections, GroundTruths, eva
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 
 LIMITS = {torch.bfloat16: 256, torch.float16: 2048}
-LABELS = torch.zeros(5, dtype=torch.int64)
-SCORES = torch.linspace(0.9, 0.5, 5)
+LABELS = torch.zeros(60, dtype=torch.int64)
+SCORES = torch.linspace(0.9, 0.5, 60)
 
 
-def boxes_at(place):
-    """Five boxes of 8 x 8 pixels whose coordinates are all above a place."""
-    corners = place + 16 + torch.arange(5.0)[:, None] * torch.tensor([16.0, 16.0])
-    return torch.cat([corners, corners + 8], 1)
+def boxes_within(size):
+    """Boxes at any place of an image."""
+    generator = torch.Generator().manual_seed(0)
+    corners = size * 0.9 * torch.rand(60, 2, generator=generator)
+    return torch.cat([corners, corners + size * (0.02 + 0.08 * torch.rand(60, 2, generator=generator))], 1)
 
 
 def by_metric(make):
@@ -54,70 +55,88 @@ def texts(evaluate, detected, true, key="boxes"):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         evaluate([preds], [{key: true, "labels": LABELS}])
-    return [str(warning.message) for warning in caught if "coordinates" in str(warning.message)]
+    return [str(warning.message) for warning in caught if "rounded to" in str(warning.message)]
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("door", DOORS)
-def test_boxes_beyond_the_whole_pixels_of_their_dtype_are_told_once(door, dtype):
-    evaluate = DOORS[door]
-    far, near = boxes_at(LIMITS[dtype]), boxes_at(100)
-    (text,) = texts(evaluate, far.to(dtype), far)
-    name = str(dtype).removeprefix("torch.")
-    assert text.startswith(f"Detected `boxes` are {name}, ground truths are float32: 100% of the detected coordinates")
-    assert f"above {LIMITS[dtype]:,}, where {name} cannot" in text
-    assert len(texts(evaluate, far.to(dtype), far.double())) == 1
-    for detected, true in ((far.to(dtype), far.to(dtype)), (near.to(dtype), near), (far, far), (far, far.double())):
-        assert texts(evaluate, detected, true) == []
+def test_rounded_boxes_are_told_once_by_the_side_that_was_rounded(door, dtype):
+    boxes, near = boxes_within(4 * LIMITS[dtype]), boxes_within(LIMITS[dtype])
+    rounded, name = boxes.to(dtype), str(dtype).removeprefix("torch.")
+    for argument, sides in (
+        ("preds", (rounded, boxes)),
+        ("preds", (rounded.float(), boxes.double())),
+        ("target", (boxes, rounded)),
+        ("target", (boxes.double(), rounded.double())),
+        ("preds", (rounded, rounded)),
+    ):
+        (text,) = texts(DOORS[door], *sides)
+        assert text.startswith(f"`boxes` of `{argument}` were rounded to {name}: ")
+        assert f"above {LIMITS[dtype]:,}, where {name} cannot" in text
+    for right in (near.to(dtype), boxes, boxes.double(), boxes.round(), (boxes / 8).round() * 8):
+        assert texts(DOORS[door], right, right) == []
 
 
 def test_more_than_one_in_ten_coordinates_must_be_larger():
-    boxes = boxes_at(100)
-    boxes[0, 2:] = 300  # two of twenty
-    assert texts(DOORS["DetectionMAP"], boxes.bfloat16(), boxes) == []
-    boxes[1, 3] = 300
-    assert len(texts(DOORS["DetectionMAP"], boxes.bfloat16(), boxes)) == 1
+    boxes = boxes_within(2500).bfloat16().float()
+    near = boxes_within(250).bfloat16().float()
+    for num, is_told in ((10, True), (4, False)):
+        few = torch.cat([boxes[:num], near[num:]])
+        assert bool(texts(DOORS["DetectionMAP"], few, few)) is is_told
 
 
-def test_ground_truths_of_integers_have_more_bits():
-    far = boxes_at(300)
-    assert len(texts(DOORS["DetectionMAP"], far.bfloat16(), far.long())) == 1
+def test_thirty_different_coordinates_are_enough_to_say():
+    boxes = boxes_within(2000).bfloat16().float()
+    for num, is_told in ((20, True), (5, False)):
+        some = boxes[:num].repeat(12, 1)[:60]
+        assert bool(texts(DOORS["DetectionMAP"], some, some)) is is_told
 
 
-SHAPES = {
-    "keypoints": torch.rand(5, 17, 3, generator=torch.Generator().manual_seed(0)) + torch.tensor([300.0, 300.0, 1.0]),
-    "rotated_boxes": torch.tensor([[300.0, 300.0, 8.0, 4.0, 0.5]]).repeat(5, 1),
-}
-SHAPES["corners"] = torch.tensor([[300.0, 300, 308, 300, 308, 304, 300, 304]]).repeat(5, 1)
+def test_whole_pixels_of_a_size_that_bfloat16_rounds_are_told():
+    boxes = boxes_within(1000).round().bfloat16().float()
+    assert len(texts(DOORS["DetectionMAP"], boxes, boxes.long())) == 1
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_other_shapes_are_told_by_their_key(shape):
-    key = "keypoints" if shape == "keypoints" else "rotated_boxes"
-    iou_type = "keypoints" if shape == "keypoints" else "rotated"
-    values = SHAPES[shape]
-    by_call = lambda preds, target: evaluate_images(preds, target, iou_type=iou_type)  # noqa: E731
-    for evaluate in (by_metric(lambda: DetectionMAP(iou_type=iou_type)), by_call):
+def keypoints_of(boxes):
+    points = boxes.view(60, 2, 2)
+    return torch.cat([points, torch.full((60, 2, 1), 2.0)], 2)
+
+
+def rotated(boxes):
+    return torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2], torch.full((60, 1), 0.5)], 1)
+
+
+def corners(boxes):
+    return boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]]
+
+
+@pytest.mark.parametrize("make", [keypoints_of, rotated, corners])
+def test_other_shapes_are_told_by_their_key(make):
+    key = "keypoints" if make is keypoints_of else "rotated_boxes"
+    options = {"iou_type": "keypoints", "sigmas": [0.1, 0.1]} if make is keypoints_of else {"iou_type": "rotated"}
+    values = make(boxes_within(1000))
+    for evaluate in (by_metric(lambda: DetectionMAP(**options)), lambda *items: evaluate_images(*items, **options)):
         (text,) = texts(evaluate, values.bfloat16(), values, key)
-        assert text.startswith(f"Detected `{key}` are bfloat16")
+        assert text.startswith(f"`{key}` of `preds` were rounded to bfloat16")
+        (text,) = texts(evaluate, values, values.bfloat16().float(), key)
+        assert text.startswith(f"`{key}` of `target` were rounded to bfloat16")
         assert texts(evaluate, values, values, key) == []
         assert texts(evaluate, values.half(), values, key) == []
-        assert texts(evaluate, values.bfloat16(), values.bfloat16(), key) == []
 
 
 def test_an_angle_is_no_coordinate():
-    boxes = torch.tensor([[100.0, 100.0, 8.0, 4.0, 400.0]]).repeat(5, 1)
+    boxes = torch.cat([rotated(boxes_within(200))[:, :4], torch.linspace(300, 900, 60)[:, None]], 1)
     assert texts(by_metric(lambda: DetectionMAP(iou_type="rotated")), boxes.bfloat16(), boxes, "rotated_boxes") == []
 
 
 def test_boxes_beside_masks_are_told():
-    far = boxes_at(300)
-    masks = torch.ones(5, 4, 4, dtype=torch.bool)
+    boxes = boxes_within(1000)
+    masks = torch.ones(60, 4, 4, dtype=torch.bool)
 
     def evaluate(preds, target):
         metric = DetectionMAP(iou_type=("bbox", "segm"))
         metric.update([item | {"masks": masks} for item in preds], [item | {"masks": masks} for item in target])
         metric.compute()
 
-    assert len(texts(evaluate, far.bfloat16(), far)) == 1
+    assert len(texts(evaluate, boxes.bfloat16(), boxes)) == 1

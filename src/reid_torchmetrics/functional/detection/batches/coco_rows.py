@@ -186,7 +186,7 @@ def _fill_in(detections: RowList, images: Mapping[Any, Row], reading: CocoReadin
     if takes_areas or reading.has_result_boxes:
         fill_boxes_and_areas(detections, images)
     if takes_areas:
-        text = f"areas of results are those of their {SHAPES_IN_WORDS[shape]}, as in pycocotools"
+        text = f"the sizes of results are those of their {SHAPES_IN_WORDS[shape]}, as in pycocotools"
         reading.notes.append(Note(f"{detections.source}: {text}", is_doubtful=False))
     return takes_areas
 

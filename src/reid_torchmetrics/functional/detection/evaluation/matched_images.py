@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.batches import GivenImages, ImageNumbering, ShownImage
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, GivenImages, ImageNumbering, ShownImage
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid, Detections, GroundTruths
 from reid_torchmetrics.functional.fingerprints import count_forgotten
 
@@ -194,7 +194,9 @@ def _show_objects(detections: Detections, ground_truths: GroundTruths) -> list[S
     images = torch.cat([detections.images, ground_truths.images]).unique()[:_MOST_IMAGES]
     columns = {"boxes": detections.shapes, "scores": detections.scores, "labels": detections.labels}
     true_columns = {"boxes": ground_truths.shapes, "labels": ground_truths.labels}
-    true_columns |= {"iscrowd": ground_truths.is_crowd, "area": ground_truths.areas}
+    true_columns |= {"iscrowd": ground_truths.is_crowd}
+    if ground_truths.areas is not None:
+        true_columns["area"] = ground_truths.areas.clamp(min=SMALLEST_AREA)  # 0 stands for none
     sides = _split(columns, detections.images, images), _split(true_columns, ground_truths.images, images)
     return list(zip(*sides, strict=True))
 

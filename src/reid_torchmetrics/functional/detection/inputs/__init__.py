@@ -1,7 +1,7 @@
 """Objects of images, as boxes or other shapes, with thresholds and the orders of an evaluation."""
 # mypy: implicit-reexport
 
-from .boxes import BOX_FORMATS, Sides, box_areas, check_scores, pairwise_iou, to_xywh
+from .boxes import BOX_FORMATS, Sides, box_areas, check_scores, pairwise_iou, to_xywh, to_xyxy
 from .grid import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,

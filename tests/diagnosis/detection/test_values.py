@@ -1,0 +1,144 @@
+"""Values that cannot be meant get one warning for each shape at each entry point, and right ones none."""
+
+import re
+import string
+import warnings
+from random import Random
+
+import pytest
+import torch
+
+from reid_torchmetrics import AdviceWarning, DetectionMAP
+from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES
+from tests.diagnosis.contract import told_by
+from tests.diagnosis.detection.right_values import RIGHT, values
+from tests.diagnosis.detection.value_problems import ENTRY_POINTS, MISTAKES, right, rows_of_table, with_areas
+from tests.profiles import PROFILE
+
+
+def _few(rows):
+    """Rows with each cause in each shape, and at each entry point."""
+    kept, seen = [], set()
+    for row in sorted(rows, key=lambda row: Random(str(row)).random()):  # noqa: S311 - no secret
+        mistake, iou_type, entry_point = row
+        cause = MISTAKES[mistake][0]
+        traits = {(mistake,), (cause, iou_type), (cause, entry_point)}
+        if not traits <= seen:
+            kept.append(row)
+            seen |= traits
+    return kept
+
+
+DOORS = [(name, iou_type) for name, (_, iou_types) in ENTRY_POINTS.items() for iou_type in iou_types]
+ROWS = rows_of_table() if PROFILE == "nightly" else _few(rows_of_table())
+
+
+def _pattern(cause):
+    """The message of a cause; the command says the names of its options in the place of arguments."""
+    parts = [re.escape(part) for part, *_ in string.Formatter().parse(DETECTION_CAUSES[cause].message)]
+    text = ".*".join(parts)
+    return re.sub("`(preds|target)`", ".*", text)
+
+
+@pytest.mark.parametrize(("mistake", "iou_type", "entry_point"), ROWS)
+def test_a_mistake_is_told_once_in_each_shape_at_each_entry_point(mistake, iou_type, entry_point, tmp_path, capsys):
+    cause, _, make = MISTAKES[mistake]
+    preds, target = make(iou_type, *right(iou_type))
+    texts = told_by(lambda: ENTRY_POINTS[entry_point][0](iou_type, preds, target, tmp_path))
+    if entry_point == "detect":
+        texts = [line for line in capsys.readouterr().err.splitlines() if "warning: " in line]
+    assert len(texts) == 1
+    assert re.search(_pattern(cause), texts[0]), texts
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "iou_type"), [(name, kind) for name in ENTRY_POINTS for kind in ENTRY_POINTS[name][1]]
+)
+def test_right_detections_get_no_warning(entry_point, iou_type, tmp_path, capsys):
+    preds, target = right(iou_type)
+    assert told_by(lambda: ENTRY_POINTS[entry_point][0](iou_type, preds, target, tmp_path)) == []
+    assert "warning: " not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", RIGHT)
+def test_right_detections_of_odd_values_and_poor_networks_get_no_warning(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", AdviceWarning)
+        for seed in range(3):
+            values(Random(seed), kind)  # noqa: S311 - no secret
+
+
+def told_of(preds, target, **options):
+    def evaluate():
+        metric = DetectionMAP(**options)
+        metric.update(preds, target)
+        metric.compute()
+
+    return told_by(evaluate)
+
+
+@pytest.mark.parametrize(("num_images", "is_told"), [(4, True), (3, False)])
+def test_areas_of_ten_ground_truths_are_enough_to_say(num_images, is_told):
+    preds, target = right("bbox", num_images)
+    assert bool(told_of(*with_areas(torch.ones_like)("bbox", preds, target))) is is_told
+
+
+def test_areas_of_people_may_exceed_the_boxes_around_their_keypoints():
+    preds, target = right("keypoints")
+    for item in target:
+        del item["boxes"]
+        item["keypoints"][:, 5:] = 0
+        item["area"] = item["area"] * 3
+    assert told_of(preds, target, iou_type="keypoints") == []
+
+
+def test_areas_that_no_number_uses_are_not_judged():
+    preds, target = with_areas(torch.ones_like)("bbox", *right("bbox"))
+    assert told_of(preds, target, area_ranges={"all": (0, 1e10)}) == []
+    assert len(told_of(preds, target)) == 1
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.95, True), (0.7, False)])
+def test_classes_are_exchanged_if_nearly_all_of_their_objects_are(share, is_told):
+    preds, target = right("bbox", 60)
+    generator = torch.Generator().manual_seed(2)
+    other = torch.tensor([0, 2, 1, 3])
+    for item in preds:
+        is_wrong = torch.rand(len(item["labels"]), generator=generator) < share
+        item["labels"] = torch.where(is_wrong, other[item["labels"]], item["labels"])
+    texts = told_of(preds, target)
+    assert ["ground truths of some classes are found with the label of another" in text for text in texts] == [
+        True
+    ] * is_told
+
+
+def test_three_of_four_classes_that_are_exchanged_in_a_cycle_are_named():
+    preds, target = right("bbox", 60)
+    for place, (found, true) in enumerate(zip(preds, target, strict=True)):
+        if place % 2:  # half of the images have the fourth class alone
+            for item in (found, true):
+                item["labels"] = torch.full_like(item["labels"], 4)
+        else:
+            found["labels"] = found["labels"] % 3 + 1
+    (text,) = told_of(preds, target)
+    assert "with the label of another of them: 2 for 1, 3 for 2, 1 for 3." in text
+
+
+def test_detections_of_no_label_numbering_are_judged_by_no_class():
+    preds, target = right("bbox", 60)
+    for item in preds:
+        item["labels"] = torch.tensor([0, 2, 1, 3])[item["labels"]]
+    assert told_of(preds, target, average="micro") == []
+
+
+def test_a_few_ground_truths_without_a_pixel_are_no_mistake():
+    preds, target = right("segm", 40)
+    target[0]["masks"][0] = False
+    assert told_of(preds, target, iou_type="segm") == []
+
+
+def test_a_score_that_all_detections_share_does_not_matter_where_all_are_right():
+    _, target = right("bbox")
+    preds = [{"boxes": item["boxes"], "labels": item["labels"], "scores": torch.ones(3)} for item in target]
+    assert told_of(preds, target) == []
