@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from tests.diagnosis.at_doors.doors import Data
 from tests.diagnosis.at_doors.image_doors import OF_IMAGES, SHAPES, Images
 from tests.diagnosis.at_doors.ranked import Example
+from tests.diagnosis.detection.value_problems import MISTAKES, right
 
 NUM_IMAGES, NUM_OBJECTS, NUM_CLASSES = 24, 5, 6
 MIRRORED = [0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15]
@@ -144,6 +146,12 @@ def stretched() -> Data:
     return data | {"preds": preds, "target": target}
 
 
+def with_mistake(mistake: str, shape: str) -> Data:
+    """Right detections of a shape, with a mistake of their values."""
+    preds, target = MISTAKES[mistake][2](shape, *right(shape))
+    return {"preds": preds, "target": target} | ({} if shape == "bbox" else {"iou_type": shape})
+
+
 def gathered() -> Data:
     data = detector()
     return {"images": [images_of(data), images_of(data)]}
@@ -213,9 +221,6 @@ DETECTION_EXAMPLES: dict[str, list[Example]] = {
     "keypoints_in_shares": [Example("images", keypoints_in_shares)],
     "mixed_units": [Example("images", lambda: with_change("preds", "boxes", in_shares))],
     "sizes_of_shares": [Example("images", both_in_shares, NO_SIZES)],
-    "areas_in_shares": [
-        Example("images", lambda: with_key("area", lambda item: as_sizes(item["boxes"])[:, 2:].prod(1) / 640**2))
-    ],
     "corners_as_sizes": [Example("images", lambda: detector(box_format="xywh"))],
     "corners_beyond_images": [Example("images", beyond_images, PACKED)],
     "rounded_coordinates": [Example("images", in_bfloat16, IN_JSON)],
@@ -264,3 +269,8 @@ DETECTION_EXAMPLES: dict[str, list[Example]] = {
     "padded_images": [Example("parts", padded)],
     "other_detections": [Example("image batches", lambda: repeated(numbered))],
 }
+for _mistake, (_cause, _shapes, _) in MISTAKES.items():
+    if _cause != "rounded_coordinates":
+        not_seen = NO_SIZES if _cause == "areas" else {}
+        examples = [Example("images", partial(with_mistake, _mistake, shape), not_seen) for shape in _shapes]
+        DETECTION_EXAMPLES.setdefault(_cause, []).extend(examples)
