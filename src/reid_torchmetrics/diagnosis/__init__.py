@@ -42,7 +42,7 @@ def look(results: Any, samples: Any, world: World) -> list[Finding]:
     """
     if isinstance(samples, RankedSamples):
         return find_in_ranking(results, samples, world.warning_log)
-    if isinstance(samples, MatchedImages) and world.process == 0:  # which has the facts of all processes
+    if isinstance(samples, MatchedImages):
         return find_causes(_OF_DETECTIONS, DetectionCase(results, samples), world.warning_log)
     if isinstance(samples, ListedSamples):
         return find_causes(_OF_LISTS, ListCase(results, samples), world.warning_log)
