@@ -175,6 +175,7 @@ def test_a_dist_sync_fn_needs_no_process_group():
     assert len(metric.embeddings) == len(GIVEN)
 
 
+@pytest.mark.filterwarnings("ignore:.* come twice")  # as `doubled` means it
 def test_a_dist_sync_fn_that_fails_leaves_the_samples():
     failing = mock.Mock(side_effect=[[torch.ones(1, 6)], ConnectionError("lost")])
     metric = fed(ReIDMeanAP(dist_sync_fn=failing, distributed_available_fn=lambda: True), GIVEN)
