@@ -14,8 +14,6 @@ import pytest
 from reid_torchmetrics import coco as ours
 from tests.coco.drawn import draw
 
-pytestmark = pytest.mark.filterwarnings("ignore:`area` of .* checked ground truths")  # drawn of any size
-
 
 def detectron2(modules, data_set, results, iou_type, path):
     """The steps of detectron2's `_evaluate_predictions_on_coco` and `_derive_coco_results`, with its subclass."""

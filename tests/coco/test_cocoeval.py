@@ -16,8 +16,6 @@ from reid_torchmetrics.coco.evaluation import Params
 from tests.coco.drawn import ARRAYS, differing, draw, evaluated, is_same
 from tests.golden import cocoeval_cases
 
-pytestmark = pytest.mark.filterwarnings("ignore:`area` of .* checked ground truths")  # drawn of any size
-
 IOU_TYPES = get_args(_names.CocoIouType)
 
 

@@ -11,8 +11,6 @@ from pycocotools import coco as their_coco
 from reid_torchmetrics.coco import COCO
 from tests.coco.drawn import draw
 
-pytestmark = pytest.mark.filterwarnings("ignore:`area` of .* checked ground truths")  # drawn of any size
-
 DATA_SET, RESULTS = draw(3, "segm")
 POLYGON = [3.2, 2.1, 20.7, 4.0, 15.0, 20.3]
 

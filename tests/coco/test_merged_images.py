@@ -17,8 +17,6 @@ from reid_torchmetrics import _names
 from reid_torchmetrics import coco as ours
 from tests.coco.drawn import ARRAYS, differing, draw, evaluated, is_same
 
-pytestmark = pytest.mark.filterwarnings("ignore:`area` of .* checked ground truths")  # drawn of any size
-
 IOU_TYPES = get_args(_names.CocoIouType)
 BOTH = ((ours.COCO, ours.COCOeval), (their_coco.COCO, their_evaluation.COCOeval))
 

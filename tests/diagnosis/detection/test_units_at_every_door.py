@@ -219,7 +219,7 @@ def line_of(num, num_found, shift, num_right=0, num_labels=4):
     low = 60.0 * torch.arange(num)[:, None]
     boxes, labels = torch.cat([low, low, low + 40, low + 50], 1), torch.arange(num) % num_labels + 1
     found = torch.where(torch.arange(num) < num_right, labels, labels + shift)[:num_found]
-    return [{"boxes": boxes[:num_found], "scores": torch.ones(num_found), "labels": found}], [
+    return [{"boxes": boxes[:num_found], "scores": torch.linspace(1, 0.5, num_found), "labels": found}], [
         {"boxes": boxes, "labels": labels}
     ]
 

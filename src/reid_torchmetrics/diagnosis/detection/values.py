@@ -52,8 +52,8 @@ _SMALLEST_AREA = 1e-30  # files with an area of 0 have a smaller one
 _EMPTY = {
     "segm": "no pixel, such as polygons outside of their image: they count as missed. Give polygons in the pixels of"
     " the image, or leave these objects out.",
-    "keypoints": "no `area`, no `boxes`, and keypoints without an extent, such as a single labeled one: then only"
-    " exact detections match. Pass `area` or `boxes` of the objects.",
+    "keypoints": "an `area` of 0, as keypoints without an extent have if neither `area` nor `boxes` is given, such as a"
+    " single labeled one: then only exact detections match. Pass `area` or `boxes` of the objects.",
 }
 _EMPTY_BOXES = "a width or height of 0: they count as missed. Leave these objects out, or mark them by `iscrowd`."
 

@@ -23,7 +23,6 @@ def images(found: list, truths: list, difficult: list | None = None) -> tuple[li
     return [preds], [target | ({} if difficult is None else {"difficult": difficult})]
 
 
-@pytest.mark.filterwarnings("ignore:.* are exact copies")
 @pytest.mark.parametrize("rule", dota_cases.RULES)
 def test_every_recorded_average_precision_is_equal(rule):
     expected = torch.from_numpy(dota_cases.arrays()["average_precision"][:, :, dota_cases.RULES.index(rule)]).flatten()
