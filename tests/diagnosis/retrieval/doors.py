@@ -125,11 +125,11 @@ def call(door: str, draw: Callable[[], Sides]) -> None:
 
 
 def right(random: Random, kind: str) -> None:
-    """Pass samples that resemble a mistake through all doors."""
+    """Pass samples that resemble a mistake through two of the doors."""
     torch.manual_seed(random.getrandbits(32))
     query, gallery, given = RIGHT[kind](random)
-    doors = ("evaluate", "evaluate_scores", "distances", "evaluate_lists") if "self_index" in given else DOORS
-    for door in doors:
+    doors = ["evaluate", "evaluate_scores", "distances", "evaluate_lists"] if "self_index" in given else [*DOORS]
+    for door in random.sample(doors, 2):
         DOORS[door](query, gallery, given)
     evaluate(query, gallery, **given, similarity=random.choice(("euclidean", "dot")))
 

@@ -430,7 +430,8 @@ class RankCounter:
         places = None
         if self.self_index is not None:
             is_own = self.self_index[rows, None] == items
-            places = torch.where(is_own.any(1), is_own.int().argmax(1), -1)
+            num_before = (is_own.int().cumsum(1) == 0).sum(1)
+            places = num_before.masked_fill(~is_own.any(1), -1)
         query_labels, labels = select_samples(self.query_labels, rows), select_samples(block.labels, items)
         return StreamSample(self._query[rows], query_labels, block.embeddings[items], labels, places)
 
