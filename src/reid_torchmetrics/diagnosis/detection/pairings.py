@@ -54,7 +54,8 @@ def exchanged_labels(case: DetectionCase) -> Values | None:
     counts.index_put_(tuple(places), torch.ones_like(places[0]), accumulate=True)
     num_found = counts.sum(1)
     largest, partners = counts.max(1)
-    is_lost = (num_found >= LEAST_BOXES) & (largest >= SAME * num_found) & (partners != torch.arange(len(classes)))
+    is_other = partners != torch.arange(len(classes), device=classes.device)
+    is_lost = (num_found >= LEAST_BOXES) & (largest >= SAME * num_found) & is_other
     lost = is_lost.nonzero()[:, 0]
     if len(lost) < 2 or not torch.equal(partners[lost].sort().values, lost):
         return None
