@@ -204,6 +204,16 @@ def test_another_reading_of_detections_is_named(iou_type, change):
     assert re.search(rf"With `preds` read as {name}, {SOME}", text), text
 
 
+@pytest.mark.parametrize("num_columns", [2, 3])
+def test_detected_keypoints_may_have_two_numbers_or_three(num_columns):
+    preds, target = problem("keypoints")
+    found = changed(preds, "keypoints", lambda points: points[:, :, :num_columns])
+    assert advice_of(lambda: by_function(found, target, "keypoints", None)) == []
+    mirrored = changed(found, "keypoints", lambda points: points[:, MIRRORED])
+    (text,) = advice_of(lambda: by_function(mirrored, target, "keypoints", None))
+    assert "read as left and right exchanged" in text
+
+
 @pytest.mark.parametrize("change", ["corner", "turned corner"])
 def test_another_reading_of_ground_truths_is_named(change):
     apply, name = ROTATED[change]

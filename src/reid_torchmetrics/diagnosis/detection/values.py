@@ -145,7 +145,8 @@ def rounded_coordinates(case: DetectionCase) -> Values | None:
         if key == "boxes":  # corners may have been rounded before they became sizes
             readings.append(to_xyxy(column, case.box_format))
         elif key == "keypoints":
-            readings = [column[..., :2][column[..., 2] > 0]]
+            points = column[..., :2]  # detections may have two numbers, and a third one is ignored
+            readings = [points[column[..., 2] > 0] if argument == "target" else points]
         elif column.shape[1] == 5:  # without angles
             readings = [column[:, :4]]
         for dtype, limit in WHOLE_PIXELS.items():
