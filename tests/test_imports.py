@@ -1,5 +1,7 @@
 """The package in processes of their own: what an import loads, and the engine without the tools."""
 
+import contextlib
+import io
 import shutil
 import subprocess
 import sys
@@ -58,12 +60,49 @@ except ModuleNotFoundError as error:
 """
 
 
-def test_the_engine_computes_without_the_tools(tmp_path):
+EVERY_KIND = f"""
+import warnings
+import torch
+from {PACKAGE} import DetectionMAP, PairVerification, ReIDMetrics
+from {PACKAGE} import evaluate, evaluate_lists, evaluate_scores, verify_pairs
+from {PACKAGE}.functional.detection import evaluate_images
+
+torch.manual_seed(0)
+first, second, labels = torch.randn(40, 8), torch.randn(80, 8), torch.arange(80) % 20
+sides = (labels[:40], labels)
+corners = torch.rand(60, 2) * 400
+box = {{"boxes": torch.cat([corners, corners + 40], 1), "labels": labels[:60]}}
+images = [box | {{"boxes": box["boxes"] / 640, "scores": torch.rand(60)}}], [box]
+metrics, detection, pairs = ReIDMetrics(), DetectionMAP(), PairVerification()
+metrics.update(second[:40], sides[0], is_query=True)
+metrics.update(second, sides[1], is_query=False)
+detection.update(*images)
+pairs.update(second[:40], first, torch.arange(40) % 2 == 0)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print(evaluate(first, second, *sides).means, evaluate_scores(torch.cdist(second[:40], second), *sides).means)
+    lists = torch.cdist(first, second).argsort(1)
+    print(evaluate_lists(lists, query_identities=sides[0], gallery_identities=sides[1]).means)
+    print(metrics.compute(), metrics.results().means, pairs.compute())
+    print(detection.compute(), evaluate_images(*images).means)
+    print(verify_pairs(-torch.arange(80.0), torch.arange(80) < 20).area_under_curve())
+print(len(told))
+"""
+
+
+def test_the_engine_computes_the_same_without_the_tools_and_warns_of_no_mistake(tmp_path):
     shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*TOOLS, "*.pyc.*"))
-    done = subprocess.run(
-        [sys.executable, "-c", ENGINE_ALONE], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    path, *numbers, missing = done.stdout.splitlines()
+    script = ENGINE_ALONE + EVERY_KIND
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    path, *lines = done.stdout.splitlines()
+    numbers, (missing, *numbers_of_kinds, num_told) = lines[:4], lines[4:]
     assert path.startswith(str(tmp_path))
     assert [*map(float, numbers)] == pytest.approx([1.0] * 4)
     assert missing == f"No module named '{PACKAGE}.plot'"
+    assert int(num_told) == 0
+
+    with contextlib.redirect_stdout(io.StringIO()) as written:
+        exec(EVERY_KIND, {"__name__": "__main__"})  # noqa: S102 - with the tools
+    *with_tools, num_told_by_tools = written.getvalue().splitlines()
+    assert numbers_of_kinds == with_tools
+    assert int(num_told_by_tools) >= 3

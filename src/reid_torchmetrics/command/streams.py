@@ -7,7 +7,6 @@ MiB at a time, counted and dropped.
 from __future__ import annotations
 
 import pickle
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays
-from reid_torchmetrics._warnings import AdviceWarning
+from reid_torchmetrics.diagnosis import collecting
 from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, hash_names, merge_names, without_extra
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
@@ -77,8 +76,7 @@ def _evaluate(
     first_counter = RankCounter(query_embeddings, read_gallery(no_items), **first_rules)
     if "self_index" not in rules or not protocol.leave_one_out:
         skipping_protocol = protocol.with_options({"empty_target_action": "skip"})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AdviceWarning)  # nothing has a positive yet
+        with collecting():  # nothing has a positive yet
             evaluate_stream(first_counter, 0, protocol=skipping_protocol, **curve_options)
 
     # Statistics of the whole gallery, then the listed items, then the counts of all others.

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import cached_property
-from itertools import chain, product
+from itertools import chain
 from os.path import commonprefix
 from typing import Any
 
@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples
 from .causes import Cause, Values, is_beyond_chance
 
 MOST_QUERIES = 256
-_FIRST, _FIRST_NAMES = 10, 3  # entries of a list that a trial looks at; that a first one looks at
+_FIRST = 10  # entries of a list that a trial looks at
 _MOST_PAIRS = 1 << 14  # of a query and a positive
 _LEAST_SHARE = 0.2  # of queries that a shift must explain
 _SUSPECT = 0.5  # of the queries have a positive first; more raise no suspicion
@@ -134,8 +134,8 @@ def _other_names(case: ListCase) -> Values | None:
     right: list[list[str]] = [[] for _ in listed]
     for query, item in zip(*positives, strict=True):
         right[query].append(names[item])
-    for number, (description, reading) in product((_FIRST_NAMES, _FIRST), _READINGS.items()):
-        sides = _read(reading, [row[:number] for row in listed]), _read(reading, right)
+    for description, reading in _READINGS.items():
+        sides = _read(reading, listed), _read(reading, right)
         num_names = max(len({*chain.from_iterable(side)}) for side in sides)
         pairs = [*zip(*sides, strict=True)]
         shared = [(one[left], other[left]) for one, other in pairs for left in sorted(one.keys() & other.keys())[:1]]
@@ -199,13 +199,12 @@ _ROWS = [
         name="other_names",
         checks="lists and positives that spell the names of items in two ways",
         fires="No item of any list is in the ground truth, and where names are read in another way, such as without"
-        " folders or extensions, more of at most 256 queries find a positive among their first {few} or {first} than by"
-        " luck.",
+        " folders or extensions, more of at most 256 queries find a positive among their first {first} than by luck.",
         message="Lists and positives have no item in common, but {num} of {queries} find a positive among their first"
         " items where names are read {reading}: {names}. Spell both in one way.",
         suspect=_finds_little,
         find=_other_names,
-        thresholds={"few": _FIRST_NAMES, "first": _FIRST},
+        thresholds={"first": _FIRST},
     ),
     Cause[ListCase](
         name="shifted_items",

@@ -147,6 +147,7 @@ OF_SAMPLES: dict[str, Callable[[Data], object]] = {
     **{f"{name}.compute": of_metric(kind) for name, kind in METRICS.items()},
     "ReIDMetrics.results": of_metric(ReIDMetrics, "results"),
     "command": by_command,
+    "command --stream": lambda data: by_command(data, "--stream"),
 }
 """queries and gallery items with labels, by the keywords of `evaluate`"""
 

@@ -160,7 +160,7 @@ def not_seen(reason: str, *names: str) -> dict[str, str]:
     return dict.fromkeys(names, reason)
 
 
-NO_GALLERY = not_seen("a stream keeps no gallery", "evaluate_stream")
+NO_GALLERY = not_seen("a stream keeps no gallery", "evaluate_stream", "command --stream")
 NO_EMBEDDINGS = NO_GALLERY | not_seen("there are no embeddings", "evaluate_scores", "distances", "evaluate_lists")
 
 NO_CAMERAS = not_seen(
@@ -173,7 +173,7 @@ NOT_POOLED = not_seen(
 )
 GIVEN_SCORES = not_seen(
     "the similarity is not known, or no function",
-    *("evaluate_scores", "distances", "evaluate_lists", "evaluate_stream", "command"),
+    *("evaluate_scores", "distances", "evaluate_lists", "command", "command --stream"),
 )
 
 RETRIEVAL_EXAMPLES: dict[str, list[Example]] = {
@@ -181,7 +181,7 @@ RETRIEVAL_EXAMPLES: dict[str, list[Example]] = {
         Example(
             "samples",
             lambda: samples(protocol="market1501"),
-            not_seen("the command refuses it", "command"),
+            not_seen("the command refuses it", "command", "command --stream"),
         )
     ],
     "missing_search_cameras": [
@@ -192,14 +192,14 @@ RETRIEVAL_EXAMPLES: dict[str, list[Example]] = {
         )
     ],
     "infinite_scores": [Example("matrix", lambda kind=kind: infinite(kind)) for kind in ("scores", "distances")],
-    "copied_queries": [Example("samples", sides("copied_queries", "equal"), IN_LISTS | NO_GALLERY)],
+    "copied_queries": [Example("samples", sides("copied_queries", "equal"), IN_LISTS)],
     "no_positives": [
         Example("samples", lambda: samples(gallery_identities=NUM + IN_TURNS)),
         Example("samples", sides("no_positives", "zeros in front")),
     ],
     "exchanged_axes": [Example("samples", of_exchanged_axes, NO_GALLERY)],
     "no_negatives": [Example("samples", sides("no_negatives", "kilometers"))],
-    "repeated_samples": [Example("samples", sides("repeated_samples", "middle"), NO_EMBEDDINGS)],
+    "repeated_samples": [Example("samples", sides("repeated_samples", "middle"), IN_LISTS | NO_GALLERY)],
     "zero_embeddings": [Example("samples", sides("zero_embeddings", "gallery"), NO_EMBEDDINGS)],
     "distances_as_scores": [
         Example("matrix", lambda kind=kind: opposite_matrix(kind)) for kind in ("scores", "distances")
