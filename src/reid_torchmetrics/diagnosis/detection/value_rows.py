@@ -27,7 +27,7 @@ VALUE_ROWS: list[Cause[DetectionCase]] = [
             "tiny": values.TINY,
             "same": values.SAME_SHARE,
         },
-        explained_by=("keypoints_in_shares", "mixed_units"),
+        explained_by=("keypoints_in_shares", "mixed_units", "sizes_of_shares"),
     ),
     Cause(
         name="rounded_coordinates",
