@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from functools import partial
+from uuid import uuid4
 
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -18,9 +18,8 @@ from .registry import NAMES_WITHOUT_RANKS, RETRIEVAL_CAUSES
 
 _answers: WeakIdKeyDictionary = WeakIdKeyDictionary()
 """the values that trials on samples found, by the name of the cause, for each ranking that is still in use"""
-_count = itertools.count()
-_numbers: WeakIdKeyDictionary = WeakIdKeyDictionary()
-"""a number for each ranking that is still in use"""
+_names: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""a name for each ranking that is still in use"""
 
 
 def find_in_ranking(ranking: Ranking | None, samples: RankedSamples, warning_log: WarningLog) -> list[Finding]:
@@ -28,8 +27,8 @@ def find_in_ranking(ranking: Ranking | None, samples: RankedSamples, warning_log
     if ranking is None:
         return find_causes(_GROUPS_WITHOUT_RANKS, RetrievalCase(NO_RANKING, samples), warning_log)
     # The metrics of a collection share their ranking and their topics.
-    number = _numbers.setdefault(ranking, next(_count))
-    topic = f"ranking {number}, {samples.updates}, {samples.ties_are_open}, {samples.named_protocol}"
+    name = _names.setdefault(ranking, uuid4().hex)
+    topic = f"ranking {name}, {samples.updates}, {samples.ties_are_open}, {samples.named_protocol}"
     if asking.get() is None and not warning_log.note(topic):
         return []
     return find_causes(_GROUPS, RetrievalCase(ranking, samples), warning_log)

@@ -283,7 +283,10 @@ def _evaluate_by_labels(
     )
     results = replace(results, list_counts=ListCounts(num_short, cutoff, num_repeated))
     results_made(results, ListedSamples(items, hits, truth, reader))
-    num_gallery = None if not labels.gallery else len(next(iter(labels.gallery.values())))
+    num_gallery = None
+    if labels.gallery:
+        first_label, *_ = labels.gallery.values()
+        num_gallery = len(first_label)
     results_made(ranking, replace(samples, positions=labels.positions_within(protocol), num_gallery=num_gallery))
     return _with_names(results, lists.queries, reader)
 
