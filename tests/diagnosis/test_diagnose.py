@@ -141,6 +141,17 @@ def test_a_metric_stays_as_it_is_and_warns_later_as_if_nothing_had_been_asked(ki
     assert all(member._computed is value for member, value in zip(members, values, strict=True))
 
 
+def test_samples_are_evaluated_under_the_protocol_of_the_results():
+    """A radius of one meter, in which positions of float32 are rounded, is an option of the metric alone."""
+    positions = (5e6 + 7.5 * torch.arange(40, dtype=torch.float32))[:, None].expand(40, 2).double()
+    given = {"query": torch.randn(40, 4), "gallery": torch.randn(40, 4)}
+    given |= {"query_positions": positions, "gallery_positions": positions}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = evaluate(**given, radius=1.0)
+    assert "rounded_positions" in [answer.name for answer in diagnose(results, given).found]
+
+
 def test_a_warning_of_another_kind_is_left_out_and_comes_later():
     metric = ReIDMeanAP()
     metric.update(torch.eye(4), torch.arange(4), is_query=torch.arange(4) < 2)

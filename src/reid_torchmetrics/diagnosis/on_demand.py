@@ -43,8 +43,9 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
         results: a metric, a collection or a `COCOeval`, which is computed again, on all processes if several share it;
             or results of a function or a metric.
         samples: the arguments of the function that computed the results, by name: `{"query": ..., "gallery": ...}`,
-            `{"preds": ..., "target": ...}`. Without them results answer what follows from their ranks or matches, and
-            results of `evaluate` and `evaluate_scores` nearly everything.
+            `{"preds": ..., "target": ...}`, with its options; the protocol is that of the results. Without them results
+            answer what follows from their ranks or matches, and results of `evaluate` and `evaluate_scores` nearly
+            everything.
 
     Returns:
         A list with an answer for each cause: its name, the sentence about it if it was found, and otherwise what would
@@ -63,6 +64,8 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
     """
     with collecting() as diagnosis:
         if samples is not None:
+            if isinstance(results, retrieval.RetrievalResults):
+                samples = {"protocol": results.protocol, **samples}
             _function_of(samples)(**samples)
         elif isinstance(results, nn.Module) and callable(getattr(results, "compute", None)):
             fresh = _fresh_copy(results)
