@@ -59,12 +59,17 @@ def with_other_detections(metric, preds, target):
     metric.update([item | {"boxes": item["boxes"] + 200} for item in preds], named)
 
 
+def rounded(metric, preds, target):
+    large = [[item | {"boxes": 3 * item["boxes"]} for item in part] for part in (preds, target)]
+    metric.update([item | {"boxes": item["boxes"].bfloat16()} for item in large[0]], large[1])
+
+
 SHARES = torch.tensor([1 / 400, 1 / 400, 1.0])
 MISTAKES = {
     "unused_difficult": ("bbox", with_key("difficult", torch.tensor([1, 0])), "`difficult` marks"),
     "unused_lists": ("bbox", with_key("neg_category_ids", [3]), "`neg_category_ids` is given"),
     "mixed_units": ("bbox", changed("boxes", lambda boxes: boxes / 400, (0,)), "Most of 24 checked boxes of `preds`"),
-    "rounded": ("bbox", changed("boxes", lambda boxes: boxes.bfloat16() + 256, (0,)), "Detected `boxes` are bfloat16"),
+    "rounded": ("bbox", rounded, "`boxes` of `preds` were rounded to bfloat16"),
     "degrees": ("rotated", changed("rotated_boxes", lambda boxes: boxes * 57), "Most angles of `rotated_boxes`"),
     "soft_masks": ("segm", changed("masks", lambda masks: 10 + 90 * masks.byte()), "The masks of 24 of 24 images"),
     "keypoints": ("keypoints", changed("keypoints", lambda points: points * SHARES), "Most labeled keypoints"),
