@@ -85,6 +85,8 @@ CALLS = {
     "scores": lambda: evaluate_scores(ROWS @ OTHERS.T, **LABELS),
     "listed truth": lambda: evaluate(ROWS, OTHERS, ground_truth=[[]] * 5),
     "lists": lambda: evaluate_lists([[0, 1]] * 5, **LABELS),
+    "lists of positives": lambda: evaluate_lists([[0, 1]] * 5, [[]] * 5),
+    "named lists of positives": lambda: evaluate_lists({"a": ["x", "y"]}, {"a": []}),
     "stream": stream,
     "person search": search,
     "metric": lambda: by_metric(ReIDMeanAP).compute(),

@@ -235,6 +235,9 @@ def _evaluate_by_truth(
     )
     results = replace(results, list_counts=ListCounts(num_repeated=num_repeated))
     results_made(results, ListedSamples(items, hits, truth, reader))
+    if not results.counts.valid:  # of cut lists nothing else follows from ranks
+        ranking = Ranking(ranks, results.counts, results.query_index)
+        results_made(ranking, RankedSamples(protocol, has_lists=True))
     return _with_names(results, queries, reader)
 
 
