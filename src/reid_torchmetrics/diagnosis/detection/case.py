@@ -16,7 +16,7 @@ from reid_torchmetrics.functional.detection.evaluation import ImageMatches, Matc
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .sampled_objects import SampledObjects, sample_objects
+from .sampled_objects import SampledObjects, pair_labels, sample_objects
 
 PIXELS = 2
 """most boxes in pixels have longer sides"""
@@ -115,6 +115,11 @@ class DetectionCase:
     def sampled_objects(self) -> SampledObjects:
         """The objects of some images, which are spread over all images of this process."""
         return sample_objects(*self.objects)
+
+    @cached_property
+    def paired_labels(self) -> tuple[Tensor, Tensor]:
+        """The labels of sampled detections that find a ground truth, and of these ground truths."""
+        return pair_labels(self.sampled_objects)
 
     @cached_property
     def image_sizes(self) -> Tensor | None:

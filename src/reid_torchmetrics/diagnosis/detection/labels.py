@@ -9,7 +9,6 @@ from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 
 from .case import DetectionCase
-from .sampled_objects import FOUND, SampledObjects, find_ground_truths, pairs_in_images
 
 FEW = 0.3
 """fraction of all ground truths that are found"""
@@ -35,7 +34,7 @@ def shifted_labels(case: DetectionCase) -> Values | None:
         return None
 
     sample = case.sampled_objects
-    labels, true_labels = pair_labels(sample)
+    labels, true_labels = case.paired_labels
     num_found = len(labels)
     num_right = int((labels == true_labels).sum())
     are_enough = num_found >= LEAST_BOXES and 2 * num_found > len(sample.ground_truths.labels)
@@ -53,14 +52,6 @@ def shifted_labels(case: DetectionCase) -> Values | None:
     for label, true_label in distinct[:, order[:_MAX_PAIRS]].T.tolist():
         texts.append(f"{label} for {true_label}" if names is None else f"{names[label]} for {names[true_label]}")
     return {"num_right": num_right, "num": num_found, "pairs": ", ".join(texts)}
-
-
-def pair_labels(sample: SampledObjects) -> tuple[Tensor, Tensor]:
-    """Return the labels of detections that find a ground truth, and of these ground truths."""
-    pairs = pairs_in_images(sample.places, sample.true_places, len(sample.images))
-    overlaps = sample.detections.shapes.overlaps(pairs.rows, sample.ground_truths.shapes, pairs.true_rows)
-    rows, true_rows = find_ground_truths(pairs, overlaps, FOUND)
-    return sample.detections.labels[rows].long(), sample.ground_truths.labels[true_rows].long()
 
 
 def _have_one_partner(pairs: Tensor) -> bool:

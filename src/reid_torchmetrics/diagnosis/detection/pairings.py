@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection.inputs import pairwise_iou, to_xywh
 from reid_torchmetrics.functional.detection.matching import Matches
 
 from .case import DetectionCase
-from .labels import SAME, pair_labels
+from .labels import SAME
 
 LOST = 0.1
 """recall of a class; few objects of an exchanged class are found with their label"""
@@ -45,7 +45,7 @@ def exchanged_labels(case: DetectionCase) -> Values | None:
     """Look for classes that are exchanged: objects of each are found with the label of another."""
     if case.images.is_one_class or int(_are_lost(case.matches).sum()) < 2:
         return None
-    labels, true_labels = pair_labels(case.sampled_objects)
+    labels, true_labels = case.paired_labels
     if not len(labels):
         return None
     pairs = torch.stack([true_labels, labels])

@@ -82,3 +82,11 @@ def find_ground_truths(pairs: PairedRows, overlaps: Tensor, at_least: float) -> 
     first = rows.new_full((num_ground_truths,), num_detections).scatter_reduce_(0, true_rows, rows, "amin")
     found = (first < num_detections).nonzero()[:, 0]
     return PairedRows(first[found], found)
+
+
+def pair_labels(sample: SampledObjects) -> tuple[Tensor, Tensor]:
+    """Return the labels of detections that find a ground truth, and of these ground truths."""
+    pairs = pairs_in_images(sample.places, sample.true_places, len(sample.images))
+    overlaps = sample.detections.shapes.overlaps(pairs.rows, sample.ground_truths.shapes, pairs.true_rows)
+    rows, true_rows = find_ground_truths(pairs, overlaps, FOUND)
+    return sample.detections.labels[rows].long(), sample.ground_truths.labels[true_rows].long()
