@@ -54,13 +54,13 @@ def other_reading(case: DetectionCase) -> Values | None:
 
 def find_reading(sample: PointSample) -> Values | None:
     """Return the reading that finds most ground truths, if few are found as the shapes are read, and the numbers."""
-    num_ground_truths = len(sample.target)
-    num_before = sample.num_found(sample.preds, sample.target)
-    if num_before > MOST_FOUND * num_ground_truths:  # only labels differ
-        return None
     # For a poor detector no reading fits, which a trial on few objects shows at a lower cost.
     trial = sample.trial()
     if _find_best(trial)[0] <= _SOME * len(trial.target):
+        return None
+    num_ground_truths = len(sample.target)
+    num_before = sample.num_found(sample.preds, sample.target)
+    if num_before > MOST_FOUND * num_ground_truths:  # only labels differ
         return None
     num_found, reading = _find_best(sample)
     if reading is None or num_found <= MOST_FOUND * num_ground_truths or num_before >= FEW_FOUND * num_found:
