@@ -109,8 +109,7 @@ def doors_with(kind: str, data: Data) -> dict[str, Callable]:
     """The entry points of a kind that take the shape of the data."""
     if kind != "images":
         return DOORS[kind]
-    shape = image_doors.shape_of(data)
-    return {name: door for name, door in DOORS[kind].items() if image_doors.takes(name, shape)}
+    return {name: door for name, door in DOORS[kind].items() if image_doors.takes(name, data)}
 
 
 @each_row("row", ROWS)

@@ -164,9 +164,11 @@ SHAPES_OF |= {"VocMAP": {"bbox", "rotated"}, "evaluate_images, voc": {"bbox", "r
 SHAPES_OF |= {"COCOeval": {"bbox", "keypoints"}, "command detect": {"bbox", "keypoints"}}
 
 
-def takes(door: str, shape: str) -> bool:
-    """Whether an entry point takes a shape."""
-    return shape in SHAPES_OF.get(door.partition(".")[0], {"bbox"})
+def takes(door: str, data: Data) -> bool:
+    """Whether an entry point takes the shape of some images; ground truths of COCO have a box each."""
+    if door in ("COCOeval", "command detect") and shape_of(data) == "keypoints" and "boxes" not in data["target"][0]:
+        return False
+    return shape_of(data) in SHAPES_OF.get(door.partition(".")[0], {"bbox"})
 
 
 def by_batches(kind: Callable[..., Any], method: str) -> Callable[[Data], object]:

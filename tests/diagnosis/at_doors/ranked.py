@@ -164,7 +164,7 @@ NO_GALLERY = not_seen("a stream keeps no gallery", "evaluate_stream", "command -
 NO_EMBEDDINGS = NO_GALLERY | not_seen("there are no embeddings", "evaluate_scores", "distances", "evaluate_lists")
 
 NO_CAMERAS = not_seen(
-    "cameras of the gallery are not kept: `no_positives` is told", "evaluate_lists", "evaluate_stream"
+    "no cameras are kept: `no_positives` is told", *("evaluate_lists", "evaluate_stream", "command --stream")
 )
 IN_LISTS = not_seen("lists have no scores", "evaluate_lists")
 NOT_POOLED = not_seen(
