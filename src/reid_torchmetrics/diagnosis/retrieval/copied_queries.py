@@ -22,6 +22,7 @@ LEAST_QUERIES = 8
 CLOSE, FAR = 0.01, 0.1
 """largest distance of a copy from its query, for unit vectors, and as a share of the distance of other candidates"""
 _ROUNDING = 1e-4  # candidates that are closer to the query differ by rounding only
+_LEAST_SPREAD = 0.1  # distance of the next candidate, as a share of the largest one; less in a perfect model
 _MOST_DIFFERENT = 0.01  # difference of scores of two queries in both directions, as a share of their deviation
 _LEAST_LEAD = 0.1  # lead of the best positive over the next candidate, as a share of the same deviation
 
@@ -68,9 +69,11 @@ def _are_close(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " 
     items, query = sample.members_at(torch.cat([best, next_best])), sample.query
     assert items is not None and query is not None  # noqa: S101, PT018 - the source has embeddings
     directions = normalize(items.float(), dim=1).view(2, len(best), -1)
-    own_distance, next_distance = (directions - normalize(query.float(), dim=1)).norm(dim=2)
-    is_far = (next_distance > _ROUNDING) & (own_distance <= FAR * next_distance)
-    is_copied: Tensor = is_far & (own_distance <= CLOSE)
+    query = normalize(query.float(), dim=1)
+    own_distance, next_distance = (directions - query).norm(dim=2)
+    least = max(_ROUNDING, _LEAST_SPREAD * float(torch.cdist(query, directions[0]).max()))
+    is_far = (next_distance > least) & (own_distance <= FAR * next_distance)
+    is_copied: Tensor = is_far & (own_distance <= CLOSE) & query.any(1)  # zeros have no direction
     return is_copied
 
 

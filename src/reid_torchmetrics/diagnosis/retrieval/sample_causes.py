@@ -12,8 +12,8 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         name="copied_queries",
         checks="queries that are also gallery items",
         fires="Neither `self_index` nor lists are given. In a sample of the queries most, and at least {least}, have a"
-        " positive that is at most {close} of their norm away from them, and {far} times as far as all other"
-        " candidates. In a matrix, the scores of two queries with the best positive of the other one are equal.",
+        " positive that is at most {close} of their norm away from them, and at most {far} times as far as the next"
+        " candidate, which is apart. In a matrix, two queries have the same score with each other's best positive.",
         message="Most queries have a copy of themselves in the gallery, an item of their identity with the same"
         " embedding up to rounding, and find it first. Pass `self_index`, which says where in the gallery each query"
         " is, and leaves it out; or, if the queries are the gallery, give all samples once, without a `gallery`, or in"
