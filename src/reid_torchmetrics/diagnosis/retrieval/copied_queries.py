@@ -73,7 +73,8 @@ def _are_close(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " 
     own_distance, next_distance = (directions - query).norm(dim=2)
     least = max(_ROUNDING, _LEAST_SPREAD * float(torch.cdist(query, directions[0]).max()))
     is_far = (next_distance > least) & (own_distance <= FAR * next_distance)
-    is_copied: Tensor = is_far & (own_distance <= CLOSE) & query.any(1)  # zeros have no direction
+    has_directions = query.any(1) & directions.any(2).all(0)
+    is_copied: Tensor = is_far & (own_distance <= CLOSE) & has_directions
     return is_copied
 
 
