@@ -58,9 +58,9 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
         >>> import torch
         >>> from reid_torchmetrics import diagnose, evaluate_scores
         >>> distances = torch.cdist(torch.eye(20), torch.eye(20))
-        >>> results = evaluate_scores(distances, range(20), range(20))
-        >>> [answer.name for answer in diagnose(results).found]
-        ['distances_as_scores']
+        >>> results = evaluate_scores(None, torch.arange(20), torch.arange(20), distances=distances)
+        >>> diagnose(results).found
+        []
     """
     with collecting() as diagnosis:
         if samples is not None:

@@ -299,12 +299,13 @@ class SampleStates(GrowingStates):
                 rankings.keep(held_samples.states, key, kept)
         ranking = kept.result.ranking
         if self._states_before_forward is None:
+            facts = kept.result.facts
             samples = replace(
-                kept.result.facts,
+                facts,
                 protocol=self.protocol,
                 named_protocol=self._named_protocol,
                 ties_are_open=self._ties_are_open,
-                find_problem=lambda: problem_of_process(held_samples.samples, options),
+                find_problem=lambda: problem_of_process(held_samples.samples, options, facts),
                 updates=UpdateFacts.of_all([row[2:] for row in table]),
             )
             results_made(ranking, samples, world)

@@ -66,7 +66,7 @@ CHANGES = {
 def warnings_of(entry_point, tmp_path, data_set, iou_type="bbox"):
     paths = [str(tmp_path / "results.json"), str(tmp_path / "data_set.json")]
     for path, content in zip(paths, (RESULTS, data_set), strict=True):
-        with open(path, "w") as file:  # noqa: PTH123
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
             json.dump(content, file)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -92,8 +92,8 @@ def test_objects_without_a_labeled_keypoint_are_ignored_anyway(tmp_path):
 
 def test_lvis_reads_the_flag(tmp_path):
     paths = [tmp_path / "results.json", tmp_path / "data_set.json"]
-    paths[0].write_text(json.dumps(RESULTS))
-    paths[1].write_text(json.dumps(data_set_of({"ignore": 1})))
+    paths[0].write_text(json.dumps(RESULTS), encoding="utf-8")
+    paths[1].write_text(json.dumps(data_set_of({"ignore": 1})), encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _, target = LvisMAP.coco_to_tm(*map(str, paths))

@@ -62,6 +62,8 @@ class RankedSamples:
     """corners of boxes by the name of their argument, for an overlap in pixels"""
     listed_items: ListedItems | None = None
     """entries of lists by number; None if there are no such lists"""
+    are_bits: bool = False
+    """whether the embeddings of a metric are codes of 0 and 1"""
     num_changed: int = 0
     """repetitions of a sample on its process with another embedding"""
     are_gathered: bool = False

@@ -64,13 +64,20 @@ def rank_samples(
 
 @torch.no_grad()
 def problem_of_process(
-    samples: Samples, options: RankingOptions, *, max_bytes: int | None = None
+    samples: Samples, options: RankingOptions, facts: RankedSamples, *, max_bytes: int | None = None
 ) -> RetrievalProblem | None:
-    """Return the problem of this process's queries and gallery items; None if it lacks either, or cannot rank them."""
+    """Return the problem of this process's queries and gallery items; None if it lacks either, or cannot rank them.
+
+    `facts` are those about the samples of all processes, which decide whether embeddings are codes.
+    """
+    samples = replace(samples, marks=None, are_bits=facts.are_bits)
     has_both_roles = all(bool((samples.roles & role > 0).any()) for role in (sharding.QUERY, sharding.GALLERY))
     if not has_both_roles:
         return None
-    problem = _share(samples, options, ALONE, max_bytes=max_bytes, in_order=True).problem
+    try:
+        problem = _share(samples, options, ALONE, max_bytes=max_bytes, in_order=True).problem
+    except ValueError:  # the samples of all processes keep a rule that those of one alone break
+        return None
     return None if isinstance(problem, Ranking) else problem
 
 
@@ -198,6 +205,7 @@ def _share(
         num_gallery=sum(shard.num_gallery),
         has_lists=options.lists is not None,
         has_updates=True,
+        are_bits=shard.samples.are_bits,
         num_changed=shard.num_changed,
         **shard.held_twice._asdict(),
     )
