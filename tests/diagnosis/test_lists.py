@@ -160,11 +160,11 @@ def test_the_command_tells_in_its_words(tmp_path, capsys):
     ours, theirs = SPELLINGS["folders"]
     sides = {"run.json": named(problem.nearest[:, :9], ours), "truth.json": named(problem.positives, theirs)}
     for name, lists in sides.items():
-        (tmp_path / name).write_text(json.dumps(keyed(lists)))
+        (tmp_path / name).write_text(json.dumps(keyed(lists)), encoding="utf-8")
     assert main(["lists", *(str(tmp_path / name) for name in sides)]) == 0
     assert "no item in common" in capsys.readouterr().err
     np.save(tmp_path / "I.npy", problem.nearest[:, :5] + 1)
-    (tmp_path / "truth.json").write_text(json.dumps(problem.positives))
+    (tmp_path / "truth.json").write_text(json.dumps(problem.positives), encoding="utf-8")
     words = ["lists", str(tmp_path / "I.npy"), str(tmp_path / "truth.json")]
     assert main(words) == 0
     assert "1 is subtracted from each item" in capsys.readouterr().err

@@ -89,7 +89,7 @@ def by_objects(preds, target, folder):
 
 def by_command(preds, target, folder):
     for name, content in zip(("truth", "found"), rows_of(preds, target), strict=True):
-        (folder / f"{name}.json").write_text(json.dumps(content))
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     main(["detect", str(folder / "truth.json"), str(folder / "found.json")])
 
 
