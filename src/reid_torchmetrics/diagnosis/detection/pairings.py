@@ -75,6 +75,8 @@ def _are_lost(matches: Matches) -> Tensor:
 def other_images(case: DetectionCase) -> Values | None:
     """Look for images with detections that find the ground truths of another image alone."""
     shown = [pair for pair in case.shown if all(len(item.get("boxes", ())) for item in pair)]
+    if len(shown) < LEAST_IMAGES:
+        return None
     for num_images in NUM_IMAGES:  # for most detectors few images show at a lower cost that nothing fits
         images = shown[:num_images]
         num_fits = _count_fits(images, case.box_format)
