@@ -177,7 +177,7 @@ PLACES: dict[str, Callable[[Random, int], Tensor]] = {
     "whole meters": lambda random, number: (random.uniform(0, 1e7) + 500 * torch.rand(number, 2)).round(),
     "plan": lambda random, number: random.choice((80, 150, 3000)) * torch.rand(number, random.choice((2, 3))),
     "around": lambda random, number: random.choice((80, 150, 3000)) * torch.randn(number, 2) / 2,
-    "small": lambda random, number: 10 * torch.rand(number, 2),
+    "small": lambda random, number: 10 * (torch.rand(number, 2) - 0.5),
     "frames": lambda random, number: torch.arange(number) * random.choice((1, 2, 5)),
 }
 """positions of images [samples, axes] in the unit of the radius"""
