@@ -45,7 +45,7 @@ def find_opposite_matrix(case: RetrievalCase) -> Values | None:
 
 def find_opposite_similarity(case: RetrievalCase) -> Values | None:
     """Return no values if a similarity function seems to return distances."""
-    return {} if case.matrix is None and _is_opposite_good(case) else None
+    return {} if _is_opposite_good(case) and case.matrix is None else None
 
 
 def _is_opposite_good(case: RetrievalCase) -> bool:

@@ -32,7 +32,8 @@ def find_repeated(case: RetrievalCase) -> Values | None:
 
 def find_zeros(case: RetrievalCase) -> Values | None:
     """Return how many queries or gallery items are runs of zero vectors."""
-    return None if case.matrix is not None else _first_count(case, _count_unwritten)
+    has_embeddings = case.problem is not None and isinstance(case.problem.source, Embeddings)
+    return _first_count(case, _count_unwritten) if has_embeddings else None
 
 
 def _first_count(case: RetrievalCase, count: Callable[[Rows, Mapping[str, Tensor]], int]) -> Values | None:
