@@ -209,6 +209,14 @@ def test_labels_of_another_list_get_a_warning(metric, labels):
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_one_class_that_is_taken_for_another_gets_no_warning(metric):
+    boxes = torch.arange(20.0)[:, None] * 30 + torch.tensor([0.0, 0.0, 20.0, 20.0])
+    found = torch.tensor([1] * 19 + [0])
+    pred = {"boxes": boxes, "scores": torch.linspace(0.1, 0.9, 20), "labels": found}
+    epochs(metric(), [pred], [{"boxes": boxes, "labels": 0 * found}])
+
+
 def test_labels_do_not_matter_where_all_are_one_class():
     preds, target = GIVEN
     target = changed(target, "labels", lambda labels: labels + 70)

@@ -55,12 +55,19 @@ def shifted_labels(case: DetectionCase) -> Values | None:
 
 
 def _have_one_partner(pairs: Tensor) -> bool:
-    """Return whether each label has the same partner in most pairs after its first one, on both sides."""
+    """Return whether each label has the same partner in most pairs after its first one, among two labels or more.
+
+    This must be so on both sides: a single class that is taken for another one has one partner, too.
+    """
     distinct, counts = pairs.unique(dim=1, return_counts=True)
     for labels in distinct:
         place = labels.unique(return_inverse=True)[1]
         largest_counts = counts.new_zeros(int(place.amax()) + 1).scatter_reduce(0, place, counts, "amax")
         num_repeated = int(counts.sum()) - len(largest_counts)
-        if num_repeated < LEAST_BOXES or int((largest_counts - 1).sum()) < SAME * num_repeated:
+        if (
+            len(largest_counts) < 2
+            or num_repeated < LEAST_BOXES
+            or int((largest_counts - 1).sum()) < SAME * num_repeated
+        ):
             return False
     return True
