@@ -380,7 +380,6 @@ ONE_IMPORTER = {
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",
     "functional.retrieval.draws.hypergeometric": "distributions, which know no gallery",
     "functional.retrieval.draws.strata_ahead": "counting; over 400 lines with galleries",
-    "functional.retrieval.ranking.whole_scores": "a way of counting of its own, with its worked example",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries, with the reasons why there is none",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
     "functional.retrieval.ranking.query_blocks": "ways of counting, with their costs; over 500 lines with the pairs",

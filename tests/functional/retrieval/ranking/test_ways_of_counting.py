@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval.ranking import counting, whole_scores
+from reid_torchmetrics.functional.retrieval.ranking import counting
 from reid_torchmetrics.functional.retrieval.ranking.counting import (
     Negatives,
     Positives,
@@ -14,12 +14,12 @@ from reid_torchmetrics.functional.retrieval.ranking.counting import (
     negatives_before,
 )
 
-WIDTH = 2100  # columns; from 2,048 on whole numbers have a way of their own
+WIDTH = 2100  # columns
 KINDS = ("floats", "whole", "whole and halves", "large", "infinite", "one row of floats", "equal", "wide range")
 WAYS = {
     "as it costs": {},
-    "comparing": {"_COST_OF_SORTING": 1e9, "_COST_OF_PICKING": 1e9, "_COST_OF_WHOLE": 1e9},
-    "sorting": {"_COST_OF_SORTING": 0.0, "_COST_OF_WHOLE": 0.0},
+    "comparing": {"_COST_OF_SORTING": 1e9, "_COST_OF_PICKING": 1e9},
+    "sorting": {"_COST_OF_SORTING": 0.0},
     "picking": {"_COST_OF_SORTING": 0.0, "_COST_OF_PICKING": 0.0, "_FEW_VALUES": 2.0},
 }
 
@@ -125,7 +125,7 @@ def test_counts_by_place_equal_the_loop(kind, dtype, first_place):
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_positives_of_a_row_are_counted_by_a_histogram_or_by_sorting(kind):
+def test_many_positives_of_a_row_are_counted_by_sorting(kind):
     scores, removed, negatives, positives = make_panel(kind, seed=5, num_positives=150)
     (or_tied,) = count_negatives(copy_of(negatives), positives, or_tied=(True,))
     expected = expected_counts(scores, removed, positives, 0, "or tied")
@@ -143,11 +143,3 @@ def test_a_score_of_nan_is_refused_by_every_way(kind, way, monkeypatch):
     for count in (lambda *parts: count_negatives(*parts, or_tied=(True,)), negatives_before):
         with pytest.raises(ValueError, match="NaN"):
             count(negatives._replace(scores=scores.clone()), positives)
-
-
-def test_whole_scores_are_judged_by_a_few_of_them():
-    whole = torch.arange(WIDTH).float()[None]
-    assert whole_scores.may_be_whole(whole)
-    assert not whole_scores.may_be_whole(whole + 0.5)
-    assert not whole_scores.may_be_whole(whole[:, :100])
-    assert not whole_scores.may_be_whole(whole[:0])

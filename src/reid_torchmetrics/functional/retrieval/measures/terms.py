@@ -130,24 +130,39 @@ def sum_over_positives(
     With `weights`, which do not depend on the place, each positive adds its weight times the term.
     """
     limit = None if cutoff is None else _limits(ranks, cutoff)
-    places = places_of(ranks)
-    values = term(places)
-    if limit is not None:
-        values = values.masked_fill(places.rank > limit, 0.0)
     if is_averaged(ranks):
-        # The expectation is computed once for each group with a negative, and is equal for all its positives.
-        groups = groups_of(ranks)
-        if weights is None:
-            is_mixed = groups.size > groups.num_positives
-        else:
-            is_mixed = groups.size > 1  # with weights a place is certain only where the positive has no equal
-        num_within = groups.size if limit is None else _num_within(groups, limit)
-        expected = torch.zeros(len(is_mixed), dtype=values.dtype, device=values.device)
-        expected[is_mixed] = expected_in_group(term, groups.select(is_mixed), num_within[is_mixed])
-        values = torch.where(repeat_for_positives(ranks, is_mixed), repeat_for_positives(ranks, expected), values)
+        values = _expected_values(ranks, term, limit, has_weights=weights is not None)
+    else:
+        values = _values_at(term, places_of(ranks), limit)
     if weights is not None:
         values = values * weights
     return segments.reduce(values, "sum", ranks.num_positives)
+
+
+def _values_at(term: Term, places: Places, limit: Tensor | int | None) -> Float[Tensor, " places"]:
+    """Return `term` at places, 0 behind the limit."""
+    values = term(places)
+    return values if limit is None else values.masked_fill(places.rank > limit, 0.0)
+
+
+def _expected_values(
+    ranks: PositiveRanks, term: Term, limit: Tensor | int | None, *, has_weights: bool
+) -> Float[Tensor, " positives"]:
+    """Return the expectation of `term` for each positive; it is equal for all positives of a group."""
+    groups = groups_of(ranks)
+    # A place is certain in a group without negatives; with weights only where the positive has no equal.
+    is_mixed = groups.size > (1 if has_weights else groups.num_positives)
+    num_within = groups.size if limit is None else _num_within(groups, limit)
+    expected = torch.zeros(len(is_mixed), dtype=torch.float64, device=is_mixed.device)
+    expected[is_mixed] = expected_in_group(term, groups.select(is_mixed), num_within[is_mixed])
+    values = repeat_for_positives(ranks, expected)
+    certain = groups.select(~is_mixed)
+    first = segments.starts(groups.num_positives)[~is_mixed]
+    _, positive = segments.runs(first, certain.num_positives)
+    _, ordinal = segments.runs(certain.better + 1, certain.num_positives)
+    places = Places(ordinal.double(), in_float(ranks.rank[positive]))
+    values[positive] = _values_at(term, places, limit[positive] if isinstance(limit, Tensor) else limit)
+    return values
 
 
 def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
@@ -310,7 +325,8 @@ class RangeSums:
 
     def __call__(self, start: Tensor, stop: Tensor) -> Float[Tensor, "functions ..."]:
         """Return the sums over the positions `start` + 1 ... `stop`."""
-        sums: Tensor = (self._sums[stop] - self._sums[start]).sum(-1)
+        upper, lower = (self._sums[stop] - self._sums[start]).unbind(-1)
+        sums: Tensor = upper + lower  # `sum` takes several times as long for two numbers
         return sums.movedim(-1, 0)
 
 

@@ -4,7 +4,7 @@ Scores of a panel are [queries, columns]. Positives and junk have been removed: 
 number is known, so that a negative that scores minus infinity still counts. Thresholds are the scores of positives.
 
 On the CPU all scores of a row are compared with each threshold if a row has few thresholds. Otherwise the rows are
-sorted, and thresholds are looked up among the scores. Whole numbers are counted in another way (`whole_scores`).
+sorted, and thresholds are looked up among the scores.
 
 On other devices, the scores that reach the lowest threshold of their query are sorted, for all queries at once, if they
 are few. Otherwise sorting would cost more than the scores, and every score is looked up among the few thresholds of its
@@ -34,7 +34,6 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
 from .top_k import keys_of_scores, rising_keys
-from .whole_scores import count_above, count_before, may_be_whole
 
 _SERIAL_SORT = 1 << 18  # values; with fewer, handing out parts costs more than sorting
 _LONG_ROW = 1024  # columns; with more, counting row by row takes less time than counting all rows at once
@@ -49,7 +48,6 @@ _SAMPLE_STEP = 61  # distance between the columns of the sample that estimates t
 # Nanoseconds per score on the CPU for each way of counting, and nanoseconds for calls of NumPy.
 _COST_OF_A_COMPARISON = 0.09
 _COST_OF_PICKING = 1.0
-_COST_OF_WHOLE = 3.0
 _COST_OF_SORTING = 5.0
 _CALLS_OF_A_ROW = 3000
 _CALLS_OF_A_THRESHOLD = 1600
@@ -126,21 +124,7 @@ def count_negatives(
     if not _is_numpy(scores):
         return _count_on_device(negatives, positives, or_tied=or_tied)
     cost = _cost_of_comparing(scores, thresholds, len(or_tied))
-    if not may_be_whole(scores) or cost < _COST_OF_WHOLE:
-        return _count_by_comparing_or_sorting(negatives, positives, cost, or_tied=or_tied)
-
-    # Count the rows of whole numbers, then the other rows.
-    counts = torch.empty((len(or_tied), *thresholds.shape), dtype=torch.int64, device="cpu")
-    is_counted = torch.empty(len(scores), dtype=torch.bool, device="cpu")
-    count = functools.partial(count_above, or_tied=or_tied)
-    counts_by_query = counts.transpose(0, 1)
-    _in_threads(count, scores, negatives.num_removed, thresholds, counts_by_query, is_counted)
-    if not is_counted.all():
-        rest = (~is_counted).nonzero()[:, 0]
-        counts[:, rest] = _count_by_comparing_or_sorting(
-            negatives.select(rest), positives.select(rest), cost, or_tied=or_tied
-        )
-    return counts
+    return _count_by_comparing_or_sorting(negatives, positives, cost, or_tied=or_tied)
 
 
 def _cost_of_comparing(scores: Tensor, thresholds: Tensor, num_counts: int) -> float:
@@ -224,20 +208,6 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     costs two counts.
     """
     scores = negatives.scores
-    if not _is_numpy(scores) or not may_be_whole(scores):
-        return _before_among_floats(negatives, positives)[None]
-    before = torch.empty_like(positives.places)
-    is_counted = torch.empty(len(before), dtype=torch.bool, device="cpu")
-    places = positives.places - negatives.first_place
-    _in_threads(count_before, scores, negatives.num_removed, positives.scores, places, before, is_counted)
-    if not is_counted.all():
-        rest = (~is_counted).nonzero()[:, 0]
-        before[rest] = _before_among_floats(negatives.select(rest), positives.select(rest))
-    return before[None]
-
-
-def _before_among_floats(negatives: Negatives, positives: Positives) -> Int[Tensor, "queries padded"]:
-    scores = negatives.scores
     removed = negatives.removed()
     width = scores.shape[1]
     copied = negatives._replace(scores=scores.clone()) if _is_numpy(scores) else negatives
@@ -266,7 +236,7 @@ def _before_among_floats(negatives: Negatives, positives: Positives) -> Int[Tens
         counts = _before_in_order(scores[rows], removed[rows], positives.scores[rows], places[rows])
         # These counts are right only where a score ties.
         before[rows] = torch.where(undecided[rows], counts, before[rows])
-    return before
+    return before[None]
 
 
 def _before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places: Tensor) -> Int[Tensor, "rows padded"]:

@@ -10,8 +10,8 @@ from reid_torchmetrics.functional import segments
 
 from .counting import Positives
 from .positive_ranks import Judgments, PositiveRanks, TiedGroups, unchecked_ranks
-from .sorted_rows import SortedPositives
 from .tie_policies import TiePolicy
+from .whole_scores import RankedPositives
 
 
 class RankTable:
@@ -81,11 +81,13 @@ class RankTable:
         self._num_filled += num_positives
         return slice(first, self._num_filled)
 
-    def append(self, rows: slice, ranked: SortedPositives) -> None:
-        """Append the positives of a tile that were ranked by sorting."""
+    def append(self, rows: slice, ranked: RankedPositives) -> None:
+        """Append the positives of some queries that were ranked at once."""
         filled = self._reserve(len(ranked.rank))
         self._rank[filled] = ranked.rank
-        self._grades[filled] = ranked.grade
+        self.num_positives[rows] = ranked.num_positives
+        if self._graded:
+            self._grades[filled] = ranked.grade
         if ranked.groups is not None:
             self._num_groups[rows] = ranked.groups.num_groups
             self._groups.append(torch.stack([ranked.groups.num_positives, ranked.groups.num_negatives]))

@@ -49,14 +49,15 @@ from reid_torchmetrics.functional.world import World, all_gather_values
 from .counting import Positives
 from .positive_ranks import PositiveRanks
 from .rank_table import RankTable
-from .sorted_rows import are_of_codes, sort_rows_of_codes
 from .symmetric import count_symmetric
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
+from .whole_scores import find_levels, rank_whole_scores
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
 _MANY_QUERIES = 256  # a tile of as many queries is exchanged by itself
+_SCORES_WITH_GRADES = 1 << 22  # that are ranked with a matrix of their grades
 _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
 
 
@@ -178,7 +179,7 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     tiles = count_symmetric(part) or Tiles(part)
     table = RankTable(part.ties, relevance.run_length, graded=has_grades, num_positives=relevance.num_listed)
     for rows in _progress.steps(tiles.rows, "Ranking"):
-        if has_grades and isinstance(tiles, Tiles) and _rank_by_sorting(part, tiles, rows, table):
+        if isinstance(tiles, Tiles) and _rank_whole_scores(part, tiles, rows, table):
             continue
         tile = relevance.tile(rows)
         table.num_positives[rows] = tile.num_positives
@@ -193,19 +194,20 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     return table.ranks()
 
 
-def _rank_by_sorting(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTable) -> bool:
-    """Rank the often very many positives of samples with several labels; False unless scores are small integers."""
+def _rank_whole_scores(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTable) -> bool:
+    """Rank the positives of some queries at once; False unless their scores are small whole numbers."""
+    relevance = part.relevance
     scores = tiles.whole_rows(rows)
-    if scores is None or not are_of_codes(scores):
+    levels = None if scores is None else find_levels(scores, relevance.num_grades)
+    if scores is None or levels is None:
         return False
-    grades, junk = part.relevance.graded_rows(rows)
-    ranked = sort_rows_of_codes(scores, grades, junk, part.ties)
-    if ranked is None:
-        return False
-    num_junk = 0 if junk is None else junk.sum(1)
-    table.num_positives[rows] = ranked.num_positives
-    table.num_candidates[rows] = scores.shape[1] - num_junk
-    table.append(rows, ranked)
+    width = scores.shape[1]
+    for block in segments.ranges(len(scores), max(1, _SCORES_WITH_GRADES // width)):
+        queries = slice(rows.start + block.start, rows.start + block.stop)
+        grades, junk = relevance.graded_rows(queries)
+        ranked = rank_whole_scores(scores[block], levels, grades, junk, part.ties)
+        table.num_candidates[queries] = width - (0 if junk is None else junk.sum(1))
+        table.append(queries, ranked)
     return True
 
 

@@ -1,130 +1,191 @@
-"""Count negatives in rows of scores that are whole numbers, such as products of codes.
+"""Rank all positives of a query at once where scores are small whole numbers, such as products of codes.
 
-Whole numbers below 2^15 become integers of 16 bits. NumPy sorts these by their digits, five times as fast as floats,
-and stably. For few distinct values a histogram takes even less time. For example, a row with the thresholds 2 and 0:
+A histogram of each row has all that ranks need, so that no score is sorted or searched. For example, a query with its
+scores, and the grades of the items, which are 0 for negatives:
 
-    scores                     2    1    0    2   -inf (removed)   -2
-    at or above 2, 1, 0        2    3    4
-    at or above 2, 0           2    4
-    above 2, 0                 0    3
+    scores                      3   1   3   2   1
+    grades                      0   2   1   1   0
+    levels below the highest    0   2   0   1   2
+
+    level                         0     1     2
+    items of grade 0, 1, 2      1 1 0 0 1 0 1 0 1      "pessimistic": the lower grade goes first
+    items before                0 1 2 2 2 3 3 4 4
+    ranks of the positives        2     3       5
+
+Only where equal scores keep the order of the gallery, the items are put in order, by a sort of their levels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Integer
 from numpy.typing import NDArray
 from torch import Tensor
 
-_SMALLEST = -32767
-"""the key of removed items; the key of a score is larger"""
-_LARGEST = 32766
-_SAMPLE_SIZE = 64  # scores of the first row; unless these are whole, no other score is read
-_MIN_COLUMNS = 2048  # with fewer, the calls for a row take longer than sorting its scores
-_MAX_BINS = 1 << 12  # bins in the histogram of a row
+from reid_torchmetrics.functional import segments, workers
+
+from .tie_policies import TiePolicy
+
+Array: TypeAlias = NDArray[Any]
+
+_SCORES_AT_A_TIME = 1 << 19  # scores of a part, which stay in the cache
+_LARGEST = np.iinfo(np.int16).max
+_MOST_BINS = 4  # for each item of a row: with more, a histogram takes longer than a sort
+_LEAST_BINS = 1024  # that may always be used
+_SAMPLE_SIZE = 64  # scores that are read before all are
 
 
-def may_be_whole(scores: Tensor) -> bool:
-    """Return whether the scores of a panel on the CPU may be whole numbers, judged by a few of them."""
-    if scores.shape[1] < _MIN_COLUMNS or not len(scores):
-        return False
-    sample = scores[0, :_SAMPLE_SIZE].numpy()
-    finite = sample[np.isfinite(sample)]
-    return bool(np.array_equal(finite, np.rint(finite)))
+class Levels(NamedTuple):
+    """The range of scores that are small whole numbers."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def number(self) -> int:
+        """Number of whole numbers in the range."""
+        return self.highest - self.lowest + 1
 
 
-def count_above(
-    rows: NDArray[np.floating],
-    num_removed: NDArray[np.int64],
-    thresholds: NDArray[np.floating],
-    out: NDArray[np.int64],
-    is_counted: NDArray[np.bool_],
-    *,
-    or_tied: Sequence[bool],
-) -> None:
-    """Count the scores above each threshold, in the rows of whole numbers.
+class CountedGroups(NamedTuple):
+    """The groups of ties for some queries, as in `TiedGroups`."""
+
+    num_groups: Int[Tensor, " queries"]
+    num_positives: Int[Tensor, " groups"]
+    num_negatives: Int[Tensor, " groups"]
+
+
+@dataclass(frozen=True)
+class RankedPositives:
+    """The positives of some queries, query by query in the order of their ranks."""
+
+    num_positives: Int[Tensor, " queries"]
+    rank: Int[Tensor, " positives"]
+    grade: Int[Tensor, " positives"]
+    groups: CountedGroups | None = None
+    """groups of ties, for tie policies with groups"""
+
+
+def find_levels(scores: Float[Tensor, "queries gallery"], num_grades: int) -> Levels | None:
+    """Return the range of scores on the CPU; None unless all are whole numbers, and few enough for a histogram.
+
+    `num_grades` is the number of different grades, with that of negatives.
+    """
+    values = scores.detach().numpy()
+    step = max(1, values.size // _SAMPLE_SIZE)
+    if not values.size or _whole_numbers(values.reshape(-1)[::step]) is None:
+        return None
+
+    def find(rows: slice) -> Levels | None:
+        whole = _whole_numbers(values[rows])
+        return None if whole is None else Levels(int(whole.min()), int(whole.max()))
+
+    lowest, highest = [], []
+    for levels in workers.share(find, _parts(values.shape)):
+        if levels is None:
+            return None
+        lowest.append(levels.lowest)
+        highest.append(levels.highest)
+    levels = Levels(min(lowest), max(highest))
+    num_bins = (levels.number + 1) * num_grades  # junk has a level of its own
+    most_bins = min(_LARGEST, max(_LEAST_BINS, _MOST_BINS * values.shape[1]))
+    return levels if num_bins <= most_bins else None
+
+
+def _whole_numbers(values: Array) -> Array | None:
+    """Return whole numbers of 16 bits as such; None if some value is not, as infinity and NaN."""
+    with np.errstate(invalid="ignore"):
+        whole = values.astype(np.int16)
+    return whole if np.array_equal(whole, values) else None
+
+
+def _parts(shape: tuple[int, ...]) -> list[slice]:
+    num_rows, width = shape
+    return segments.ranges(num_rows, max(1, _SCORES_AT_A_TIME // max(1, width)))
+
+
+def rank_whole_scores(
+    scores: Float[Tensor, "queries gallery"],
+    levels: Levels,
+    grades: Integer[Tensor, "queries gallery"],
+    junk: Bool[Tensor, "queries gallery"] | None,
+    ties: TiePolicy,
+) -> RankedPositives:
+    """Rank the positives, items with a grade above 0, among the candidates.
 
     Args:
-        rows: scores [queries, columns]; minus infinity for removed items.
-        num_removed: number of removed items in each row.
-        thresholds: scores of positives [queries, padded], falling within a row.
-        out: counts [queries, counts, padded], one for each of `or_tied`.
-        is_counted: set to True for a row that has been counted, and to False for one with other scores.
-        or_tied: whether a score that equals a threshold counts.
+        scores: whole numbers, on the CPU.
+        levels: their range.
+        grades: number of labels that an item shares with the query, or 1 for a positive; 0 for negatives and junk.
+        junk: marks of junk; None if there is none.
+        ties: the tie policy; places break ties by the columns.
     """
-    for row, (scores, removed) in enumerate(zip(rows, num_removed, strict=True)):
-        keys = _keys_of(scores, int(removed))
-        is_counted[row] = keys is not None
-        if keys is None:
-            continue
-        num_negatives = len(keys) - int(removed)
-        # A score counts if it is at least the first key of the threshold.
-        falling = np.clip(thresholds[row], _SMALLEST, _LARGEST)
-        for number, tied in enumerate(or_tied):
-            first_key = np.ceil(falling) if tied else np.floor(falling) + 1
-            out[row, number] = _num_at_least(keys, first_key.astype(np.int64), num_negatives)
+    if ties.by_place is not None:
+        columns = torch.arange(scores.shape[1], device="cpu")
+        order = ties.by_place(columns).argsort()
+        if not torch.equal(order, columns):
+            scores, grades = scores[:, order], grades[:, order]
+            junk = None if junk is None else junk[:, order]
+    values = scores.detach().numpy()
+    grade_numbers = grades.numpy()
+    most = int(grade_numbers.max(initial=0))
+
+    def rank(rows: slice) -> list[Array]:
+        level = np.subtract(levels.highest, values[rows], dtype=np.int16, casting="unsafe")
+        if junk is not None:
+            level[junk[rows].numpy()] = levels.number  # behind all candidates
+        if ties.by_place is not None:
+            return _rank_in_order(level, levels.number, grade_numbers[rows])
+        return _rank_by_histogram(level, levels.number, grade_numbers[rows], most, ties)
+
+    results = workers.share(rank, _parts(values.shape))
+    fields = [torch.from_numpy(np.concatenate(parts)) for parts in zip(*results, strict=True)]
+    num_positives, ranks, sorted_grades, *groups = fields
+    return RankedPositives(num_positives, ranks, sorted_grades, CountedGroups(*groups) if groups else None)
 
 
-def count_before(
-    rows: NDArray[np.floating],
-    num_removed: NDArray[np.int64],
-    thresholds: NDArray[np.floating],
-    places: NDArray[np.int64],
-    out: NDArray[np.int64],
-    is_counted: NDArray[np.bool_],
-) -> None:
-    """Count the scores before each positive in the rows of whole numbers, where equal scores keep their column order.
+def _rank_by_histogram(level: Array, num_levels: int, grades: Array, most: int, ties: TiePolicy) -> list[Array]:
+    """Return the number of positives of each row, their ranks and grades, and the fields of `CountedGroups`."""
+    num_rows = len(level)
+    num_grades = most + 1
+    num_bins = (num_levels + 1) * num_grades  # the last level is that of junk
+    keys = level * np.int16(num_grades)
+    keys += most - grades if ties.positives_first else grades
+    bins = keys + np.arange(num_rows)[:, None] * num_bins
+    num_items = np.bincount(bins.reshape(-1), minlength=num_rows * num_bins).reshape(num_rows, num_bins)
+    num_before = num_items.cumsum(1) - num_items
 
-    The arguments are those of `count_above`. A positive stands before the column `places` of its row.
-    """
-    width = rows.shape[1]
-    for row, (scores, removed) in enumerate(zip(rows, num_removed, strict=True)):
-        keys = _keys_of(scores, int(removed))
-        is_counted[row] = keys is not None
-        if keys is None:
-            continue
-        # The negatives, best first and then by the column; removed items are behind them.
-        np.negative(keys, out=keys)
-        columns = keys.argsort(kind="stable")[: width - int(removed)]
-        in_order = keys[columns] * np.int64(width) + columns
-        falling = np.clip(thresholds[row], _SMALLEST, _LARGEST)
-        whole = np.floor(falling)
-        # A threshold between two whole numbers equals no score of a negative, so that its column does not matter.
-        column = np.where(whole == falling, places[row].clip(0, width), 0)
-        positive_keys = -whole.astype(np.int64) * width + column
-        out[row] = in_order.searchsorted(positive_keys)
-
-
-def _keys_of(scores: NDArray[np.floating], num_removed: int) -> NDArray[np.int16] | None:
-    """Return the scores of a row as integers; None if one is not whole, too large, infinite or NaN."""
-    bounded = np.maximum(scores, scores.dtype.type(_SMALLEST))
-    if not bounded.max() <= _LARGEST:  # also for NaN
-        return None
-    keys = bounded.astype(np.int16)
-    if not np.array_equal(keys, bounded):
-        return None
-    # A negative that scores minus infinity cannot be told from a removed item.
-    return keys if np.count_nonzero(keys == _SMALLEST) == num_removed else None
+    # Each bin with positives is a run of ranks.
+    grade_of_bin = np.arange(num_bins) % num_grades
+    if ties.positives_first:
+        grade_of_bin = most - grade_of_bin
+    is_positive = grade_of_bin > 0
+    row, bin_number = np.nonzero(num_items * is_positive)
+    sizes = num_items[row, bin_number]
+    _, rank = segments.runs(torch.from_numpy(num_before[row, bin_number] + 1), torch.from_numpy(sizes))
+    num_positives = num_items[:, is_positive].sum(1)
+    columns = [num_positives, rank.numpy(), np.repeat(grade_of_bin[bin_number], sizes)]
+    if ties.groups:
+        # The items of a level are a group if a positive is among them; negatives are in its first bin.
+        by_level = num_items.reshape(num_rows, -1, num_grades)
+        num_in_level = by_level[:, :, 1:].sum(2)
+        is_group = num_in_level > 0
+        columns += [is_group.sum(1), num_in_level[is_group], by_level[:, :, 0][is_group]]
+    return columns
 
 
-def _num_at_least(keys: NDArray[np.int16], first_key: NDArray[np.int64], num_negatives: int) -> NDArray[np.int64]:
-    """Count the keys at or above each `first_key`, which fall; the keys of all negatives are above the smallest key."""
-    above_smallest = first_key[first_key > _SMALLEST]
-    if not len(above_smallest):
-        return np.full(first_key.shape, num_negatives, dtype=np.int64)
-    lowest = int(above_smallest[-1])
-    num_bins = int(keys.max()) - lowest + 2
-    if num_bins <= 1:
-        return np.where(first_key > _SMALLEST, 0, num_negatives)
-    if num_bins > _MAX_BINS:
-        rising = np.sort(keys, kind="stable")
-        num_at_least = len(keys) - rising.searchsorted(first_key.clip(max=_LARGEST + 1))
-        return np.minimum(num_at_least, num_negatives)
-    # The first bin holds all keys below the lowest `first_key`.
-    bins = np.maximum(keys, lowest - 1) - np.int16(lowest - 1)
-    sizes = np.bincount(bins, minlength=num_bins)
-    at_least = np.zeros(num_bins + 1, dtype=np.int64)
-    np.cumsum(sizes[::-1], out=at_least[num_bins - 1 :: -1])
-    places = (first_key - (lowest - 1)).clip(0, num_bins)
-    return np.where(first_key > _SMALLEST, at_least[places], num_negatives)
+def _rank_in_order(level: Array, num_levels: int, grades: Array) -> list[Array]:
+    """Return the number of positives of each row, and their ranks and grades, where equal scores keep their order."""
+    dtype = np.uint8 if num_levels <= np.iinfo(np.uint8).max else np.int16
+    order = level.astype(dtype).argsort(axis=1, kind="stable")
+    sorted_grades = np.take_along_axis(grades, order, axis=1)
+    is_positive = sorted_grades > 0
+    cells = np.flatnonzero(is_positive)
+    num_positives = np.count_nonzero(is_positive, axis=1)
+    row_start = np.arange(len(level)) * level.shape[1]
+    rank = cells - np.repeat(row_start, num_positives) + 1
+    return [num_positives, rank, sorted_grades.reshape(-1)[cells].astype(np.int64)]

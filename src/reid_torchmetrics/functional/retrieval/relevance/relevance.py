@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, Integer
+from jaxtyping import Bool, Int, Int8, Integer
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -149,6 +149,11 @@ class Relevance(Displayed):
         return self.run_start.device
 
     @property
+    def num_grades(self) -> int:
+        """Number of different grades that items may have, with that of negatives."""
+        return 2 if self.shared is None else self.shared.query.shape[1] + 1
+
+    @property
     def drops_others(self) -> bool:
         """Return whether some rule drops items that are not listed for the query."""
         return self.junk_pairs is not None or any(rule.num_dropped is not None for rule in self.rules)
@@ -204,10 +209,12 @@ class Relevance(Displayed):
     def graded_rows(self, rows: slice) -> tuple[Int[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
         """Return the number of labels that all kept items share with a few queries, and marks of junk.
 
-        Junk has the number 0. The marks are None if no query has junk.
+        Unless samples have several labels, the number is 1 for positives. Junk has the number 0. The marks are None if
+        no query has junk.
         """
-        assert self.shared is not None  # noqa: S101 - for the type checker
         columns = slice(0, self.num_kept)
+        if self.shared is None:
+            return self._listed_rows(rows)
         grades = self.shared.numbers(rows)
         junk = self.dropped(rows, columns)
         for rule in self.rules:
@@ -223,6 +230,18 @@ class Relevance(Displayed):
         if junk is not None:
             grades.masked_fill_(junk, 0)
         return grades, junk
+
+    def _listed_rows(self, rows: slice) -> tuple[Int8[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
+        """Return 1 for the positives of a few queries, 0 for other items, and marks of junk, as `graded_rows`."""
+        tile = self.tile(rows)
+        no_items = torch.zeros((len(tile.columns), self.num_kept), dtype=torch.int8, device=self.device)
+        # Items that are not listed are any item, and add nothing.
+        positive = no_items.scatter_add(1, tile.columns, tile.positive.to(torch.int8))
+        if bool((tile.num_candidates == self.num_kept).all()):
+            return positive, None
+        junk = no_items.scatter_add(1, tile.columns, (tile.listed & ~tile.positive).to(torch.int8)) > 0
+        dropped = self.dropped(rows, slice(0, self.num_kept))
+        return positive, junk if dropped is None else junk | dropped
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
