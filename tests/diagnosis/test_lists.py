@@ -132,6 +132,14 @@ def test_lists_that_begin_with_the_query_itself_are_not_told(is_sorted):
         assert not advice(evaluate_lists, nearest[:, :length], others)
 
 
+def test_lists_of_the_query_alone_are_not_told_where_the_next_item_is_its_positive():
+    lists = [[query] for query in range(40)]
+    partners = [[query ^ 1] for query in range(40)]
+    assert not advice(evaluate_lists, lists, partners)
+    next_items = [[(query + 1) % 40] for query in range(40)]
+    assert not advice(evaluate_lists, lists, next_items)
+
+
 def test_names_of_other_items_are_not_told():
     problem = Searched(6)
     lists = named(problem.nearest[:, :10], lambda item: f"web_{(item * 7919) % 100_003}.jpg")

@@ -156,6 +156,8 @@ def _shifted_items(case: ListCase) -> Values | None:
     # How far the first items are behind each positive of their query, earlier ones counting more.
     query, item = case.positives
     entries = case.items[:, :_FIRST]
+    if (entries[:, 0] == case.queries).mean() > _SUSPECT:  # queries that are items stand first in their own lists
+        return None
     weights = (entries >= 0) / np.arange(1, entries.shape[1] + 1)
     offsets, numbers = np.unique(entries[query] - item[:, None], return_inverse=True)
     offset = int(offsets[np.bincount(numbers.ravel(), weights[query].ravel()).argmax()])
