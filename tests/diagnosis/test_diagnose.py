@@ -40,7 +40,7 @@ def causes(attribute):
 
 ROWS = {
     (diagnosis.retrieval.answers, "_GROUPS"): causes("positions"),
-    (diagnosis, "_OF_DETECTIONS"): causes("many_boxes"),
+    (diagnosis, "_OF_DETECTIONS"): causes("points"),
 }
 
 
@@ -110,7 +110,7 @@ WAYS = {
 @pytest.mark.usefixtures("rows")
 def test_every_cause_is_answered_once_without_suspicion(way):
     diagnosis = WAYS[way]()
-    lacks = "positions" if "embeddings" in way or "evaluate" in way else "many boxes"
+    lacks = "positions" if "embeddings" in way or "evaluate" in way else "points"
     assert as_rows(diagnosis) == [
         ("found", "found"),
         ("explained", "not found"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +19,6 @@ from tests.diagnosis.detection.value_problems import MISTAKES, right
 
 _NUM_IMAGES = 12
 _NUM_BOXES = 4  # in each image
-_SIZES = torch.tensor([[640.0, 480.0], [480.0, 640.0], [800.0, 600.0]], device="cpu").repeat(_NUM_IMAGES // 3, 1)
 
 
 def _boxes(dtype: torch.dtype = torch.float64) -> Tensor:
@@ -54,19 +54,12 @@ def _look(
     ground_truths = GroundTruths(target, true_labels, images)
     matches = match_on_grid(detections, ground_truths, grid)
     changes = {"value_names": ["map"], **changes}
-    results_made(matches, MatchedImages(grid, lambda: (detections, ground_truths), **changes))
+    results_made(matches, replace(MatchedImages.of_objects(detections, ground_truths, grid), **changes))
 
 
 def _perfect(**changes: Any) -> None:
     """Look at a perfect detector."""
     _look(_boxes(), _boxes(), **changes)
-
-
-def _sampled(preds: Tensor, target: Tensor, *, area: float = 0.0, **changes: Any) -> None:
-    """Look at boxes with their numbers; `area` is the area of each ground truth."""
-    areas = torch.full((len(target),), area)
-    given = {"detection_boxes": [preds], "ground_truth_boxes": [target], "ground_truth_areas": [areas]}
-    _look(preds, target, **given, **changes)
 
 
 def missing_lists() -> None:
@@ -86,26 +79,32 @@ def labels() -> None:
 
 def mixed_units() -> None:
     """Give detections as fractions of images of 500 x 500."""
-    _sampled(_boxes() / 500, _boxes())
+    _look(_boxes() / 500, _boxes())
 
 
 def sizes_of_shares() -> None:
     """Give fractions of the image size in `preds` and `target`, and request numbers for small objects."""
-    _sampled(_boxes() / 500, _boxes() / 500, value_names=["map_small"])
+    _look(_boxes() / 500, _boxes() / 500, value_names=["map_small"])
 
 
 def corners_as_sizes() -> None:
     """Give two corners as x, y, width and height."""
     boxes = _boxes()
     corners = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
-    _sampled(corners, corners)
+    _look(corners, corners)
 
 
 def corners_beyond_images() -> None:
     """Give detections as two corners instead of x, y, width and height, with the sizes of the images."""
     boxes = _boxes()
     corners = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
-    _look(corners, boxes, image_sizes=lambda: _SIZES)
+    items = []
+    for columns in zip(corners.split(_NUM_BOXES), boxes.split(_NUM_BOXES), _labels().split(_NUM_BOXES), strict=True):
+        found, true, labels = columns
+        scores = torch.ones(_NUM_BOXES, device="cpu")
+        pred = {"boxes": found, "labels": labels, "scores": scores}
+        items.append((pred, {"boxes": true, "labels": labels, "orig_size": (480, 640)}))
+    _look(corners, boxes, shown=lambda: items[:4])
 
 
 def _shown(key: str, value: Any, iou_type: str) -> None:

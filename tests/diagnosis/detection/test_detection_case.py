@@ -9,6 +9,7 @@ from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, Lvi
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.detection import DetectionCase
+from reid_torchmetrics.diagnosis.detection.objects import sizes_of
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 
 
@@ -115,13 +116,11 @@ def test_every_entry_point_shows_the_first_images_as_they_were_given(door, cases
         assert true["area"].tolist() == [600]
         assert len(true["labels"]) == 1
     assert case.recall == (3, 3)
-    assert case.mean_recall_of_classes == 1
+    assert [numbers.tolist() for numbers in case.recall_of_classes] == [[3], [3]]
     assert case.iou_type == "bbox"
-    assert len(case.sample.detections) == 6
-    detections, ground_truths = case.objects
-    assert (len(detections.labels), len(ground_truths.labels)) == (6, 3)
+    assert [len(objects.images) for objects in case.objects] == [6, 3]
     if door != "objects":
-        assert case.image_sizes.tolist() == [[640, 480]] * 3
+        assert sizes_of([true for _, true in case.shown]).tolist() == [[640, 480]] * 3
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,6 @@ import torch
 from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, VocMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
-from reid_torchmetrics.diagnosis.detection.point_samples import sample_shown
-from reid_torchmetrics.diagnosis.detection.readings import find_reading
-from reid_torchmetrics.diagnosis.detection.shape_kinds import RotatedKind
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.inputs import rotated_corners
 from tests.functional.detection.detection_samples import fed
@@ -243,24 +240,13 @@ def test_right_shapes_get_no_advice(iou_type, door, tmp_path, capsys):
     assert "read as" not in capsys.readouterr().err
 
 
-def reading_of(preds, target):
-    """The reading of rotated boxes, whatever other rows would say."""
-    return find_reading(sample_shown(list(zip(preds, target, strict=True)), RotatedKind(), "xyxy"))
-
-
 @pytest.mark.parametrize("argument", ["preds", "target"])
 def test_two_conventions_that_differ_are_found_together(argument):
     sides = dict(zip(("preds", "target"), problem("rotated"), strict=True))
-    for item in sides[argument]:
-        item["boxes"] = torch.zeros(len(item["labels"]), 4)
-        item["rotated_boxes"] = at_corner(times(1, 1, 1, 1, -1)(item["rotated_boxes"]))
-    for item in sides["target"]:
-        item["boxes"] = torch.zeros(len(item["labels"]), 4)
-    reading = reading_of(**sides)
-    assert (reading["argument"], reading["name"]) == (
-        argument,
-        "angles in the other direction and corner instead of center",
-    )
+    sides[argument] = changed(sides[argument], "rotated", lambda boxes: at_corner(times(1, 1, 1, 1, -1)(boxes)))
+    (text,) = advice_of(lambda: by_function(sides["preds"], sides["target"], "rotated", None))
+    name = "angles in the other direction and corner instead of center"
+    assert f"With `{argument}` read as {name}, " in text
 
 
 def on_a_process(process, size, iou_type):

@@ -257,9 +257,9 @@ def test_one_large_class_that_is_taken_for_another_gets_no_warning():
 
 
 def test_labels_of_a_part_of_many_images_are_compared():
-    """Of 257 images every second one, 129 in all."""
+    """Of 257 images the first 256."""
     box = {"boxes": torch.tensor([[0.0, 0.0, 40.0, 50.0]]), "scores": torch.ones(1), "labels": torch.tensor([1])}
-    with pytest.warns(UserWarning, match="Only 0 of 129 ground truths that are found have the label"):
+    with pytest.warns(UserWarning, match="Only 0 of 256 ground truths that are found have the label"):
         fed(DetectionMAP(), [box] * 257, [box | {"labels": torch.tensor([2])}] * 257).compute()
 
 

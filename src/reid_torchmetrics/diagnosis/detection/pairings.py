@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.batches import ShownImage
-from reid_torchmetrics.functional.detection.inputs import pairwise_iou, to_xywh
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection.inputs import pairwise_iou
 
 from .case import DetectionCase
-from .labels import SAME
+from .objects import ShownObjects
 
+FEW = 0.3
+"""fraction of all ground truths that are found, if labels are numbered in two ways"""
+FEW_OF_CLASSES = 0.1
+"""the same fraction, as a mean over classes"""
+FEW_RIGHT = 0.1
+"""fraction of pairs with equal labels"""
+SAME = 0.8
+"""fraction of pairs in which a label has its most frequent partner"""
 LOST = 0.1
 """recall of a class; few objects of an exchanged class are found with their label"""
 NUM_IMAGES = (32, 128)
@@ -35,6 +39,54 @@ FOUND = 0.6
 """fraction of the ground truths that the detections of another image find"""
 
 
+def shifted_labels(case: DetectionCase) -> Values | None:
+    """Look for most ground truths that are found without labels, but few with labels, for one reason.
+
+    The reason is a different numbering. If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3: each
+    label has one partner. A classifier that learned nothing has other pairs, or predicts a single label.
+    """
+    num_found, num_true = case.recall_of_classes
+    recalls = (num_found.double() / num_true)[num_true > 0]
+    if case.images.is_one_class or num_found.sum() >= FEW * num_true.sum() or recalls.mean() >= FEW_OF_CLASSES:
+        return None
+    pairs, sample = case.paired_labels, case.points
+    if pairs is None or sample is None:
+        return None
+    num_pairs = int(pairs.counts.sum())
+    num_right = pairs.num_right
+    if num_pairs < LEAST_BOXES or 2 * num_pairs <= len(sample.true.labels) or num_right >= FEW_RIGHT * num_pairs:
+        return None
+    are_disjoint = not bool(torch.isin(sample.found.labels, sample.true.labels).any())
+    if not are_disjoint and not all(_have_one_partner(counts) for counts in (pairs.counts, pairs.counts.T)):
+        return None
+    most_frequent = pairs.counts.flatten().argsort(descending=True, stable=True)[: int((pairs.counts > 0).sum())]
+    places = [divmod(place, len(pairs.labels)) for place in most_frequent[:2].tolist()]
+    return {"num_right": num_right, "num": num_pairs, "pairs": _texts(case, places)}
+
+
+def _have_one_partner(counts: Tensor) -> bool:
+    """Return whether each label has the same partner in most pairs after its first one, among two labels or more.
+
+    This must be so on both sides: a single class that is taken for another one has one partner, too.
+    """
+    largest_counts = counts.amax(1)
+    num_labels = int((largest_counts > 0).sum())
+    num_repeated = int(counts.sum()) - num_labels
+    num_same = int(largest_counts.sum()) - num_labels
+    return num_labels > 1 and num_repeated >= LEAST_BOXES and num_same >= SAME * num_repeated
+
+
+def _texts(case: DetectionCase, places: list[tuple[int, int]]) -> str:
+    """Return which labels are predicted for others, given places of ground truths' labels and of detections' labels."""
+    assert case.paired_labels is not None  # noqa: S101 - the places are of its labels
+    labels, names = case.paired_labels.labels, case.images.label_names
+    texts = []
+    for place, partner in places:
+        pair = labels[partner], labels[place]
+        texts.append("{} for {}".format(*(pair if names is None else (names[label] for label in pair))))
+    return ", ".join(texts)
+
+
 def misses_many(case: DetectionCase) -> bool:
     """Return whether enough ground truths for two classes are missed."""
     recall = case.recall
@@ -43,69 +95,50 @@ def misses_many(case: DetectionCase) -> bool:
 
 def exchanged_labels(case: DetectionCase) -> Values | None:
     """Look for classes that are exchanged: objects of each are found with the label of another."""
-    if case.images.is_one_class or int(_are_lost(case.matches).sum()) < 2:
+    num_found, num_true = case.recall_of_classes
+    num_lost = int(((num_true >= LEAST_BOXES) & (num_found < LOST * num_true)).sum())
+    if case.images.is_one_class or num_lost < 2 or case.paired_labels is None:
         return None
-    labels, true_labels = case.paired_labels
-    if not len(labels):
-        return None
-    pairs = torch.stack([true_labels, labels])
-    classes, places = pairs.unique(return_inverse=True)
-    counts = torch.zeros(len(classes), len(classes), dtype=torch.int64, device=classes.device)
-    counts.index_put_(tuple(places), torch.ones_like(places[0]), accumulate=True)
-    num_found = counts.sum(1)
+    counts = case.paired_labels.counts
+    num_pairs = counts.sum(1)
     largest, partners = counts.max(1)
-    is_other = partners != torch.arange(len(classes), device=classes.device)
-    is_lost = (num_found >= LEAST_BOXES) & (largest >= SAME * num_found) & is_other
-    lost = is_lost.nonzero()[:, 0]
+    is_other = partners != torch.arange(len(counts), device=counts.device)
+    lost = ((num_pairs >= LEAST_BOXES) & (largest >= SAME * num_pairs) & is_other).nonzero()[:, 0]
     if len(lost) < 2 or not torch.equal(partners[lost].sort().values, lost):
         return None
-    names = classes.tolist() if case.images.label_names is None else [case.images.label_names[k] for k in classes]
-    texts = [f"{names[partner]} for {names[place]}" for place, partner in zip(lost, partners[lost], strict=True)]
-    return {"num": int(largest[lost].sum()), "total": int(num_found[lost].sum()), "pairs": ", ".join(texts[:3])}
-
-
-def _are_lost(matches: Matches) -> Tensor:
-    """Return which classes have many ground truths, and hardly any that is found."""
-    num_positives = matches.num_positives[0]
-    true_positives = matches.columns[matches.true_positive[0, 0]]
-    num_found = matches.class_index[true_positives].bincount(minlength=len(num_positives))
-    return (num_positives >= LEAST_BOXES) & (num_found < LOST * num_positives)
+    places = list(zip(lost.tolist(), partners[lost].tolist(), strict=True))
+    return {"num": int(largest[lost].sum()), "total": int(num_pairs[lost].sum()), "pairs": _texts(case, places[:3])}
 
 
 def other_images(case: DetectionCase) -> Values | None:
     """Look for images with detections that find the ground truths of another image alone."""
-    shown = [pair for pair in case.shown if all(len(item.get("boxes", ())) for item in pair)]
-    if len(shown) < LEAST_IMAGES:
+    counts = [objects.images.bincount(minlength=len(case.shown)) for objects in case.objects]
+    images = (torch.stack(counts) > 0).all(0).nonzero()[:, 0]
+    if len(images) < LEAST_IMAGES or not all(len(objects.xywh) for objects in case.objects):
         return None
     for num_images in NUM_IMAGES:  # for most detectors few images show at a lower cost that nothing fits
-        images = shown[:num_images]
-        num_fits = _count_fits(images, case.box_format)
+        num_fits = _count_fits(case.objects, images[:num_images])
         if num_fits < LEAST_IMAGES // 2:
             return None
-    if num_fits < max(LEAST_IMAGES, MANY * len(images)):
-        return None
-    return {"num": num_fits, "total": len(images)}
+    num_images = len(images[:num_images])
+    return {"num": num_fits, "total": num_images} if num_fits >= max(LEAST_IMAGES, MANY * num_images) else None
 
 
-def _count_fits(images: Sequence[ShownImage], box_format: str) -> int:
+def _count_fits(objects: tuple[ShownObjects, ShownObjects], images: Tensor) -> int:
     """Count the images with detections that find the ground truths of another image, if neither finds its own.
 
     A single ground truth may be found by chance. So all other images must be at the same distance in the order of
     images, or have several ground truths, each image its own.
     """
-    sides, counts = [], []
-    for side, most in enumerate(MOST_BOXES):
-        boxes = [_valid_boxes(pair[side], most, box_format) for pair in images]
-        counts.append(torch.tensor(list(map(len, boxes)), dtype=torch.int64, device="cpu"))
-        sides.append(torch.cat([torch.zeros(0, 4, dtype=torch.float64, device="cpu"), *boxes]))
-    overlaps = pairwise_iou(*sides, box_format="xywh")
+    rows, counts = zip(*(_first_rows(*side, images) for side in zip(objects, MOST_BOXES, strict=True)), strict=True)
+    overlaps = pairwise_iou(objects[0].xywh[rows[0]], objects[1].xywh[rows[1]], box_format="xywh")
     # The fraction of the ground truths in each image (row) that the detections of each image (column) find.
     is_found = (segments.reduce(overlaps, "max", counts[0]) >= CLOSE).double()
     fractions = segments.reduce(is_found.T.contiguous(), "sum", counts[1]) / counts[1][:, None]
     is_missed = fractions.diagonal() < FOUND
     fits = (fractions >= FOUND) & is_missed & is_missed[:, None]
     places, others = fits.nonzero().T
-    distances = ((places - others) % max(1, len(images))).bincount(minlength=1)
+    distances = ((places - others) % len(images)).bincount(minlength=1)
     num_at_distance = int(distances.amax())
     if num_at_distance * len(images) < SPECIFIC * len(places):
         num_at_distance = 0
@@ -116,11 +149,10 @@ def _count_fits(images: Sequence[ShownImage], box_format: str) -> int:
     return max(num_at_distance, num_partners)
 
 
-def _valid_boxes(item: Mapping[str, Tensor], most: int, box_format: str) -> Tensor:
-    """Return x, y, width and height of the boxes with the highest scores, or the first ones; invalid ones as zeros."""
-    boxes = to_xywh(item["boxes"].double(), box_format)
-    if "scores" in item:
-        boxes = boxes[item["scores"].argsort(descending=True, stable=True)]
-    boxes = boxes[:most]
-    is_valid = boxes.isfinite().all(1) & (boxes[:, 2:] >= 0).all(1)
-    return torch.where(is_valid[:, None], boxes, 0.0)
+def _first_rows(objects: ShownObjects, most: int, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows of the objects in images with the highest scores, or of the first ones, and their numbers."""
+    rows = objects.column("scores").argsort(descending=True, stable=True)
+    rows = rows[objects.images[rows].argsort(stable=True)]
+    is_first = segments.ranks(objects.images[rows]) < most
+    rows = rows[is_first & torch.isin(objects.images[rows], images)]
+    return rows, objects.images[rows].bincount()[images]

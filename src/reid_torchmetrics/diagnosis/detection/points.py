@@ -1,4 +1,4 @@
-"""Samples of boxes, rotated boxes and keypoints as points, for one search of other readings.
+"""A sample of objects as points, so that shapes of all kinds are compared and read in another way alike.
 
     boxes: left top and right bottom corner    rotated boxes: four corners    keypoints: themselves
 
@@ -8,158 +8,157 @@ readings that only its numbers can have.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import BoxShapes, keypoint_boxes
+from reid_torchmetrics.functional.box_units import LEAST_BOXES
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, box_areas
+from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs
 
-from .sampled_objects import FOUND, PairedRows, find_ground_truths, pairs_in_images
+from .objects import ShownObjects, sizes_of
+from .shape_kinds import PairedRows, ShapeKind, kind_of
 
-_TRIAL_IMAGES = 32  # images in a trial
+if TYPE_CHECKING:
+    from .case import DetectionCase
+
+FOUND = 0.5
+"""overlap at which a ground truth is found"""
+MOST_DETECTIONS = 100
+"""detections per image of a sample, those of the highest scores"""
+MOST_PAIRS = 1 << 17
+"""pairs of a detection and a ground truth in the images of a sample"""
 _CLOSE = 0.2  # overlap of the boxes around the points of pairs that are close
 
 
-class Reading(NamedTuple):
-    """A reading to try, with the points that it results in."""
+class PlacedShapes(NamedTuple):
+    """Shapes in the order of their images, and in an image of descending scores."""
 
-    argument: str
-    """`preds` or `target`: the shapes to read in another way"""
-    name: str
-    remedy: str
-    preds: Tensor
-    target: Tensor
+    numbers: Tensor
+    """numbers as they were given, see `ShapeKind`"""
+    points: Tensor
+    """[shapes, points, 2]"""
+    is_labeled: Tensor
+    """whether each point counts, [shapes, points]"""
+    areas: Tensor
+    """areas as they were given, or those of the boxes"""
+    labels: Tensor
+    images: Tensor
+    """place of the image of each shape"""
 
-
-class ShapeKind(ABC):
-    """A kind of shape, for the search of other readings."""
-
-    @abstractmethod
-    def read(self, item: Mapping[str, Any], *, is_true: bool) -> Tensor:
-        """Return the numbers in the dict of an image, of `preds` or of `target`, float64."""
-
-    @abstractmethod
-    def points(self, numbers: Tensor) -> Tensor:
-        """Return the points [shapes, points, 2] of the numbers."""
-
-    @abstractmethod
-    def overlaps(self, preds: Tensor, target: Tensor, pairs: PairedRows, sample: PointSample) -> Tensor:
-        """Return the overlaps of pairs of changed points, for a sample of the same objects."""
-
-    @abstractmethod
-    def readings(self, sample: PointSample) -> Iterator[Reading]:
-        """Yield the readings that other shapes do not have, simple ones first."""
-
-    def is_labeled(self, numbers: Tensor) -> Tensor:
-        """Return whether each point of ground truths is labeled, [shapes, points]."""
-        points = self.points(numbers)
-        return torch.ones_like(points[:, :, 0], dtype=torch.bool)
+    def at(self, rows: Tensor) -> PlacedShapes:
+        """Return some shapes."""
+        return PlacedShapes(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True)
 class PointSample:
-    """The objects of some images; detections are in order of their images, and in an image of descending scores."""
+    """The objects of the first images."""
 
     kind: ShapeKind
-    numbers: Tensor
-    """the numbers of detections"""
-    true_numbers: Tensor
-    """the numbers of ground truths, in order of their images"""
-    images: Tensor
-    """for each detection the place of its image in the sample"""
-    true_images: Tensor
-    num_images: int
-    sizes: Tensor | None = None
+    found: PlacedShapes
+    """detections"""
+    true: PlacedShapes
+    """ground truths"""
+    sizes: Tensor
     """width and height of each image, NaN if unknown"""
-    areas: Tensor | None = None
-    """areas of the ground truths, if overlaps depend on them"""
-    at_least: float = FOUND
-    """overlap at which a ground truth is found"""
-
-    @cached_property
-    def preds(self) -> Tensor:
-        """The points of the detections."""
-        return self.kind.points(self.numbers)
-
-    @cached_property
-    def target(self) -> Tensor:
-        """The points of the ground truths."""
-        return self.kind.points(self.true_numbers)
-
-    @cached_property
-    def is_labeled(self) -> Tensor:
-        """Whether each point of the ground truths is labeled."""
-        return self.kind.is_labeled(self.true_numbers)
 
     @cached_property
     def _pairs(self) -> PairedRows:
-        return pairs_in_images(self.images, self.true_images, self.num_images)
+        return self._pairs_in(self.found.images)
 
-    @cached_property
-    def _ranks(self) -> Tensor:
-        return segments.ranks(self.images)
+    def _pairs_in(self, images: Tensor) -> PairedRows:
+        """Return every detection with every ground truth of its image, given images for the detections."""
+        counts = self.true.images.bincount(minlength=len(self.sizes))
+        return PairedRows(*segments.runs(segments.starts(counts)[images], counts[images]))
+
+    def first(self, num_images: int) -> PointSample:
+        """Return the first images with their best detections, twice as many as ground truths."""
+        rows = self.best(2)
+        rows = rows[self.found.images[rows] < num_images]
+        true_rows = (self.true.images < num_images).nonzero()[:, 0]
+        return PointSample(self.kind, self.found.at(rows), self.true.at(true_rows), self.sizes[:num_images])
 
     def best(self, factor: int = 1) -> Tensor:
         """Return rows of the detections with the highest scores, in each image `factor` times the ground truths."""
-        most = factor * self.true_images.bincount(minlength=self.num_images)
-        return (self._ranks < most[self.images]).nonzero()[:, 0]
+        most = factor * self.true.images.bincount(minlength=len(self.sizes))
+        return (segments.ranks(self.found.images) < most[self.found.images]).nonzero()[:, 0]
 
-    def reading(self, argument: str, name: str, remedy: str, points: Tensor) -> Reading:
-        """Return a reading to try: other points for `preds` or for `target`."""
-        if argument == "preds":
-            return Reading(argument, name, remedy, points, self.target)
-        return Reading(argument, name, remedy, self.preds, points)
+    def pairs_found(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
+        """Return the ground truths that are found without labels, each with its detection of the highest score."""
+        return self._find(self._pairs, self.kind.overlaps(self, self._pairs, points, true_points), at_least)
 
-    def trial(self) -> PointSample:
-        """Return the best detections in few images, which are evenly spread."""
-        step = max(1, self.num_images // _TRIAL_IMAGES)
-        rows = self.best(2)
-        rows = rows[self.images[rows] % step == 0]
-        true_rows = (self.true_images % step == 0).nonzero()[:, 0]
-        return replace(
-            self,
-            numbers=self.numbers[rows],
-            true_numbers=self.true_numbers[true_rows],
-            images=self.images[rows] // step,
-            true_images=self.true_images[true_rows] // step,
-            num_images=len(range(0, self.num_images, step)),
-            sizes=None if self.sizes is None else self.sizes[::step],
-            areas=None if self.areas is None else self.areas[true_rows],
-        )
+    def pairs_found_elsewhere(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
+        """Return the ground truths that the detections of other images find, or of the mirrored one if it is alone."""
+        num_images = len(self.sizes)
+        if num_images == 1:
+            low, high = true_points.amin((0, 1)), true_points.amax((0, 1))
+            return self.pairs_found(points, low + high - true_points, at_least)
+        # The next images may be frames of the same video.
+        pairs = self._pairs_in((self.found.images + num_images // 2) % num_images)
+        return self._find(pairs, self.kind.overlaps(self, pairs, points, true_points), at_least)
 
-    def num_found(self, preds: Tensor, target: Tensor) -> int:
-        """Return the number of ground truths that are found, for changed points of the same objects."""
-        return self._num_found(self._pairs, preds, target)
+    def close_pairs(self, boxes: Tensor, true_boxes: Tensor) -> PairedRows:
+        """Return pairs of objects in about the same place, given boxes around them."""
+        overlaps = BoxShapes(boxes).overlaps(self._pairs.rows, BoxShapes(true_boxes), self._pairs.true_rows)
+        return self._find(self._pairs, overlaps, _CLOSE)
 
-    def _num_found(self, pairs: PairedRows, preds: Tensor, target: Tensor) -> int:
-        overlaps = self.kind.overlaps(preds, target, pairs, self)
-        return len(find_ground_truths(pairs, overlaps, self.at_least).rows)
+    def _find(self, pairs: PairedRows, overlaps: Tensor, at_least: float) -> PairedRows:
+        """Return one detection for each ground truth that is found.
 
-    def num_found_elsewhere(self, preds: Tensor, target: Tensor) -> int:
-        """Return the number of ground truths that the detections of other images find.
-
-        It is the largest number for several ways to exchange images. A single image is compared with its mirror image.
+        A detection finds the ground truth that it overlaps most, if it does so by `at_least`.
         """
-        if self.num_images == 1:
-            low, high = target.amin((0, 1)), target.amax((0, 1))
-            mirrored = (low + high - target).flip(1)  # the left top corner of a box comes first again
-            return self.num_found(preds, mirrored)
-        counts = []
-        for shift in {max(1, self.num_images // 3), self.num_images // 2}:  # not 1: neighbors may be frames of a video
-            images = (self.images + shift) % self.num_images
-            pairs = pairs_in_images(images, self.true_images, self.num_images)
-            counts.append(self._num_found(pairs, preds, target))
-        return max(counts)
+        num_detections = len(self.found.images)
+        near = (overlaps >= at_least).nonzero()[:, 0]
+        candidates = OverlappingPairs(pairs.true_rows[near], pairs.rows[near], overlaps[near])
+        best = best_pairs(candidates, num_detections, takes_last=True)
+        rows = (best.iou >= at_least).nonzero()[:, 0]
+        first = rows.new_full((len(self.true.images),), num_detections)
+        first.scatter_reduce_(0, best.ground_truth[rows], rows, "amin")
+        true_rows = (first < num_detections).nonzero()[:, 0]
+        return PairedRows(first[true_rows], true_rows)
 
-    def close_pairs(self, preds: Tensor, target: Tensor) -> PairedRows:
-        """Return pairs of objects with points in about the same place, in any order."""
-        boxes = BoxShapes(keypoint_boxes(preds))
-        true_boxes = BoxShapes(keypoint_boxes(target, self.is_labeled))
-        overlaps = boxes.overlaps(self._pairs.rows, true_boxes, self._pairs.true_rows)
-        return find_ground_truths(self._pairs, overlaps, _CLOSE)
+
+def sample_points(case: DetectionCase) -> PointSample | None:
+    """Return the objects of the first images as points; None for few ground truths, or without finite detections."""
+    kind = kind_of(case)
+    detections, ground_truths = case.objects
+    if kind.key not in detections.values or kind.key not in ground_truths.values:
+        return None
+    true = _place(ground_truths, kind, ground_truths.is_labeled)
+    true = true.at(ground_truths.is_counted.nonzero()[:, 0])
+    found = _place(detections, kind, None)
+    rows = found.points.flatten(1).isfinite().all(1).nonzero()[:, 0]
+    rows = rows[detections.column("scores")[rows].argsort(descending=True, stable=True)]
+    rows = rows[found.images[rows].argsort(stable=True)]
+    found = found.at(rows[segments.ranks(found.images[rows]) < MOST_DETECTIONS])
+    if len(true.images) < LEAST_BOXES or not len(found.images):
+        return None
+    num_pairs = MOST_DETECTIONS * true.images.bincount(minlength=len(case.shown)).cumsum(0)
+    num_images = max(1, int((num_pairs <= MOST_PAIRS).sum()))
+    return PointSample(
+        kind=kind,
+        found=found.at((found.images < num_images).nonzero()[:, 0]),
+        true=true.at((true.images < num_images).nonzero()[:, 0]),
+        sizes=sizes_of([item for _, item in case.shown[:num_images]]),
+    )
+
+
+def _place(objects: ShownObjects, kind: ShapeKind, is_labeled: Tensor | None) -> PlacedShapes:
+    numbers = objects.values[kind.key]
+    points = kind.points(numbers)
+    areas = objects.column("area")
+    if len(objects.xywh):
+        areas = torch.where(areas > 0, areas, box_areas(objects.xywh))
+    return PlacedShapes(
+        numbers=numbers,
+        points=points,
+        is_labeled=torch.ones_like(points[..., 0], dtype=torch.bool) if is_labeled is None else is_labeled,
+        areas=areas,
+        labels=objects.column("labels").long(),
+        images=objects.images,
+    )

@@ -11,8 +11,6 @@ that are everywhere, or always in one place, fit after any change of scale.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -22,10 +20,8 @@ from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
 
 from .case import DetectionCase
-from .conditions import overlap_of_few
-from .point_samples import sample_case
-from .points import PointSample, Reading
-from .sampled_objects import FOUND
+from .points import FOUND, PointSample
+from .shape_kinds import ORDER_REMEDY
 
 MOST_FOUND = 0.5
 """fraction of the sampled ground truths that a reading must find"""
@@ -33,65 +29,115 @@ FEW_FOUND = 0.5
 """fraction of the ground truths found by a reading; fewer must be found without it, and in other images"""
 _ALMOST_ALL = 0.9  # fraction of ground truths: a reading that finds more is taken without trying others
 _BETTER = 1.1  # factor of ground truths that a less simple reading must find
+_TRIAL_IMAGES = 32  # images in a trial
 _SOME = 0.25  # fraction of ground truths that the best reading must find in the trial
 _NOISE = 0.03  # of a measured factor
-_LEAST_MEASURED = 16  # ground truths for the measurement of a scale
+_LEAST_MEASURED = 16  # ground truths for the measurement of a scale or an order
 _LEAST_PAIRS = 5  # pairs for the measurement of a scale
 _NUM_FITS = 3  # measurements by pairs, each with the pairs from the one before
+_MOST_DISTANCES = 1 << 22  # distances between keypoints
+_MOST_PLACES = 20  # of keypoints in a text
 _IN_ONE_IMAGE = (
     "`preds` and `target` must be in the pixels of the original image, x before y: undo the resizing, padding or"
     " cropping of the input."
 )
 
 
+class Reading(NamedTuple):
+    """A reading to try, with the points that it results in."""
+
+    argument: str
+    """`preds` or `target`: the shapes to read in another way"""
+    name: str
+    remedy: str
+    points: Tensor
+    true_points: Tensor
+
+
 def other_reading(case: DetectionCase) -> Values | None:
-    """Return the values of the message if another reading of the shapes finds most ground truths."""
-    sample = sample_case(case)
+    """Return the values of the message if another reading finds most ground truths, and few are found as it is."""
+    sample = case.points
     if sample is None:
         return None
-    return find_reading(replace(sample, at_least=overlap_of_few(case) or FOUND))
-
-
-def find_reading(sample: PointSample) -> Values | None:
-    """Return the reading that finds most ground truths, if few are found as the shapes are read, and the numbers."""
+    at_least = case.overlap_of_few or FOUND
     # For a poor detector no reading fits, which a trial on few objects shows at a lower cost.
-    trial = sample.trial()
-    if _find_best(trial)[0] <= _SOME * len(trial.target):
+    trial = sample.first(_TRIAL_IMAGES)
+    if _find_best(trial, at_least)[0] <= _SOME * len(trial.true.images):
         return None
-    num_ground_truths = len(sample.target)
-    num_before = sample.num_found(sample.preds, sample.target)
+    num_ground_truths = len(sample.true.images)
+    num_before = len(sample.pairs_found(sample.found.points, sample.true.points, at_least).rows)
     if num_before > MOST_FOUND * num_ground_truths:  # only labels differ
         return None
-    num_found, reading = _find_best(sample)
-    if reading is None or num_found <= MOST_FOUND * num_ground_truths or num_before >= FEW_FOUND * num_found:
+    num_found, best = _find_best(sample, at_least)
+    if best is None or num_found <= MOST_FOUND * num_ground_truths or num_before >= FEW_FOUND * num_found:
         return None
-    if sample.num_found_elsewhere(reading.preds, reading.target) >= FEW_FOUND * num_found:
+    elsewhere = sample.pairs_found_elsewhere(best.points, best.true_points, at_least)
+    if len(elsewhere.rows) >= FEW_FOUND * num_found:
         return None
     return {
-        "argument": reading.argument,
-        "name": reading.name,
-        "remedy": reading.remedy,
+        "argument": best.argument,
+        "name": best.name,
+        "remedy": best.remedy.format(argument=best.argument),
         "num_found": num_found,
         "num_before": num_before,
         "num_ground_truths": num_ground_truths,
-        "overlap": sample.at_least,
+        "overlap": at_least,
     }
 
 
-def _find_best(sample: PointSample) -> tuple[int, Reading | None]:
+def _find_best(sample: PointSample, at_least: float) -> tuple[int, Reading | None]:
     """Return the best reading and the number of ground truths that it finds; the simplest among almost equal ones."""
     num_found = 0
     best: Reading | None = None
-    for reading in chain(sample.kind.readings(sample), _further_readings(sample)):
-        num = sample.num_found(reading.preds, reading.target)
+    for reading in _readings(sample):
+        num = len(sample.pairs_found(reading.points, reading.true_points, at_least).rows)
         if num > _BETTER * num_found:
             num_found, best = num, reading
-        if num_found > _ALMOST_ALL * len(sample.target):
+        if num_found > _ALMOST_ALL * len(sample.true.images):
             break
     return num_found, best
 
 
-class _ResizedImages(NamedTuple):
+def _readings(sample: PointSample) -> Iterator[Reading]:
+    """Yield readings, simple ones first."""
+    points, true_points = sample.found.points, sample.true.points
+    for name, remedy, read in sample.kind.readings:
+        yield Reading("preds", name, remedy, read(sample.found.numbers), true_points)
+    for name, remedy, read in sample.kind.readings:
+        yield Reading("target", name, remedy, points, read(sample.true.numbers))
+    if sample.kind.key == "keypoints":
+        yield from _other_order(sample)
+    swapped = points.flip(2)
+    yield Reading("preds", "y before x", "Pass x before y in `preds` and `target`.", swapped, true_points)
+    for frame in _frames(sample.sizes):
+        for read_points, suffix in ((points, ""), (swapped, ", with y before x")):
+            change = _measure_change(sample, frame, read_points)
+            if change is not None:
+                text = frame.text.format(*(1 / change.factor).tolist()) or _text_of(change)
+                changed = frame.to_original(change.apply(read_points), sample.found.images)
+                yield Reading("preds", text + suffix, _IN_ONE_IMAGE, changed, true_points)
+
+
+def _other_order(sample: PointSample) -> Iterator[Reading]:
+    """Yield the order in which keypoints lie closest to those of the ground truths in the same place."""
+    points, true_points, is_labeled = sample.found.points, sample.true.points, sample.true.is_labeled
+    rows, true_rows = sample.close_pairs(keypoint_boxes(points), keypoint_boxes(true_points, is_labeled))
+    if len(rows) < _LEAST_MEASURED:
+        return
+    num_keypoints = points.shape[1]
+    true_rows = true_rows[: _MOST_DISTANCES // num_keypoints**2]
+    is_labeled = is_labeled[true_rows]
+    size = keypoint_boxes(true_points[true_rows], is_labeled)[:, 2:].sum(1)
+    distances = torch.cdist(points[rows[: len(true_rows)]], true_points[true_rows]) / size[:, None, None]
+    distances = (distances * is_labeled[:, None]).nan_to_num(0.0).sum(0)
+    places = torch.arange(num_keypoints, device=distances.device)
+    order = torch.where(is_labeled.any(0), distances.argmin(0), places)
+    if bool((order != places).any()) and bool((order.sort().values == places).all()):
+        name = f"keypoints in the order {', '.join(map(str, order.tolist()[:_MOST_PLACES]))}"
+        yield Reading("preds", name, ORDER_REMEDY, points[:, order], true_points)
+
+
+class _Frame(NamedTuple):
     """Coordinates in changed images: (x - origin) / unit, before a scale that is the same for all images."""
 
     origin: Tensor
@@ -105,36 +151,18 @@ class _ResizedImages(NamedTuple):
         """Convert points to the original images, given the image of each shape."""
         return points * self.unit[images, None] + self.origin[images, None]
 
-    def from_original(self, points: Tensor, images: Tensor) -> Tensor:
-        """Convert points in the original images, given the image of each shape."""
-        return (points - self.origin[images, None]) / self.unit[images, None]
 
-
-def _further_readings(sample: PointSample) -> Iterator[Reading]:
-    """Yield readings that any shape can have, simple ones first."""
-    swapped = sample.preds.flip(2)
-    yield sample.reading("preds", "y before x", "Pass x before y in `preds` and `target`.", swapped)
-    for frame in _frames(sample):
-        for points, suffix in ((sample.preds, ""), (swapped, ", with y before x")):
-            change = _measure_change(sample, frame, points)
-            if change is not None:
-                text = frame.text.format(*(1 / change.factor).tolist()) or _text_of(change)
-                changed = frame.to_original(change.apply(points), sample.images)
-                yield sample.reading("preds", text + suffix, _IN_ONE_IMAGE, changed)
-
-
-def _frames(sample: PointSample) -> Iterator[_ResizedImages]:
+def _frames(sizes: Tensor) -> Iterator[_Frame]:
     """Yield the images themselves, then the usual ways to resize images with known sizes."""
-    zeros = sample.preds.new_zeros((sample.num_images, 2))
-    yield _ResizedImages(zeros, zeros + 1, "")
-    sizes = sample.sizes
-    if sizes is None or not bool(sizes.isfinite().all()):
+    zeros = torch.zeros_like(sizes)
+    yield _Frame(zeros, zeros + 1, "")
+    if not bool(sizes.isfinite().all()):
         return
     longest = sizes.amax(1, keepdim=True).expand_as(sizes)
-    yield _ResizedImages(zeros, sizes, "coordinates in images stretched to {0:.4g} x {1:.4g}")
+    yield _Frame(zeros, sizes, "coordinates in images stretched to {0:.4g} x {1:.4g}")
     text = "coordinates in images resized to a longest side of {0:.4g}"
-    yield _ResizedImages(zeros, longest, text)
-    yield _ResizedImages((sizes - longest) / 2, longest, text + ", and padded around")
+    yield _Frame(zeros, longest, text)
+    yield _Frame((sizes - longest) / 2, longest, text + ", and padded around")
 
 
 class _Change(NamedTuple):
@@ -154,39 +182,39 @@ def _text_of(change: _Change) -> str:
     return f"{across:.3g} x + {right:.4g} and {down:.3g} y + {below:.4g}".replace("+ -", "- ")
 
 
-def _measure_change(sample: PointSample, frame: _ResizedImages, preds: Tensor) -> _Change | None:
+def _measure_change(sample: PointSample, frame: _Frame, points: Tensor) -> _Change | None:
     """Measure the change from detections to ground truths, first by all shapes, then by pairs that are close.
 
     Both are compared in the coordinates of the frame; in resized images there is no offset. None if nothing fits.
     """
     best = sample.best()
-    if len(sample.target) < _LEAST_MEASURED or len(best) < _LEAST_PAIRS:
+    if len(sample.true.images) < _LEAST_MEASURED or len(best) < _LEAST_PAIRS:
         return None
-    target = keypoint_boxes(frame.from_original(sample.target, sample.true_images), sample.is_labeled)
-    change = _medians(keypoint_boxes(preds[best]), target, has_offset=not frame.text, in_pairs=False)
+    is_labeled, true_images = sample.true.is_labeled, sample.true.images
+    true_points = (sample.true.points - frame.origin[true_images, None]) / frame.unit[true_images, None]
+    true_boxes = keypoint_boxes(true_points, is_labeled)
+    boxes = keypoint_boxes(points)
+    change = _fit(_median(boxes[best])[None], _median(true_boxes)[None], has_offset=not frame.text)
     for _ in range(_NUM_FITS):
-        changed = frame.to_original(change.apply(preds), sample.images)
-        rows, true_rows = sample.close_pairs(changed, sample.target)
+        changed = torch.cat([change.apply(boxes[:, :2]), change.factor * boxes[:, 2:]], 1)
+        rows, true_rows = sample.close_pairs(changed, true_boxes)
         if len(rows) < _LEAST_PAIRS:
             return None
-        close = keypoint_boxes(preds[rows], sample.is_labeled[true_rows])
-        change = _medians(close, target[true_rows], has_offset=not frame.text, in_pairs=True)
+        close = keypoint_boxes(points[rows], is_labeled[true_rows])
+        change = _fit(close, true_boxes[true_rows], has_offset=not frame.text)
     return change
 
 
-def _medians(preds: Tensor, target: Tensor, *, has_offset: bool, in_pairs: bool) -> _Change:
-    """Measure the change by medians of sizes and centers of boxes: over pairs, or of each side by itself."""
-    size, true_size = preds[:, 2:], target[:, 2:]
-    center, true_center = preds[:, :2] + size / 2, target[:, :2] + true_size / 2
-    factor = _median(true_size / size) if in_pairs else _median(true_size) / _median(size)
+def _fit(boxes: Tensor, true_boxes: Tensor, *, has_offset: bool) -> _Change:
+    """Measure the change by medians of sizes and centers of pairs of boxes."""
+    size, true_size = boxes[:, 2:], true_boxes[:, 2:]
+    center, true_center = boxes[:, :2] + size / 2, true_boxes[:, :2] + true_size / 2
+    factor = _median(true_size / size)
     factor = torch.where((factor - 1).abs() < _NOISE, 1.0, factor)  # the shapes were only moved
-    if not has_offset:
-        return _Change(factor, torch.zeros_like(factor))
-    if in_pairs:
-        return _Change(factor, _median(true_center - factor * center))
-    return _Change(factor, _median(true_center) - factor * _median(center))
+    offset = _median(true_center - factor * center)
+    return _Change(factor, offset if has_offset else torch.zeros_like(factor))
 
 
 def _median(values: Tensor) -> Tensor:
-    """Return the median of the numbers in each column, of two in the middle their mean."""
-    return values.nanquantile(0.5, dim=0)
+    """Return the median of the numbers in each column, without NaN."""
+    return values.nanmedian(dim=0).values

@@ -6,10 +6,9 @@ from reid_torchmetrics.diagnosis.causes import Cause
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST
 from reid_torchmetrics.functional.detection.evaluation import CLOSE_SUMS
 
-from . import conditions, corners, given_shapes, labels, readings
-from .case import PIXELS, DetectionCase
-from .sampled_objects import MOST_IMAGES
-from .value_rows import PAIRING_ROWS, VALUE_ROWS
+from . import conditions, pairings, readings, units, values
+from .case import FEW, STRICT, DetectionCase
+from .conditions import fact, is_found
 
 _ROWS: list[Cause[DetectionCase]] = [
     Cause(
@@ -17,11 +16,11 @@ _ROWS: list[Cause[DetectionCase]] = [
         checks="LVIS data without lists of classes for each image",
         fires="There are at least {least} images, none has a list, and some detections have a class without ground"
         " truths in their image.",
-        message="None of {num} images has `neg_category_ids` or `not_exhaustive_category_ids`: detections of classes"
-        " without ground truths in their image do not count. Pass the lists in `target`, or use `DetectionMAP` if all"
-        " classes are annotated in all images.",
-        suspect=conditions.lacks_lists,
-        find=conditions.without_lists,
+        message="None of {num_without_lists} images has `neg_category_ids` or `not_exhaustive_category_ids`: detections"
+        " of classes without ground truths in their image do not count. Pass the lists in `target`, or use"
+        " `DetectionMAP` if all classes are annotated in all images.",
+        suspect=is_found(fact("num_without_lists", conditions.LEAST_IMAGES)),
+        find=fact("num_without_lists", conditions.LEAST_IMAGES),
         thresholds={"least": conditions.LEAST_IMAGES},
     ),
     Cause(
@@ -30,7 +29,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         fires="There are at least {least} ground truths, and none has a label in a group.",
         message="No ground truth has a label of {names}: the groups have the labels {labels}, and the ground truths"
         " have {true_labels}. Use the same numbering for both.",
-        suspect=conditions.has_groups,
+        suspect=is_found(conditions.groups_without_ground_truths),
         find=conditions.groups_without_ground_truths,
         thresholds={"least": LEAST_BOXES},
     ),
@@ -42,7 +41,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="Most labeled keypoints of ground truths, {num_odd} of {num}, lie within [0, 1] and outside of the box"
         " of the object: they seem to be fractions of the image size. Multiply them by width and height of the image.",
         suspect=conditions.has_many_objects,
-        find=given_shapes.keypoints_in_shares,
+        find=units.keypoints_in_shares,
         thresholds={"least": LEAST_BOXES},
     ),
     Cause(
@@ -53,7 +52,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="Most angles of `rotated_boxes`, {num_odd} of {num}, are beyond 2 pi: they seem to be degrees. Pass"
         " radians, for example with `torch.deg2rad`.",
         suspect=conditions.has_many_objects,
-        find=given_shapes.angles_in_degrees,
+        find=units.angles_in_degrees,
         thresholds={"least": LEAST_BOXES},
     ),
     Cause(
@@ -63,7 +62,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="The masks of {num_odd} of {num} images have several values and no 0, but every pixel other than 0"
         " belongs to a mask. Pass bool masks, such as `masks > 0.5` for probabilities.",
         suspect=conditions.has_many_objects,
-        find=given_shapes.soft_masks,
+        find=units.soft_masks,
         thresholds={"least": LEAST_BOXES},
     ),
     Cause(
@@ -75,8 +74,8 @@ _ROWS: list[Cause[DetectionCase]] = [
         " seem to be fractions of the image size, the others pixels. Multiply the fractions by width and height of the"
         " image.",
         suspect=conditions.has_many_objects,
-        find=conditions.mixed_units,
-        thresholds={"least": LEAST_BOXES, "most": MOST, "pixels": PIXELS},
+        find=units.mixed_units,
+        thresholds={"least": LEAST_BOXES, "most": MOST, "pixels": units.PIXELS},
         explained_by=("keypoints_in_shares",),
     ),
     Cause(
@@ -87,7 +86,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="Most of {num} checked boxes lie within [0, 1], but area ranges are in square pixels, so `map_small`"
         ' has no meaning. Pass boxes in pixels, or `area_ranges={{"all": (0, 1e10)}}` to leave out such numbers.',
         suspect=conditions.has_many_objects,
-        find=conditions.sizes_of_shares,
+        find=units.sizes_of_shares,
         thresholds={"least": LEAST_BOXES, "most": MOST},
     ),
     Cause(
@@ -100,25 +99,105 @@ _ROWS: list[Cause[DetectionCase]] = [
         ' they seem to be two corners that are read as position and size. Pass `box_format="xyxy"`; COCO files must'
         " hold x, y, width and height.",
         suspect=conditions.has_many_objects,
-        find=corners.corners_as_sizes,
-        thresholds={"least": corners.LEAST_CORNERS, "few": corners.FEW_SMALL, "close": corners.CLOSE},
+        find=units.corners_as_sizes,
+        thresholds={"least": units.LEAST_CORNERS, "few": units.FEW_SMALL, "close": units.CLOSE},
     ),
-    *VALUE_ROWS,
+    Cause(
+        name="areas",
+        checks="areas that contradict the boxes: placeholders, another unit or another image size",
+        fires="Areas count, at least {least} ground truths have one, and one of these holds: all are equal although"
+        " boxes differ by a factor of {different}; more than half exceed their box by a factor of {beyond} and a pixel"
+        " in width and height; nearly all are below {tiny} of their box, or the same share below {same} of it.",
+        message="`area` of {num} of {total} checked ground truths {problem}: it seems to be a placeholder, or to be of"
+        " another unit or image size. Pass square pixels of the image of the boxes, or leave out `area`: then width"
+        " times height counts.",
+        suspect=conditions.has_many_objects,
+        find=values.odd_areas,
+        thresholds={
+            "least": LEAST_BOXES,
+            "different": values.DIFFERENT,
+            "beyond": values.BEYOND,
+            "tiny": values.TINY,
+            "same": values.SAME_SHARE,
+        },
+        explained_by=("keypoints_in_shares", "mixed_units", "sizes_of_shares"),
+    ),
+    Cause(
+        name="rounded_coordinates",
+        checks="coordinates that were rounded to float16 or bfloat16, in `preds` or in `target`",
+        fires="More than {some} of the coordinates, and at least {least} different ones, are above 2,048 for float16 or"
+        " 256 for bfloat16. Of these, {most} are steps of the dtype, and {between} of the smaller coordinates lie"
+        " between these steps.",
+        message="`{key}` of `{argument}` were rounded to {dtype}: {share} of the coordinates are above {limit}, where"
+        " {dtype} cannot represent each pixel, so even a perfect detector loses overlap. Compute `{key}` in float32,"
+        ' and keep targets in float32: Lightning\'s `precision="bf16-true"` converts them, "bf16-mixed" does not.',
+        suspect=conditions.has_many_objects,
+        find=values.rounded_coordinates,
+        thresholds={
+            "some": values.SOME_LARGE,
+            "least": values.LEAST_LARGE,
+            "most": values.NEARLY_ALL,
+            "between": values.SOME_BETWEEN,
+        },
+    ),
+    Cause(
+        name="copied_ground_truths",
+        checks="ground truths that occur twice",
+        fires="At least {least} ground truths, and {some} of all, equal another one of their image in all numbers.",
+        message="{num} of {total} checked ground truths are exact copies of others in their image, and each must be"
+        " found: a file seems to have been appended or joined twice. Leave the copies out.",
+        suspect=conditions.has_many_objects,
+        find=values.copied_ground_truths,
+        thresholds={"least": values.LEAST_COPIES, "some": values.SOME},
+    ),
+    Cause(
+        name="copied_detections",
+        checks="detections that occur twice",
+        fires="At least {least} detections, and {some} of all, occur equally often in their image, at most {times}"
+        " times, with the same numbers. Either scores are nearly all different, or all detections of these images"
+        " are copied.",
+        message="{num} of {total} checked detections are exact copies of others in their image, and count as wrong: a"
+        " file seems to have been appended or joined twice. Leave the copies out.",
+        suspect=conditions.has_many_objects,
+        find=values.copied_detections,
+        thresholds={"least": LEAST_BOXES, "some": values.SOME, "times": values.MOST_TIMES},
+    ),
+    Cause(
+        name="equal_scores",
+        checks="one score for all detections",
+        fires="At least {least} detections are right and {least} wrong, {few} of the ground truths are found, and all"
+        " scores are equal although boxes differ.",
+        message="All {num} detections have the score {score:.4g}, so that numbers depend on their order. Pass the"
+        " confidence of each detection as its score.",
+        suspect=conditions.has_many_objects,
+        find=values.equal_scores,
+        thresholds={"least": LEAST_BOXES, "few": values.FEW_FOUND},
+    ),
+    Cause(
+        name="without_extent",
+        checks="ground truths without a pixel or an extent",
+        fires="At least {least} ground truths, and {some} of all, have an empty mask, a box without width or height, or"
+        " keypoints without an extent and neither `area` nor `boxes`.",
+        message="{num} of {total} checked ground truths have {problem}",
+        suspect=values.has_some_ground_truths,
+        find=values.without_extent,
+        thresholds={"least": values.LEAST_EMPTY, "some": values.SOME},
+        explained_by=("areas",),
+    ),
     Cause(
         name="corners_beyond_images",
         checks="two corners that are read as position and size, so that boxes exceed their images",
         fires='The `box_format` is not "xyxy", width and height of images are known, and at most {most} of the ground'
-        " truths are found. In a sample of at most {images} images, `preds` or `target` has at least {least} boxes,"
+        " truths are found. In a sample of at most 256 images, `preds` or `target` has at least {least} boxes,"
         " {some} of them exceed their image, and none does if they are read as two corners.",
         message="{num_outside} of {num} checked boxes of {names} exceed their image, and none does if they are read as"
         ' two corners. Pass `box_format="xyxy"`; COCO files must hold x, y, width and height.',
-        suspect=corners.may_be_corners,
-        find=corners.corners_beyond_images,
+        suspect=units.may_be_corners,
+        find=units.corners_beyond_images,
         thresholds={
             "most": readings.MOST_FOUND,
-            "images": MOST_IMAGES,
             "least": LEAST_BOXES,
-            "some": corners.SOME_OUTSIDE,
+            "some": units.SOME_OUTSIDE,
         },
         explained_by=("mixed_units", "corners_as_sizes"),
     ),
@@ -133,19 +212,19 @@ _ROWS: list[Cause[DetectionCase]] = [
         " frequent are {pairs}. Number the classes of `preds` and `target` alike: one of them may start at 0, and the"
         " other at 1.",
         suspect=conditions.few_are_found,
-        find=labels.shifted_labels,
+        find=pairings.shifted_labels,
         thresholds={
-            "few": labels.FEW,
-            "few_of_classes": labels.FEW_OF_CLASSES,
-            "right": labels.FEW_RIGHT,
-            "same": labels.SAME,
+            "few": pairings.FEW,
+            "few_of_classes": pairings.FEW_OF_CLASSES,
+            "right": pairings.FEW_RIGHT,
+            "same": pairings.SAME,
         },
     ),
     Cause(
         name="other_reading",
         checks="shapes in another format or order, with y before x, or in resized or cropped images",
         fires="Fewer than {few} of the ground truths are found, of rotated boxes at an overlap of {strict}, and labels"
-        " are not the reason. In a sample of at most {images} images, another reading finds more than {most} of the"
+        " are not the reason. In a sample of at most 256 images, another reading finds more than {most} of the"
         " ground truths: at least twice as many as before, and at least twice as many as detections from other images"
         " find. Readings are another format of boxes; the other direction of angles, exchanged sides or a"
         " corner in place of the center of rotated boxes; another order of keypoints; and for all shapes, for masks by"
@@ -156,9 +235,8 @@ _ROWS: list[Cause[DetectionCase]] = [
         suspect=conditions.few_are_found,
         find=readings.other_reading,
         thresholds={
-            "few": conditions.FEW,
-            "strict": conditions.STRICT,
-            "images": MOST_IMAGES,
+            "few": FEW,
+            "strict": STRICT,
             "most": readings.MOST_FOUND,
         },
         explained_by=(
@@ -170,34 +248,66 @@ _ROWS: list[Cause[DetectionCase]] = [
             "labels",
         ),
     ),
-    *PAIRING_ROWS,
+    Cause(
+        name="other_images",
+        checks="detections of other images, by ids of another table or in another order",
+        fires="Fewer than {few} of the ground truths are found. Of at most {images} images, {many} have detections that"
+        " find {found} of the ground truths of another image at an overlap of {close}, each of a different one, and"
+        " fewer of their own.",
+        message="The detections of {num} of {total} checked images find most ground truths of another image, and few"
+        " of their own: image ids of both sides seem to be of different tables, or `preds` and `target` in different"
+        " orders.",
+        suspect=conditions.few_are_found,
+        find=pairings.other_images,
+        thresholds={
+            "few": FEW,
+            "images": pairings.NUM_IMAGES[1],
+            "many": pairings.MANY,
+            "found": pairings.FOUND,
+            "close": pairings.CLOSE,
+        },
+        explained_by=("mixed_units", "corners_as_sizes", "corners_beyond_images", "labels", "other_reading"),
+    ),
+    Cause(
+        name="exchanged_labels",
+        checks="classes that are exchanged, while others are right",
+        fires="At least two classes with {least} ground truths have a recall below {lost}. In a sample of images,"
+        " {same} of the objects of each are found with the label of one other of them.",
+        message="{num} of {total} ground truths of some classes are found with the label of another of them: {pairs}."
+        " Number the classes of `preds` and `target` alike.",
+        suspect=pairings.misses_many,
+        find=pairings.exchanged_labels,
+        thresholds={"least": LEAST_BOXES, "lost": pairings.LOST, "same": pairings.SAME},
+        explained_by=("labels",),
+    ),
     Cause(
         name="unused_difficult",
         checks="`difficult` with an evaluator that ignores it",
         fires="A ground truth is marked as difficult, and the evaluator is not Pascal VOC's.",
-        message="`difficult` marks ground truths, {num} of a batch, but only Pascal VOC's evaluation uses it (`VocMAP`,"
-        ' evaluator "voc"): here they count like all others. For COCO, mark objects that need not be found by'
-        " `iscrowd`.",
-        suspect=conditions.has_unused_difficult,
-        find=conditions.unused_difficult,
+        message="`difficult` marks ground truths, {num_difficult} of a batch, but only Pascal VOC's evaluation uses it"
+        ' (`VocMAP`, evaluator "voc"): here they count like all others. For COCO, mark objects that need not be found'
+        " by `iscrowd`.",
+        suspect=is_found(fact("num_difficult")),
+        find=fact("num_difficult"),
     ),
     Cause(
         name="unused_lists",
         checks="lists of classes for an image, with an evaluator that ignores them",
         fires="A list has entries, and the evaluator is not that of LVIS.",
-        message='`{key}` is given, but only LVIS\' evaluation uses it (`LvisMAP`, evaluator "lvis"): here all classes'
-        " count as annotated in all images.",
-        suspect=conditions.has_unused_list,
-        find=conditions.unused_list,
+        message='`{unused_list}` is given, but only LVIS\' evaluation uses it (`LvisMAP`, evaluator "lvis"): here all'
+        " classes count as annotated in all images.",
+        suspect=is_found(fact("unused_list")),
+        find=fact("unused_list"),
     ),
     Cause(
         name="forgotten_reset",
         checks="an evaluation that starts with the images of the last one",
         fires="The batches since the last evaluation repeat all the ground truths of the batches before, for at least 8"
         " images without `image_id`.",
-        message="The last {num} images have the labels of the {num} before; all count. Was `reset` forgotten?",
-        suspect=conditions.repeats_labels,
-        find=conditions.forgotten_reset,
+        message="The last {num_forgotten} images have the labels of the {num_forgotten} before; all count. Was"
+        " `reset` forgotten?",
+        suspect=is_found(fact("num_forgotten")),
+        find=fact("num_forgotten"),
     ),
     Cause(
         name="gathered_images",
@@ -206,8 +316,8 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="Several processes hold images with the same ground truths, and each counts them: they seem to have"
         " been gathered by hand, or not to be sharded at all. Pass `image_id` in `target`, or pass each process its own"
         " images only: `compute` combines them.",
-        suspect=conditions.are_gathered,
-        find=conditions.gathered_images,
+        suspect=is_found(fact("are_gathered")),
+        find=fact("are_gathered"),
     ),
     Cause(
         name="padded_images",
@@ -217,8 +327,8 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="A distributed sampler seems to have repeated images to make the numbers even, and they count twice:"
         " all processes hold equally many, and the last images of one have the ground truths of the first images of"
         " another. Pass `image_id` in `target`, or use `UnpaddedDistributedSampler`.",
-        suspect=conditions.are_padded,
-        find=conditions.padded_images,
+        suspect=is_found(fact("are_padded")),
+        find=fact("are_padded"),
         explained_by=("forgotten_reset", "gathered_images"),
     ),
     Cause(
@@ -230,7 +340,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         " the {num_repeated} counts: among images with the same `image_id`, the first one counts. Was `reset` forgotten"
         " after the last evaluation, or does `image_id` start again in each batch? It must be the number or name of the"
         " image in its data set.",
-        suspect=conditions.has_other_detections,
+        suspect=is_found(conditions.other_detections),
         find=conditions.other_detections,
         thresholds={"close": CLOSE_SUMS},
     ),

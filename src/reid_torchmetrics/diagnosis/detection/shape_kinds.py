@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
-from typing import Any, final
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,75 +13,102 @@ from torch import Tensor
 from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,
     BoxShapes,
-    KeypointType,
-    RotatedType,
     keypoint_boxes,
     paired_rotated_iou,
     paired_similarity,
     rotated_corners,
-    to_xywh,
+    to_xyxy,
 )
 
-from .points import PointSample, Reading, ShapeKind
-from .sampled_objects import PairedRows
+if TYPE_CHECKING:
+    from .case import DetectionCase
+    from .points import PointSample
 
 _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "center and size"}
 _NUM_PARAMETERS = 5  # center, width, height, angle
-_MOST_DISTANCES = 1 << 22  # distances between keypoints
 _MIRRORED = [0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15]  # COCO's keypoints of a person
-_LEAST_PAIRS = 16  # for the measurement of an order
-_MOST_PLACES = 20  # of keypoints in a text
+ORDER_REMEDY = "Pass the keypoints of `preds` and `target` in one order."
+_ROTATED_REMEDY = (
+    "`rotated_boxes` are center x, center y, width, height, and the angle in radians from the x axis to the y axis,"
+    " which points down."
+)
 
 
-@final
-@dataclass(frozen=True)
-class BoxKind(ShapeKind):
-    """Boxes, by x, y, width and height."""
+class PairedRows(NamedTuple):
+    """Rows of detections and of ground truths."""
 
-    box_format: str
-    """format of the users' boxes"""
-
-    def read(self, item: Mapping[str, Any], *, is_true: bool) -> Tensor:
-        """See `ShapeKind`."""
-        return to_xywh(item["boxes"].double(), self.box_format)
-
-    def points(self, numbers: Tensor) -> Tensor:
-        """See `ShapeKind`: the left top and the right bottom corner."""
-        near, size = numbers[:, :2], numbers[:, 2:]
-        return torch.stack([near, near + size], 1)
-
-    def overlaps(self, preds: Tensor, target: Tensor, pairs: PairedRows, sample: PointSample) -> Tensor:
-        """See `ShapeKind`."""
-        return _boxes(preds).overlaps(pairs.rows, _boxes(target), pairs.true_rows)
-
-    def readings(self, sample: PointSample) -> Iterator[Reading]:
-        """See `ShapeKind`: other formats of `preds`, then of `target`."""
-        for argument, boxes in (("preds", sample.numbers), ("target", sample.true_numbers)):
-            numbers = in_format(boxes, self.box_format)
-            for name in BOX_FORMATS:
-                if name == self.box_format:
-                    continue
-                remedy = (
-                    f'`{argument}` seems to be "{name}" and is read as "{self.box_format}": pass `preds` and `target`'
-                    " in one format."
-                )
-                points = self.points(to_xywh(numbers, name))
-                yield sample.reading(argument, _FORMAT_NAMES[name], remedy, points)
+    rows: Tensor
+    true_rows: Tensor
 
 
-def _boxes(points: Tensor) -> BoxShapes:
-    """Return boxes; inverted ones have negative sizes, and overlap nothing."""
-    near, far = points.unbind(1)
-    return BoxShapes(torch.cat([near, (far - near).clamp(min=0)], 1))
+class OtherReading(NamedTuple):
+    """Another meaning of the numbers of a shape."""
+
+    name: str
+    remedy: str
+    points: Callable[[Tensor], Tensor]
+    """returns points [shapes, points, 2] for the numbers"""
 
 
-def in_format(boxes: Tensor, box_format: str) -> Tensor:
-    """Return x, y, width and height in a format."""
-    if box_format == "xyxy":
-        return torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
-    if box_format == "cxcywh":
-        return torch.cat([boxes[:, :2] + boxes[:, 2:] / 2, boxes[:, 2:]], 1)
-    return boxes
+class ShapeKind(NamedTuple):
+    """A kind of shape."""
+
+    key: str
+    """users' key of the numbers"""
+    points: Callable[[Tensor], Tensor]
+    """returns points [shapes, points, 2] for the numbers as they are read"""
+    readings: Sequence[OtherReading]
+    """readings that other shapes do not have, simple ones first; of `preds` or of `target`"""
+    overlaps: Callable[[PointSample, PairedRows, Tensor, Tensor], Tensor]
+    """returns the overlaps of pairs of changed points, for a sample of the same objects"""
+
+
+def kind_of(case: DetectionCase) -> ShapeKind:
+    """Return the kind of shape of a case; masks are compared by the boxes around them."""
+    if case.iou_type == "rotated":
+        return ShapeKind("rotated_boxes", _corners, _rotated_readings(), _rotated_overlaps)
+    if case.iou_type == "keypoints":
+        mirrored = OtherReading("left and right exchanged", ORDER_REMEDY, lambda numbers: numbers[:, _MIRRORED, :2])
+        has_sides = len(case.images.sigmas) == len(_MIRRORED)
+        overlaps = partial(_keypoint_overlaps, sigmas=case.images.sigmas)
+        return ShapeKind("keypoints", lambda numbers: numbers[..., :2], [mirrored] * has_sides, overlaps)
+    points = partial(_box_points, box_format=case.box_format)
+    return ShapeKind("boxes", points, _box_readings(case.box_format), _box_overlaps)
+
+
+def _box_points(boxes: Tensor, box_format: str) -> Tensor:
+    """Return the left top and the right bottom corner."""
+    return to_xyxy(boxes, box_format).view(-1, 2, 2)
+
+
+def _box_readings(box_format: str) -> list[OtherReading]:
+    readings = []
+    for name in BOX_FORMATS:
+        if name != box_format:
+            remedy = f'is read as "{box_format}": pass `preds` and `target` in one format.'
+            remedy = f'`{{argument}}` seems to be "{name}" and {remedy}'
+            readings.append(OtherReading(_FORMAT_NAMES[name], remedy, partial(_box_points, box_format=name)))
+    return readings
+
+
+def _box_overlaps(_: PointSample, pairs: PairedRows, points: Tensor, true_points: Tensor) -> Tensor:
+    boxes, true_boxes = BoxShapes(keypoint_boxes(points)), BoxShapes(keypoint_boxes(true_points))
+    return boxes.overlaps(pairs.rows, true_boxes, pairs.true_rows)
+
+
+def _parameters(numbers: Tensor) -> Tensor:
+    """Return center, size and angle; four corners become a rectangle with their center and the first edge's angle."""
+    if numbers.shape[1] == _NUM_PARAMETERS:
+        return numbers
+    corners = numbers.reshape(-1, 4, 2)
+    along, across = corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]
+    angles = torch.atan2(along[:, 1], along[:, 0])
+    sides = torch.stack([along.norm(dim=1), across.norm(dim=1), angles], 1)
+    return torch.cat([corners.mean(1), sides], 1)
+
+
+def _corners(numbers: Tensor) -> Tensor:
+    return rotated_corners(_parameters(numbers))
 
 
 def _turned_back(boxes: Tensor) -> Tensor:
@@ -97,7 +124,7 @@ def _from_turned_corner(boxes: Tensor) -> Tensor:
     return torch.cat([boxes[:, :2] - near_to_center, boxes[:, 2:]], 1)
 
 
-_ROTATED_READINGS: dict[str, Callable[[Tensor], Tensor]] = {
+_ROTATED_CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
     "angles in the other direction": _turned_back,
     "width and height exchanged": lambda boxes: boxes[:, [0, 1, 3, 2, 4]],
     "corner instead of center": _from_corner,
@@ -107,102 +134,31 @@ _ROTATED_READINGS: dict[str, Callable[[Tensor], Tensor]] = {
 """changes of rotated boxes, in the order in which two of them are made"""
 
 
-_ROTATED_REMEDY = (
-    "`rotated_boxes` are center x, center y, width, height, and the angle in radians from the x axis to the y axis,"
-    " which points down."
-)
+def _rotated_readings() -> list[OtherReading]:
+    """Return other conventions; two of them may differ."""
+    changes = [(name,) for name in _ROTATED_CHANGES] + list(combinations(_ROTATED_CHANGES, 2))
+    return [OtherReading(" and ".join(names), _ROTATED_REMEDY, partial(_changed, names=names)) for names in changes]
 
 
-@final
-class RotatedKind(ShapeKind):
-    """Rotated boxes, by center, width, height and angle."""
-
-    def read(self, item: Mapping[str, Any], *, is_true: bool) -> Tensor:
-        """See `ShapeKind`: four corners become a rectangle with their center and the angle of the first edge."""
-        numbers = RotatedType().read("rotated_boxes", item["rotated_boxes"], is_true=is_true, any_values=True)
-        if numbers.shape[1] == _NUM_PARAMETERS:
-            return numbers
-        corners = numbers.view(-1, 4, 2)
-        along, across = corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]
-        angles = torch.atan2(along[:, 1], along[:, 0])
-        sides = torch.stack([along.norm(dim=1), across.norm(dim=1), angles], 1)
-        return torch.cat([corners.mean(1), sides], 1)
-
-    def points(self, numbers: Tensor) -> Tensor:
-        """See `ShapeKind`: the four corners."""
-        return rotated_corners(numbers)
-
-    def overlaps(self, preds: Tensor, target: Tensor, pairs: PairedRows, sample: PointSample) -> Tensor:
-        """See `ShapeKind`."""
-        low, high = preds.aminmax(dim=1)
-        true_low, true_high = target.aminmax(dim=1)
-        rows, true_rows = pairs
-        meets = (low[rows] <= true_high[true_rows]) & (true_low[true_rows] <= high[rows])
-        near = meets.all(1).nonzero()[:, 0]
-        overlaps = preds.new_zeros(len(rows))
-        corners, true_corners = preds.flatten(1), target.flatten(1)
-        overlaps[near] = paired_rotated_iou(corners, true_corners, rows[near], true_rows[near])
-        return overlaps
-
-    def readings(self, sample: PointSample) -> Iterator[Reading]:
-        """See `ShapeKind`: other conventions of `preds`, then of `target`; two of them may differ."""
-        changes = [(name,) for name in _ROTATED_READINGS] + list(combinations(_ROTATED_READINGS, 2))
-        for argument, numbers in (("preds", sample.numbers), ("target", sample.true_numbers)):
-            for names in changes:
-                changed = numbers
-                for name in names:
-                    changed = _ROTATED_READINGS[name](changed)
-                yield sample.reading(argument, " and ".join(names), _ROTATED_REMEDY, self.points(changed))
+def _changed(numbers: Tensor, names: Sequence[str]) -> Tensor:
+    boxes = _parameters(numbers)
+    for name in names:
+        boxes = _ROTATED_CHANGES[name](boxes)
+    return rotated_corners(boxes)
 
 
-@final
-@dataclass(frozen=True)
-class KeypointKind(ShapeKind):
-    """Keypoints, by x, y and visibility."""
+def _rotated_overlaps(sample: PointSample, pairs: PairedRows, points: Tensor, true_points: Tensor) -> Tensor:
+    overlaps = _box_overlaps(sample, pairs, points, true_points)
+    near = (overlaps > 0).nonzero()[:, 0]
+    corners, true_corners = points.flatten(1), true_points.flatten(1)
+    overlaps[near] = paired_rotated_iou(corners, true_corners, pairs.rows[near], pairs.true_rows[near])
+    return overlaps
 
-    shape_type: KeypointType
 
-    def read(self, item: Mapping[str, Any], *, is_true: bool) -> Tensor:
-        """See `ShapeKind`."""
-        numbers = self.shape_type.read("keypoints", item["keypoints"], is_true=is_true, any_values=True)
-        return numbers if is_true else numbers[:, :, :2]
-
-    def points(self, numbers: Tensor) -> Tensor:
-        """See `ShapeKind`: the keypoints."""
-        return numbers[:, :, :2]
-
-    def is_labeled(self, numbers: Tensor) -> Tensor:
-        """See `ShapeKind`."""
-        return numbers[:, :, 2] > 0
-
-    def overlaps(self, preds: Tensor, target: Tensor, pairs: PairedRows, sample: PointSample) -> Tensor:
-        """See `ShapeKind`."""
-        assert sample.areas is not None  # noqa: S101 - ground truths have areas here
-        rows, true_rows = pairs
-        with_visibility = torch.cat([target, sample.true_numbers[:, :, 2:]], 2)
-        boxes = target.new_zeros((len(true_rows), 4))  # all ground truths have labeled keypoints
-        return paired_similarity(
-            preds[rows], with_visibility[true_rows], sample.areas[true_rows], boxes, self.shape_type.sigmas
-        )
-
-    def readings(self, sample: PointSample) -> Iterator[Reading]:
-        """See `ShapeKind`: COCO's mirror order, then the order in which keypoints lie closest to the ground truths'."""
-        remedy = "Pass the keypoints of `preds` and `target` in one order."
-        num_keypoints = len(self.shape_type.sigmas)
-        if num_keypoints == len(_MIRRORED):
-            yield sample.reading("preds", "left and right exchanged", remedy, sample.preds[:, _MIRRORED])
-
-        rows, true_rows = sample.close_pairs(sample.preds, sample.target)
-        if len(rows) < _LEAST_PAIRS:
-            return
-        most = _MOST_DISTANCES // num_keypoints**2
-        points, true_points = sample.preds[rows[:most]], sample.target[true_rows[:most]]
-        is_labeled = sample.is_labeled[true_rows[:most]]
-        size = keypoint_boxes(true_points, is_labeled)[:, 2:].sum(1)
-        distances = torch.cdist(points, true_points) / size[:, None, None]
-        distances = (distances * is_labeled[:, None]).nan_to_num(0.0).sum(0)
-        places = torch.arange(num_keypoints, device=distances.device)
-        order = torch.where(is_labeled.any(0), distances.argmin(0), places)
-        if bool((order != places).any()) and bool((order.sort().values == places).all()):
-            name = f"keypoints in the order {', '.join(map(str, order.tolist()[:_MOST_PLACES]))}"
-            yield sample.reading("preds", name, remedy, sample.preds[:, order])
+def _keypoint_overlaps(
+    sample: PointSample, pairs: PairedRows, points: Tensor, true_points: Tensor, sigmas: Sequence[float]
+) -> Tensor:
+    rows, true_rows = pairs
+    with_visibility = torch.cat([true_points, sample.true.is_labeled[..., None]], 2)
+    boxes = true_points.new_zeros((len(true_rows), 4))  # all ground truths have labeled keypoints
+    return paired_similarity(points[rows], with_visibility[true_rows], sample.true.areas[true_rows], boxes, sigmas)

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.inputs import to_xywh, to_xyxy
+from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, to_xyxy
 from reid_torchmetrics.functional.fingerprints import mixed
 
-from .case import DetectionCase, ShownColumns
+from .case import DetectionCase
+from .objects import ShownObjects
 
 BEYOND = 1.01
 """factor by which an area may exceed its box, beside a pixel in width and height"""
@@ -47,6 +48,7 @@ MOST_TIMES = 4
 FEW_FOUND = 0.1
 """fraction of the ground truths that detections of one score must find"""
 _MOST_ROUNDED = 1 << 11  # objects whose coordinates are looked at
+_NUM_ANGLED = 5  # numbers of a rotated box; four corners have no angle
 _KEYS = {"bbox": "boxes", "keypoints": "keypoints", "rotated": "rotated_boxes"}
 _SMALLEST_AREA = 1e-30  # files with an area of 0 have a smaller one
 _EMPTY = {
@@ -63,29 +65,19 @@ def has_some_ground_truths(case: DetectionCase) -> bool:
     return case.recall.num_ground_truths >= LEAST_EMPTY
 
 
-def _true_sizes(case: DetectionCase) -> tuple[Tensor, Tensor, Tensor, ShownColumns] | None:
-    """Return rows of ground truths without crowds, with their widths and heights and areas, 0 where it is not given."""
-    objects = case.columns[1]
-    columns = objects.values
-    if "boxes" not in columns:
-        return None
-    is_counted = columns.get("iscrowd", torch.zeros_like(objects.images)) == 0
-    if "keypoints" in columns:
-        is_counted &= (columns["keypoints"][..., 2] > 0).any(1)
-    rows = is_counted.nonzero()[:, 0]
-    sizes = to_xywh(columns["boxes"].double(), case.box_format)[rows, 2:]
-    areas = columns.get("area", torch.zeros_like(objects.images)).double()[rows]
-    return rows, sizes, areas, objects
+def _counted_ground_truths(case: DetectionCase) -> ShownObjects | None:
+    """Return the ground truths that count; None if they have no boxes."""
+    objects = case.objects[1]
+    return objects.at(objects.is_counted.nonzero()[:, 0]) if len(objects.xywh) else None
 
 
 def odd_areas(case: DetectionCase) -> Values | None:
     """Look for areas that contradict the boxes of their objects, where areas count."""
-    found = _true_sizes(case)
-    if found is None or (case.iou_type != "keypoints" and len(case.grid.area_ranges) == 1):
+    objects = _counted_ground_truths(case)
+    if objects is None or (case.iou_type != "keypoints" and len(case.grid.area_ranges) == 1):
         return None
-    rows, sizes, areas, objects = found
-    given = ((areas > 0) & (sizes > 0).all(1)).nonzero()[:, 0]
-    sizes, areas = sizes[given], areas[given]
+    objects = objects.at(((objects.column("area") > 0) & (objects.xywh[:, 2:] > 0).all(1)).nonzero()[:, 0])
+    areas, sizes = objects.column("area"), objects.xywh[:, 2:]
     if len(areas) < LEAST_BOXES:
         return None
     num_above = int((areas > BEYOND * (sizes + 1).prod(1)).sum())
@@ -96,59 +88,50 @@ def odd_areas(case: DetectionCase) -> Values | None:
     if bool((areas == area).all()) and box_high > DIFFERENT * box_low:
         value = 0 if area < _SMALLEST_AREA else area
         return {"num": len(areas), "total": len(areas), "problem": f"is {value:,.7g} although their boxes differ"}
-    if 2 * num_above > len(areas) and not _are_boxes_of_keypoints(sizes, objects, rows[given]):
+    if 2 * num_above > len(areas) and not _are_boxes_of_keypoints(objects):
         return {"num": num_above, "total": len(areas), "problem": "exceeds their box, within which an object lies"}
     if high < TINY or (high < SAME_SHARE and high < BEYOND * low):
         return {"num": len(areas), "total": len(areas), "problem": f"is {high:.2g} of their box or less"}
     return None
 
 
-def _are_boxes_of_keypoints(sizes: Tensor, objects: ShownColumns, rows: Tensor) -> bool:
+def _are_boxes_of_keypoints(objects: ShownObjects) -> bool:
     """Return whether boxes were not given, but are those around labeled keypoints, which objects exceed."""
-    if "keypoints" not in objects.values:
+    if objects.is_labeled is None:
         return False
-    points = objects.values["keypoints"].double()[rows]
-    is_unlabeled = (points[..., 2:] <= 0).expand_as(points)
-    low = points.masked_fill(is_unlabeled, torch.inf).amin(1)
-    high = points.masked_fill(is_unlabeled, -torch.inf).amax(1)
-    return torch.allclose((high - low)[:, :2], sizes)
+    return torch.allclose(keypoint_boxes(objects.values["keypoints"][..., :2], objects.is_labeled), objects.xywh)
 
 
 def without_extent(case: DetectionCase) -> Values | None:
     """Look for ground truths without a pixel or an extent, which nothing but an exact detection matches."""
-    found = _true_sizes(case)
-    if found is None:
+    objects = _counted_ground_truths(case)
+    if objects is None:
         return None
-    rows, sizes, areas, objects = found
-    is_empty = sizes.prod(1) <= 0
+    areas = objects.xywh[:, 2:].prod(1)
     if case.iou_type == "segm":
-        if "masks" not in objects.values:
-            return None
-        is_empty = objects.values["masks"][rows] == 0
+        areas = objects.values.get("masks", areas)
     if case.iou_type == "keypoints":
-        is_empty = torch.where(areas > 0, areas < _SMALLEST_AREA, is_empty)
-    num = int(is_empty.sum())
-    if num < LEAST_EMPTY or num < SOME * len(rows):
+        given = objects.column("area")
+        areas = torch.where(given > 0, given, areas)
+    num, total = int((areas < _SMALLEST_AREA).sum()), len(areas)
+    if num < LEAST_EMPTY or num < SOME * total:
         return None
-    return {"num": num, "total": len(rows), "problem": _EMPTY.get(case.iou_type, _EMPTY_BOXES)}
+    return {"num": num, "total": total, "problem": _EMPTY.get(case.iou_type, _EMPTY_BOXES)}
 
 
 def rounded_coordinates(case: DetectionCase) -> Values | None:
     """Look for coordinates that were rounded to 16 bits, by their values, as they may have another dtype now."""
     key = _KEYS.get(case.iou_type, "")
-    for side, argument in enumerate(("preds", "target")):
-        column = case.columns[side].values.get(key)
-        if column is None:
+    for argument, objects in zip(("preds", "target"), case.objects, strict=True):
+        if key not in objects.values:
             continue
-        column = column[:: len(column) // _MOST_ROUNDED + 1].double()
-        readings = [column]
+        readings = [objects.values[key][:: len(objects.images) // _MOST_ROUNDED + 1]]
         if key == "boxes":  # corners may have been rounded before they became sizes
-            readings.append(to_xyxy(column, case.box_format))
-        elif key == "keypoints":
-            points = column[..., :2]  # detections may have two numbers, and a third one is ignored
-            readings = [points[column[..., 2] > 0] if argument == "target" else points]
-        elif column.shape[1] == 5:  # without angles
-            readings = [column[:, :4]]
+            readings.append(to_xyxy(readings[0], case.box_format))
+        elif key == "keypoints":  # detections may have two numbers, and a third one is ignored
+            readings = [readings[0][..., :2]]
+        elif readings[0].shape[1] == _NUM_ANGLED:
+            readings = [readings[0][:, :4]]
         for dtype, limit in WHOLE_PIXELS.items():
             for coordinates in readings:
                 share = float((coordinates > limit).double().mean())
@@ -174,38 +157,35 @@ def _are_rounded(coordinates: Tensor, dtype: torch.dtype, limit: int) -> bool:
     return float((small % step != 0).double().sum()) > SOME_BETWEEN * len(small)
 
 
-class _Objects(NamedTuple):
+class _DistinctObjects(NamedTuple):
     """The different objects of each image, without those of no extent."""
 
-    times: Tensor
-    """number of times that an object occurs in its image"""
     images: Tensor
+    scores: Tensor
     contents: Tensor
     """hash of all values of an object"""
-    scores: Tensor
+    times: Tensor
+    """number of times that an object occurs in its image"""
+    is_copied: Tensor
+    """whether it occurs again in its image, but in no other image; there it would do so by chance"""
 
     @classmethod
-    def of(cls, case: DetectionCase, side: int) -> _Objects:
-        """Return the objects of `preds` (0) or `target` (1)."""
-        images, columns = case.columns[side]
-        if "boxes" not in columns:
-            return cls(*[images[:0]] * 4)
-        has_extent = (to_xywh(columns["boxes"], case.box_format)[:, 2:] > 0).all(1)
-        rows = has_extent.nonzero()[:, 0]
-        images = images[rows]
-        matrix = torch.cat([column[rows, None].double().flatten(1) for column in columns.values()], 1)
-        places = torch.arange(matrix.shape[1], device="cpu")
-        contents: Tensor = (matrix.view(torch.int64) * mixed(places, places)).sum(1)
-        _, place, times = mixed(contents, images).unique(return_inverse=True, return_counts=True)
+    def of(cls, objects: ShownObjects) -> _DistinctObjects | None:
+        """Return the different objects in `preds` or in `target`; None without boxes."""
+        if not len(objects.xywh):
+            return None
+        objects = objects.at((objects.xywh[:, 2:] > 0).all(1).nonzero()[:, 0])
+        matrix = torch.cat(
+            [column.flatten(1) if column.ndim > 1 else column[:, None] for column in objects.values.values()], 1
+        )
+        columns = torch.arange(matrix.shape[1], device="cpu")
+        contents: Tensor = (matrix.view(torch.int64) * mixed(columns, columns)).sum(1)
+        _, place, times = mixed(contents, objects.images).unique(return_inverse=True, return_counts=True)
         first = torch.empty_like(times).scatter_(0, place, torch.arange(len(place), device="cpu"))
-        return cls(times, images[first], contents[first], columns.get("scores", columns["labels"])[rows][first])
-
-    def are_copied(self) -> Tensor:
-        """Return which objects occur again in their image, but in no other image; there they would do so by chance."""
-        _, place, num_images = self.contents.unique(return_inverse=True, return_counts=True)
-        is_rare: Tensor = num_images[place] == 1
-        has_others = len(self.images.unique()) > 1
-        return is_rare & (self.times > 1) & has_others
+        objects, contents = objects.at(first), contents[first]
+        _, place, num_images = contents.unique(return_inverse=True, return_counts=True)
+        is_copied = (times > 1) & (num_images[place] == 1) & bool((objects.images != objects.images[:1]).any())
+        return cls(objects.images, objects.column("scores"), contents, times, is_copied)
 
 
 def _are_different(values: Tensor) -> bool:
@@ -214,8 +194,10 @@ def _are_different(values: Tensor) -> bool:
 
 def copied_ground_truths(case: DetectionCase) -> Values | None:
     """Look for ground truths that occur twice in an image."""
-    objects = _Objects.of(case, 1)
-    num = int((objects.times - 1)[objects.are_copied()].sum())
+    objects = _DistinctObjects.of(case.objects[1])
+    if objects is None:
+        return None
+    num = int((objects.times - 1)[objects.is_copied].sum())
     total = int(objects.times.sum())
     return {"num": num, "total": total} if num >= LEAST_COPIES and num >= SOME * total else None
 
@@ -226,9 +208,11 @@ def copied_detections(case: DetectionCase) -> Values | None:
     Networks without suppression repeat detections, too, if scores and boxes are rounded, but not all of an image
     equally often; and a network that has one answer for an image repeats a single one.
     """
-    objects = _Objects.of(case, 0)
+    objects = _DistinctObjects.of(case.objects[0])
+    if objects is None:
+        return None
     num_objects = objects.images.bincount()
-    is_copied = objects.are_copied() & (num_objects[objects.images] > 1)
+    is_copied = objects.is_copied & (num_objects[objects.images] > 1)
     times = objects.times[is_copied]
     if len(times) < LEAST_BOXES or len(times) < SOME * len(objects.times):
         return None
@@ -249,6 +233,7 @@ def equal_scores(case: DetectionCase) -> Values | None:
     is_mixed = min(num_found, len(scores) - num_found) >= LEAST_BOXES
     if not is_mixed or num_found < FEW_FOUND * num_true or bool((scores != scores[0]).any()):
         return None
-    if not _are_different(_Objects.of(case, 0).contents):  # a network with one answer for all images
+    objects = _DistinctObjects.of(case.objects[0])
+    if objects is None or not _are_different(objects.contents):  # a network with one answer for all images
         return None
     return {"num": len(scores), "score": float(scores[0])}

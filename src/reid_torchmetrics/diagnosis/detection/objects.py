@@ -1,0 +1,85 @@
+"""The objects in the first images, as they were given: what all rows look at that need more than finished matches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional.detection.batches import ShownMasks
+from reid_torchmetrics.functional.detection.inputs import to_xywh
+
+_KEYS = ("labels", "scores", "boxes", "area", "iscrowd", "keypoints", "rotated_boxes", "masks")
+
+
+class ShownObjects(NamedTuple):
+    """Values of the objects in the first images, in `preds` or in `target`, by image."""
+
+    images: Tensor
+    """place of the image of each object"""
+    xywh: Tensor
+    """boxes as x, y, width and height, [objects, 4]; [0, 4] if objects have no boxes"""
+    values: Mapping[str, Tensor]
+    """values that all objects have, by the users' key, float64; numbers of pixels in the place of `masks`"""
+
+    @classmethod
+    def of(cls, items: Sequence[Mapping[str, Any]], box_format: str) -> ShownObjects:
+        """Join the values of images."""
+        counts = torch.tensor([len(item["labels"]) for item in items], dtype=torch.int64, device="cpu")
+        images = torch.repeat_interleave(counts)
+        values = {}
+        for key in _KEYS:
+            parts = []
+            for item in items:
+                part = item.get(key)
+                part = part.num_pixels if isinstance(part, ShownMasks) else part
+                if isinstance(part, Tensor) and len(part):
+                    parts.append(part.cpu())
+            has_all = sum(map(len, parts)) == len(images)
+            if parts and has_all and len({part.shape[1:] for part in parts}) == 1:
+                values[key] = torch.cat(parts).double()
+        boxes = values.get("boxes", torch.zeros(0, 4, dtype=torch.float64, device="cpu"))
+        return cls(images, to_xywh(boxes, box_format), values)
+
+    def at(self, rows: Tensor) -> ShownObjects:
+        """Return some objects, which have boxes."""
+        return ShownObjects(
+            images=self.images[rows],
+            xywh=self.xywh[rows],
+            values={key: column[rows] for key, column in self.values.items()},
+        )
+
+    def column(self, key: str) -> Tensor:
+        """Return the numbers under a key, zeros if objects have none."""
+        return self.values.get(key, torch.zeros(len(self.images), dtype=torch.float64, device="cpu"))
+
+    @property
+    def is_labeled(self) -> Tensor | None:
+        """Whether each keypoint of ground truths is labeled; None for other shapes."""
+        points = self.values.get("keypoints")
+        return None if points is None else points[..., 2] > 0
+
+    @property
+    def is_counted(self) -> Tensor:
+        """Whether each ground truth counts: crowds do not, nor objects without a labeled keypoint."""
+        is_counted = self.column("iscrowd") == 0
+        return is_counted if self.is_labeled is None else is_counted & self.is_labeled.any(1)
+
+
+def sizes_of(items: Sequence[Mapping[str, Any]]) -> Tensor:
+    """Return width and height of images, [images, 2]; NaN if unknown."""
+    sizes = [_size_of(item.get("orig_size")) for item in items]
+    return torch.tensor(sizes, dtype=torch.float64, device="cpu").view(-1, 2)
+
+
+def _size_of(size: Any) -> tuple[float, float]:
+    """Return width and height of an image from its height and width, which may be anything."""
+    sides = size.tolist() if isinstance(size, Tensor) else size
+    if not isinstance(sides, (list, tuple)) or len(sides) != 2:
+        return math.nan, math.nan
+    if not all(isinstance(side, (int, float)) and side > 0 for side in sides):
+        return math.nan, math.nan
+    return sides[1], sides[0]
