@@ -246,7 +246,6 @@ class CocoProblem:
             iou_type=self.key[0],
             shown=self._shown,
             label_names=self.categories,
-            image_sizes=self._image_sizes,
             sigmas=self.key[4],
         )
         results_made(matches, images)
@@ -260,14 +259,6 @@ class CocoProblem:
             if size is not None:
                 item["orig_size"] = size
         return list(zip(*sides, strict=True))
-
-    def _image_sizes(self) -> Tensor:
-        """Return width and height of each image, NaN if the data set does not have them."""
-        sizes = []
-        for image in self.images:
-            height, width = size_of(self.truth.coco.imgs.get(image, {})) or (math.nan, math.nan)
-            sizes.append([width, height])
-        return torch.tensor(sizes, dtype=torch.float64, device=_CPU).view(-1, 2)
 
 
 def _check_ids(annotations: list[Row]) -> None:

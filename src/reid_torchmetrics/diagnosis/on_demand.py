@@ -79,9 +79,7 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
             results_made(*_ranking_of(results))
         elif isinstance(results, detection.DetectionResults):
             grid = results.averages.grid
-            images = MatchedImages(
-                grid, _not_held, shown=_not_held, iou_type=grid.iou_type or "", is_one_class=results.is_micro
-            )
+            images = MatchedImages(grid, _not_held, iou_type=grid.iou_type or "", is_one_class=results.is_micro)
             results_made(results, images)
         else:
             got = type(results).__name__

@@ -22,7 +22,6 @@ from .shape_batches import ShapeBatch
 
 _MOST_IMAGES = 256  # that are shown
 _MOST_OBJECTS = 1 << 15  # that are shown: a few megabytes
-_MOST_SIZES = 1 << 16  # images whose width and height are kept
 _MASKS = "masks"
 _SIDES = ("detection", "ground_truth")
 _COLUMNS = (
@@ -98,8 +97,6 @@ class GivenImages:
         """number of difficult ground truths in the first batch with any, if the evaluation ignores them"""
         self.unused_list: str | None = None
         """key of a list of classes that the evaluation ignores"""
-        self.image_sizes: dict[int | str, tuple[float, float]] = {}
-        """width and height by `image_id`, from `orig_size`"""
         self.sigmas: Sequence[float] = COCO_SIGMAS
         """sigmas of keypoints, if there are any"""
         self._shown: list[_ShownBatch] = []
@@ -108,8 +105,6 @@ class GivenImages:
     def add(self, batch: GivenBatch) -> None:
         """Add a batch, without waiting for a device."""
         self._find_unused_keys(batch)
-        if "orig_size" in batch.keys and "image_id" in batch.keys:
-            self._find_sizes(batch.target)
         kind = None if batch.shapes is None else batch.shapes.types.get("keypoints")
         if isinstance(kind, KeypointType):
             self.sigmas = kind.sigmas
@@ -158,20 +153,6 @@ class GivenImages:
             if key in batch.keys and any(_has_entries(item.get(key)) for item in batch.target):
                 self.unused_list = key
                 return
-
-    def _find_sizes(self, target: Sequence[Mapping[str, Any]]) -> None:
-        """Find width and height of images; ignore values on other devices, and values of other types."""
-        for item in target[: _MOST_SIZES - len(self.image_sizes)]:
-            image_id, size = item.get("image_id"), item.get("orig_size")
-            if isinstance(image_id, Tensor) and image_id.numel() == 1 and image_id.device.type == "cpu":
-                image_id = image_id.item()
-            if isinstance(size, Tensor) and size.device.type == "cpu":
-                size = size.tolist()
-            if not isinstance(size, (list, tuple)) or len(size) != 2 or not isinstance(image_id, (int, str)):
-                continue
-            if all(isinstance(side, (int, float)) and side > 0 for side in size):
-                height, width = size
-                self.image_sizes[image_id] = float(width), float(height)
 
     def _counts(self, side: int) -> list[list[int]]:
         """Return the numbers of objects in the images of each batch on one side; the device is waited for once."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,14 +21,6 @@ _MOST_IMAGES = 256  # that are shown
 _LABEL_STATES = [f"ground_truth_{name}" for name in ("counts", "labels", "areas", "boxes")]
 
 
-def _nothing() -> None:
-    return None
-
-
-def _no_images() -> list[ShownImage]:
-    return []
-
-
 @dataclass(frozen=True)
 class MatchedImages:
     """Facts about the images of all processes, and functions that return what this process holds.
@@ -38,18 +29,8 @@ class MatchedImages:
     """
 
     grid: CocoGrid
-    objects: Callable[[], tuple[Detections, GroundTruths]]
-    """returns all objects of this process; the numbers of their images are those of `image_sizes`"""
-    shown: Callable[[], Sequence[ShownImage]] = _no_images
+    shown: Callable[[], Sequence[ShownImage]]
     """returns the first images that this process was given, at most 256, see `GivenImages.shown`"""
-    image_sizes: Callable[[], Tensor | None] = _nothing
-    """returns width and height of each image of this process, by its number, [images, 2]; NaN if unknown; None if all
-    are unknown"""
-    detection_boxes: Sequence[Tensor] = ()
-    """boxes of all detections of this process, as they were given, batch by batch; none for other shapes"""
-    ground_truth_boxes: Sequence[Tensor] = ()
-    ground_truth_areas: Sequence[Tensor] = ()
-    """`area` as it was given, batch by batch; 0 where it was not"""
     iou_type: str = "bbox"
     box_format: str = "xywh"
     """format of the users' boxes"""
@@ -97,18 +78,9 @@ class MatchedImages:
         request, states = matches.request, sharded.states
         has_ids = bool(states["image_ids"] or states["image_name_lengths"])
 
-        def find_objects() -> tuple[Detections, GroundTruths]:
-            images = sharded.images()
-            return ImageNumbering.alone(images).number(images, 0).boxes(request.iou_type)
-
         return cls(
             grid=request.grid,
-            objects=find_objects,
             shown=given.shown,
-            image_sizes=lambda: _find_image_sizes(sharded, given),
-            detection_boxes=states["detection_boxes"],
-            ground_truth_boxes=states["ground_truth_boxes"],
-            ground_truth_areas=states["ground_truth_areas"],
             iou_type=request.iou_type,
             box_format=sharded.box_format,
             value_names=value_names,
@@ -134,7 +106,6 @@ class MatchedImages:
         iou_type: str | None = None,
         shown: Callable[[], Sequence[ShownImage]] | None = None,
         label_names: Sequence[object] | None = None,
-        image_sizes: Callable[[], Tensor | None] = _nothing,
         sigmas: Sequence[float] = COCO_SIGMAS,
     ) -> MatchedImages:
         """Return what is known of packed objects; boxes are x, y, width and height.
@@ -146,19 +117,12 @@ class MatchedImages:
             iou_type: "bbox", "segm", "keypoints" or "rotated"; None for "bbox" if the shapes are boxes.
             shown: see `MatchedImages`; None for the packed boxes.
             label_names: the users' label for each label number; None if both are equal.
-            image_sizes: see `MatchedImages`.
             sigmas: sigmas of keypoints.
         """
-        shapes, true_shapes = detections.shapes, ground_truths.shapes
-        are_boxes = isinstance(shapes, BoxShapes) and isinstance(true_shapes, BoxShapes)
+        are_boxes = isinstance(detections.shapes, BoxShapes) and isinstance(ground_truths.shapes, BoxShapes)
         return cls(
             grid=grid,
-            objects=lambda: (detections, ground_truths),
             shown=(lambda: _show_objects(detections, ground_truths)) if shown is None else shown,
-            image_sizes=image_sizes,
-            detection_boxes=[shapes.boxes] if isinstance(shapes, BoxShapes) else [],
-            ground_truth_boxes=[true_shapes.boxes] if isinstance(true_shapes, BoxShapes) else [],
-            ground_truth_areas=[] if ground_truths.areas is None else [ground_truths.areas],
             iou_type=iou_type or ("bbox" if are_boxes else ""),
             label_names=label_names,
             sigmas=sigmas,
@@ -174,19 +138,6 @@ def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:
         return 0 if ids is None else count_other_detections(images, ids)
 
     return matches.remember("other detections", count)
-
-
-def _find_image_sizes(sharded: ShardedImages, given: GivenImages) -> Tensor | None:
-    """Return width and height of each image of this process, by its number; NaN if unknown."""
-    if not given.image_sizes:
-        return None
-    images = sharded.images()
-    numbering = ImageNumbering.alone(images)
-    if numbering.ids is None:
-        return None
-    ids = numbering.ids_by_number.tolist() if numbering.names is None else numbering.names
-    sizes = [given.image_sizes.get(image, (math.nan, math.nan)) for image in ids]
-    return torch.tensor(sizes, dtype=torch.float64, device=images.device)
 
 
 def _show_objects(detections: Detections, ground_truths: GroundTruths) -> list[ShownImage]:
