@@ -14,8 +14,9 @@ from reid_torchmetrics.functional.detection.batches import ShownImage
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, MatchedImages
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .objects import ShownObjects
+from .objects import ShownObjects, sizes_of
 from .points import FOUND, PointSample, sample_points
+from .shape_kinds import kind_of
 
 FEW = 0.5
 """fraction of all ground truths that are found"""
@@ -113,7 +114,8 @@ class DetectionCase:
     @cached_property
     def points(self) -> PointSample | None:
         """The objects as points, without crowds, of as many images as can be compared; None if they are too few."""
-        return sample_points(self)
+        sizes = sizes_of([item for _, item in self.shown])
+        return sample_points(*self.objects, sizes, kind_of(self.iou_type, self.box_format, self.images.sigmas))
 
     @cached_property
     def paired_labels(self) -> PairedLabels | None:

@@ -10,21 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
 
-import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.inputs import BoxShapes, box_areas
+from reid_torchmetrics.functional.detection.inputs import BoxShapes
 from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs
 
-from .objects import ShownObjects, sizes_of
-from .shape_kinds import PairedRows, ShapeKind, kind_of
-
-if TYPE_CHECKING:
-    from .case import DetectionCase
+from .objects import ShownObjects
+from .shape_kinds import PairedRows, PlacedShapes, ShapeKind, place
 
 FOUND = 0.5
 """overlap at which a ground truth is found"""
@@ -33,26 +28,6 @@ MOST_DETECTIONS = 100
 MOST_PAIRS = 1 << 17
 """pairs of a detection and a ground truth in the images of a sample"""
 _CLOSE = 0.2  # overlap of the boxes around the points of pairs that are close
-
-
-class PlacedShapes(NamedTuple):
-    """Shapes in the order of their images, and in an image of descending scores."""
-
-    numbers: Tensor
-    """numbers as they were given, see `ShapeKind`"""
-    points: Tensor
-    """[shapes, points, 2]"""
-    is_labeled: Tensor
-    """whether each point counts, [shapes, points]"""
-    areas: Tensor
-    """areas as they were given, or those of the boxes"""
-    labels: Tensor
-    images: Tensor
-    """place of the image of each shape"""
-
-    def at(self, rows: Tensor) -> PlacedShapes:
-        """Return some shapes."""
-        return PlacedShapes(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True)
@@ -76,9 +51,9 @@ class PointSample:
         counts = self.true.images.bincount(minlength=len(self.sizes))
         return PairedRows(*segments.runs(segments.starts(counts)[images], counts[images]))
 
-    def first(self, num_images: int) -> PointSample:
-        """Return the first images with their best detections, twice as many as ground truths."""
-        rows = self.best(2)
+    def first(self, num_images: int, factor: int = MOST_DETECTIONS) -> PointSample:
+        """Return the first images with their best detections, at most `factor` times as many as ground truths."""
+        rows = self.best(factor)
         rows = rows[self.found.images[rows] < num_images]
         true_rows = (self.true.images < num_images).nonzero()[:, 0]
         return PointSample(self.kind, self.found.at(rows), self.true.at(true_rows), self.sizes[:num_images])
@@ -90,7 +65,7 @@ class PointSample:
 
     def pairs_found(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
         """Return the ground truths that are found without labels, each with its detection of the highest score."""
-        return self._find(self._pairs, self.kind.overlaps(self, self._pairs, points, true_points), at_least)
+        return self._find(self._pairs, self.kind.overlaps(self._pairs, points, true_points, self.true), at_least)
 
     def pairs_found_elsewhere(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
         """Return the ground truths that the detections of other images find, or of the mirrored one if it is alone."""
@@ -100,7 +75,7 @@ class PointSample:
             return self.pairs_found(points, low + high - true_points, at_least)
         # The next images may be frames of the same video.
         pairs = self._pairs_in((self.found.images + num_images // 2) % num_images)
-        return self._find(pairs, self.kind.overlaps(self, pairs, points, true_points), at_least)
+        return self._find(pairs, self.kind.overlaps(pairs, points, true_points, self.true), at_least)
 
     def close_pairs(self, boxes: Tensor, true_boxes: Tensor) -> PairedRows:
         """Return pairs of objects in about the same place, given boxes around them."""
@@ -123,42 +98,28 @@ class PointSample:
         return PairedRows(first[true_rows], true_rows)
 
 
-def sample_points(case: DetectionCase) -> PointSample | None:
-    """Return the objects of the first images as points; None for few ground truths, or without finite detections."""
-    kind = kind_of(case)
-    detections, ground_truths = case.objects
+def sample_points(
+    detections: ShownObjects, ground_truths: ShownObjects, sizes: Tensor, kind: ShapeKind
+) -> PointSample | None:
+    """Return the objects of the first images as points; None for few ground truths, or without finite detections.
+
+    Args:
+        detections: detections in the first images.
+        ground_truths: ground truths in the first images.
+        sizes: width and height of each image, NaN if unknown.
+        kind: the kind of shapes.
+    """
     if kind.key not in detections.values or kind.key not in ground_truths.values:
         return None
-    true = _place(ground_truths, kind, ground_truths.is_labeled)
+    true = place(ground_truths, kind, ground_truths.is_labeled)
     true = true.at(ground_truths.is_counted.nonzero()[:, 0])
-    found = _place(detections, kind, None)
+    found = place(detections, kind, None)
     rows = found.points.flatten(1).isfinite().all(1).nonzero()[:, 0]
     rows = rows[detections.column("scores")[rows].argsort(descending=True, stable=True)]
     rows = rows[found.images[rows].argsort(stable=True)]
     found = found.at(rows[segments.ranks(found.images[rows]) < MOST_DETECTIONS])
     if len(true.images) < LEAST_BOXES or not len(found.images):
         return None
-    num_pairs = MOST_DETECTIONS * true.images.bincount(minlength=len(case.shown)).cumsum(0)
-    num_images = max(1, int((num_pairs <= MOST_PAIRS).sum()))
-    return PointSample(
-        kind=kind,
-        found=found.at((found.images < num_images).nonzero()[:, 0]),
-        true=true.at((true.images < num_images).nonzero()[:, 0]),
-        sizes=sizes_of([item for _, item in case.shown[:num_images]]),
-    )
-
-
-def _place(objects: ShownObjects, kind: ShapeKind, is_labeled: Tensor | None) -> PlacedShapes:
-    numbers = objects.values[kind.key]
-    points = kind.points(numbers)
-    areas = objects.column("area")
-    if len(objects.xywh):
-        areas = torch.where(areas > 0, areas, box_areas(objects.xywh))
-    return PlacedShapes(
-        numbers=numbers,
-        points=points,
-        is_labeled=torch.ones_like(points[..., 0], dtype=torch.bool) if is_labeled is None else is_labeled,
-        areas=areas,
-        labels=objects.column("labels").long(),
-        images=objects.images,
-    )
+    num_pairs = MOST_DETECTIONS * true.images.bincount(minlength=len(sizes)).cumsum(0)
+    sample = PointSample(kind, found, true, sizes)
+    return sample.first(max(1, int((num_pairs <= MOST_PAIRS).sum())))

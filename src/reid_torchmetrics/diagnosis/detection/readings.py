@@ -61,7 +61,7 @@ def other_reading(case: DetectionCase) -> Values | None:
         return None
     at_least = case.overlap_of_few or FOUND
     # For a poor detector no reading fits, which a trial on few objects shows at a lower cost.
-    trial = sample.first(_TRIAL_IMAGES)
+    trial = sample.first(_TRIAL_IMAGES, factor=2)
     if _find_best(trial, at_least)[0] <= _SOME * len(trial.true.images):
         return None
     num_ground_truths = len(sample.true.images)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch import Tensor
 from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,
     BoxShapes,
+    box_areas,
     keypoint_boxes,
     paired_rotated_iou,
     paired_similarity,
@@ -20,9 +21,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     to_xyxy,
 )
 
-if TYPE_CHECKING:
-    from .case import DetectionCase
-    from .points import PointSample
+from .objects import ShownObjects
 
 _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "center and size"}
 _NUM_PARAMETERS = 5  # center, width, height, angle
@@ -39,6 +38,26 @@ class PairedRows(NamedTuple):
 
     rows: Tensor
     true_rows: Tensor
+
+
+class PlacedShapes(NamedTuple):
+    """Shapes in the order of their images, and in an image of descending scores."""
+
+    numbers: Tensor
+    """numbers as they were given, see `ShapeKind`"""
+    points: Tensor
+    """[shapes, points, 2]"""
+    is_labeled: Tensor
+    """whether each point counts, [shapes, points]"""
+    areas: Tensor
+    """areas as they were given, or those of the boxes"""
+    labels: Tensor
+    images: Tensor
+    """place of the image of each shape"""
+
+    def at(self, rows: Tensor) -> PlacedShapes:
+        """Return some shapes."""
+        return PlacedShapes(*(column[rows] for column in self))
 
 
 class OtherReading(NamedTuple):
@@ -59,21 +78,37 @@ class ShapeKind(NamedTuple):
     """returns points [shapes, points, 2] for the numbers as they are read"""
     readings: Sequence[OtherReading]
     """readings that other shapes do not have, simple ones first; of `preds` or of `target`"""
-    overlaps: Callable[[PointSample, PairedRows, Tensor, Tensor], Tensor]
-    """returns the overlaps of pairs of changed points, for a sample of the same objects"""
+    overlaps: Callable[[PairedRows, Tensor, Tensor, PlacedShapes], Tensor]
+    """returns the overlaps of pairs of points in another reading, given the ground truths as they are read"""
 
 
-def kind_of(case: DetectionCase) -> ShapeKind:
-    """Return the kind of shape of a case; masks are compared by the boxes around them."""
-    if case.iou_type == "rotated":
+def place(objects: ShownObjects, kind: ShapeKind, is_labeled: Tensor | None) -> PlacedShapes:
+    """Return objects with their points; `is_labeled` is None if all points count."""
+    points = kind.points(objects.values[kind.key])
+    areas = objects.column("area")
+    if len(objects.xywh):
+        areas = torch.where(areas > 0, areas, box_areas(objects.xywh))
+    return PlacedShapes(
+        numbers=objects.values[kind.key],
+        points=points,
+        is_labeled=torch.ones_like(points[..., 0], dtype=torch.bool) if is_labeled is None else is_labeled,
+        areas=areas,
+        labels=objects.column("labels").long(),
+        images=objects.images,
+    )
+
+
+def kind_of(iou_type: str, box_format: str, sigmas: Sequence[float]) -> ShapeKind:
+    """Return the kind of shape for an `iou_type`; masks are compared by the boxes around them."""
+    if iou_type == "rotated":
         return ShapeKind("rotated_boxes", _corners, _rotated_readings(), _rotated_overlaps)
-    if case.iou_type == "keypoints":
+    if iou_type == "keypoints":
         mirrored = OtherReading("left and right exchanged", ORDER_REMEDY, lambda numbers: numbers[:, _MIRRORED, :2])
-        has_sides = len(case.images.sigmas) == len(_MIRRORED)
-        overlaps = partial(_keypoint_overlaps, sigmas=case.images.sigmas)
+        has_sides = len(sigmas) == len(_MIRRORED)
+        overlaps = partial(_keypoint_overlaps, sigmas=sigmas)
         return ShapeKind("keypoints", lambda numbers: numbers[..., :2], [mirrored] * has_sides, overlaps)
-    points = partial(_box_points, box_format=case.box_format)
-    return ShapeKind("boxes", points, _box_readings(case.box_format), _box_overlaps)
+    points = partial(_box_points, box_format=box_format)
+    return ShapeKind("boxes", points, _box_readings(box_format), _box_overlaps)
 
 
 def _box_points(boxes: Tensor, box_format: str) -> Tensor:
@@ -91,7 +126,7 @@ def _box_readings(box_format: str) -> list[OtherReading]:
     return readings
 
 
-def _box_overlaps(_: PointSample, pairs: PairedRows, points: Tensor, true_points: Tensor) -> Tensor:
+def _box_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, _: PlacedShapes) -> Tensor:
     boxes, true_boxes = BoxShapes(keypoint_boxes(points)), BoxShapes(keypoint_boxes(true_points))
     return boxes.overlaps(pairs.rows, true_boxes, pairs.true_rows)
 
@@ -147,8 +182,8 @@ def _changed(numbers: Tensor, names: Sequence[str]) -> Tensor:
     return rotated_corners(boxes)
 
 
-def _rotated_overlaps(sample: PointSample, pairs: PairedRows, points: Tensor, true_points: Tensor) -> Tensor:
-    overlaps = _box_overlaps(sample, pairs, points, true_points)
+def _rotated_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, true: PlacedShapes) -> Tensor:
+    overlaps = _box_overlaps(pairs, points, true_points, true)
     near = (overlaps > 0).nonzero()[:, 0]
     corners, true_corners = points.flatten(1), true_points.flatten(1)
     overlaps[near] = paired_rotated_iou(corners, true_corners, pairs.rows[near], pairs.true_rows[near])
@@ -156,9 +191,9 @@ def _rotated_overlaps(sample: PointSample, pairs: PairedRows, points: Tensor, tr
 
 
 def _keypoint_overlaps(
-    sample: PointSample, pairs: PairedRows, points: Tensor, true_points: Tensor, sigmas: Sequence[float]
+    pairs: PairedRows, points: Tensor, true_points: Tensor, true: PlacedShapes, sigmas: Sequence[float]
 ) -> Tensor:
     rows, true_rows = pairs
-    with_visibility = torch.cat([true_points, sample.true.is_labeled[..., None]], 2)
+    with_visibility = torch.cat([true_points, true.is_labeled[..., None]], 2)
     boxes = true_points.new_zeros((len(true_rows), 4))  # all ground truths have labeled keypoints
-    return paired_similarity(points[rows], with_visibility[true_rows], sample.true.areas[true_rows], boxes, sigmas)
+    return paired_similarity(points[rows], with_visibility[true_rows], true.areas[true_rows], boxes, sigmas)
