@@ -58,7 +58,7 @@ def detected(network: str, found: Tensor, objects) -> Tensor:
         return objects(30)
     found = found.clone()
     if network == "collapsed":
-        found[:] = found[:1]
+        found[:] = objects(1)  # not the size and angle of the object that is there
         found[..., :2] = 50
     if network == "of one place":
         found[..., :2] = middle + 0.01 * (places - middle)
