@@ -14,7 +14,6 @@ import reid_torchmetrics
 from reid_torchmetrics import ReIDMetrics, _names, evaluate
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.functional.retrieval import RankCounter, evaluate_stream, find_relevance, rank_positives
-from reid_torchmetrics.functional.retrieval.ranking import symmetric
 from reid_torchmetrics.functional.retrieval.scores import (
     SIMILARITIES,
     EmbeddingScores,
@@ -34,15 +33,6 @@ TILES = (NUM_GALLERY, 10, 1)
 """gallery items that are scored at a time"""
 OF_SOME = {"person_search": "it multiplies normalized embeddings, by cosine or dot"}
 """functions that take some similarities alone, with the reason"""
-SMALL_SYMMETRIC = {
-    "_MOST_ITEMS": 16,
-    "_ROWS_AT_A_TIME": 20,
-    "_FEWEST_BLOCKS": 2,
-    "FEWEST_DIMENSIONS": 1,
-    "_MOST_POSITIVES": 1000,
-    "_POSITIVES_FOR_A_DIMENSION": 1000,
-}
-"""constants with which so few items are several blocks, whose products serve both items of a pair"""
 CLOSE = {torch.float32: 1e-3, torch.float64: 1e-7}
 """of the largest score; the distance of equal embeddings is the square root of what rounding leaves"""
 
@@ -170,13 +160,8 @@ def check_leave_one_out(name: str, items: Tensor) -> None:
     expected = reference.similarity(items.double().numpy(), items.double().numpy(), name).round(9)
     places = torch.arange(len(items))
     ranks = reference.evaluate(expected, identities.tolist(), identities.tolist(), self_index=places.tolist()).ranks
-    for blocks in (SMALL_SYMMETRIC, {"_MOST_ITEMS": 1008}):
-        with mock.patch.multiple(symmetric, **blocks):
-            found = rank_positives(items, items, identities, identities, self_index=places, similarity=name)
-        assert found.rank.tolist() == sum(ranks, []), (
-            f"leave-one-out by {name!r} differs from its reference: set `finishes_products` only where `score` is the"
-            " product and `finish`"
-        )
+    found = rank_positives(items, items, identities, identities, self_index=places, similarity=name)
+    assert found.rank.tolist() == sum(ranks, []), f"leave-one-out by {name!r} differs from its reference"
 
 
 def tiled(scores: EmbeddingScores, size: int) -> Tensor:
@@ -229,22 +214,6 @@ class OfTiles(Similarity):
 
 
 @final
-class HalfProduct(Similarity):
-    """A product of which `finish` knows nothing else than that it is there."""
-
-    finishes_products = True
-
-    def query(self, block: Tensor) -> Tensor:
-        return block.clone()
-
-    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
-        product(query, gallery, out)
-
-    def finish(self, products: Tensor, columns: slice | Tensor) -> None:
-        products.neg_()
-
-
-@final
 class WithoutRounding(Similarity):
     """A product with a floor that the rounding of the product passes."""
 
@@ -291,7 +260,6 @@ def test_a_similarity_that_is_in_no_docstring_is_told_which():
     [
         (Manhattan, r"comparable scores of 'dot' with torch.float32 differ from `SIMILARITIES\['dot'\]`"),
         (OfTiles, "scores of 'dot' with torch.float32 depend on the tiles, here of 10 items"),
-        (HalfProduct, "leave-one-out by 'dot' differs from its reference: set `finishes_products` only where"),
         (WithoutRounding, "`floor` of 'dot' with torch.float32 is above a score: subtract what rounding may"),
         (NotFinal, "the class of 'dot' must be final: decorate it"),
         (partial, "'dot' must be a subclass of `Similarity`"),

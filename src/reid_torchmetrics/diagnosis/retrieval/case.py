@@ -46,13 +46,6 @@ class Sample:
         source = self.problem.source
         return source.query.local.all() if isinstance(source, Embeddings) else None
 
-    def gallery_at(self, positions: Int[Tensor, " items"]) -> Float[Tensor, "items dim"] | None:
-        """Return embeddings of gallery items; None for a matrix of scores, and where groups of items were ranked."""
-        source = self.problem.source
-        if not isinstance(source, Embeddings) or self.problem.groups is not None:
-            return None
-        return source.gallery.at(positions)
-
     def members_at(self, positions: Int[Tensor, " items"]) -> Float[Tensor, "members dim"] | None:
         """Return embeddings of gallery items, or of all members of groups; None for a matrix of scores."""
         source, groups = self.problem.source, self.problem.groups

@@ -49,7 +49,6 @@ from reid_torchmetrics.functional.world import World, all_gather_values
 from .counting import Positives
 from .positive_ranks import PositiveRanks
 from .rank_table import RankTable
-from .symmetric import count_symmetric
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 from .whole_scores import find_levels, rank_whole_scores
@@ -176,10 +175,10 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     relevance = part.relevance
     has_grades = relevance.shared is not None
-    tiles = count_symmetric(part) or Tiles(part)
+    tiles = Tiles(part)
     table = RankTable(part.ties, relevance.run_length, graded=has_grades, num_positives=relevance.num_listed)
     for rows in _progress.steps(tiles.rows, "Ranking"):
-        if isinstance(tiles, Tiles) and _rank_whole_scores(part, tiles, rows, table):
+        if _rank_whole_scores(part, tiles, rows, table):
             continue
         tile = relevance.tile(rows)
         table.num_positives[rows] = tile.num_positives

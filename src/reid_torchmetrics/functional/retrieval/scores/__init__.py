@@ -24,5 +24,4 @@ from .similarity import (
     score_dtype,
     similarity_name,
 )
-from .symmetric import FEWEST_DIMENSIONS, SymmetricScores
 from .walk import FEWEST_ROWS, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery, share_tiles, size_of_walk

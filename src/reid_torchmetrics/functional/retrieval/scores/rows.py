@@ -81,21 +81,6 @@ class Rows:
         rows._summaries_of_source = self._summaries_of_source | self._summaries
         return rows
 
-    def are_rows_of(self, rows: Rows, places: Int[Tensor, " rows"]) -> bool:
-        """Return whether each of these rows is, in memory, the row of `rows` at its place; -1 stands for no row.
-
-        Only positions are compared, not embeddings.
-        """
-        if len(self._blocks) != len(rows._blocks):
-            return False
-        if not all(map(_share_memory, self._blocks, rows._blocks)):
-            return False
-        here = (places >= 0).nonzero()[:, 0]
-        there = places[here]
-        positions_here = here if self._kept is None else self._kept[here]
-        positions_there = there if rows._kept is None else rows._kept[there]
-        return torch.equal(positions_here, positions_there)
-
     def followed_by(self, block: Float[Tensor, "more dim"]) -> Rows:
         """Return the rows, followed by the rows of another block; nothing is copied."""
         total = self._starts[-1]
@@ -369,12 +354,6 @@ class Spares(Generic[Thing]):
             yield thing
         finally:
             self._free.append(thing)
-
-
-def _share_memory(block: Tensor, other: Tensor) -> bool:
-    """Return whether two blocks are the same part of the memory."""
-    is_same_place = block.data_ptr() == other.data_ptr() and block.device == other.device
-    return is_same_place and (block.dtype, block.shape, block.stride()) == (other.dtype, other.shape, other.stride())
 
 
 def _concatenate(parts: Sequence[Tensor], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -23,7 +23,6 @@ from .codes import read_pair
 from .products import BlockShape, full_precision, shape_on
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, checked_rows, promoted
 from .similarity import SIMILARITIES, Custom, CustomSimilarity, Similarity, gallery_statistics, score_dtype
-from .symmetric import SymmetricScores
 
 DEFAULT_MAX_BYTES = 256 << 20
 _SHARE_OF_FREE = 8  # an eighth of the free memory of a GPU
@@ -70,13 +69,6 @@ class Scores(ABC):
     @property
     def at(self) -> ScoresAt | None:
         """A function for scores of the queries `rows` at a few columns each, with the bits of `fill`; or None."""
-        return None
-
-    def symmetric(self, own_column: Int[Tensor, " queries"]) -> SymmetricScores | None:
-        """Return scores among the items of one set; `own_column` has the gallery item of each query, or -1.
-
-        None if a product of two items cannot serve both directions.
-        """
         return None
 
     def all(self) -> Float[Tensor, "queries gallery"]:
@@ -206,17 +198,6 @@ class EmbeddingScores(Scores):
             gallery = self._gallery.select(part_items).read(slice(0, len(part_items)), self.dtype)
             self._similarity.score(query, self._similarity.gallery(gallery), part_items, scores[:, part])
         return scores
-
-    def symmetric(self, own_column: Int[Tensor, " queries"]) -> SymmetricScores | None:
-        """Return scores among the items of one set; None without products, or unless the queries are gallery items.
-
-        Only the CPU has them.
-        """
-        if not (isinstance(self._query, Rows) and self._similarity.finishes_products and self.device.type == "cpu"):
-            return None
-        if not self._query.are_rows_of(self._gallery, own_column):
-            return None
-        return SymmetricScores(self._gallery, self._similarity, self.dtype, max_bytes=self._bound)
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """Turn scores into similarities that can be compared between queries."""

@@ -34,8 +34,6 @@ class Similarity(ABC):
     """True if `gallery` or `score` copies gallery items, so that they must be called with few items at a time"""
     has_score_pairs = False
     """True if scores are distances, which `score_pairs` computes for single pairs: products of matrices round them"""
-    finishes_products = False
-    """True if `score` is a product followed by `finish`, so that one product serves both items of a pair as queries"""
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
@@ -61,9 +59,6 @@ class Similarity(ABC):
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
 
-    def finish(self, products: Tensor, columns: slice | Tensor) -> None:  # noqa: B027
-        """Turn products of prepared queries with the gallery items `columns`, in place, into the values of `score`."""
-
     def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
         """Turn scores, in place, into similarities that can be compared between queries; `query` is not prepared."""
 
@@ -88,8 +83,6 @@ class Similarity(ABC):
 @final
 class Dot(Similarity):
     """Inner product q . g. In float64 the query is divided by a power of two, so that no product leaves the range."""
-
-    finishes_products = True
 
     def query(self, block: Tensor) -> Tensor:
         """Divide queries by a power of two in float64."""
@@ -118,8 +111,6 @@ class Cosine(Similarity):
     Dividing the scores by |g| avoids a normalized copy of the gallery. In float64, vectors with squares out of range
     are divided by a power of two first; no digit of a cosine changes.
     """
-
-    finishes_products = True
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure the norm of every gallery item."""
@@ -162,10 +153,6 @@ class Cosine(Similarity):
 
         product(query, gallery, out, divide)
 
-    def finish(self, products: Tensor, columns: slice | Tensor) -> None:
-        """Divide by |g|."""
-        products.mul_(self._inverse_norm[columns])
-
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Divide by |q|."""
         norm = torch.linalg.vector_norm(self.query(query), dim=1, keepdim=True)
@@ -182,7 +169,6 @@ class Euclidean(Similarity):
     """
 
     has_score_pairs = True
-    finishes_products = True
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
@@ -241,10 +227,6 @@ class Euclidean(Similarity):
 
         product(query, gallery, out, subtract)
 
-    def finish(self, products: Tensor, columns: slice | Tensor) -> None:
-        """Subtract |g|^2 / 2."""
-        products.sub_(self._half_squared_norm[columns])
-
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
         half_squared_norm = (_squared_norm(self.query(query)) / 2).to(out.dtype)
@@ -298,7 +280,6 @@ class Hamming(Similarity):
     """Minus the Hamming distance of codes of 1 and -1: (q . g - D) / 2, exact; ordered by q . g."""
 
     has_score_pairs = True
-    finishes_products = True
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g into `out`."""

@@ -30,8 +30,6 @@ from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, bytes_of_sort, cut_in_panels, share_tiles
 
-from .symmetric_pairs import find_symmetric_pairs
-
 Result = TypeVar("Result")
 _BYTES_PER_PAIR = 4
 """bytes for two masks of a pair, and two more while the masks are made"""
@@ -159,11 +157,6 @@ class ScoredPairs:
             return torch.cat([num_at, num_above])
 
         no_counts = torch.zeros((2, *thresholds.shape), dtype=torch.int64, device=self.device)
-        symmetric = find_symmetric_pairs(self._scores, self._relevance)
-        if symmetric is not None:
-            counts = symmetric.reduce(count_in_block, torch.add, no_counts)
-            if counts is not None:
-                return counts
         return self._reduce(
             lambda scores, _, impostor: count_in_block(scores, impostor),
             torch.add,
