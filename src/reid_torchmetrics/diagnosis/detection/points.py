@@ -23,16 +23,15 @@ from .shape_kinds import PairedRows, PlacedShapes, ShapeKind, place
 
 FOUND = 0.5
 """overlap at which a ground truth is found"""
-MOST_DETECTIONS = 100
-"""detections per image of a sample, those of the highest scores"""
-MOST_PAIRS = 1 << 17
+MOST_PAIRS = 1 << 14
 """pairs of a detection and a ground truth in the images of a sample"""
+_DETECTIONS = 2  # in an image for each ground truth, those of the highest scores
 _CLOSE = 0.2  # overlap of the boxes around the points of pairs that are close
 
 
 @dataclass(frozen=True)
 class PointSample:
-    """The objects of the first images."""
+    """The ground truths of the first images, and the detections of the highest scores."""
 
     kind: ShapeKind
     found: PlacedShapes
@@ -51,17 +50,14 @@ class PointSample:
         counts = self.true.images.bincount(minlength=len(self.sizes))
         return PairedRows(*segments.runs(segments.starts(counts)[images], counts[images]))
 
-    def first(self, num_images: int, factor: int = MOST_DETECTIONS) -> PointSample:
-        """Return the first images with their best detections, at most `factor` times as many as ground truths."""
-        rows = self.best(factor)
-        rows = rows[self.found.images[rows] < num_images]
-        true_rows = (self.true.images < num_images).nonzero()[:, 0]
-        return PointSample(self.kind, self.found.at(rows), self.true.at(true_rows), self.sizes[:num_images])
-
-    def best(self, factor: int = 1) -> Tensor:
-        """Return rows of the detections with the highest scores, in each image `factor` times the ground truths."""
-        most = factor * self.true.images.bincount(minlength=len(self.sizes))
-        return (segments.ranks(self.found.images) < most[self.found.images]).nonzero()[:, 0]
+    def repeated(self, times: int) -> PointSample:
+        """Return the images several times, one after another."""
+        return PointSample(
+            kind=self.kind,
+            found=self.found.repeated(times, len(self.sizes)),
+            true=self.true.repeated(times, len(self.sizes)),
+            sizes=self.sizes.repeat(times, 1),
+        )
 
     def pairs_found(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
         """Return the ground truths that are found without labels, each with its detection of the highest score."""
@@ -113,13 +109,15 @@ def sample_points(
         return None
     true = place(ground_truths, kind, ground_truths.is_labeled)
     true = true.at(ground_truths.is_counted.nonzero()[:, 0])
+    counts = true.images.bincount(minlength=len(sizes))
+    num_images = max(1, int(((_DETECTIONS * counts**2).cumsum(0) <= MOST_PAIRS).sum()))
     found = place(detections, kind, None)
     rows = found.points.flatten(1).isfinite().all(1).nonzero()[:, 0]
     rows = rows[detections.column("scores")[rows].argsort(descending=True, stable=True)]
     rows = rows[found.images[rows].argsort(stable=True)]
-    found = found.at(rows[segments.ranks(found.images[rows]) < MOST_DETECTIONS])
-    if len(true.images) < LEAST_BOXES or not len(found.images):
+    images = found.images[rows]
+    rows = rows[(images < num_images) & (segments.ranks(images) < _DETECTIONS * counts[images])]
+    true = true.at((true.images < num_images).nonzero()[:, 0])
+    if len(true.images) < LEAST_BOXES or not len(rows):
         return None
-    num_pairs = MOST_DETECTIONS * true.images.bincount(minlength=len(sizes)).cumsum(0)
-    sample = PointSample(kind, found, true, sizes)
-    return sample.first(max(1, int((num_pairs <= MOST_PAIRS).sum())))
+    return PointSample(kind, found.at(rows), true, sizes[:num_images])

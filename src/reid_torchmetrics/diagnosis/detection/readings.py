@@ -10,7 +10,7 @@ that are everywhere, or always in one place, fit after any change of scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,14 +27,11 @@ MOST_FOUND = 0.5
 """fraction of the sampled ground truths that a reading must find"""
 FEW_FOUND = 0.5
 """fraction of the ground truths found by a reading; fewer must be found without it, and in other images"""
-_ALMOST_ALL = 0.9  # fraction of ground truths: a reading that finds more is taken without trying others
 _BETTER = 1.1  # factor of ground truths that a less simple reading must find
-_TRIAL_IMAGES = 32  # images in a trial
-_SOME = 0.25  # fraction of ground truths that the best reading must find in the trial
 _NOISE = 0.03  # of a measured factor
 _LEAST_MEASURED = 16  # ground truths for the measurement of a scale or an order
 _LEAST_PAIRS = 5  # pairs for the measurement of a scale
-_NUM_FITS = 3  # measurements by pairs, each with the pairs from the one before
+_NUM_FITS = 2  # measurements by pairs, each with the pairs from the one before
 _MOST_DISTANCES = 1 << 22  # distances between keypoints
 _MOST_PLACES = 20  # of keypoints in a text
 _IN_ONE_IMAGE = (
@@ -60,16 +57,15 @@ def other_reading(case: DetectionCase) -> Values | None:
     if sample is None:
         return None
     at_least = case.overlap_of_few or FOUND
-    # For a poor detector no reading fits, which a trial on few objects shows at a lower cost.
-    trial = sample.first(_TRIAL_IMAGES, factor=2)
-    if _find_best(trial, at_least)[0] <= _SOME * len(trial.true.images):
-        return None
+    as_read = Reading("", "", "", sample.found.points, sample.true.points)
+    readings = list(_readings(sample))
+    num_before, *counts = _count_found(sample, [as_read, *readings], at_least)
+    num_found, best = 0, as_read
+    for num, reading in zip(counts, readings, strict=True):
+        if num > _BETTER * num_found:  # the simplest among almost equal ones
+            num_found, best = num, reading
     num_ground_truths = len(sample.true.images)
-    num_before = len(sample.pairs_found(sample.found.points, sample.true.points, at_least).rows)
-    if num_before > MOST_FOUND * num_ground_truths:  # only labels differ
-        return None
-    num_found, best = _find_best(sample, at_least)
-    if best is None or num_found <= MOST_FOUND * num_ground_truths or num_before >= FEW_FOUND * num_found:
+    if num_found <= MOST_FOUND * num_ground_truths or num_before >= FEW_FOUND * num_found:
         return None
     elsewhere = sample.pairs_found_elsewhere(best.points, best.true_points, at_least)
     if len(elsewhere.rows) >= FEW_FOUND * num_found:
@@ -85,17 +81,13 @@ def other_reading(case: DetectionCase) -> Values | None:
     }
 
 
-def _find_best(sample: PointSample, at_least: float) -> tuple[int, Reading | None]:
-    """Return the best reading and the number of ground truths that it finds; the simplest among almost equal ones."""
-    num_found = 0
-    best: Reading | None = None
-    for reading in _readings(sample):
-        num = len(sample.pairs_found(reading.points, reading.true_points, at_least).rows)
-        if num > _BETTER * num_found:
-            num_found, best = num, reading
-        if num_found > _ALMOST_ALL * len(sample.true.images):
-            break
-    return num_found, best
+def _count_found(sample: PointSample, readings: Sequence[Reading], at_least: float) -> list[int]:
+    """Return the number of ground truths that are found in each reading; all are compared together."""
+    points = torch.cat([reading.points for reading in readings])
+    true_points = torch.cat([reading.true_points for reading in readings])
+    _, true_rows = sample.repeated(len(readings)).pairs_found(points, true_points, at_least)
+    counts: list[int] = (true_rows // len(sample.true.images)).bincount(minlength=len(readings)).tolist()
+    return counts
 
 
 def _readings(sample: PointSample) -> Iterator[Reading]:
@@ -187,14 +179,13 @@ def _measure_change(sample: PointSample, frame: _Frame, points: Tensor) -> _Chan
 
     Both are compared in the coordinates of the frame; in resized images there is no offset. None if nothing fits.
     """
-    best = sample.best()
-    if len(sample.true.images) < _LEAST_MEASURED or len(best) < _LEAST_PAIRS:
+    if len(sample.true.images) < _LEAST_MEASURED:
         return None
     is_labeled, true_images = sample.true.is_labeled, sample.true.images
     true_points = (sample.true.points - frame.origin[true_images, None]) / frame.unit[true_images, None]
     true_boxes = keypoint_boxes(true_points, is_labeled)
     boxes = keypoint_boxes(points)
-    change = _fit(_median(boxes[best])[None], _median(true_boxes)[None], has_offset=not frame.text)
+    change = _fit(_median(boxes)[None], _median(true_boxes)[None], has_offset=not frame.text)
     for _ in range(_NUM_FITS):
         changed = torch.cat([change.apply(boxes[:, :2]), change.factor * boxes[:, 2:]], 1)
         rows, true_rows = sample.close_pairs(changed, true_boxes)

@@ -59,6 +59,13 @@ class PlacedShapes(NamedTuple):
         """Return some shapes."""
         return PlacedShapes(*(column[rows] for column in self))
 
+    def repeated(self, times: int, num_images: int) -> PlacedShapes:
+        """Return the shapes several times, each time in other images."""
+        rows = torch.arange(len(self.images), device="cpu").repeat(times)
+        shapes = self.at(rows)
+        first_images = num_images * torch.arange(times, device="cpu").repeat_interleave(len(self.images))
+        return shapes._replace(images=shapes.images + first_images)
+
 
 class OtherReading(NamedTuple):
     """Another meaning of the numbers of a shape."""
