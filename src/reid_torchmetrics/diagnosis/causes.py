@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -26,7 +27,7 @@ class Cause(Generic[Case]):
     checks: str
     """the mistake, in a few words"""
     fires: str
-    """the condition in words, with the names of `thresholds` in braces"""
+    """the condition in words; names in braces are those of constants in the module of `find`, or of `thresholds`"""
     message: str
     """one or two sentences with the cause and the remedy, with names of values in braces"""
     suspect: Callable[[Case], bool]
@@ -43,7 +44,8 @@ class Cause(Generic[Case]):
 
     def condition(self) -> str:
         """Return the condition in words, with the thresholds."""
-        return self.fires.format(**self.thresholds)
+        constants = vars(sys.modules[self.find.__module__])
+        return self.fires.format(**{**constants, **self.thresholds})
 
 
 def _suspicion(cause: Cause[Any]) -> object:
