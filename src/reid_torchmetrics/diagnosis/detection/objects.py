@@ -32,15 +32,15 @@ class ShownObjects(NamedTuple):
         images = torch.repeat_interleave(counts)
         values = {}
         for key in _KEYS:
-            parts = []
+            parts: list[Tensor] = []
             for item in items:
                 part = item.get(key)
                 part = part.num_pixels if isinstance(part, ShownMasks) else part
                 if isinstance(part, Tensor) and len(part):
-                    parts.append(part.cpu())
+                    parts.append(part.to(parts[0].device) if parts else part)
             has_all = sum(map(len, parts)) == len(images)
             if parts and has_all and len({part.shape[1:] for part in parts}) == 1:
-                values[key] = torch.cat(parts).double()
+                values[key] = torch.cat(parts).cpu().double()
         boxes = values.get("boxes", torch.zeros(0, 4, dtype=torch.float64, device="cpu"))
         return cls(images, to_xywh(boxes, box_format), values)
 

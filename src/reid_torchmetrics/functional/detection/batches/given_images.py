@@ -6,7 +6,6 @@ No number depends on it. A metric keeps it outside of its states, until `reset`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -116,7 +115,7 @@ class GivenImages:
             self._num_objects += sum(len(batch.states[f"{side}_labels"]) for side in _SIDES)
 
     def shown(self) -> list[ShownImage]:
-        """Return the first images, at most 256: `preds` and `target` by the users' keys, with tensors on the CPU.
+        """Return the first images, at most 256: `preds` and `target` by the users' keys.
 
         `boxes` are those around other shapes, if they were not given. `masks` are `ShownMasks`. `iscrowd` and `area`
         are there if an image of the batch had them, with zeros where another one lacked them.
@@ -131,17 +130,7 @@ class GivenImages:
                     first.append(numbers)
             sides = [batch.items(side, [numbers[side] for numbers in first]) for side in (0, 1)]
             images += zip(*sides, strict=True)
-        tensors: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
-        for item in chain.from_iterable(images):
-            for value in item.values():
-                for tensor in _tensors_of(value):
-                    tensors.setdefault((tensor.dtype, tensor.device), []).append(tensor)
-        copies: dict[int, Tensor] = {}
-        for same in tensors.values():
-            # All tensors of a dtype are copied together, because each copy from a device waits for it.
-            joined = torch.cat([tensor.flatten() for tensor in same]).cpu().split([tensor.numel() for tensor in same])
-            copies |= {id(tensor): copy.view(tensor.shape) for tensor, copy in zip(same, joined, strict=True)}
-        return [(_replaced(preds, copies), _replaced(target, copies)) for preds, target in images]
+        return images
 
     def _find_unused_keys(self, batch: GivenBatch) -> None:
         """Find difficult ground truths and lists of classes that the evaluation ignores."""
@@ -177,25 +166,6 @@ def _others(batch: GivenBatch, side: int, num_images: int) -> list[dict[str, Any
         for other, item, masks in zip(others, items, shapes.shapes["segm"][side], strict=False):
             other[_MASKS] = _shown_masks(item[_MASKS], masks.areas)
     return others
-
-
-def _tensors_of(value: Any) -> list[Tensor]:
-    """Return the tensors in a value that are not on the CPU."""
-    values = value if isinstance(value, ShownMasks) else (value,)
-    return [part for part in values if isinstance(part, Tensor) and part.device.type != "cpu"]
-
-
-def _replaced(item: Mapping[str, Any], copies: Mapping[int, Tensor]) -> dict[str, Any]:
-    """Return the dict of an image with copies in the place of tensors."""
-    replaced: dict[str, Any] = {}
-    for key, value in item.items():
-        if isinstance(value, ShownMasks):
-            extremes = copies.get(id(value.extremes), value.extremes)
-            num_pixels = copies.get(id(value.num_pixels), value.num_pixels)
-            replaced[key] = ShownMasks(value.dtype, extremes, num_pixels)
-        else:
-            replaced[key] = copies.get(id(value), value)
-    return replaced
 
 
 def _kept(value: Any) -> Any:
