@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable
 from functools import cached_property
 from itertools import chain
-from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples
 
 from .causes import Cause, Values, is_beyond_chance
+from .spellings import READINGS
 
 MOST_QUERIES = 256
 _FIRST = 10  # entries of a list that a trial looks at
@@ -80,44 +78,6 @@ def _finds_little(case: ListCase) -> bool:
     return float(case.samples.hits[:, 0].double().mean()) <= _SUSPECT
 
 
-def _last_part(name: str) -> str:
-    return re.split(r"[\\/]", name)[-1]
-
-
-def _without_extension(name: str) -> str:
-    return re.sub(r"\.[A-Za-z]\w{0,4}$", "", name)
-
-
-def _numbers(name: str) -> str:
-    numbers = re.findall(r"\d+", _without_extension(_last_part(name)))
-    return " ".join(str(int(number)) for number in numbers) or name
-
-
-def _without_first_folders(names: list[str]) -> list[str]:
-    """Remove the folders that the names of one side begin with."""
-    names = [name.replace("\\", "/") for name in names]
-    length = commonprefix(names).rfind("/") + 1  # noqa: RUF071 - cut behind a folder
-    return [name[length:] for name in names]
-
-
-def _each(read: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
-    return lambda names: [read(name) for name in names]
-
-
-_READINGS = {
-    "with / in the place of \\": _each(lambda name: name.replace("\\", "/")),
-    "in one form of Unicode, regardless of case": _each(lambda name: unicodedata.normalize("NFC", name).casefold()),
-    "without the first folders": _without_first_folders,
-    "without folders": _each(_last_part),
-    "without extensions": _each(_without_extension),
-    "without folders and extensions, regardless of case": _each(
-        lambda name: _without_extension(_last_part(name)).casefold()
-    ),
-    "by their numbers alone": _each(_numbers),
-}
-"""functions that return the rest of each name of one side, by their description"""
-
-
 def _read(reading: Callable[[list[str]], list[str]], lists: list[list[str]]) -> list[dict[str, str]]:
     """Return the names of each list by what is left of them."""
     names = [*dict.fromkeys(chain.from_iterable(lists))]
@@ -134,7 +94,7 @@ def _other_names(case: ListCase) -> Values | None:
     right: list[list[str]] = [[] for _ in listed]
     for query, item in zip(*positives, strict=True):
         right[query].append(names[item])
-    for description, reading in _READINGS.items():
+    for description, reading in READINGS.items():
         sides = _read(reading, listed), _read(reading, right)
         num_names = max(len({*chain.from_iterable(side)}) for side in sides)
         pairs = [*zip(*sides, strict=True)]

@@ -75,8 +75,8 @@ def test_rows_that_are_scaled_to_their_best_score_are_no_copies():
     ("queries", "gallery", "words"),
     [
         (["00012", "00007"], ["12", "7", "3"], "as numbers, such as '00012' and '12'"),
-        (["Anna ", "Bo"], ["anna", "bo"], "in lower case and without spaces around them, such as 'Anna ' and 'anna'"),
-        (["id_12", "id_7"], ["12", "7"], "by the number at their end, such as 'id_12' and '12'"),
+        (["Anna ", "Bo"], ["anna", "bo"], "regardless of case and of spaces around them, such as 'Anna ' and 'anna'"),
+        (["id_12", "id_7"], ["12", "7"], "by their numbers alone, such as 'id_12' and '12'"),
         (["a1", "b1", "c1"], ["1", "2"], None),  # all would be one
         (["a", "b"], ["c", "d"], None),
         (["a", "b", "c"], ["A", "d"], None),  # few

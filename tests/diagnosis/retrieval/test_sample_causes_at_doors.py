@@ -76,7 +76,7 @@ def test_a_mistake_is_told_once_by_the_first_of_two_processes(cause, processes):
     ("mistake", "words"),
     [
         ("zeros in front", "would match as numbers, such as '00000' and '0'"),
-        ("case", "would match in lower case"),
+        ("case", "would match regardless of case"),
         ("axes", "have their axes in another order on one side"),
         ("frames", "begin at 7,999 in the queries and at 0 in the gallery"),
         ("degrees", "are degrees, or have another origin, on the side of the queries"),

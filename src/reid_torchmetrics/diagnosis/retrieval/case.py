@@ -24,6 +24,7 @@ from reid_torchmetrics.functional.retrieval.relevance import LabelTables, QueryC
 MOST_QUERIES = 256
 """number of queries in a sample"""
 _MOST_PAIRS = 1 << 22
+_BYTES_OF_PAIR = 32  # of a query and a gallery item: its score, its marks, and their copies in a trial
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,11 @@ def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample | None
     num_queries, num_gallery = problem.source.shape
     if not num_queries or not num_gallery:
         return None
-    size = max(1, min(num_queries, MOST_QUERIES, _MOST_PAIRS // num_gallery))
+    most_pairs = _MOST_PAIRS
+    max_bytes = problem.source.max_bytes
+    if max_bytes is not None:
+        most_pairs = min(most_pairs, max_bytes // _BYTES_OF_PAIR)
+    size = max(1, min(num_queries, MOST_QUERIES, most_pairs // num_gallery))
     queries = torch.arange(size, device=problem.source.device) * num_queries // size
     part = _of_queries(problem, queries)
     scores, relevance = part.prepare(options.protocol, options.ties)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.spellings import READINGS
 from reid_torchmetrics.functional.retrieval.relevance import find_near
 
 from .case import MOST_QUERIES, RetrievalCase
@@ -23,29 +22,6 @@ COVERED = 0.75
 _BETTER = 3  # times the share of queries with a positive in the order at hand
 _MOST_MERGED = 0.1  # share of the names of the gallery that may become equal to others
 _LARGEST_DEGREE = 180
-
-
-def _in_lower_case(name: str) -> str:
-    return name.strip().casefold()
-
-
-def _as_number(name: str) -> str:
-    try:
-        return str(float(name))
-    except ValueError:
-        return name
-
-
-def _number_at_end(name: str) -> str:
-    digits = re.search(r"(\d+)\W*$", name)
-    return name if digits is None else digits[1].lstrip("0")
-
-
-_SPELLINGS = {
-    "in lower case and without spaces around them": _in_lower_case,
-    "as numbers": _as_number,
-    "by the number at their end": _number_at_end,
-}
 
 
 def reading_that_fits(case: RetrievalCase) -> str:
@@ -68,9 +44,9 @@ def spelling_that_fits(query_names: list[str], gallery_names: list[str]) -> str 
 
     Names must stay apart: a spelling that makes most of them equal fits always.
     """
-    for words, spell in _SPELLINGS.items():
-        queries = {spell(name): name for name in query_names}
-        gallery = {spell(name): name for name in gallery_names}
+    for words, read in READINGS.items():
+        queries = dict(zip(read(query_names), query_names, strict=True))
+        gallery = dict(zip(read(gallery_names), gallery_names, strict=True))
         common = queries.keys() & gallery.keys()
         are_apart = len(gallery) >= (1 - _MOST_MERGED) * len(gallery_names)
         if common and are_apart and len(common) >= FITS * len(query_names):
