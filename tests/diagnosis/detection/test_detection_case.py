@@ -9,7 +9,6 @@ from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, Lvi
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.detection import DetectionCase
-from reid_torchmetrics.diagnosis.detection.objects import sizes_of
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 
 
@@ -120,7 +119,7 @@ def test_every_entry_point_shows_the_first_images_as_they_were_given(door, cases
     assert case.iou_type == "bbox"
     assert [len(objects.images) for objects in case.objects] == [6, 3]
     if door != "objects":
-        assert sizes_of([true for _, true in case.shown]).tolist() == [[640, 480]] * 3
+        assert case.image_sizes.tolist() == [[640, 480]] * 3
 
 
 @pytest.mark.parametrize(

@@ -35,15 +35,14 @@ class FoundCounts(NamedTuple):
 class PairedLabels(NamedTuple):
     """Labels of sampled ground truths that are found without labels, and of the detections that find them."""
 
-    labels: Sequence[int]
-    """different labels of both, ascending"""
+    names: Sequence[object]
+    """the users' names of different labels"""
     counts: Tensor
     """numbers of pairs, by the place of the ground truth's label, then of the detection's label"""
 
-    @property
-    def num_right(self) -> int:
-        """Number of pairs with equal labels."""
-        return int(self.counts.diagonal().sum())
+    def text(self, places: Sequence[tuple[int, int]]) -> str:
+        """Return which labels are predicted for others, by their places, those of the ground truths first."""
+        return ", ".join(f"{self.names[predicted]} for {self.names[place]}" for place, predicted in places)
 
 
 class DetectionCase:
@@ -112,10 +111,15 @@ class DetectionCase:
         return ShownObjects.of(detections, self.box_format), ShownObjects.of(ground_truths, self.box_format)
 
     @cached_property
+    def image_sizes(self) -> Tensor:
+        """Width and height of the images in `shown`, [images, 2]; NaN if unknown."""
+        return sizes_of([target for _, target in self.shown])
+
+    @cached_property
     def points(self) -> PointSample | None:
         """The objects as points, without crowds, of as many images as can be compared; None if they are too few."""
-        sizes = sizes_of([item for _, item in self.shown])
-        return sample_points(*self.objects, sizes, kind_of(self.iou_type, self.box_format, self.images.sigmas))
+        kind = kind_of(self.iou_type, self.box_format, self.images.sigmas)
+        return sample_points(*self.objects, self.image_sizes, kind)
 
     @cached_property
     def paired_labels(self) -> PairedLabels | None:
@@ -128,8 +132,12 @@ class DetectionCase:
             return None
         pairs = torch.stack([sample.true.labels[true_rows], sample.found.labels[rows]])
         labels, places = pairs.unique(return_inverse=True)
+        names = self.images.label_names
         counts = (places[0] * len(labels) + places[1]).bincount(minlength=len(labels) ** 2)
-        return PairedLabels(labels.tolist(), counts.view(len(labels), len(labels)))
+        return PairedLabels(
+            names=labels.tolist() if names is None else [names[label] for label in labels.tolist()],
+            counts=counts.view(len(labels), len(labels)),
+        )
 
     def _count_found(self) -> FoundCounts:
         num_found = self.matches.true_positive[0, 0].sum()

@@ -8,10 +8,11 @@ from torch import Tensor
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.inputs import pairwise_iou
+from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, pairwise_iou
 
 from .case import DetectionCase
-from .objects import ShownObjects
+from .points import PointSample
+from .shape_kinds import PlacedShapes
 
 FEW = 0.3
 """fraction of all ground truths that are found, if labels are numbered in two ways"""
@@ -53,15 +54,14 @@ def shifted_labels(case: DetectionCase) -> Values | None:
     if pairs is None or sample is None:
         return None
     num_pairs = int(pairs.counts.sum())
-    num_right = pairs.num_right
+    num_right = int(pairs.counts.diagonal().sum())
     if num_pairs < LEAST_BOXES or 2 * num_pairs <= len(sample.true.labels) or num_right >= FEW_RIGHT * num_pairs:
         return None
     are_disjoint = not bool(torch.isin(sample.found.labels, sample.true.labels).any())
     if not are_disjoint and not all(_have_one_partner(counts) for counts in (pairs.counts, pairs.counts.T)):
         return None
-    most_frequent = pairs.counts.flatten().argsort(descending=True, stable=True)[: int((pairs.counts > 0).sum())]
-    places = [divmod(place, len(pairs.labels)) for place in most_frequent[:2].tolist()]
-    return {"num_right": num_right, "num": num_pairs, "pairs": _texts(case, places)}
+    places = sorted(pairs.counts.nonzero().tolist(), key=lambda place: -int(pairs.counts[tuple(place)]))
+    return {"num_right": num_right, "num": num_pairs, "pairs": pairs.text(places[:2])}
 
 
 def _have_one_partner(counts: Tensor) -> bool:
@@ -74,17 +74,6 @@ def _have_one_partner(counts: Tensor) -> bool:
     num_repeated = int(counts.sum()) - num_labels
     num_same = int(largest_counts.sum()) - num_labels
     return num_labels > 1 and num_repeated >= LEAST_BOXES and num_same >= SAME * num_repeated
-
-
-def _texts(case: DetectionCase, places: list[tuple[int, int]]) -> str:
-    """Return which labels are predicted for others, given places of ground truths' labels and of detections' labels."""
-    assert case.paired_labels is not None  # noqa: S101 - the places are of its labels
-    labels, names = case.paired_labels.labels, case.images.label_names
-    texts = []
-    for place, partner in places:
-        pair = labels[partner], labels[place]
-        texts.append("{} for {}".format(*(pair if names is None else (names[label] for label in pair))))
-    return ", ".join(texts)
 
 
 def misses_many(case: DetectionCase) -> bool:
@@ -106,53 +95,51 @@ def exchanged_labels(case: DetectionCase) -> Values | None:
     lost = ((num_pairs >= LEAST_BOXES) & (largest >= SAME * num_pairs) & is_other).nonzero()[:, 0]
     if len(lost) < 2 or not torch.equal(partners[lost].sort().values, lost):
         return None
-    places = list(zip(lost.tolist(), partners[lost].tolist(), strict=True))
-    return {"num": int(largest[lost].sum()), "total": int(num_pairs[lost].sum()), "pairs": _texts(case, places[:3])}
+    text = case.paired_labels.text(torch.stack([lost, partners[lost]], 1)[:3].tolist())
+    return {"num": int(largest[lost].sum()), "total": int(num_pairs[lost].sum()), "pairs": text}
 
 
 def other_images(case: DetectionCase) -> Values | None:
     """Look for images with detections that find the ground truths of another image alone."""
-    counts = [objects.images.bincount(minlength=len(case.shown)) for objects in case.objects]
-    images = (torch.stack(counts) > 0).all(0).nonzero()[:, 0]
-    if len(images) < LEAST_IMAGES or not all(len(objects.xywh) for objects in case.objects):
+    sample = case.points
+    if sample is None:
         return None
     for num_images in NUM_IMAGES:  # for most detectors few images show at a lower cost that nothing fits
-        num_fits = _count_fits(case.objects, images[:num_images])
+        num_fits, total = _count_fits(sample, num_images)
         if num_fits < LEAST_IMAGES // 2:
             return None
-    num_images = len(images[:num_images])
-    return {"num": num_fits, "total": num_images} if num_fits >= max(LEAST_IMAGES, MANY * num_images) else None
+    return {"num": num_fits, "total": total} if num_fits >= max(LEAST_IMAGES, MANY * total) else None
 
 
-def _count_fits(objects: tuple[ShownObjects, ShownObjects], images: Tensor) -> int:
-    """Count the images with detections that find the ground truths of another image, if neither finds its own.
+def _count_fits(sample: PointSample, num_images: int) -> tuple[int, int]:
+    """Count the images with detections that find the ground truths of another image, if neither finds its own, and all.
 
     A single ground truth may be found by chance. So all other images must be at the same distance in the order of
     images, or have several ground truths, each image its own.
     """
-    rows, counts = zip(*(_first_rows(*side, images) for side in zip(objects, MOST_BOXES, strict=True)), strict=True)
-    overlaps = pairwise_iou(objects[0].xywh[rows[0]], objects[1].xywh[rows[1]], box_format="xywh")
+    images = sample.true.images.unique()
+    images = images[torch.isin(images, sample.found.images)][:num_images]
+    boxes, num_detections = _first_boxes(sample.found, images, MOST_BOXES[0])
+    true_boxes, num_true = _first_boxes(sample.true, images, MOST_BOXES[1])
+    overlaps = pairwise_iou(boxes, true_boxes, box_format="xywh")
     # The fraction of the ground truths in each image (row) that the detections of each image (column) find.
-    is_found = (segments.reduce(overlaps, "max", counts[0]) >= CLOSE).double()
-    fractions = segments.reduce(is_found.T.contiguous(), "sum", counts[1]) / counts[1][:, None]
+    is_found = (segments.reduce(overlaps, "max", num_detections) >= CLOSE).double()
+    fractions = segments.reduce(is_found.T.contiguous(), "sum", num_true) / num_true[:, None]
     is_missed = fractions.diagonal() < FOUND
     fits = (fractions >= FOUND) & is_missed & is_missed[:, None]
     places, others = fits.nonzero().T
-    distances = ((places - others) % len(images)).bincount(minlength=1)
+    distances = ((places - others) % max(1, len(images))).bincount(minlength=1)
     num_at_distance = int(distances.amax())
     if num_at_distance * len(images) < SPECIFIC * len(places):
         num_at_distance = 0
-    partners = fits & (counts[1] > 1)[:, None]
+    partners = fits & (num_true > 1)[:, None]
     num_partners = min(int(partners.any(axis).sum()) for axis in (0, 1))
     if int(partners.sum()) > SPECIFIC * num_partners:
         num_partners = 0
-    return max(num_at_distance, num_partners)
+    return max(num_at_distance, num_partners), len(images)
 
 
-def _first_rows(objects: ShownObjects, most: int, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows of the objects in images with the highest scores, or of the first ones, and their numbers."""
-    rows = objects.column("scores").argsort(descending=True, stable=True)
-    rows = rows[objects.images[rows].argsort(stable=True)]
-    is_first = segments.ranks(objects.images[rows]) < most
-    rows = rows[is_first & torch.isin(objects.images[rows], images)]
-    return rows, objects.images[rows].bincount()[images]
+def _first_boxes(shapes: PlacedShapes, images: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return the boxes around the first shapes in some images, and their numbers."""
+    shapes = shapes.at((torch.isin(shapes.images, images) & (segments.ranks(shapes.images) < most)).nonzero()[:, 0])
+    return keypoint_boxes(shapes.points, shapes.is_labeled), shapes.images.bincount()[images]

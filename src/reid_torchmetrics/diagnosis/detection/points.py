@@ -26,6 +26,7 @@ FOUND = 0.5
 MOST_PAIRS = 1 << 14
 """pairs of a detection and a ground truth in the images of a sample"""
 _DETECTIONS = 2  # in an image for each ground truth, those of the highest scores
+_LEAST_COUNT = 4  # ground truths for which there are detections even where an image has fewer
 _CLOSE = 0.2  # overlap of the boxes around the points of pairs that are close
 
 
@@ -110,13 +111,14 @@ def sample_points(
     true = place(ground_truths, kind, ground_truths.is_labeled)
     true = true.at(ground_truths.is_counted.nonzero()[:, 0])
     counts = true.images.bincount(minlength=len(sizes))
-    num_images = max(1, int(((_DETECTIONS * counts**2).cumsum(0) <= MOST_PAIRS).sum()))
+    most_detections = _DETECTIONS * counts.clamp(min=_LEAST_COUNT)
+    num_images = max(1, int(((most_detections * counts).cumsum(0) <= MOST_PAIRS).sum()))
     found = place(detections, kind, None)
     rows = found.points.flatten(1).isfinite().all(1).nonzero()[:, 0]
     rows = rows[detections.column("scores")[rows].argsort(descending=True, stable=True)]
     rows = rows[found.images[rows].argsort(stable=True)]
     images = found.images[rows]
-    rows = rows[(images < num_images) & (segments.ranks(images) < _DETECTIONS * counts[images])]
+    rows = rows[(images < num_images) & (segments.ranks(images) < most_detections[images])]
     true = true.at((true.images < num_images).nonzero()[:, 0])
     if len(true.images) < LEAST_BOXES or not len(rows):
         return None

@@ -32,7 +32,7 @@ _NOISE = 0.03  # of a measured factor
 _LEAST_MEASURED = 16  # ground truths for the measurement of a scale or an order
 _LEAST_PAIRS = 5  # pairs for the measurement of a scale
 _NUM_FITS = 2  # measurements by pairs, each with the pairs from the one before
-_MOST_DISTANCES = 1 << 22  # distances between keypoints
+_MOST_MEASURED = 256  # pairs for the measurement of an order
 _MOST_PLACES = 20  # of keypoints in a text
 _IN_ONE_IMAGE = (
     "`preds` and `target` must be in the pixels of the original image, x before y: undo the resizing, padding or"
@@ -93,10 +93,10 @@ def _count_found(sample: PointSample, readings: Sequence[Reading], at_least: flo
 def _readings(sample: PointSample) -> Iterator[Reading]:
     """Yield readings, simple ones first."""
     points, true_points = sample.found.points, sample.true.points
-    for name, remedy, read in sample.kind.readings:
-        yield Reading("preds", name, remedy, read(sample.found.numbers), true_points)
-    for name, remedy, read in sample.kind.readings:
-        yield Reading("target", name, remedy, points, read(sample.true.numbers))
+    for name, remedy, other_points in sample.kind.readings(sample.found.numbers):
+        yield Reading("preds", name, remedy, other_points, true_points)
+    for name, remedy, other_points in sample.kind.readings(sample.true.numbers):
+        yield Reading("target", name, remedy, points, other_points)
     if sample.kind.key == "keypoints":
         yield from _other_order(sample)
     swapped = points.flip(2)
@@ -116,13 +116,10 @@ def _other_order(sample: PointSample) -> Iterator[Reading]:
     rows, true_rows = sample.close_pairs(keypoint_boxes(points), keypoint_boxes(true_points, is_labeled))
     if len(rows) < _LEAST_MEASURED:
         return
-    num_keypoints = points.shape[1]
-    true_rows = true_rows[: _MOST_DISTANCES // num_keypoints**2]
+    rows, true_rows = rows[:_MOST_MEASURED], true_rows[:_MOST_MEASURED]
     is_labeled = is_labeled[true_rows]
-    size = keypoint_boxes(true_points[true_rows], is_labeled)[:, 2:].sum(1)
-    distances = torch.cdist(points[rows[: len(true_rows)]], true_points[true_rows]) / size[:, None, None]
-    distances = (distances * is_labeled[:, None]).nan_to_num(0.0).sum(0)
-    places = torch.arange(num_keypoints, device=distances.device)
+    distances = (torch.cdist(points[rows], true_points[true_rows]) * is_labeled[:, None]).sum(0)
+    places = torch.arange(len(distances), device=distances.device)
     order = torch.where(is_labeled.any(0), distances.argmin(0), places)
     if bool((order != places).any()) and bool((order.sort().values == places).all()):
         name = f"keypoints in the order {', '.join(map(str, order.tolist()[:_MOST_PLACES]))}"

@@ -121,8 +121,8 @@ _ROWS: list[Cause[DetectionCase]] = [
     Cause(
         name="copied_ground_truths",
         checks="ground truths that occur twice",
-        fires="At least {LEAST_COPIES} ground truths, and {SOME} of all, equal another one of their image in all"
-        " numbers.",
+        fires="At least {LEAST_COPIES} ground truths, and {SOME} of all, occur equally often in their image, at most"
+        " {MOST_TIMES} times, with the same numbers.",
         message="{num} of {total} checked ground truths are exact copies of others in their image, and each must be"
         " found: a file seems to have been appended or joined twice. Leave the copies out.",
         suspect=conditions.has_many_objects,
@@ -131,7 +131,7 @@ _ROWS: list[Cause[DetectionCase]] = [
     Cause(
         name="copied_detections",
         checks="detections that occur twice",
-        fires="At least {LEAST_BOXES} detections, and {SOME} of all, occur equally often in their image, at most"
+        fires="At least {LEAST_COPIES} detections, and {SOME} of all, occur equally often in their image, at most"
         " {MOST_TIMES} times, with the same numbers. Either scores are nearly all different, or all detections of"
         " these images are copied.",
         message="{num} of {total} checked detections are exact copies of others in their image, and count as wrong: a"

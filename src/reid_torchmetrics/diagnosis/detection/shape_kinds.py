@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
@@ -24,7 +24,6 @@ from reid_torchmetrics.functional.detection.inputs import (
 from .objects import ShownObjects
 
 _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "center and size"}
-_NUM_PARAMETERS = 5  # center, width, height, angle
 _MIRRORED = [0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15]  # COCO's keypoints of a person
 ORDER_REMEDY = "Pass the keypoints of `preds` and `target` in one order."
 _ROTATED_REMEDY = (
@@ -67,15 +66,6 @@ class PlacedShapes(NamedTuple):
         return shapes._replace(images=shapes.images + first_images)
 
 
-class OtherReading(NamedTuple):
-    """Another meaning of the numbers of a shape."""
-
-    name: str
-    remedy: str
-    points: Callable[[Tensor], Tensor]
-    """returns points [shapes, points, 2] for the numbers"""
-
-
 class ShapeKind(NamedTuple):
     """A kind of shape."""
 
@@ -83,8 +73,8 @@ class ShapeKind(NamedTuple):
     """users' key of the numbers"""
     points: Callable[[Tensor], Tensor]
     """returns points [shapes, points, 2] for the numbers as they are read"""
-    readings: Sequence[OtherReading]
-    """readings that other shapes do not have, simple ones first; of `preds` or of `target`"""
+    readings: Callable[[Tensor], Iterator[tuple[str, str, Tensor]]]
+    """yields names, remedies and points of other readings of the numbers that other shapes do not have"""
     overlaps: Callable[[PairedRows, Tensor, Tensor, PlacedShapes], Tensor]
     """returns the overlaps of pairs of points in another reading, given the ground truths as they are read"""
 
@@ -108,14 +98,12 @@ def place(objects: ShownObjects, kind: ShapeKind, is_labeled: Tensor | None) -> 
 def kind_of(iou_type: str, box_format: str, sigmas: Sequence[float]) -> ShapeKind:
     """Return the kind of shape for an `iou_type`; masks are compared by the boxes around them."""
     if iou_type == "rotated":
-        return ShapeKind("rotated_boxes", _corners, _rotated_readings(), _rotated_overlaps)
+        return ShapeKind("rotated_boxes", rotated_corners, _rotated_readings, _rotated_overlaps)
     if iou_type == "keypoints":
-        mirrored = OtherReading("left and right exchanged", ORDER_REMEDY, lambda numbers: numbers[:, _MIRRORED, :2])
-        has_sides = len(sigmas) == len(_MIRRORED)
         overlaps = partial(_keypoint_overlaps, sigmas=sigmas)
-        return ShapeKind("keypoints", lambda numbers: numbers[..., :2], [mirrored] * has_sides, overlaps)
+        return ShapeKind("keypoints", lambda numbers: numbers[..., :2], _keypoint_readings, overlaps)
     points = partial(_box_points, box_format=box_format)
-    return ShapeKind("boxes", points, _box_readings(box_format), _box_overlaps)
+    return ShapeKind("boxes", points, partial(_box_readings, box_format=box_format), _box_overlaps)
 
 
 def _box_points(boxes: Tensor, box_format: str) -> Tensor:
@@ -123,14 +111,19 @@ def _box_points(boxes: Tensor, box_format: str) -> Tensor:
     return to_xyxy(boxes, box_format).view(-1, 2, 2)
 
 
-def _box_readings(box_format: str) -> list[OtherReading]:
-    readings = []
+def _box_readings(boxes: Tensor, box_format: str) -> Iterator[tuple[str, str, Tensor]]:
+    """Yield other formats."""
     for name in BOX_FORMATS:
         if name != box_format:
             remedy = f'is read as "{box_format}": pass `preds` and `target` in one format.'
             remedy = f'`{{argument}}` seems to be "{name}" and {remedy}'
-            readings.append(OtherReading(_FORMAT_NAMES[name], remedy, partial(_box_points, box_format=name)))
-    return readings
+            yield _FORMAT_NAMES[name], remedy, _box_points(boxes, name)
+
+
+def _keypoint_readings(keypoints: Tensor) -> Iterator[tuple[str, str, Tensor]]:
+    """Yield COCO's mirror order."""
+    if keypoints.shape[1] == len(_MIRRORED):
+        yield "left and right exchanged", ORDER_REMEDY, keypoints[:, _MIRRORED, :2]
 
 
 def _box_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, _: PlacedShapes) -> Tensor:
@@ -138,55 +131,52 @@ def _box_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, _: Pla
     return boxes.overlaps(pairs.rows, true_boxes, pairs.true_rows)
 
 
-def _parameters(numbers: Tensor) -> Tensor:
-    """Return center, size and angle; four corners become a rectangle with their center and the first edge's angle."""
-    if numbers.shape[1] == _NUM_PARAMETERS:
-        return numbers
-    corners = numbers.reshape(-1, 4, 2)
+def _turned_back(corners: Tensor) -> Tensor:
+    """Mirror boxes at the horizontal line through their center."""
+    x, y = corners.unbind(2)
+    return torch.stack([x, 2 * y.mean(1, keepdim=True) - y], 2)
+
+
+def _with_other_sides(corners: Tensor) -> Tensor:
+    """Turn boxes by a quarter around their center."""
+    center = corners.mean(1, keepdim=True)
+    x, y = (corners - center).unbind(2)
+    return center + torch.stack([-y, x], 2)
+
+
+def _from_corner(corners: Tensor) -> Tensor:
+    """Move boxes by half of their sides, as if they were not rotated."""
     along, across = corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]
-    angles = torch.atan2(along[:, 1], along[:, 0])
-    sides = torch.stack([along.norm(dim=1), across.norm(dim=1), angles], 1)
-    return torch.cat([corners.mean(1), sides], 1)
+    sides = torch.stack([along.norm(dim=1), across.norm(dim=1)], 1)
+    return corners + sides[:, None] / 2
 
 
-def _corners(numbers: Tensor) -> Tensor:
-    return rotated_corners(_parameters(numbers))
+def _from_turned_corner(corners: Tensor) -> Tensor:
+    return corners + corners.mean(1, keepdim=True) - corners[:, :1]
 
 
-def _turned_back(boxes: Tensor) -> Tensor:
-    return torch.cat([boxes[:, :4], -boxes[:, 4:]], 1)
-
-
-def _from_corner(boxes: Tensor) -> Tensor:
-    return torch.cat([boxes[:, :2] + boxes[:, 2:4] / 2, boxes[:, 2:]], 1)
-
-
-def _from_turned_corner(boxes: Tensor) -> Tensor:
-    near_to_center = rotated_corners(boxes)[:, 0] - boxes[:, :2]
-    return torch.cat([boxes[:, :2] - near_to_center, boxes[:, 2:]], 1)
+def _from_swapped_center(corners: Tensor) -> Tensor:
+    center = corners.mean(1, keepdim=True)
+    return corners + (center.flip(2) - center)
 
 
 _ROTATED_CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
     "angles in the other direction": _turned_back,
-    "width and height exchanged": lambda boxes: boxes[:, [0, 1, 3, 2, 4]],
+    "width and height exchanged": _with_other_sides,
     "corner instead of center": _from_corner,
     "rotated corner instead of center": _from_turned_corner,
-    "y before x": lambda boxes: boxes[:, [1, 0, 2, 3, 4]],
+    "y before x": _from_swapped_center,
 }
 """changes of rotated boxes, in the order in which two of them are made"""
 
 
-def _rotated_readings() -> list[OtherReading]:
-    """Return other conventions; two of them may differ."""
-    changes = [(name,) for name in _ROTATED_CHANGES] + list(combinations(_ROTATED_CHANGES, 2))
-    return [OtherReading(" and ".join(names), _ROTATED_REMEDY, partial(_changed, names=names)) for names in changes]
-
-
-def _changed(numbers: Tensor, names: Sequence[str]) -> Tensor:
-    boxes = _parameters(numbers)
-    for name in names:
-        boxes = _ROTATED_CHANGES[name](boxes)
-    return rotated_corners(boxes)
+def _rotated_readings(numbers: Tensor) -> Iterator[tuple[str, str, Tensor]]:
+    """Yield other conventions; two of them may differ."""
+    for names in [(name,) for name in _ROTATED_CHANGES] + list(combinations(_ROTATED_CHANGES, 2)):
+        corners = rotated_corners(numbers)
+        for name in names:
+            corners = _ROTATED_CHANGES[name](corners)
+        yield " and ".join(names), _ROTATED_REMEDY, corners
 
 
 def _rotated_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, true: PlacedShapes) -> Tensor:

@@ -12,7 +12,6 @@ from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, ROUNDING, 
 from reid_torchmetrics.functional.detection.inputs import to_xyxy
 
 from .case import DetectionCase
-from .objects import sizes_of
 from .readings import MOST_FOUND
 
 PIXELS = 2
@@ -144,15 +143,14 @@ def _are_corners(boxes: Tensor) -> bool:
 
 def corners_beyond_images(case: DetectionCase) -> Values | None:
     """Look for boxes that exceed their image, but would not as two corners."""
-    if not may_be_corners(case) or not case.shown:
+    if not may_be_corners(case):
         return None
-    image_sizes = sizes_of([item for _, item in case.shown])
     names = []
     num_outside = num_boxes = 0
     for argument, objects in zip(_SIDES, case.objects, strict=True):
         if not len(objects.xywh):
             continue
-        edges = image_sizes[objects.images] + _EDGE
+        edges = case.image_sizes[objects.images] + _EDGE
         rows = edges.isfinite().all(1).nonzero()[:, 0]
         edges, boxes = edges[rows], objects.at(rows)
         if len(rows) < LEAST_BOXES:

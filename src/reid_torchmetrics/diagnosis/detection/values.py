@@ -6,14 +6,12 @@ size, few different scores, detections of a network that answers all images alik
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, to_xyxy
+from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
 from reid_torchmetrics.functional.fingerprints import mixed
 
 from .case import DetectionCase
@@ -38,7 +36,7 @@ NEARLY_ALL = 0.9
 SOME_BETWEEN = 0.25
 """fraction of smaller coordinates that lie between the steps of the large ones"""
 LEAST_COPIES = 5
-"""copied ground truths"""
+"""different objects with copies"""
 LEAST_EMPTY = 5
 """ground truths without an extent"""
 SOME = 0.05
@@ -48,7 +46,6 @@ MOST_TIMES = 4
 FEW_FOUND = 0.1
 """fraction of the ground truths that detections of one score must find"""
 _MOST_ROUNDED = 1 << 11  # objects whose coordinates are looked at
-_NUM_ANGLED = 5  # numbers of a rotated box; four corners have no angle
 _KEYS = {"bbox": "boxes", "keypoints": "keypoints", "rotated": "rotated_boxes"}
 _SMALLEST_AREA = 1e-30  # files with an area of 0 have a smaller one
 _EMPTY = {
@@ -125,20 +122,14 @@ def rounded_coordinates(case: DetectionCase) -> Values | None:
     for argument, objects in zip(("preds", "target"), case.objects, strict=True):
         if key not in objects.values:
             continue
-        readings = [objects.values[key][:: len(objects.images) // _MOST_ROUNDED + 1]]
-        if key == "boxes":  # corners may have been rounded before they became sizes
-            readings.append(to_xyxy(readings[0], case.box_format))
-        elif key == "keypoints":  # detections may have two numbers, and a third one is ignored
-            readings = [readings[0][..., :2]]
-        elif readings[0].shape[1] == _NUM_ANGLED:
-            readings = [readings[0][:, :4]]
+        # The position of a shape: the other numbers may have been computed from rounded ones.
+        coordinates = objects.values[key][:: len(objects.images) // _MOST_ROUNDED + 1, ..., :2]
         for dtype, limit in WHOLE_PIXELS.items():
-            for coordinates in readings:
-                share = float((coordinates > limit).double().mean())
-                if share > SOME_LARGE and _are_rounded(coordinates, dtype, limit):
-                    name = str(dtype).removeprefix("torch.")
-                    values = {"key": key, "argument": argument, "dtype": name}
-                    return values | {"share": f"{share:.0%}", "limit": f"{limit:,}"}
+            share = float((coordinates > limit).double().mean())
+            if share > SOME_LARGE and _are_rounded(coordinates, dtype, limit):
+                name = str(dtype).removeprefix("torch.")
+                values = {"key": key, "argument": argument, "dtype": name}
+                return values | {"share": f"{share:.0%}", "limit": f"{limit:,}"}
     return None
 
 
@@ -157,73 +148,54 @@ def _are_rounded(coordinates: Tensor, dtype: torch.dtype, limit: int) -> bool:
     return float((small % step != 0).double().sum()) > SOME_BETWEEN * len(small)
 
 
-class _DistinctObjects(NamedTuple):
-    """The different objects of each image, without those of no extent."""
-
-    images: Tensor
-    scores: Tensor
-    contents: Tensor
-    """hash of all values of an object"""
-    times: Tensor
-    """number of times that an object occurs in its image"""
-    is_copied: Tensor
-    """whether it occurs again in its image, but in no other image; there it would do so by chance"""
-
-    @classmethod
-    def of(cls, objects: ShownObjects) -> _DistinctObjects | None:
-        """Return the different objects in `preds` or in `target`; None without boxes."""
-        if not len(objects.xywh):
-            return None
-        objects = objects.at((objects.xywh[:, 2:] > 0).all(1).nonzero()[:, 0])
-        matrix = torch.cat(
-            [column.flatten(1) if column.ndim > 1 else column[:, None] for column in objects.values.values()], 1
-        )
-        columns = torch.arange(matrix.shape[1], device="cpu")
-        contents: Tensor = (matrix.view(torch.int64) * mixed(columns, columns)).sum(1)
-        _, place, times = mixed(contents, objects.images).unique(return_inverse=True, return_counts=True)
-        first = torch.empty_like(times).scatter_(0, place, torch.arange(len(place), device="cpu"))
-        objects, contents = objects.at(first), contents[first]
-        _, place, num_images = contents.unique(return_inverse=True, return_counts=True)
-        is_copied = (times > 1) & (num_images[place] == 1) & bool((objects.images != objects.images[:1]).any())
-        return cls(objects.images, objects.column("scores"), contents, times, is_copied)
-
-
-def _are_different(values: Tensor) -> bool:
-    return len(values.unique()) >= NEARLY_ALL * len(values)
-
-
 def copied_ground_truths(case: DetectionCase) -> Values | None:
-    """Look for ground truths that occur twice in an image."""
-    objects = _DistinctObjects.of(case.objects[1])
-    if objects is None:
-        return None
-    num = int((objects.times - 1)[objects.is_copied].sum())
-    total = int(objects.times.sum())
-    return {"num": num, "total": total} if num >= LEAST_COPIES and num >= SOME * total else None
+    """Look for ground truths that occur equally often in their image, as in files that were joined."""
+    return _find_copies(case.objects[1])
 
 
 def copied_detections(case: DetectionCase) -> Values | None:
-    """Look for detections that occur equally often in their image, as in files that were joined.
+    """Look for detections that occur equally often in their image."""
+    return _find_copies(case.objects[0])
+
+
+def _find_copies(objects: ShownObjects) -> Values | None:
+    """Look for objects that occur again in their image, but in no other image; there they would do so by chance.
 
     Networks without suppression repeat detections, too, if scores and boxes are rounded, but not all of an image
     equally often; and a network that has one answer for an image repeats a single one.
     """
-    objects = _DistinctObjects.of(case.objects[0])
-    if objects is None:
+    objects = objects.at((objects.xywh[:, 2:] > 0).all(1).nonzero()[:, 0])
+    total = len(objects.images)
+    if not total:
         return None
+    matrix = torch.cat([column.view(total, -1) for column in objects.values.values()], 1)
+    columns = torch.arange(matrix.shape[1], device="cpu")
+    contents: Tensor = (matrix.view(torch.int64) * mixed(columns, columns)).sum(1)
+    _, place, times = mixed(contents, objects.images).unique(return_inverse=True, return_counts=True)
+    first = torch.empty_like(times).scatter_(0, place, torch.arange(total, device="cpu"))
+    objects, contents = objects.at(first), contents[first]
+
+    _, place, num_images = contents.unique(return_inverse=True, return_counts=True)
     num_objects = objects.images.bincount()
-    is_copied = objects.is_copied & (num_objects[objects.images] > 1)
-    times = objects.times[is_copied]
-    if len(times) < LEAST_BOXES or len(times) < SOME * len(objects.times):
+    is_copied = (times > 1) & (num_images[place] == 1) & (len(num_objects) > 1)
+    has_scores = "scores" in objects.values
+    if has_scores:
+        is_copied &= num_objects[objects.images] > 1
+    num_copied = int(is_copied.sum())
+    if num_copied < LEAST_COPIES or num_copied < SOME * len(times):
         return None
-    number = int(times.mode().values)
-    is_sign = is_copied & (objects.times == number)
-    if not _are_different(objects.scores):
+    number = int(times[is_copied].mode().values)
+    is_sign = is_copied & (times == number)
+    if has_scores and not _are_different(objects.column("scores")):
         num_repeated = objects.images[is_sign].bincount(minlength=len(num_objects))
         is_sign &= (num_repeated == num_objects)[objects.images]
-    if number > MOST_TIMES or int(is_sign.sum()) < NEARLY_ALL * len(times):
+    if number > MOST_TIMES or int(is_sign.sum()) < NEARLY_ALL * num_copied:
         return None
-    return {"num": int((times - 1).sum()), "total": int(objects.times.sum())}
+    return {"num": int((times - 1)[is_copied].sum()), "total": total}
+
+
+def _are_different(values: Tensor) -> bool:
+    return len(values.unique(dim=0)) >= NEARLY_ALL * len(values)
 
 
 def equal_scores(case: DetectionCase) -> Values | None:
@@ -233,7 +205,6 @@ def equal_scores(case: DetectionCase) -> Values | None:
     is_mixed = min(num_found, len(scores) - num_found) >= LEAST_BOXES
     if not is_mixed or num_found < FEW_FOUND * num_true or bool((scores != scores[0]).any()):
         return None
-    objects = _DistinctObjects.of(case.objects[0])
-    if objects is None or not _are_different(objects.contents):  # a network with one answer for all images
+    if not _are_different(case.objects[0].xywh):  # a network with one answer for all images
         return None
     return {"num": len(scores), "score": float(scores[0])}
