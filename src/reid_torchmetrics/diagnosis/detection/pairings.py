@@ -104,21 +104,25 @@ def other_images(case: DetectionCase) -> Values | None:
     sample = case.points
     if sample is None:
         return None
+    images = sample.true.images.unique()
+    images = images[torch.isin(images, sample.found.images)]
+    if len(images) < LEAST_IMAGES:
+        return None
     for num_images in NUM_IMAGES:  # for most detectors few images show at a lower cost that nothing fits
-        num_fits, total = _count_fits(sample, num_images)
+        first_images = images[:num_images]
+        num_fits = _count_fits(sample, first_images)
         if num_fits < LEAST_IMAGES // 2:
             return None
+    total = len(first_images)
     return {"num": num_fits, "total": total} if num_fits >= max(LEAST_IMAGES, MANY * total) else None
 
 
-def _count_fits(sample: PointSample, num_images: int) -> tuple[int, int]:
-    """Count the images with detections that find the ground truths of another image, if neither finds its own, and all.
+def _count_fits(sample: PointSample, images: Tensor) -> int:
+    """Count the images with detections that find the ground truths of another image, if neither finds its own.
 
     A single ground truth may be found by chance. So all other images must be at the same distance in the order of
     images, or have several ground truths, each image its own.
     """
-    images = sample.true.images.unique()
-    images = images[torch.isin(images, sample.found.images)][:num_images]
     boxes, num_detections = _first_boxes(sample.found, images, MOST_BOXES[0])
     true_boxes, num_true = _first_boxes(sample.true, images, MOST_BOXES[1])
     overlaps = pairwise_iou(boxes, true_boxes, box_format="xywh")
@@ -128,7 +132,7 @@ def _count_fits(sample: PointSample, num_images: int) -> tuple[int, int]:
     is_missed = fractions.diagonal() < FOUND
     fits = (fractions >= FOUND) & is_missed & is_missed[:, None]
     places, others = fits.nonzero().T
-    distances = ((places - others) % max(1, len(images))).bincount(minlength=1)
+    distances = ((places - others) % len(images)).bincount(minlength=1)
     num_at_distance = int(distances.amax())
     if num_at_distance * len(images) < SPECIFIC * len(places):
         num_at_distance = 0
@@ -136,7 +140,7 @@ def _count_fits(sample: PointSample, num_images: int) -> tuple[int, int]:
     num_partners = min(int(partners.any(axis).sum()) for axis in (0, 1))
     if int(partners.sum()) > SPECIFIC * num_partners:
         num_partners = 0
-    return max(num_at_distance, num_partners), len(images)
+    return max(num_at_distance, num_partners)
 
 
 def _first_boxes(shapes: PlacedShapes, images: Tensor, most: int) -> tuple[Tensor, Tensor]:
