@@ -117,7 +117,7 @@ def test_every_entry_point_shows_the_first_images_as_they_were_given(door, cases
     assert case.recall == (3, 3)
     assert [numbers.tolist() for numbers in case.recall_of_classes] == [[3], [3]]
     assert case.iou_type == "bbox"
-    assert [len(objects.images) for objects in case.objects] == [6, 3]
+    assert [len(objects.images) for objects in case.objects.values()] == [6, 3]
     if door != "objects":
         assert case.image_sizes.tolist() == [[640, 480]] * 3
 

@@ -105,10 +105,12 @@ class DetectionCase:
         return self.images.shown()
 
     @cached_property
-    def objects(self) -> tuple[ShownObjects, ShownObjects]:
-        """The objects of `shown`: of `preds`, and of `target`."""
-        detections, ground_truths = zip(*self.shown, strict=True) if self.shown else ((), ())
-        return ShownObjects.of(detections, self.box_format), ShownObjects.of(ground_truths, self.box_format)
+    def objects(self) -> dict[str, ShownObjects]:
+        """The objects of `shown`, by `preds` and `target`."""
+        return {
+            argument: ShownObjects.of([images[side] for images in self.shown], self.box_format)
+            for side, argument in enumerate(("preds", "target"))
+        }
 
     @cached_property
     def image_sizes(self) -> Tensor:
@@ -119,7 +121,7 @@ class DetectionCase:
     def points(self) -> PointSample | None:
         """The objects as points, without crowds, of as many images as can be compared; None if they are too few."""
         kind = kind_of(self.iou_type, self.box_format, self.images.sigmas)
-        return sample_points(*self.objects, self.image_sizes, kind)
+        return sample_points(self.objects["preds"], self.objects["target"], self.image_sizes, kind)
 
     @cached_property
     def paired_labels(self) -> PairedLabels | None:

@@ -29,8 +29,7 @@ FEW_FOUND = 0.5
 """fraction of the ground truths found by a reading; fewer must be found without it, and in other images"""
 _BETTER = 1.1  # factor of ground truths that a less simple reading must find
 _NOISE = 0.03  # of a measured factor
-_LEAST_MEASURED = 16  # ground truths for the measurement of a scale or an order
-_LEAST_PAIRS = 5  # pairs for the measurement of a scale
+_LEAST_PAIRS = 16  # for the measurement of a scale or an order
 _NUM_FITS = 2  # measurements by pairs, each with the pairs from the one before
 _MOST_MEASURED = 256  # pairs for the measurement of an order
 _MOST_PLACES = 20  # of keypoints in a text
@@ -92,7 +91,7 @@ def _count_found(sample: PointSample, readings: Sequence[Reading], at_least: flo
 
 def _readings(sample: PointSample) -> Iterator[Reading]:
     """Yield readings, simple ones first."""
-    points, true_points = sample.found.points, sample.true.points
+    points, true_points, images = sample.found.points, sample.true.points, sample.found.images
     for name, remedy, other_points in sample.kind.readings(sample.found.numbers):
         yield Reading("preds", name, remedy, other_points, true_points)
     for name, remedy, other_points in sample.kind.readings(sample.true.numbers):
@@ -106,7 +105,7 @@ def _readings(sample: PointSample) -> Iterator[Reading]:
             change = _measure_change(sample, frame, read_points)
             if change is not None:
                 text = frame.text.format(*(1 / change.factor).tolist()) or _text_of(change)
-                changed = frame.to_original(change.apply(read_points), sample.found.images)
+                changed = change.apply(read_points) * frame.unit[images, None] + frame.origin[images, None]
                 yield Reading("preds", text + suffix, _IN_ONE_IMAGE, changed, true_points)
 
 
@@ -114,7 +113,7 @@ def _other_order(sample: PointSample) -> Iterator[Reading]:
     """Yield the order in which keypoints lie closest to those of the ground truths in the same place."""
     points, true_points, is_labeled = sample.found.points, sample.true.points, sample.true.is_labeled
     rows, true_rows = sample.close_pairs(keypoint_boxes(points), keypoint_boxes(true_points, is_labeled))
-    if len(rows) < _LEAST_MEASURED:
+    if len(rows) < _LEAST_PAIRS:
         return
     rows, true_rows = rows[:_MOST_MEASURED], true_rows[:_MOST_MEASURED]
     is_labeled = is_labeled[true_rows]
@@ -135,10 +134,6 @@ class _Frame(NamedTuple):
     """[images, 2]"""
     text: str
     """a description of the changed images, with width and height in braces"""
-
-    def to_original(self, points: Tensor, images: Tensor) -> Tensor:
-        """Convert points to the original images, given the image of each shape."""
-        return points * self.unit[images, None] + self.origin[images, None]
 
 
 def _frames(sizes: Tensor) -> Iterator[_Frame]:
@@ -176,8 +171,6 @@ def _measure_change(sample: PointSample, frame: _Frame, points: Tensor) -> _Chan
 
     Both are compared in the coordinates of the frame; in resized images there is no offset. None if nothing fits.
     """
-    if len(sample.true.images) < _LEAST_MEASURED:
-        return None
     is_labeled, true_images = sample.true.is_labeled, sample.true.images
     true_points = (sample.true.points - frame.origin[true_images, None]) / frame.unit[true_images, None]
     true_boxes = keypoint_boxes(true_points, is_labeled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, ROUNDING, 
 from reid_torchmetrics.functional.detection.inputs import to_xyxy
 
 from .case import DetectionCase
+from .objects import ShownObjects
 from .readings import MOST_FOUND
 
 PIXELS = 2
@@ -29,7 +31,6 @@ SOME_OUTSIDE = 0.1
 _EDGE = 1  # a corner may lie one pixel beyond the last row and column, if whole pixels are counted
 _ROUNDED = 1e-3  # pixels: boxes may have been converted and converted back
 _NUM_ANGLED = 5  # numbers of a rotated box; four corners have no angle
-_SIDES = ("preds", "target")
 
 
 def keypoints_in_shares(case: DetectionCase) -> Values | None:
@@ -37,7 +38,7 @@ def keypoints_in_shares(case: DetectionCase) -> Values | None:
 
     A keypoint in pixels lies in its box, except for rounding. A fraction of the size does so only by chance.
     """
-    objects = case.objects[1]
+    objects = case.objects["target"]
     if objects.is_labeled is None or not len(objects.xywh):
         return None
     places = objects.values["keypoints"][..., :2]
@@ -50,7 +51,7 @@ def keypoints_in_shares(case: DetectionCase) -> Values | None:
 
 def angles_in_degrees(case: DetectionCase) -> Values | None:
     """Look for angles beyond 2 pi in one of `preds` and `target`."""
-    for objects in case.objects:
+    for objects in case.objects.values():
         boxes = objects.values.get("rotated_boxes")
         if boxes is not None and boxes.shape[1] == _NUM_ANGLED:
             values = _if_most(int((boxes[:, 4].abs() > 2 * math.pi).sum()), int((boxes[:, 4] != 0).sum()))
@@ -73,11 +74,11 @@ def _if_most(num_odd: int, num: int) -> Values | None:
 
 def mixed_units(case: DetectionCase) -> Values | None:
     """Look for fractions of the image size in one of `preds` and `target`, and pixels in the other."""
-    units = _units(case)
-    if set(units) != {"shares", "pixels"}:
-        return None
-    side = units.index("shares")
-    return {"num": len(case.objects[side].images), "shares": _SIDES[side], "pixels": _SIDES[1 - side]}
+    units = {argument: _unit(objects) for argument, objects in case.objects.items()}
+    for shares, pixels in permutations(units):
+        if units[shares] == "shares" and units[pixels] == "pixels":
+            return {"num": len(case.objects[shares].images), "shares": shares, "pixels": pixels}
+    return None
 
 
 def sizes_of_shares(case: DetectionCase) -> Values | None:
@@ -85,26 +86,23 @@ def sizes_of_shares(case: DetectionCase) -> Values | None:
     sizes = list(case.grid.area_ranges)[1:]
     names = case.images.value_names
     has_sizes = bool(sizes) if names is None else any(f"_{size}" in name for name in names for size in sizes)
-    if not has_sizes or _units(case) != ["shares", "shares"] or bool((case.objects[1].column("area") > 1).any()):
+    sides = case.objects.values()
+    if not has_sizes or any(_unit(objects) != "shares" or objects.column("area").gt(1).any() for objects in sides):
         return None
-    return {"num": sum(len(objects.images) for objects in case.objects)}
+    return {"num": sum(len(objects.images) for objects in sides)}
 
 
-def _units(case: DetectionCase) -> list[str | None]:
-    """Return the units of detections and of ground truths: "shares" of the image size, "pixels", or None if unclear.
+def _unit(objects: ShownObjects) -> str | None:
+    """Return the unit of boxes: "shares" of the image size, "pixels", or None if unclear.
 
     Boxes of one size or of whole numbers do not count as shares.
     """
-    units: list[str | None] = [None, None]
-    for side, objects in enumerate(case.objects):
-        if len(objects.xywh) < LEAST_BOXES:
-            continue
-        boxes, sizes = objects.values["boxes"], objects.xywh[:, 2:]
-        if are_within(boxes):
-            units[side] = "shares" if are_shares(boxes, sizes) else None
-        elif float((sizes > PIXELS).all(1).double().mean()) >= MOST:
-            units[side] = "pixels"
-    return units
+    if len(objects.xywh) < LEAST_BOXES:
+        return None
+    boxes, sizes = objects.values["boxes"], objects.xywh[:, 2:]
+    if are_within(boxes):
+        return "shares" if are_shares(boxes, sizes) else None
+    return "pixels" if float((sizes > PIXELS).all(1).double().mean()) >= MOST else None
 
 
 def may_be_corners(case: DetectionCase) -> bool:
@@ -116,11 +114,10 @@ def may_be_corners(case: DetectionCase) -> bool:
 
 def corners_as_sizes(case: DetectionCase) -> Values | None:
     """Look for boxes that seem to be two corners, by the distribution of their numbers."""
-    numbers = [len(objects.xywh) for objects in case.objects]
+    numbers = [len(objects.xywh) for objects in case.objects.values()]
     if min(numbers) < LEAST_BOXES or case.iou_type != "bbox" or case.box_format == "xyxy":
         return None
-    sides = zip(_SIDES, case.objects, strict=True)
-    names = [f"`{name}`" for name, objects in sides if _are_corners(objects.values["boxes"])]
+    names = [f"`{argument}`" for argument, objects in case.objects.items() if _are_corners(objects.values["boxes"])]
     return {"num": min(numbers), "names": " and ".join(names)} if names else None
 
 
@@ -147,7 +144,7 @@ def corners_beyond_images(case: DetectionCase) -> Values | None:
         return None
     names = []
     num_outside = num_boxes = 0
-    for argument, objects in zip(_SIDES, case.objects, strict=True):
+    for argument, objects in case.objects.items():
         if not len(objects.xywh):
             continue
         edges = case.image_sizes[objects.images] + _EDGE

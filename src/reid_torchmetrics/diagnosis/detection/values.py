@@ -57,14 +57,9 @@ _EMPTY = {
 _EMPTY_BOXES = "a width or height of 0: they count as missed. Leave these objects out, or mark them by `iscrowd`."
 
 
-def has_some_ground_truths(case: DetectionCase) -> bool:
-    """Suspect that the first ground truths have no extent as soon as there are a few."""
-    return case.recall.num_ground_truths >= LEAST_EMPTY
-
-
 def _counted_ground_truths(case: DetectionCase) -> ShownObjects | None:
     """Return the ground truths that count; None if they have no boxes."""
-    objects = case.objects[1]
+    objects = case.objects["target"]
     return objects.at(objects.is_counted.nonzero()[:, 0]) if len(objects.xywh) else None
 
 
@@ -82,14 +77,16 @@ def odd_areas(case: DetectionCase) -> Values | None:
     box_low, box_high = sizes.prod(1).quantile(ends).tolist()
     low, high = (areas / sizes.prod(1)).quantile(ends).tolist()
     area = float(areas[0])
+    num_odd = len(areas)
     if bool((areas == area).all()) and box_high > DIFFERENT * box_low:
-        value = 0 if area < _SMALLEST_AREA else area
-        return {"num": len(areas), "total": len(areas), "problem": f"is {value:,.7g} although their boxes differ"}
-    if 2 * num_above > len(areas) and not _are_boxes_of_keypoints(objects):
-        return {"num": num_above, "total": len(areas), "problem": "exceeds their box, within which an object lies"}
-    if high < TINY or (high < SAME_SHARE and high < BEYOND * low):
-        return {"num": len(areas), "total": len(areas), "problem": f"is {high:.2g} of their box or less"}
-    return None
+        problem = f"is {0 if area < _SMALLEST_AREA else area:,.7g} although their boxes differ"
+    elif 2 * num_above > len(areas) and not _are_boxes_of_keypoints(objects):
+        num_odd, problem = num_above, "exceeds their box, within which an object lies"
+    elif high < TINY or (high < SAME_SHARE and high < BEYOND * low):
+        problem = f"is {high:.2g} of their box or less"
+    else:
+        return None
+    return {"num": num_odd, "total": len(areas), "problem": problem}
 
 
 def _are_boxes_of_keypoints(objects: ShownObjects) -> bool:
@@ -119,7 +116,7 @@ def without_extent(case: DetectionCase) -> Values | None:
 def rounded_coordinates(case: DetectionCase) -> Values | None:
     """Look for coordinates that were rounded to 16 bits, by their values, as they may have another dtype now."""
     key = _KEYS.get(case.iou_type, "")
-    for argument, objects in zip(("preds", "target"), case.objects, strict=True):
+    for argument, objects in case.objects.items():
         if key not in objects.values:
             continue
         # The position of a shape: the other numbers may have been computed from rounded ones.
@@ -150,12 +147,12 @@ def _are_rounded(coordinates: Tensor, dtype: torch.dtype, limit: int) -> bool:
 
 def copied_ground_truths(case: DetectionCase) -> Values | None:
     """Look for ground truths that occur equally often in their image, as in files that were joined."""
-    return _find_copies(case.objects[1])
+    return _find_copies(case.objects["target"])
 
 
 def copied_detections(case: DetectionCase) -> Values | None:
     """Look for detections that occur equally often in their image."""
-    return _find_copies(case.objects[0])
+    return _find_copies(case.objects["preds"])
 
 
 def _find_copies(objects: ShownObjects) -> Values | None:
@@ -205,6 +202,6 @@ def equal_scores(case: DetectionCase) -> Values | None:
     is_mixed = min(num_found, len(scores) - num_found) >= LEAST_BOXES
     if not is_mixed or num_found < FEW_FOUND * num_true or bool((scores != scores[0]).any()):
         return None
-    if not _are_different(case.objects[0].xywh):  # a network with one answer for all images
+    if not _are_different(case.objects["preds"].xywh):  # a network with one answer for all images
         return None
     return {"num": len(scores), "score": float(scores[0])}
