@@ -142,3 +142,11 @@ def test_a_score_that_all_detections_share_does_not_matter_where_all_are_right()
     _, target = right("bbox")
     preds = [{"boxes": item["boxes"], "labels": item["labels"], "scores": torch.ones(3)} for item in target]
     assert told_of(preds, target) == []
+
+
+def test_five_ground_truths_without_an_extent_are_enough_to_say():
+    preds, target = right("bbox", 2)
+    for item in target:
+        item["boxes"][:, 2] = item["boxes"][:, 0]
+    (text,) = told_of(preds, target)
+    assert "6 of 6 checked ground truths have a width or height of 0" in text

@@ -155,7 +155,7 @@ _ROWS: list[Cause[DetectionCase]] = [
         fires="At least {LEAST_EMPTY} ground truths, and {SOME} of all, have an empty mask, a box without width or"
         " height, or keypoints without an extent and neither `area` nor `boxes`.",
         message="{num} of {total} checked ground truths have {problem}",
-        suspect=conditions.has_many_objects,
+        suspect=values.has_some_ground_truths,
         find=values.without_extent,
         explained_by=("areas",),
     ),

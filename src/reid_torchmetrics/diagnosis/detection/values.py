@@ -57,6 +57,11 @@ _EMPTY = {
 _EMPTY_BOXES = "a width or height of 0: they count as missed. Leave these objects out, or mark them by `iscrowd`."
 
 
+def has_some_ground_truths(case: DetectionCase) -> bool:
+    """Suspect that the first ground truths have no extent as soon as there are a few."""
+    return case.recall.num_ground_truths >= LEAST_EMPTY
+
+
 def _counted_ground_truths(case: DetectionCase) -> ShownObjects | None:
     """Return the ground truths that count; None if they have no boxes."""
     objects = case.objects["target"]
