@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 import pytest
 import torch
 
+from reid_torchmetrics import ReIDMeanAP, evaluate
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval import rank_positives
 
@@ -120,6 +121,26 @@ def test_work_that_wants_it_stays_on_the_thread_that_asks():
     embeddings, identities = torch.randn(300, 8), torch.arange(300) % 20
     rank_positives(embeddings, embeddings, identities, identities, similarity=similarity)
     assert seen == {own}
+
+
+def test_functions_of_the_user_stay_on_the_thread_that_evaluates():
+    seen = set()
+
+    def similarity(query, gallery):
+        seen.add(threading.get_ident())
+        return query @ gallery.T
+
+    def junk_pairs(query, items):
+        seen.add(threading.get_ident())
+        return (query[:, None] + items) % 7 == 0
+
+    embeddings, identities = torch.randn(300, 8), torch.arange(300) % 20
+    evaluate(embeddings[:40], embeddings[40:], identities[:40], identities[40:], similarity=similarity)
+    evaluate(embeddings[:40], embeddings[40:], identities[:40], identities[40:], junk_pairs=junk_pairs)
+    metric = ReIDMeanAP(similarity=similarity)
+    metric.update(embeddings, identities)
+    metric.compute()
+    assert seen == {threading.get_ident()}
 
 
 def test_work_that_nobody_waits_for_any_more_ends():

@@ -8,11 +8,17 @@ No number depends on it.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
+
+import torch
 
 from reid_torchmetrics import _extras
 
+from . import workers
 from .world import ALONE, World
+
+_CPU = torch.device("cpu")
 
 
 def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
@@ -24,7 +30,8 @@ def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
     def look() -> tuple[list[Any], list[int]]:
         if _extras.diagnosis is None:
             return [], [0]
-        findings = _extras.diagnosis().look(results, samples, world)
+        work = partial(_extras.diagnosis().look, results, samples, world)
+        findings = workers.run(work, _CPU, inside=getattr(samples, "keeps_thread", True))
         return findings, [len(findings)]
 
     findings, table = world.guarded_all_gather(look)

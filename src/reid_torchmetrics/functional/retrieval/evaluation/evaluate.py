@@ -387,6 +387,7 @@ def _evaluate(
         ties_are_open=protocol.leaves_ties_open(ties),
         find_problem=lambda: problem,
         has_lists=problem.labels.ground_truth is not None,
+        keeps_thread=problem.keeps_thread,
         num_gallery=problem.source.shape[1],
     )
     results_made(ranking, samples)

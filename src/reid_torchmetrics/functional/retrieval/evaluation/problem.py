@@ -251,6 +251,12 @@ class RetrievalProblem:
         return torch.arange(self.source.shape[0], device=self.source.device)
 
     @property
+    def keeps_thread(self) -> bool:
+        """Whether work must stay on the calling thread: on other devices, and where it calls a function of the user."""
+        calls_function = callable(self.source.similarity) or callable(self.labels.junk_pairs)
+        return calls_function or self.source.device.type != "cpu"
+
+    @property
     def provided_labels(self) -> tuple[str, ...]:
         """Names of the labels that the evaluation was given."""
         names = names_of_labels(self.labels.query)

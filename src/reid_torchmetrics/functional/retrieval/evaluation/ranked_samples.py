@@ -48,6 +48,8 @@ class RankedSamples:
     """"scores" or "distances", if a matrix is given"""
     has_lists: bool = False
     """whether relevance came as lists"""
+    keeps_thread: bool = True
+    """whether a look at them must stay on the calling thread, see `RetrievalProblem.keeps_thread`"""
     has_updates: bool = False
     """whether the samples came by `update`, which takes their roles"""
     positions: tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None = None

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
@@ -68,6 +70,12 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         DistributedMetricError: an error on some process.
         ValueError: options that do not fit the problem, scores that are NaN.
     """
+    # On the pool all operations use one thread: beside busy processes torch's threads wait for each other at each one.
+    work = partial(_rank_problem, problem, options, world)
+    return workers.run(work, problem.source.device, inside=world.size > 1 or problem.keeps_thread)
+
+
+def _rank_problem(problem: RetrievalProblem, options: RankingOptions, world: World) -> Ranking:
     scores, relevance = problem.prepare(options.protocol, options.ties, world)
     places = problem.kept_places(relevance)  # they break ties across the parts of the gallery
     ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=places)

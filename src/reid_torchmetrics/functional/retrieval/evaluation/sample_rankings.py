@@ -204,6 +204,7 @@ def _share(
         options=options,
         num_gallery=sum(shard.num_gallery),
         has_lists=options.lists is not None,
+        keeps_thread=callable(options.similarity) or samples.device.type != "cpu",
         has_updates=True,
         are_bits=shard.samples.are_bits,
         num_changed=shard.num_changed,
