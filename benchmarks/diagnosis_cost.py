@@ -24,7 +24,6 @@ from torch import Tensor
 from harness.claims import claim, compare, main
 from harness.problems import market1501
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, _extras, diagnosis
-from reid_torchmetrics.diagnosis.retrieval import answers
 
 ROUNDS = 15
 UNTRAINED = 100.0
@@ -61,12 +60,14 @@ def no_trials() -> Iterator[None]:
     def find_nothing(_: object) -> None:
         return None
 
-    def calm(groups: Any) -> Any:
-        return [(suspect, [replace(cause, find=find_nothing) for cause in causes]) for suspect, causes in groups]
+    def without_trial(cause: Any) -> Any:
+        return cause if cause.suspect is None else replace(cause, find=find_nothing)
 
-    of_detections = mock.patch.object(diagnosis, "_OF_DETECTIONS", calm(diagnosis._OF_DETECTIONS))  # noqa: SLF001
-    of_rankings = mock.patch.object(answers, "_GROUPS", calm(answers._GROUPS))  # noqa: SLF001
-    with of_detections, of_rankings:
+    calm = {
+        samples: (case_of, {name: without_trial(cause) for name, cause in causes.items()})
+        for samples, (case_of, causes) in diagnosis.REGISTRIES.items()
+    }
+    with mock.patch.object(diagnosis, "REGISTRIES", calm):
         yield
 
 

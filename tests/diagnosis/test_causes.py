@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from reid_torchmetrics import AdviceWarning
-from reid_torchmetrics.diagnosis.causes import Cause, Finding, find_causes, grouped, is_beyond_chance, warn_of
+from reid_torchmetrics.diagnosis.causes import Cause, Finding, find_causes, is_beyond_chance, values_if, warn_of
 from reid_torchmetrics.functional.world import WarningLog
 
 
@@ -32,7 +32,7 @@ def told(causes, log):
     case = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of(find_causes(grouped(causes), case, log), log)
+        warn_of(find_causes(causes, case, log), log)
     assert all(warning.category is AdviceWarning for warning in caught)
     return case, [str(warning.message) for warning in caught]
 
@@ -49,6 +49,16 @@ def test_a_metric_object_tries_and_tells_a_cause_once_until_reset_and_a_function
     assert told(causes, log) == ([], [])
     for _ in range(2):
         assert told(causes, WarningLog()) == (["always", "try a", "try b"], ["a has 1."])
+
+
+def test_a_fact_is_looked_for_at_each_result_until_it_is_told():
+    facts = []
+    row = Cause("a", "a mistake", "It is so.", "a has {num}.", find=lambda _: values_if(facts, num=len(facts)))
+    log = WarningLog(set())
+    assert told([row], log)[1] == []
+    facts += [1, 2]
+    assert told([row], log)[1] == ["a has 2."]
+    assert told([row], log)[1] == []
 
 
 def test_a_cause_that_explains_another_one_silences_it_in_this_call_and_in_later_ones():

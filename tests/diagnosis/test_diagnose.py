@@ -10,9 +10,11 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, ReIDMe
 from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.diagnosis.answers import Answer, Diagnosis, collecting
-from reid_torchmetrics.diagnosis.causes import Cause, grouped
+from reid_torchmetrics.diagnosis.causes import Cause
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection import evaluate_images
+from reid_torchmetrics.functional.detection.evaluation import MatchedImages
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 
 CPU = torch.device("cpu")
 
@@ -28,27 +30,28 @@ def cause(name, values, attribute=None, **options):
 
 
 def causes(attribute):
-    return grouped(
-        [
-            cause("found", {"num": 1}),
-            cause("explained", {"num": 2}, explained_by=("found",)),
-            cause("absent", None),
-            cause("unknown", {"num": 3}, attribute),
-        ]
-    )
+    return [
+        cause("found", {"num": 1}),
+        cause("explained", {"num": 2}, explained_by=("found",)),
+        cause("absent", None),
+        cause("unknown", {"num": 3}, attribute),
+    ]
 
 
-ROWS = {
-    (diagnosis.retrieval.answers, "_GROUPS"): causes("positions"),
-    (diagnosis, "_OF_DETECTIONS"): causes("points"),
-}
+ROWS = {RankedSamples: causes("positions"), MatchedImages: causes("points")}
+
+
+def register(monkeypatch, samples, rows):
+    """Look for these causes alone in results from such samples."""
+    case_of, _ = diagnosis.REGISTRIES[samples]
+    monkeypatch.setitem(diagnosis.REGISTRIES, samples, (case_of, {row.name: row for row in rows}))
 
 
 @pytest.fixture
 def rows(monkeypatch):
     """Four causes in each registry."""
-    for registry, groups in ROWS.items():
-        monkeypatch.setattr(*registry, groups)
+    for kind, causes_of_kind in ROWS.items():
+        register(monkeypatch, kind, causes_of_kind)
 
 
 def samples():
@@ -124,9 +127,8 @@ def test_every_cause_is_answered_once_without_suspicion(way):
 
 @pytest.mark.parametrize("kind", [ReIDMeanAP, ReIDMetrics, DetectionMAP, DetectionMetrics])
 def test_a_metric_stays_as_it_is_and_warns_later_as_if_nothing_had_been_asked(kind, monkeypatch):
-    groups = grouped([cause("told", {"num": 1}, suspect=lambda case: True)])
-    for registry in ROWS:
-        monkeypatch.setattr(*registry, groups)
+    for samples_of_kind in ROWS:
+        register(monkeypatch, samples_of_kind, [cause("told", {"num": 1}, suspect=lambda case: True)])
     metric = detected(kind()) if kind in (DetectionMAP, DetectionMetrics) else updated(kind())
     members = [*metric.values(copy_state=False)] if isinstance(metric, MetricCollection) else [metric]
     before = [dict(vars(member)) for member in members]

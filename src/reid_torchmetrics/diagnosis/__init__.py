@@ -9,6 +9,7 @@ and knows nothing else of this package. No number depends on it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
@@ -17,19 +18,23 @@ from reid_torchmetrics.functional.retrieval.verification import ComparedPairs
 from reid_torchmetrics.functional.world import World
 
 from .answers import collecting as collecting
-from .causes import Finding, find_causes, grouped
+from .causes import Cause, Finding, find_causes
 from .causes import warn_of as warn_of
 from .detection import DETECTION_CAUSES, DetectionCase
 from .index_lists import INDEX_CAUSES, IndexCase
 from .lists import LIST_CAUSES, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
-from .retrieval import find_in_ranking
+from .retrieval import FACT_CAUSES, RETRIEVAL_CAUSES, RetrievalCase, is_known
 
-_OF_DETECTIONS = grouped(DETECTION_CAUSES.values())
-_OF_LISTS = grouped(LIST_CAUSES.values())
-_OF_INDEXES = grouped(INDEX_CAUSES.values())
-_OF_PAIRS = grouped(PAIR_CAUSES.values())
+REGISTRIES: Mapping[type, tuple[Callable[[Any, Any], Any], Mapping[str, Cause[Any]]]] = {
+    RankedSamples: (RetrievalCase, RETRIEVAL_CAUSES),
+    MatchedImages: (DetectionCase, DETECTION_CAUSES),
+    ListedSamples: (ListCase, LIST_CAUSES),
+    SearchedLists: (IndexCase, INDEX_CAUSES),
+    ComparedPairs: (PairCase, PAIR_CAUSES),
+}
+"""the case of results, and the causes by name that are looked for in it, by the type of the samples"""
 
 
 def look(results: Any, samples: Any, world: World) -> list[Finding]:
@@ -40,14 +45,10 @@ def look(results: Any, samples: Any, world: World) -> list[Finding]:
         samples: what it was computed from; its type decides which causes are looked for.
         world: the processes with the results; each looks at its part of samples whose facts are not on the first one.
     """
+    case_of, causes = REGISTRIES[type(samples)]
     if isinstance(samples, RankedSamples):
-        return find_in_ranking(results, samples, world.warning_log)
-    if isinstance(samples, MatchedImages):
-        return find_causes(_OF_DETECTIONS, DetectionCase(results, samples), world.warning_log)
-    if isinstance(samples, ListedSamples):
-        return find_causes(_OF_LISTS, ListCase(results, samples), world.warning_log)
-    if isinstance(samples, SearchedLists):
-        return find_causes(_OF_INDEXES, IndexCase(results, samples), world.warning_log)
-    if isinstance(samples, ComparedPairs) and world.process == 0:  # all have all pairs
-        return find_causes(_OF_PAIRS, PairCase(results, samples), world.warning_log)
-    return []
+        if results is None:  # nothing was ranked, as for lists of neighbors
+            causes = FACT_CAUSES
+        elif is_known(results, samples, world.warning_log):
+            return []
+    return find_causes(causes.values(), case_of(results, samples), world.warning_log)

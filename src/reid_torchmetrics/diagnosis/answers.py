@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 
-from .causes import Cause, CauseName, Finding
+from .causes import Cause, CauseName, Values
 
 
 class NotHeldError(Exception):
@@ -49,35 +49,26 @@ class Diagnosis(Displayed, list[Answer]):
         title = f"Diagnosis: {len(notes)} of {counted(len(self), 'cause')} found"
         return Display(title, rows=rows, notes=notes, num_left=2)
 
-    def ask(self, causes: Iterable[Cause[Any]], case: object) -> list[Finding]:
-        """Try all causes, whether they are suspected or not, and return those that are found."""
-        findings: list[Finding] = []
-        for cause in causes:
-            seen = _SeenCase(case)
-            values = None
-            if not any(answer.name in cause.explained_by for answer in self.found):
-                with suppress(NotHeldError):
-                    values = cause.find(seen)
-            if values is None:
-                self._merge(Answer(cause.name, cause.checks, lacks=seen.lacks))
-                continue
-            findings.append(Finding(cause.name, cause.text(values), cause.explained_by))
-            self._merge(Answer(cause.name, cause.checks, cause.text(values)))
-        return findings
+    def ask(self, cause: Cause[Any], case: object) -> Values | None:
+        """Try a cause, whether it is suspected or not, and note what it lacks; `add` notes what was found."""
+        seen = _SeenCase(case)
+        values = None
+        with suppress(NotHeldError):
+            values = cause.find(seen)
+        answer = Answer(cause.name, cause.checks, lacks=seen.lacks)
+        for place, earlier in enumerate(self):
+            if (earlier.name, earlier.checks) == (answer.name, answer.checks):
+                if answer.lacks is None:
+                    self[place] = earlier._replace(lacks=None)
+                return values
+        self.append(answer)
+        return values
 
     def add(self, texts: Mapping[CauseName, str]) -> None:
         """Add what was found, on any process, by the names of the causes."""
         for place, answer in enumerate(self):
             if answer.text is None and answer.name in texts:
                 self[place] = answer._replace(text=texts[answer.name], lacks=None)
-
-    def _merge(self, answer: Answer) -> None:
-        """Add an answer, or let it replace one that knows less about the same cause."""
-        for place, earlier in enumerate(self):
-            if (earlier.name, earlier.checks) == (answer.name, answer.checks):
-                self[place] = max(earlier, answer, key=lambda each: (each.text is not None, each.lacks is None))
-                return
-        self.append(answer)
 
 
 class _SeenCase:

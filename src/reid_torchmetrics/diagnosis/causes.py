@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from reid_torchmetrics._warnings import AdviceWarning, asking
@@ -30,13 +29,14 @@ class Cause(Generic[Case]):
     """the condition in words; names in braces are those of constants in the module of `find`, or of `thresholds`"""
     message: str
     """one or two sentences with the cause and the remedy, with names of values in braces"""
-    suspect: Callable[[Case], bool]
-    """whether the finished results let one think of it: cheap, and without any new matching; rows may share it"""
     find: Callable[[Case], Values | None]
     """returns the values of the message, or None; a trial takes at most 256 images or queries"""
+    suspect: Callable[[Case], bool] | None = None
+    """whether the finished results let one think of it: cheap, and without any new matching; rows may share it; None
+    for facts that `find` reads without a trial"""
     thresholds: Mapping[str, float | int] = field(default_factory=dict)
     explained_by: tuple[CauseName, ...] = ()
-    """rows with mistakes that may look like this one; if one of them was found, this row is not tried"""
+    """rows with mistakes that may look like this one; if one of them was found, this row is not told"""
 
     def text(self, values: Values) -> str:
         """Return the message."""
@@ -48,13 +48,9 @@ class Cause(Generic[Case]):
         return self.fires.format(**{**constants, **self.thresholds})
 
 
-def _suspicion(cause: Cause[Any]) -> object:
-    return cause.suspect
-
-
-def grouped(causes: Iterable[Cause[Case]]) -> list[tuple[Callable[[Case], bool], list[Cause[Case]]]]:
-    """Return neighboring rows with one suspicion together, so that it is asked once."""
-    return [(rows[0].suspect, rows) for rows in (list(group) for _, group in groupby(causes, _suspicion))]
+def values_if(is_so: object, **values: object) -> Values | None:
+    """Return values of a message, or None if a fact is not so."""
+    return values if is_so else None
 
 
 class Finding(NamedTuple):
@@ -66,33 +62,33 @@ class Finding(NamedTuple):
     """as in `Cause`: another process may have found one of them"""
 
 
-def find_causes(
-    groups: Iterable[tuple[Callable[[Case], bool], list[Cause[Case]]]], case: Case, warning_log: WarningLog
-) -> list[Finding]:
+def find_causes(causes: Iterable[Cause[Case]], case: Case, warning_log: WarningLog) -> list[Finding]:
     """Try the causes that are suspected, and return those that are found.
 
     A metric object tries and tells each cause once until `reset`, and then asks for no suspicion of it any more. While
     `diagnose` asks, all causes are tried.
     """
     findings: list[Finding] = []
-    if asking.get() is not None:
-        for _, causes in groups:
-            findings += asking.get().ask(causes, case)
-        return findings
-    found: set[CauseName] = set()
+    suspicions: dict[Callable[[Case], bool], bool] = {}
     noted = warning_log.topics or ()
-    for suspect, causes in groups:
-        topic = f"tried {causes[0].name}"
-        if topic in noted or not suspect(case):
+    diagnosis = asking.get()
+    for cause in causes:
+        suspect, topic = cause.suspect, f"tried {cause.name}"
+        if diagnosis is not None:
+            values = diagnosis.ask(cause, case)
+        elif topic in noted:
             continue
-        warning_log.note(topic)
-        for cause in causes:
-            if any(name in found or warning_log.has(name) for name in cause.explained_by):
-                continue
+        else:
+            if suspect is not None:
+                if suspect not in suspicions:
+                    suspicions[suspect] = suspect(case)
+                if not suspicions[suspect]:
+                    continue
             values = cause.find(case)
-            if values is not None:
-                found.add(cause.name)
-                findings.append(Finding(cause.name, cause.text(values), cause.explained_by))
+            if suspect is not None or values is not None:
+                warning_log.note(topic)
+        if values is not None:
+            findings.append(Finding(cause.name, cause.text(values), cause.explained_by))
     return findings
 
 
@@ -101,7 +97,7 @@ def warn_of(findings: Sequence[Any], warning_log: WarningLog) -> None:
     found = {name for name, *_ in findings}
     first_texts: dict[CauseName, str] = {}
     for name, text, explained_by in findings:
-        if found.isdisjoint(explained_by):
+        if not any(other in found or warning_log.has(other) for other in explained_by):
             first_texts.setdefault(name, text)
     if asking.get() is not None:
         asking.get().add(first_texts)

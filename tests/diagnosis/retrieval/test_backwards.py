@@ -1,15 +1,12 @@
 """Distances as `distances`, and the warning where scores and distances seem to be taken for each other."""
 
-import itertools
 import warnings
 
 import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.diagnosis.retrieval.backwards import _random_precision
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from tests.profiles import each_row
 from tests.strategies import ALL_TIES
 
@@ -133,14 +130,6 @@ def test_few_hits_alone_are_not_backwards():
     scores[labels, labels], scores[labels, (labels + 1) % 40] = 1.0, 2.0
     scores -= torch.arange(40) * 1e-3
     assert not warns(lambda: evaluate_scores(scores, labels, labels))
-
-
-@pytest.mark.parametrize(("positives", "candidates"), [(1, 1), (1, 6), (2, 5), (3, 6), (4, 4)])
-def test_average_random_precision_is_its_mean_over_all_orders(positives, candidates):
-    orders = [*itertools.combinations(range(1, candidates + 1), positives)]
-    means = [sum(hit / rank for hit, rank in enumerate(order, 1)) / positives for order in orders]
-    ranks = PositiveRanks(torch.arange(1, positives + 1), torch.tensor([positives]), torch.tensor([candidates]))
-    assert float(_random_precision(ranks)) == pytest.approx(sum(means) / len(orders), abs=1e-12)
 
 
 EMBEDDINGS = torch.eye(24).repeat_interleave(3, 0) + 0.05 * torch.randn((72, 24), generator=GENERATOR)

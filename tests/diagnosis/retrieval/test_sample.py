@@ -39,11 +39,11 @@ def check(results: Any, scores: torch.Tensor, positives: list[list[int]], negati
     if not scores.numel():
         assert sample is None
         return
-    assert sample.queries.tolist() == [*range(len(scores))]
+    kept = torch.arange(scores.shape[1]) if sample.kept is None else sample.kept
     for query, (right, wrong) in enumerate(zip(positives, negatives, strict=True)):
-        assert sample.is_positive[query].nonzero()[:, 0].tolist() == sorted(right)
-        assert sample.is_candidate[query].nonzero()[:, 0].tolist() == sorted(right + wrong)
-    expected = scores.to(sample.scores.dtype)[sample.is_candidate]
+        assert kept[sample.is_positive[query]].tolist() == sorted(right)
+        assert kept[sample.is_candidate[query]].tolist() == sorted(right + wrong)
+    expected = scores[:, kept].to(sample.scores.dtype)[sample.is_candidate]
     assert torch.allclose(sample.scores[sample.is_candidate], expected, atol=1e-5)
 
 
@@ -84,7 +84,8 @@ def test_embeddings_have_a_sample_under_labels_by_name(seed):
     check(results, problem.scores, *sorted_items(*sides, **rules))
     sample = case_of(results).sample
     assert torch.equal(sample.query, queries)
-    assert torch.equal(sample.members_at(torch.tensor([0])), gallery[:1])
+    kept = torch.arange(len(gallery)) if sample.kept is None else sample.kept
+    assert torch.equal(sample.members_at(torch.arange(len(kept))), gallery[kept])
 
 
 def sides_of(random: Random, num_queries: int = 6, num_gallery: int = 15) -> tuple[torch.Tensor, torch.Tensor]:
@@ -193,11 +194,18 @@ def test_of_many_queries_some_are_drawn_evenly():
     random = Random(0)  # noqa: S311 - no secret
     queries, gallery = sides_of(random, 1000, 30)
     case = case_of(evaluate(queries, gallery, torch.arange(1000) % 30, torch.arange(30), similarity="dot"))
-    assert len(case.sample.queries) == MOST_QUERIES
-    steps = case.sample.queries.diff()
-    assert set(steps.tolist()) <= {3, 4}
-    assert torch.allclose(case.sample.scores, (queries @ gallery.T)[case.sample.queries], atol=1e-5)
-    assert torch.equal(case.sample.is_positive.nonzero()[:, 1], case.sample.queries % 30)
+    assert len(case.sample.scores) == MOST_QUERIES
+    numbers = case.sample.problem.query_numbers
+    assert set(numbers.diff().tolist()) <= {3, 4}
+    assert torch.allclose(case.sample.scores, (queries @ gallery.T)[numbers], atol=1e-5)
+    assert torch.equal(case.sample.is_positive.nonzero()[:, 1], numbers % 30)
+
+
+def test_a_sample_takes_the_memory_that_scores_may_take():
+    queries, gallery = sides_of(Random(0), 100, 30)  # noqa: S311 - no secret
+    labels = torch.arange(100) % 30, torch.arange(30)
+    for max_bytes, num_queries in ((1, 1), (20 * 30 * 32, 20), (1 << 20, 100)):
+        assert len(case_of(evaluate(queries, gallery, *labels, max_bytes=max_bytes)).sample.scores) == num_queries
 
 
 def test_a_sample_is_none_under_reranking_and_without_a_problem():

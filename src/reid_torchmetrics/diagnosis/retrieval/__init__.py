@@ -1,6 +1,6 @@
 """Causes of wrong numbers of retrieval."""
 # mypy: implicit-reexport
 
-from .answers import find_in_ranking
-from .case import RetrievalCase, Sample
-from .registry import RETRIEVAL_CAUSES
+from .case import RetrievalCase
+from .known_rankings import is_known
+from .registry import FACT_CAUSES, RETRIEVAL_CAUSES

@@ -7,11 +7,11 @@ persons; but only if the order is reversed, the opposite order is good.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values
-from reid_torchmetrics.functional.retrieval.measures import average_precision, hit_rate_at, mean_over_identities
+from reid_torchmetrics.diagnosis.causes import Values, values_if
+from reid_torchmetrics.functional.retrieval.measures import hit_rate_at, mean_over_identities
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import one_number_each
 
@@ -22,90 +22,58 @@ LEAST_IDENTITIES = 20
 """number of identities of queries that is needed, as the queries of one identity are right or wrong together"""
 LEAST_QUERIES = 100
 """number of queries that is needed if identities are not known"""
-FEW_HITS, LITTLE_PRECISION = 0.5, 0.9
-"""bounds for Rank-1 and mean average precision, as a factor of the values of a random order"""
+FEW_HITS = 0.5
+"""bound for Rank-1, as a factor of that of a random order"""
 GOOD, ODDS = 0.25, 20
 """Rank-1 of a good order, and its odds as a factor of the odds of a random order"""
-_EULER = 0.5772156649015329
 
 
 def may_be_backwards(case: RetrievalCase) -> bool:
     """Return whether scores of the user's own seem to be in reverse order."""
-    options = case.options
+    options = case.samples.options
     has_own_scores = case.matrix is not None or (options is not None and callable(options.similarity))
     return has_own_scores and seems_backwards(case.ranks, case.identities)
 
 
 def find_opposite_matrix(case: RetrievalCase) -> Values | None:
     """Return the name of a matrix, and of what it seems to be."""
-    if case.matrix is None or not _is_opposite_good(case):
-        return None
-    return {"argument": case.matrix, "other": "distances" if case.matrix == "scores" else "scores"}
+    other = "distances" if case.matrix == "scores" else "scores"
+    return values_if(case.matrix is not None and _is_opposite_good(case), argument=case.matrix, other=other)
 
 
 def find_opposite_similarity(case: RetrievalCase) -> Values | None:
     """Return no values if a similarity function seems to return distances."""
-    return {} if _is_opposite_good(case) and case.matrix is None else None
+    return values_if(case.matrix is None and _is_opposite_good(case))
+
+
+def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
+    """Return whether Rank-1 is clearly below that of a random order. With few queries the answer is no."""
+    is_valid = ranks.num_positives > 0
+    num_answers, least = int(is_valid.sum()), LEAST_QUERIES
+    if identities is not None:
+        num_answers, least = len(identities[is_valid].unique()), LEAST_IDENTITIES
+    if num_answers < least:
+        return False
+    rank_1, random_rank_1 = _rank_1(ranks, identities)
+    return rank_1 < FEW_HITS * random_rank_1
 
 
 def _is_opposite_good(case: RetrievalCase) -> bool:
-    """Return whether the opposite order of the scores is good."""
+    """Return whether the opposite order of the scores is so good that a model must have learned it."""
     sample = case.sample
     if sample is None or not may_be_backwards(case):
         return False
     identities = one_number_each(sample.problem.labels.query).get("identities")
-    return is_good(ranks_in(sample, is_opposite=True), identities)
-
-
-def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
-    """Return whether Rank-1 and mean average precision are clearly below the values of a random order.
-
-    They are means over identities, or over queries if identities are not known. With few queries the answer is no.
-    """
-    valid = ranks.num_positives > 0
-    if identities is None:
-        is_enough = len(valid.nonzero()) >= LEAST_QUERIES
-    else:
-        is_enough = len(identities[valid].unique()) >= LEAST_IDENTITIES
-    if not is_enough:
-        return False
-    rank_1, random_rank_1 = _rank_1(ranks, identities)
-    if rank_1 >= FEW_HITS * random_rank_1:
-        return False
-    random_precision = _mean(_random_precision(ranks), ranks, identities)
-    precision = _mean(average_precision(ranks), ranks, identities)
-    return precision < LITTLE_PRECISION * random_precision
-
-
-def is_good(opposite: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
-    """Return whether the opposite of a ranking that `seems_backwards` is so good that a model must have learned it."""
     # A model that recognizes only cameras multiplies the odds of a random order by the number of cameras at most.
-    rank_1, random_rank_1 = _rank_1(opposite, identities)
+    rank_1, random_rank_1 = _rank_1(ranks_in(sample, is_opposite=True), identities)
     return rank_1 >= GOOD and rank_1 * (1 - random_rank_1) >= ODDS * random_rank_1 * (1 - rank_1)
 
 
 def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> tuple[float, float]:
-    """Return Rank-1, and the Rank-1 of a random order."""
-    rank_1 = _mean(hit_rate_at(ranks, 1), ranks, identities)
-    random_rank_1 = _mean(ranks.num_positives / ranks.num_candidates.double(), ranks, identities)
-    return rank_1, random_rank_1
-
-
-def _random_precision(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
-    """Return E[AP] = (H + (P - 1) (N - H) / (N - 1)) / N in a random order.
-
-    P is the number of positives, N the number of candidates, and H = 1 + 1/2 + ... + 1/N.
-    """
-    positives = ranks.num_positives.double()
-    candidates = ranks.num_candidates.double()
-    harmonic = torch.digamma(candidates + 1) + _EULER
-    share = (positives - 1) / (candidates - 1).clamp(min=1)
-    return (harmonic + share * (candidates - harmonic)) / candidates
-
-
-def _mean(values: Float[Tensor, " queries"], ranks: PositiveRanks, identities: Tensor | None) -> float:
-    """Return the mean over the queries with a positive, or over their identities."""
-    values = values.where(ranks.num_positives > 0, torch.nan)
+    """Return Rank-1, and that of a random order: means over identities, or over queries if these are not known."""
+    is_valid = ranks.num_positives > 0
+    hits = hit_rate_at(ranks, 1).where(is_valid, torch.nan)
+    random_hits = (ranks.num_positives / ranks.num_candidates.double()).where(is_valid, torch.nan)
     if identities is None:
-        return float(values.nanmean())
-    return float(mean_over_identities(values, identities))
+        return float(hits.nanmean()), float(random_hits.nanmean())
+    return float(mean_over_identities(hits, identities)), float(mean_over_identities(random_hits, identities))

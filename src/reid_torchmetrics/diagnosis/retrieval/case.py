@@ -11,6 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import (
+    NO_RANKING,
     Embeddings,
     Protocol,
     RankedSamples,
@@ -19,11 +20,11 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RetrievalProblem,
 )
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import LabelTables, QueryCounts
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 MOST_QUERIES = 256
 """number of queries in a sample"""
-_MOST_PAIRS = 1 << 22
+_MOST_BYTES = 1 << 27
 _BYTES_OF_PAIR = 32  # of a query and a gallery item: its score, its marks, and their copies in a trial
 
 
@@ -31,15 +32,15 @@ _BYTES_OF_PAIR = 32  # of a query and a gallery item: its score, its marks, and 
 class Sample:
     """Some queries, evenly spread, against the gallery; on several processes, both are those of this process."""
 
-    queries: Int[Tensor, " sampled"]
-    """positions of the queries in the problem"""
     scores: Float[Tensor, "sampled gallery"]
-    """higher is closer, within a query; those of junk mean nothing"""
+    """higher is closer, within a query; items that are junk to all queries are left out"""
     is_positive: Bool[Tensor, "sampled gallery"]
     is_candidate: Bool[Tensor, "sampled gallery"]
     """positives and negatives; junk is False"""
     problem: RetrievalProblem
     """the problem of these queries alone"""
+    kept: Int[Tensor, " gallery"] | None
+    """positions of the items in the gallery of the problem; None for all"""
 
     @property
     def query(self) -> Float[Tensor, "sampled dim"] | None:
@@ -47,11 +48,20 @@ class Sample:
         source = self.problem.source
         return source.query.local.all() if isinstance(source, Embeddings) else None
 
+    def every(self, step: int) -> Sample:
+        """Return the first query, and every query that is `step` behind another one."""
+        few = slice(None, None, step)
+        return replace(
+            self, scores=self.scores[few], is_positive=self.is_positive[few], is_candidate=self.is_candidate[few]
+        )
+
     def members_at(self, positions: Int[Tensor, " items"]) -> Float[Tensor, "members dim"] | None:
         """Return embeddings of gallery items, or of all members of groups; None for a matrix of scores."""
         source, groups = self.problem.source, self.problem.groups
         if not isinstance(source, Embeddings):
             return None
+        if self.kept is not None:
+            positions = self.kept[positions]
         if groups is not None:
             _, place = segments.runs(segments.starts(groups.sizes)[positions], groups.sizes[positions])
             positions = groups.members[place]
@@ -61,23 +71,14 @@ class Sample:
 class RetrievalCase:
     """Finished ranks with the facts about their samples; what takes time is found when it is first asked for."""
 
-    def __init__(self, ranking: Ranking, samples: RankedSamples) -> None:
-        """Take the results and what they were computed from."""
-        self.is_sampled = False
-        """whether the sample was asked for"""
-        self.ranking = ranking
+    def __init__(self, ranking: Ranking | None, samples: RankedSamples) -> None:
+        """Take the results, None if nothing was ranked, and what they were computed from."""
+        self.ranking = NO_RANKING if ranking is None else ranking
         self.samples = samples
-        self.ranks: PositiveRanks = ranking.ranks
-        self.counts: QueryCounts = ranking.counts
-        self.identities: Int[Tensor, " queries"] | None = ranking.query_identities
-        self.cameras: Int[Tensor, " queries"] | None = ranking.query_cameras
-        self.names: LabelTables = ranking.names
+        self.ranks: PositiveRanks = self.ranking.ranks
+        self.counts: QueryCounts = self.ranking.counts
+        self.identities: Int[Tensor, " queries"] | None = self.ranking.query_identities
         self.protocol: Protocol = samples.protocol
-        self.named_protocol = samples.named_protocol
-        self.options: RankingOptions | None = samples.options
-        self.ties_are_open = samples.ties_are_open
-        self.has_lists = samples.has_lists
-        self.num_gallery = samples.num_gallery
         self.matrix = samples.matrix
 
     @cached_property
@@ -99,15 +100,10 @@ class RetrievalCase:
             return self.samples.positions
         return problem.labels.positions_within(self.protocol)
 
-    @property
+    @cached_property
     def sample(self) -> Sample | None:
         """A sample of the queries; None without a problem, and under re-ranking."""
-        self.is_sampled = True
-        return self._sample
-
-    @cached_property
-    def _sample(self) -> Sample | None:
-        problem, options = self.problem or self.samples.sampled, self.options
+        problem, options = self.problem or self.samples.sampled, self.samples.options
         if problem is None or options is None or options.rerank is not None:
             return None
         return _sample(problem, options)
@@ -118,10 +114,8 @@ def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample | None
     num_queries, num_gallery = problem.source.shape
     if not num_queries or not num_gallery:
         return None
-    most_pairs = _MOST_PAIRS
-    max_bytes = problem.source.max_bytes
-    if max_bytes is not None:
-        most_pairs = min(most_pairs, max_bytes // _BYTES_OF_PAIR)
+    most_bytes = problem.source.max_bytes or _MOST_BYTES
+    most_pairs = min(most_bytes, _MOST_BYTES) // _BYTES_OF_PAIR
     size = max(1, min(num_queries, MOST_QUERIES, most_pairs // num_gallery))
     queries = torch.arange(size, device=problem.source.device) * num_queries // size
     part = _of_queries(problem, queries)
@@ -129,14 +123,7 @@ def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample | None
     rows = slice(0, size)
     positive, negative = relevance.pairs(rows, slice(0, relevance.num_kept), relevance.tile(rows))
     candidate = positive | negative
-    values = scores.all()
-    kept = relevance.kept
-    if kept is not None:  # no score is computed for items that are junk to all queries
-        shape = (size, relevance.num_gallery)
-        values = values.new_full(shape, -torch.inf).index_copy_(1, kept, values)
-        positive = positive.new_zeros(shape).index_copy_(1, kept, positive)
-        candidate = candidate.new_zeros(shape).index_copy_(1, kept, candidate)
-    return Sample(queries, values, is_positive=positive, is_candidate=candidate, problem=part)
+    return Sample(scores.all(), is_positive=positive, is_candidate=candidate, problem=part, kept=relevance.kept)
 
 
 def _of_queries(problem: RetrievalProblem, queries: Int[Tensor, " sampled"]) -> RetrievalProblem:

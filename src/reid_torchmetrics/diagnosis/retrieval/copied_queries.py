@@ -40,13 +40,14 @@ def find_copies(case: RetrievalCase) -> Values | None:
     labels = sample.problem.labels
     # The copies are left out, or lists say what is right. Of samples with several labels few have the same ones.
     has_own_places = labels.self_index is not None and bool((labels.self_index >= 0).any())
-    if has_own_places or case.has_lists or num_labels_of(labels.query):
+    if has_own_places or case.samples.has_lists or num_labels_of(labels.query):
         return None
     scores = sample.scores.masked_fill(~sample.is_positive, -torch.inf)
     best = scores.argmax(1)
     is_copied = _are_mirrored(sample, best) if sample.query is None else _are_close(sample, best)
     # Copies on other processes are not seen here.
-    share = scores.shape[1] / (case.num_gallery or scores.shape[1])
+    num_gallery = sample.problem.source.shape[1]
+    share = num_gallery / (case.samples.num_gallery or num_gallery)
     # A single positive may be close because the model is perfect; with two of them, the other one is far.
     num_positives = sample.is_positive.sum(1)
     for least in (1, 2):

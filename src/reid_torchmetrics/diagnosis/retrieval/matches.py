@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.causes import Values, values_if
 from reid_torchmetrics.diagnosis.spellings import READINGS
 from reid_torchmetrics.functional.retrieval.relevance import find_near
 
@@ -29,7 +29,7 @@ def reading_that_fits(case: RetrievalCase) -> str:
     if case.positions is not None:
         reading = position_reading_that_fits(*case.positions)
         return "" if reading is None else f" It seems that `positions` {reading}. Give both sides in one way."
-    names = case.names.get("identities")
+    names = case.ranking.names.get("identities")
     if names is None or case.identities is None:
         return ""
     numbers = set(case.identities.tolist())
@@ -81,9 +81,8 @@ def have_few_positives(case: RetrievalCase) -> bool:
 
 def find_exchanged_axes(case: RetrievalCase) -> Values | None:
     """Return the number of queries without a positive, if most have one in another order of the axes."""
-    if case.positions is None or not _fit_in_another_order(*case.positions):
-        return None
-    return {"num": case.counts.not_in_gallery, "total": case.counts.total}
+    is_better = case.positions is not None and _fit_in_another_order(*case.positions)
+    return values_if(is_better, num=case.counts.not_in_gallery, total=case.counts.total)
 
 
 def _fit_in_another_order(query: Tensor, gallery: Tensor, radius: float) -> bool:

@@ -6,7 +6,7 @@ causes and the tests read the registry.
 
 from __future__ import annotations
 
-from reid_torchmetrics.diagnosis.causes import Cause
+from reid_torchmetrics.diagnosis.causes import Cause, values_if
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST
 
 from . import backwards, facts, infinite_scores, positions, tied_pairs, undefined, unknown_identities
@@ -14,20 +14,11 @@ from .case import RetrievalCase
 from .sample_causes import SAMPLE_CAUSES
 
 _BACKWARDS = (
-    "There are queries of at least {identities} identities, or {queries} queries if identities are not known. Rank-1 is"
-    " below {hits} times the Rank-1 of a random order, and mean average precision below {precision} times that of a"
-    " random order. The opposite order has a Rank-1 of at least {good}, with at least {odds} times the odds of a random"
-    " order."
+    f"There are queries of at least {backwards.LEAST_IDENTITIES} identities, or {backwards.LEAST_QUERIES} queries if"
+    f" identities are not known. Rank-1 is below {backwards.FEW_HITS} times the Rank-1 of a random order. The"
+    f" opposite order has a Rank-1 of at least {backwards.GOOD}, with at least {backwards.ODDS} times the odds of a"
+    " random order."
 )
-_BACKWARDS_THRESHOLDS = {
-    "identities": backwards.LEAST_IDENTITIES,
-    "queries": backwards.LEAST_QUERIES,
-    "hits": backwards.FEW_HITS,
-    "precision": backwards.LITTLE_PRECISION,
-    "good": backwards.GOOD,
-    "odds": backwards.ODDS,
-}
-
 _OF_FACTS: list[Cause[RetrievalCase]] = [
     Cause(
         name="missing_items",
@@ -35,7 +26,6 @@ _OF_FACTS: list[Cause[RetrievalCase]] = [
         fires="The `ground_truth` of a metric lists items that no sample of the gallery has as `index`.",
         message="`ground_truth` lists items that no sample of the gallery has as `index`: {num} of {num_listed} entries"
         " for {queries}. They do not count, which is right for a part of the gallery only.",
-        suspect=facts.lacks_items,
         find=facts.find_missing_items,
     ),
     Cause(
@@ -44,8 +34,7 @@ _OF_FACTS: list[Cause[RetrievalCase]] = [
         fires="Some batches have `is_query`, and some do not.",
         message="Some batches were given with `is_query` and some without: the samples of the latter are queries and"
         " gallery items at once (leave-one-out). Pass `is_query=False` with batches of the gallery.",
-        suspect=facts.has_mixed_roles,
-        find=facts.when(facts.has_mixed_roles),
+        find=lambda case: values_if(case.samples.updates.has_mixed_roles),
     ),
     Cause(
         name="forgotten_reset",
@@ -53,8 +42,7 @@ _OF_FACTS: list[Cause[RetrievalCase]] = [
         fires="There is no `index`, and the batches since the last evaluation have the same labels as the batches"
         " before it, which are at least 8 samples.",
         message="The last {num} samples have the labels of the {num} before; all count. Was `reset` forgotten?",
-        suspect=facts.has_forgotten_reset,
-        find=facts.find_forgotten_reset,
+        find=lambda case: values_if(case.samples.updates.num_forgotten, num=case.samples.updates.num_forgotten),
     ),
     Cause(
         name="other_embeddings",
@@ -64,8 +52,7 @@ _OF_FACTS: list[Cause[RetrievalCase]] = [
         message="Samples that came again on their process, {num} of them, have another embedding: among samples with"
         " the same `index` only the first counts. Was `reset` forgotten after the last evaluation, or does `index`"
         " begin anew in each batch? It must be the sample's number in its data set.",
-        suspect=facts.has_other_embeddings,
-        find=facts.find_other_embeddings,
+        find=lambda case: values_if(case.samples.num_changed, num=case.samples.num_changed),
     ),
     Cause(
         name="gathered_samples",
@@ -75,8 +62,7 @@ _OF_FACTS: list[Cause[RetrievalCase]] = [
         message="Several processes hold the same samples, and each counts them: they seem to have been gathered by"
         " hand, or not to be sharded at all. Pass `index` to `update`, or give each process its own samples only:"
         " `compute` combines them.",
-        suspect=facts.has_gathered_samples,
-        find=facts.when(facts.has_gathered_samples),
+        find=lambda case: values_if(case.samples.are_gathered),
     ),
     Cause(
         name="padded_samples",
@@ -86,8 +72,7 @@ _OF_FACTS: list[Cause[RetrievalCase]] = [
         message="A distributed sampler seems to have repeated samples to make the numbers even, and they count twice:"
         " all processes hold equally many, and the last of one are the first of another. Pass `index` to `update`, or"
         " use `UnpaddedDistributedSampler`.",
-        suspect=facts.has_padded_samples,
-        find=facts.when(facts.has_padded_samples),
+        find=lambda case: values_if(case.samples.are_padded),
         explained_by=("gathered_samples",),
     ),
     Cause(
@@ -103,13 +88,12 @@ _OF_FACTS: list[Cause[RetrievalCase]] = [
     Cause(
         name="positions_in_degrees",
         checks="positions in degrees with a radius in meters",
-        fires="The radius is at least 1, and positions have two axes with values up to {latitude} and {longitude},"
-        " which are far from 0 on one axis.",
+        fires=f"The radius is at least 1, and positions have two axes with values up to {positions.LATITUDE} and"
+        f" {positions.LONGITUDE}, which are far from 0 on one axis.",
         message="`positions` seem to be degrees, as they are within 90 and 180, but the `radius` is {radius}. Pass both"
         " in one unit, such as meters of UTM.",
         suspect=positions.has_radius,
         find=positions.find_degrees,
-        thresholds={"latitude": positions.LATITUDE, "longitude": positions.LONGITUDE},
         explained_by=("rounded_positions",),
     ),
 ]
@@ -122,7 +106,6 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
         fires="A protocol is given by its name and drops gallery items by their cameras, but no cameras are given.",
         message="`protocol` {name!r} leaves out gallery items by their cameras ({rules}), but no cameras were given, so"
         " no item is left out. Pass the cameras, or `same_camera='keep'` where there are none.",
-        suspect=facts.lacks_cameras,
         find=facts.find_missing_cameras,
     ),
     Cause(
@@ -130,8 +113,7 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
         checks="embeddings that are NaN or infinite",
         fires="A metric was given embeddings that are not finite, so that nothing was ranked.",
         message="{reason}",
-        suspect=undefined.is_undefined,
-        find=undefined.find_not_finite,
+        find=lambda case: values_if(case.ranking.undefined, reason=case.ranking.undefined),
     ),
     Cause(
         name="missing_search_cameras",
@@ -139,7 +121,6 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
         fires="No gallery item has one of the `search_cameras`.",
         message="`search_cameras` must hold cameras of the gallery; got {cameras}, which no gallery item has, so that"
         " the results are NaN.",
-        suspect=undefined.is_undefined,
         find=undefined.find_missing_search_cameras,
     ),
     Cause(
@@ -147,7 +128,6 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
         checks="queries without a positive",
         fires="No query has a positive in the gallery.",
         message="No query can be evaluated, so the result is {result}: of {sizes}, {reason}.{reading}",
-        suspect=undefined.is_undefined,
         find=undefined.find_no_positives,
         explained_by=("not_finite", "missing_search_cameras"),
     ),
@@ -157,7 +137,6 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
         fires="A score is -inf, or a distance is inf.",
         message="`{argument}` of {infinite} rank pairs last, but as candidates that count. To leave pairs out pass"
         " `junk_pairs`, or labels with a rule such as `same_camera`.",
-        suspect=infinite_scores.has_matrix,
         find=infinite_scores.find_infinite,
     ),
     Cause(
@@ -168,7 +147,6 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
         " as `{other}`.",
         suspect=backwards.may_be_backwards,
         find=backwards.find_opposite_matrix,
-        thresholds=_BACKWARDS_THRESHOLDS,
     ),
     Cause(
         name="distances_as_similarity",
@@ -178,32 +156,29 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
         " Higher must be closer, so return minus the distance.",
         suspect=backwards.may_be_backwards,
         find=backwards.find_opposite_similarity,
-        thresholds=_BACKWARDS_THRESHOLDS,
     ),
     Cause(
         name="tied_pairs",
         checks="numbers that depend on the order of equal scores",
-        fires="Neither the caller nor the protocol sets `ties`, and in a sample of at least {least} pairs of a positive"
-        " and a negative more than a share of {share} have equal scores.",
+        fires="Neither the caller nor the protocol sets `ties`, and in a sample of at least"
+        f" {tied_pairs.LEAST_PAIRS} pairs of a positive and a negative more than a share of {tied_pairs.MOST_TIED}"
+        " have equal scores.",
         message="{share} of the pairs of a positive and a negative have equal scores, so that the order of equal scores"
         " decides the numbers: mean average precision of {queries} is {worst} where negatives go first"
         " (`ties='pessimistic'`, the default) and {best} where positives do ('optimistic'). Pass `ties` to choose, such"
         " as 'expected'.",
         suspect=tied_pairs.ties_decide,
         find=tied_pairs.find_tied_pairs,
-        thresholds={"least": tied_pairs.LEAST_PAIRS, "share": tied_pairs.MOST_TIED},
     ),
     Cause(
         name="unknown_identities",
         checks="samples without an identity that match each other",
         fires='A query with an identity such as "unknown" has a positive; or a query with a negative number other than'
-        " -1 has one, and at most {most} identities are such numbers.",
+        f" -1 has one, and at most {unknown_identities.MOST_NUMBERS} identities are such numbers.",
         message="`identities` hold {listed}, which usually means that a sample has no identity, but such samples match"
         " each other here. Pass `junk_identities=({junk})` to drop them from the gallery and to leave them out as"
         " queries.",
-        suspect=unknown_identities.may_lack_identities,
         find=unknown_identities.find_unknown,
-        thresholds={"most": unknown_identities.MOST_NUMBERS},
     ),
     Cause(
         name="nothing_pooled",
@@ -211,22 +186,19 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
         fires="`multi_query=True` is given, and no two queries have the same identity and camera.",
         message="`multi_query=True` pooled nothing: each query is the only one of its identity and camera, so the"
         " numbers are those of single queries. Pass all images of each query, with their identities and cameras.",
-        suspect=facts.is_unpooled,
-        find=facts.when(facts.is_unpooled),
+        find=facts.find_nothing_pooled,
     ),
     Cause(
         name="boxes_in_shares",
         checks="boxes of a person search as shares of the image",
-        fires="At least {least} boxes are given, and a share of at least {most} is within [0, 1].",
+        fires=f"At least {LEAST_BOXES} boxes are given, and a share of at least {MOST} is within [0, 1].",
         message="Most of {boxes} lie within [0, 1]: they seem to be shares of the image, but the rule of overlap is in"
         " pixels. Multiply the boxes by the image's width and height.",
-        suspect=facts.has_boxes,
         find=facts.find_boxes_in_shares,
-        thresholds={"least": LEAST_BOXES, "most": MOST},
     ),
 ]
 
-RETRIEVAL_CAUSES = {row.name: row for row in (*_OF_FACTS, *_OF_RANKS, *SAMPLE_CAUSES)}
+FACT_CAUSES = {row.name: row for row in _OF_FACTS}
+"""rows by name that are asked where samples were not ranked, such as for rank lists"""
+RETRIEVAL_CAUSES = FACT_CAUSES | {row.name: row for row in (*_OF_RANKS, *SAMPLE_CAUSES)}
 """rows by name, in the order in which they are asked"""
-NAMES_WITHOUT_RANKS = tuple(row.name for row in _OF_FACTS)
-"""names of the rows that are asked where samples were not ranked, such as for rank lists"""

@@ -10,17 +10,6 @@ from .case import RetrievalCase
 from .matches import reading_that_fits
 
 
-def is_undefined(case: RetrievalCase) -> bool:
-    """Return whether no query has a positive."""
-    return not case.counts.valid
-
-
-def find_not_finite(case: RetrievalCase) -> Values | None:
-    """Return the reason why nothing was ranked."""
-    reason = case.ranking.undefined
-    return None if reason is None else {"reason": reason}
-
-
 def find_missing_search_cameras(case: RetrievalCase) -> Values | None:
     """Return the protocol's `search_cameras`, if no gallery item has one of them."""
     searched = case.protocol.search_cameras
@@ -37,7 +26,7 @@ def find_missing_search_cameras(case: RetrievalCase) -> Values | None:
 
 def find_no_positives(case: RetrievalCase) -> Values | None:
     """Return the numbers of queries and gallery items, and of the queries that have no positive by their reason."""
-    counts, num_gallery = case.counts, case.num_gallery
+    counts, num_gallery = case.counts, case.samples.num_gallery
     if counts.valid:
         return None
     of_updates = case.samples.has_updates
@@ -63,7 +52,7 @@ def find_no_positives(case: RetrievalCase) -> Values | None:
 
 def _kin(case: RetrievalCase) -> str:
     """Describe the items that are positives of a query unless a rule drops them."""
-    if case.has_lists:
+    if case.samples.has_lists:
         return "of their lists"
     radius = case.protocol.radius
     return "of their identity" if radius is None else f"within {radius:g} of their position"
