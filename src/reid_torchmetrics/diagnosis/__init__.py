@@ -25,7 +25,7 @@ from .index_lists import INDEX_CAUSES, IndexCase
 from .lists import LIST_CAUSES, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
-from .retrieval import FACT_CAUSES, RETRIEVAL_CAUSES, RetrievalCase, is_known
+from .retrieval import FACTS, RETRIEVAL_CAUSES, RetrievalCase, is_known
 
 REGISTRIES: Mapping[type, tuple[Callable[[Any, Any], Any], Mapping[str, Cause[Any]]]] = {
     RankedSamples: (RetrievalCase, RETRIEVAL_CAUSES),
@@ -48,7 +48,7 @@ def look(results: Any, samples: Any, world: World) -> list[Finding]:
     case_of, causes = REGISTRIES[type(samples)]
     if isinstance(samples, RankedSamples):
         if results is None:  # nothing was ranked, as for lists of neighbors
-            causes = FACT_CAUSES
+            causes = FACTS
         elif is_known(results, samples, world.warning_log):
             return []
     return find_causes(causes.values(), case_of(results, samples), world.warning_log)

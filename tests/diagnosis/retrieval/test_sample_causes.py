@@ -22,7 +22,8 @@ def found(results) -> dict[str, str]:
     case = case_of(results)
     texts = {}
     for name, row in ROWS.items():
-        values = row.find(case) if row.suspect(case) else None
+        is_tried = row.suspect is None or row.suspect(case)
+        values = row.find(case) if is_tried else None
         if values is not None:
             texts[name] = row.text(values)
     return texts

@@ -3,4 +3,4 @@
 
 from .case import RetrievalCase
 from .known_rankings import is_known
-from .registry import FACT_CAUSES, RETRIEVAL_CAUSES
+from .registry import FACTS, RETRIEVAL_CAUSES

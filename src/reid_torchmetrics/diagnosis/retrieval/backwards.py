@@ -75,5 +75,5 @@ def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> tuple[float, flo
     hits = hit_rate_at(ranks, 1).where(is_valid, torch.nan)
     random_hits = (ranks.num_positives / ranks.num_candidates.double()).where(is_valid, torch.nan)
     if identities is None:
-        return float(hits.nanmean()), float(random_hits.nanmean())
+        identities = torch.arange(len(hits), device=hits.device)
     return float(mean_over_identities(hits, identities)), float(mean_over_identities(random_hits, identities))

@@ -13,14 +13,11 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import (
     NO_RANKING,
     Embeddings,
-    Protocol,
     RankedSamples,
     Ranking,
     RankingOptions,
     RetrievalProblem,
 )
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 MOST_QUERIES = 256
 """number of queries in a sample"""
@@ -75,10 +72,10 @@ class RetrievalCase:
         """Take the results, None if nothing was ranked, and what they were computed from."""
         self.ranking = NO_RANKING if ranking is None else ranking
         self.samples = samples
-        self.ranks: PositiveRanks = self.ranking.ranks
-        self.counts: QueryCounts = self.ranking.counts
-        self.identities: Int[Tensor, " queries"] | None = self.ranking.query_identities
-        self.protocol: Protocol = samples.protocol
+        self.ranks = self.ranking.ranks
+        self.counts = self.ranking.counts
+        self.identities = self.ranking.query_identities
+        self.protocol = samples.protocol
         self.matrix = samples.matrix
 
     @cached_property

@@ -118,9 +118,9 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
     Cause(
         name="missing_search_cameras",
         checks="a search in cameras that do not exist",
-        fires="No gallery item has one of the `search_cameras`.",
-        message="`search_cameras` must hold cameras of the gallery; got {cameras}, which no gallery item has, so that"
-        " the results are NaN.",
+        fires="No query has a candidate in the `search_cameras`.",
+        message="`search_cameras` must hold cameras of the gallery; got {cameras}, in which no query has a candidate,"
+        " so that the results are NaN.",
         find=undefined.find_missing_search_cameras,
     ),
     Cause(
@@ -198,7 +198,7 @@ _OF_RANKS: list[Cause[RetrievalCase]] = [
     ),
 ]
 
-FACT_CAUSES = {row.name: row for row in _OF_FACTS}
+FACTS = {row.name: row for row in _OF_FACTS}
 """rows by name that are asked where samples were not ranked, such as for rank lists"""
-RETRIEVAL_CAUSES = FACT_CAUSES | {row.name: row for row in (*_OF_RANKS, *SAMPLE_CAUSES)}
+RETRIEVAL_CAUSES = FACTS | {row.name: row for row in (*_OF_RANKS, *SAMPLE_CAUSES)}
 """rows by name, in the order in which they are asked"""

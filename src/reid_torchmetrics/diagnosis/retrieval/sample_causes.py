@@ -40,7 +40,6 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         f" share of {matches.MOST_WITHOUT} has no negative, or, by positions, positives are at least"
         f" {matches.COVERED} of the candidates.",
         message="Nearly all gallery items match nearly every query, so that no order can be wrong: {reason}.",
-        suspect=matches.lack_negatives,
         find=matches.name_reason,
         explained_by=("positions_in_degrees",),
     ),

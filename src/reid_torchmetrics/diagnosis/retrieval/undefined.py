@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.causes import Values, values_if
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.relevance import rules_by_number
 
 from .case import RetrievalCase
 from .matches import reading_that_fits
 
 
 def find_missing_search_cameras(case: RetrievalCase) -> Values | None:
-    """Return the protocol's `search_cameras`, if no gallery item has one of them."""
+    """Return the protocol's `search_cameras`, if no query has a candidate in one of them."""
     searched = case.protocol.search_cameras
-    if not searched or bool(case.ranks.num_candidates.any()) or case.problem is None:
-        return None
-    labels = case.problem.labels
-    cameras = labels.gallery.get("cameras")
-    if cameras is None or not len(cameras):
-        return None
-    numbers = rules_by_number(case.protocol.relevance_options, labels.names)["search_cameras"]
-    has_one = bool((cameras.long()[:, None] == cameras.new_tensor(numbers, dtype=cameras.long().dtype)).any())
-    return None if has_one else {"cameras": searched}
+    has_samples = case.counts.total and case.samples.num_gallery
+    return values_if(searched and has_samples and not bool(case.ranks.num_candidates.any()), cameras=searched)
 
 
 def find_no_positives(case: RetrievalCase) -> Values | None:
