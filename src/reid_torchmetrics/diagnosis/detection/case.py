@@ -129,10 +129,10 @@ class DetectionCase:
         sample = self.points
         if sample is None:
             return None
-        rows, true_rows = sample.pairs_found(sample.found.points, sample.true.points, FOUND)
+        rows, true_rows = sample.pairs_found(sample.points, sample.true_points, FOUND)
         if not len(rows):
             return None
-        pairs = torch.stack([sample.true.labels[true_rows], sample.found.labels[rows]])
+        pairs = torch.stack([sample.true.column("labels")[true_rows], sample.found.column("labels")[rows]]).long()
         labels, places = pairs.unique(return_inverse=True)
         names = self.images.label_names
         counts = (places[0] * len(labels) + places[1]).bincount(minlength=len(labels) ** 2)

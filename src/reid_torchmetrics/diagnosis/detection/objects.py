@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.batches import ShownMasks
-from reid_torchmetrics.functional.detection.inputs import to_xywh
+from reid_torchmetrics.functional.detection.inputs import box_areas, to_xywh
 
 _KEYS = ("labels", "scores", "boxes", "area", "iscrowd", "keypoints", "rotated_boxes", "masks")
 
@@ -45,16 +45,28 @@ class ShownObjects(NamedTuple):
         return cls(images, to_xywh(boxes, box_format), values)
 
     def at(self, rows: Tensor) -> ShownObjects:
-        """Return some objects, which have boxes."""
+        """Return some objects."""
         return ShownObjects(
             images=self.images[rows],
-            xywh=self.xywh[rows],
+            xywh=self.xywh[rows] if len(self.xywh) else self.xywh,
             values={key: column[rows] for key, column in self.values.items()},
         )
+
+    def repeated(self, times: int, num_images: int) -> ShownObjects:
+        """Return the objects several times, each time in other images."""
+        places = torch.arange(times * len(self.images), device="cpu")
+        objects = self.at(places % len(self.images))
+        return objects._replace(images=objects.images + places // len(self.images) * num_images)
 
     def column(self, key: str) -> Tensor:
         """Return the numbers under a key, zeros if objects have none."""
         return self.values.get(key, torch.zeros(len(self.images), dtype=torch.float64, device="cpu"))
+
+    @property
+    def areas(self) -> Tensor:
+        """Areas as they were given, or those of the boxes."""
+        areas = self.column("area")
+        return torch.where(areas > 0, areas, box_areas(self.xywh)) if len(self.xywh) else areas
 
     @property
     def is_labeled(self) -> Tensor | None:

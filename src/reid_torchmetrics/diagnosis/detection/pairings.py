@@ -11,8 +11,8 @@ from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, pairwise_iou
 
 from .case import DetectionCase
+from .objects import ShownObjects
 from .points import PointSample
-from .shape_kinds import PlacedShapes
 
 FEW = 0.3
 """fraction of all ground truths that are found, if labels are numbered in two ways"""
@@ -55,9 +55,9 @@ def shifted_labels(case: DetectionCase) -> Values | None:
         return None
     num_pairs = int(pairs.counts.sum())
     num_right = int(pairs.counts.diagonal().sum())
-    if num_pairs < LEAST_BOXES or 2 * num_pairs <= len(sample.true.labels) or num_right >= FEW_RIGHT * num_pairs:
+    if num_pairs < LEAST_BOXES or 2 * num_pairs <= len(sample.true.images) or num_right >= FEW_RIGHT * num_pairs:
         return None
-    are_disjoint = not bool(torch.isin(sample.found.labels, sample.true.labels).any())
+    are_disjoint = not bool(torch.isin(sample.found.column("labels"), sample.true.column("labels")).any())
     if not are_disjoint and not all(_have_one_partner(counts) for counts in (pairs.counts, pairs.counts.T)):
         return None
     places = sorted(pairs.counts.nonzero().tolist(), key=lambda place: -int(pairs.counts[tuple(place)]))
@@ -123,9 +123,10 @@ def _count_fits(sample: PointSample, images: Tensor) -> int:
     A single ground truth may be found by chance. So all other images must be at the same distance in the order of
     images, or have several ground truths, each image its own.
     """
-    boxes, num_detections = _first_boxes(sample.found, images, MOST_BOXES[0])
-    true_boxes, num_true = _first_boxes(sample.true, images, MOST_BOXES[1])
-    overlaps = pairwise_iou(boxes, true_boxes, box_format="xywh")
+    rows, num_detections = _first_rows(sample.found, images, MOST_BOXES[0])
+    true_rows, num_true = _first_rows(sample.true, images, MOST_BOXES[1])
+    true_boxes = keypoint_boxes(sample.true_points[true_rows], sample.is_labeled[true_rows])
+    overlaps = pairwise_iou(keypoint_boxes(sample.points[rows]), true_boxes, box_format="xywh")
     # The fraction of the ground truths in each image (row) that the detections of each image (column) find.
     is_found = (segments.reduce(overlaps, "max", num_detections) >= CLOSE).double()
     fractions = segments.reduce(is_found.T.contiguous(), "sum", num_true) / num_true[:, None]
@@ -143,7 +144,8 @@ def _count_fits(sample: PointSample, images: Tensor) -> int:
     return max(num_at_distance, num_partners)
 
 
-def _first_boxes(shapes: PlacedShapes, images: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Return the boxes around the first shapes in some images, and their numbers."""
-    shapes = shapes.at((torch.isin(shapes.images, images) & (segments.ranks(shapes.images) < most)).nonzero()[:, 0])
-    return keypoint_boxes(shapes.points, shapes.is_labeled), shapes.images.bincount()[images]
+def _first_rows(objects: ShownObjects, images: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return rows of the first objects in some images, and their numbers."""
+    is_first = segments.ranks(objects.images) < most
+    rows = (is_first & torch.isin(objects.images, images)).nonzero()[:, 0]
+    return rows, objects.images[rows].bincount()[images]

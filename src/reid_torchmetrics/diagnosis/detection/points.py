@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
@@ -19,7 +20,7 @@ from reid_torchmetrics.functional.detection.inputs import BoxShapes
 from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs
 
 from .objects import ShownObjects
-from .shape_kinds import PairedRows, PlacedShapes, ShapeKind, place
+from .shape_kinds import PairedRows, ShapeKind
 
 FOUND = 0.5
 """overlap at which a ground truth is found"""
@@ -35,12 +36,28 @@ class PointSample:
     """The ground truths of the first images, and the detections of the highest scores."""
 
     kind: ShapeKind
-    found: PlacedShapes
-    """detections"""
-    true: PlacedShapes
-    """ground truths"""
+    found: ShownObjects
+    """detections by image, and in an image by descending score"""
+    true: ShownObjects
+    """ground truths by image"""
     sizes: Tensor
     """width and height of each image, NaN if unknown"""
+
+    @cached_property
+    def points(self) -> Tensor:
+        """Points of the detections, [detections, points, 2]."""
+        return self.kind.points(self.found.values[self.kind.key])
+
+    @cached_property
+    def true_points(self) -> Tensor:
+        """Points of the ground truths, [ground truths, points, 2]."""
+        return self.kind.points(self.true.values[self.kind.key])
+
+    @cached_property
+    def is_labeled(self) -> Tensor:
+        """Whether each point of the ground truths counts."""
+        is_labeled = self.true.is_labeled
+        return torch.ones_like(self.true_points[..., 0], dtype=torch.bool) if is_labeled is None else is_labeled
 
     @cached_property
     def _pairs(self) -> PairedRows:
@@ -53,10 +70,11 @@ class PointSample:
 
     def repeated(self, times: int) -> PointSample:
         """Return the images several times, one after another."""
+        num_images = len(self.sizes)
         return PointSample(
             kind=self.kind,
-            found=self.found.repeated(times, len(self.sizes)),
-            true=self.true.repeated(times, len(self.sizes)),
+            found=self.found.repeated(times, num_images),
+            true=self.true.repeated(times, num_images),
             sizes=self.sizes.repeat(times, 1),
         )
 
@@ -108,18 +126,16 @@ def sample_points(
     """
     if kind.key not in detections.values or kind.key not in ground_truths.values:
         return None
-    true = place(ground_truths, kind, ground_truths.is_labeled)
-    true = true.at(ground_truths.is_counted.nonzero()[:, 0])
+    true = ground_truths.at(ground_truths.is_counted.nonzero()[:, 0])
     counts = true.images.bincount(minlength=len(sizes))
     most_detections = _DETECTIONS * counts.clamp(min=_LEAST_COUNT)
     num_images = max(1, int(((most_detections * counts).cumsum(0) <= MOST_PAIRS).sum()))
-    found = place(detections, kind, None)
-    rows = found.points.flatten(1).isfinite().all(1).nonzero()[:, 0]
-    rows = rows[detections.column("scores")[rows].argsort(descending=True, stable=True)]
-    rows = rows[found.images[rows].argsort(stable=True)]
-    images = found.images[rows]
-    rows = rows[(images < num_images) & (segments.ranks(images) < most_detections[images])]
     true = true.at((true.images < num_images).nonzero()[:, 0])
+    rows = kind.points(detections.values[kind.key]).flatten(1).isfinite().all(1).nonzero()[:, 0]
+    rows = rows[detections.column("scores")[rows].argsort(descending=True, stable=True)]
+    rows = rows[detections.images[rows].argsort(stable=True)]
+    images = detections.images[rows]
+    rows = rows[(images < num_images) & (segments.ranks(images) < most_detections[images])]
     if len(true.images) < LEAST_BOXES or not len(rows):
         return None
-    return PointSample(kind, found.at(rows), true, sizes[:num_images])
+    return PointSample(kind, detections.at(rows), true, sizes[:num_images])

@@ -56,7 +56,7 @@ def other_reading(case: DetectionCase) -> Values | None:
     if sample is None:
         return None
     at_least = case.overlap_of_few or FOUND
-    as_read = Reading("", "", "", sample.found.points, sample.true.points)
+    as_read = Reading("", "", "", sample.points, sample.true_points)
     readings = list(_readings(sample))
     num_before, *counts = _count_found(sample, [as_read, *readings], at_least)
     num_found, best = 0, as_read
@@ -91,10 +91,10 @@ def _count_found(sample: PointSample, readings: Sequence[Reading], at_least: flo
 
 def _readings(sample: PointSample) -> Iterator[Reading]:
     """Yield readings, simple ones first."""
-    points, true_points, images = sample.found.points, sample.true.points, sample.found.images
-    for name, remedy, other_points in sample.kind.readings(sample.found.numbers):
+    points, true_points, images = sample.points, sample.true_points, sample.found.images
+    for name, remedy, other_points in sample.kind.readings(sample.found.values[sample.kind.key]):
         yield Reading("preds", name, remedy, other_points, true_points)
-    for name, remedy, other_points in sample.kind.readings(sample.true.numbers):
+    for name, remedy, other_points in sample.kind.readings(sample.true.values[sample.kind.key]):
         yield Reading("target", name, remedy, points, other_points)
     if sample.kind.key == "keypoints":
         yield from _other_order(sample)
@@ -111,7 +111,7 @@ def _readings(sample: PointSample) -> Iterator[Reading]:
 
 def _other_order(sample: PointSample) -> Iterator[Reading]:
     """Yield the order in which keypoints lie closest to those of the ground truths in the same place."""
-    points, true_points, is_labeled = sample.found.points, sample.true.points, sample.true.is_labeled
+    points, true_points, is_labeled = sample.points, sample.true_points, sample.is_labeled
     rows, true_rows = sample.close_pairs(keypoint_boxes(points), keypoint_boxes(true_points, is_labeled))
     if len(rows) < _LEAST_PAIRS:
         return
@@ -171,8 +171,8 @@ def _measure_change(sample: PointSample, frame: _Frame, points: Tensor) -> _Chan
 
     Both are compared in the coordinates of the frame; in resized images there is no offset. None if nothing fits.
     """
-    is_labeled, true_images = sample.true.is_labeled, sample.true.images
-    true_points = (sample.true.points - frame.origin[true_images, None]) / frame.unit[true_images, None]
+    is_labeled, true_images = sample.is_labeled, sample.true.images
+    true_points = (sample.true_points - frame.origin[true_images, None]) / frame.unit[true_images, None]
     true_boxes = keypoint_boxes(true_points, is_labeled)
     boxes = keypoint_boxes(points)
     change = _fit(_median(boxes)[None], _median(true_boxes)[None], has_offset=not frame.text)

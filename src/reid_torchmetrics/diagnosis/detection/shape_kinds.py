@@ -13,7 +13,6 @@ from torch import Tensor
 from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,
     BoxShapes,
-    box_areas,
     keypoint_boxes,
     paired_rotated_iou,
     paired_similarity,
@@ -39,33 +38,6 @@ class PairedRows(NamedTuple):
     true_rows: Tensor
 
 
-class PlacedShapes(NamedTuple):
-    """Shapes in the order of their images, and in an image of descending scores."""
-
-    numbers: Tensor
-    """numbers as they were given, see `ShapeKind`"""
-    points: Tensor
-    """[shapes, points, 2]"""
-    is_labeled: Tensor
-    """whether each point counts, [shapes, points]"""
-    areas: Tensor
-    """areas as they were given, or those of the boxes"""
-    labels: Tensor
-    images: Tensor
-    """place of the image of each shape"""
-
-    def at(self, rows: Tensor) -> PlacedShapes:
-        """Return some shapes."""
-        return PlacedShapes(*(column[rows] for column in self))
-
-    def repeated(self, times: int, num_images: int) -> PlacedShapes:
-        """Return the shapes several times, each time in other images."""
-        rows = torch.arange(len(self.images), device="cpu").repeat(times)
-        shapes = self.at(rows)
-        first_images = num_images * torch.arange(times, device="cpu").repeat_interleave(len(self.images))
-        return shapes._replace(images=shapes.images + first_images)
-
-
 class ShapeKind(NamedTuple):
     """A kind of shape."""
 
@@ -75,24 +47,8 @@ class ShapeKind(NamedTuple):
     """returns points [shapes, points, 2] for the numbers as they are read"""
     readings: Callable[[Tensor], Iterator[tuple[str, str, Tensor]]]
     """yields names, remedies and points of other readings of the numbers that other shapes do not have"""
-    overlaps: Callable[[PairedRows, Tensor, Tensor, PlacedShapes], Tensor]
+    overlaps: Callable[[PairedRows, Tensor, Tensor, ShownObjects], Tensor]
     """returns the overlaps of pairs of points in another reading, given the ground truths as they are read"""
-
-
-def place(objects: ShownObjects, kind: ShapeKind, is_labeled: Tensor | None) -> PlacedShapes:
-    """Return objects with their points; `is_labeled` is None if all points count."""
-    points = kind.points(objects.values[kind.key])
-    areas = objects.column("area")
-    if len(objects.xywh):
-        areas = torch.where(areas > 0, areas, box_areas(objects.xywh))
-    return PlacedShapes(
-        numbers=objects.values[kind.key],
-        points=points,
-        is_labeled=torch.ones_like(points[..., 0], dtype=torch.bool) if is_labeled is None else is_labeled,
-        areas=areas,
-        labels=objects.column("labels").long(),
-        images=objects.images,
-    )
 
 
 def kind_of(iou_type: str, box_format: str, sigmas: Sequence[float]) -> ShapeKind:
@@ -126,7 +82,7 @@ def _keypoint_readings(keypoints: Tensor) -> Iterator[tuple[str, str, Tensor]]:
         yield "left and right exchanged", ORDER_REMEDY, keypoints[:, _MIRRORED, :2]
 
 
-def _box_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, _: PlacedShapes) -> Tensor:
+def _box_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, _: ShownObjects) -> Tensor:
     boxes, true_boxes = BoxShapes(keypoint_boxes(points)), BoxShapes(keypoint_boxes(true_points))
     return boxes.overlaps(pairs.rows, true_boxes, pairs.true_rows)
 
@@ -179,7 +135,7 @@ def _rotated_readings(numbers: Tensor) -> Iterator[tuple[str, str, Tensor]]:
         yield " and ".join(names), _ROTATED_REMEDY, corners
 
 
-def _rotated_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, true: PlacedShapes) -> Tensor:
+def _rotated_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, true: ShownObjects) -> Tensor:
     overlaps = _box_overlaps(pairs, points, true_points, true)
     near = (overlaps > 0).nonzero()[:, 0]
     corners, true_corners = points.flatten(1), true_points.flatten(1)
@@ -188,9 +144,9 @@ def _rotated_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, tr
 
 
 def _keypoint_overlaps(
-    pairs: PairedRows, points: Tensor, true_points: Tensor, true: PlacedShapes, sigmas: Sequence[float]
+    pairs: PairedRows, points: Tensor, true_points: Tensor, true: ShownObjects, sigmas: Sequence[float]
 ) -> Tensor:
     rows, true_rows = pairs
-    with_visibility = torch.cat([true_points, true.is_labeled[..., None]], 2)
+    with_visibility = torch.cat([true_points, true.values["keypoints"][..., 2:]], 2)
     boxes = true_points.new_zeros((len(true_rows), 4))  # all ground truths have labeled keypoints
     return paired_similarity(points[rows], with_visibility[true_rows], true.areas[true_rows], boxes, sigmas)

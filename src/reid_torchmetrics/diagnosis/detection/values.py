@@ -45,7 +45,6 @@ MOST_TIMES = 4
 """number of times that an object occurs if files were joined; networks that answer with one box repeat it more often"""
 FEW_FOUND = 0.1
 """fraction of the ground truths that detections of one score must find"""
-_MOST_ROUNDED = 1 << 11  # objects whose coordinates are looked at
 _KEYS = {"bbox": "boxes", "keypoints": "keypoints", "rotated": "rotated_boxes"}
 _SMALLEST_AREA = 1e-30  # files with an area of 0 have a smaller one
 _EMPTY = {
@@ -125,7 +124,7 @@ def rounded_coordinates(case: DetectionCase) -> Values | None:
         if key not in objects.values:
             continue
         # The position of a shape: the other numbers may have been computed from rounded ones.
-        coordinates = objects.values[key][:: len(objects.images) // _MOST_ROUNDED + 1, ..., :2]
+        coordinates = objects.values[key][..., :2]
         for dtype, limit in WHOLE_PIXELS.items():
             share = float((coordinates > limit).double().mean())
             if share > SOME_LARGE and _are_rounded(coordinates, dtype, limit):
