@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -101,3 +102,14 @@ def test_a_cause_that_another_process_explains_is_not_told():
     with pytest.warns(AdviceWarning, match="a has 1") as told:
         warn_of(findings, WarningLog())
     assert len(told) == 1
+
+
+def test_a_cheap_trial_is_its_own_suspicion_and_is_asked_until_it_finds_something():
+    found = [None, {"num": 1}]
+    causes = [cause("a", None, None), cause("b", None, None)]
+    causes[1] = replace(causes[1], find=lambda case: found[0])
+    log = WarningLog(set())
+    assert told(causes, log)[1] == []
+    found.reverse()
+    assert told(causes, log)[1] == ["b has 1."]
+    assert told(causes, log)[1] == []

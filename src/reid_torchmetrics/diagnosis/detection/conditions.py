@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TypeAlias
 
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 
 from .case import DetectionCase
-
-Trial: TypeAlias = Callable[[DetectionCase], Values | None]
 
 LEAST_IMAGES = 10  # without lists of classes: the lists of a few images may be empty
 _MAX_LABELS = 3  # in a text
@@ -27,12 +24,7 @@ def few_are_found(case: DetectionCase) -> bool:
     return case.overlap_of_few is not None
 
 
-def is_found(find: Trial) -> Callable[[DetectionCase], bool]:
-    """Return the suspicion that a trial on facts, which is cheap, finds something."""
-    return lambda case: find(case) is not None
-
-
-def fact(name: str, least: int = 1) -> Trial:
+def fact(name: str, least: int = 1) -> Callable[[DetectionCase], Values | None]:
     """Return a trial that finds a fact of `MatchedImages`: text, True, or a number that is at least as large."""
 
     def find(case: DetectionCase) -> Values | None:

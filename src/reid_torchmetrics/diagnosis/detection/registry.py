@@ -6,7 +6,7 @@ from reid_torchmetrics.diagnosis.causes import Cause
 
 from . import conditions, pairings, readings, units, values
 from .case import DetectionCase
-from .conditions import fact, is_found
+from .conditions import fact
 
 _ROWS: list[Cause[DetectionCase]] = [
     Cause(
@@ -17,7 +17,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="None of {num_without_lists} images has `neg_category_ids` or `not_exhaustive_category_ids`:"
         " detections of classes without ground truths in their image do not count. Pass the lists in `target`, or use"
         " `DetectionMAP` if all classes are annotated in all images.",
-        suspect=is_found(fact("num_without_lists", conditions.LEAST_IMAGES)),
         find=fact("num_without_lists", conditions.LEAST_IMAGES),
     ),
     Cause(
@@ -26,7 +25,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         fires="There are at least {LEAST_BOXES} ground truths, and none has a label in a group.",
         message="No ground truth has a label of {names}: the groups have the labels {labels}, and the ground truths"
         " have {true_labels}. Use the same numbering for both.",
-        suspect=is_found(conditions.groups_without_ground_truths),
         find=conditions.groups_without_ground_truths,
     ),
     Cause(
@@ -238,7 +236,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="`difficult` marks ground truths, {num_difficult} of a batch, but only Pascal VOC's evaluation uses it"
         ' (`VocMAP`, evaluator "voc"): here they count like all others. For COCO, mark objects that need not be found'
         " by `iscrowd`.",
-        suspect=is_found(fact("num_difficult")),
         find=fact("num_difficult"),
     ),
     Cause(
@@ -247,7 +244,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         fires="A list has entries, and the evaluator is not that of LVIS.",
         message='`{unused_list}` is given, but only LVIS\' evaluation uses it (`LvisMAP`, evaluator "lvis"): here all'
         " classes count as annotated in all images.",
-        suspect=is_found(fact("unused_list")),
         find=fact("unused_list"),
     ),
     Cause(
@@ -257,7 +253,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         " 8 images without `image_id`.",
         message="The last {num_forgotten} images have the labels of the {num_forgotten} before; all count. Was `reset`"
         " forgotten?",
-        suspect=is_found(fact("num_forgotten")),
         find=fact("num_forgotten"),
     ),
     Cause(
@@ -267,7 +262,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="Several processes hold images with the same ground truths, and each counts them: they seem to have"
         " been gathered by hand, or not to be sharded at all. Pass `image_id` in `target`, or pass each process its"
         " own images only: `compute` combines them.",
-        suspect=is_found(fact("are_gathered")),
         find=fact("are_gathered"),
     ),
     Cause(
@@ -278,7 +272,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         message="A distributed sampler seems to have repeated images to make the numbers even, and they count twice:"
         " all processes hold equally many, and the last images of one have the ground truths of the first images of"
         " another. Pass `image_id` in `target`, or use `UnpaddedDistributedSampler`.",
-        suspect=is_found(fact("are_padded")),
         find=fact("are_padded"),
         explained_by=("forgotten_reset", "gathered_images"),
     ),
@@ -291,7 +284,6 @@ _ROWS: list[Cause[DetectionCase]] = [
         " the {num_repeated} counts: among images with the same `image_id`, the first one counts. Was `reset`"
         " forgotten after the last evaluation, or does `image_id` start again in each batch? It must be the number or"
         " name of the image in its data set.",
-        suspect=is_found(conditions.other_detections),
         find=conditions.other_detections,
     ),
 ]
