@@ -83,9 +83,7 @@ def test_embeddings_have_a_sample_under_labels_by_name(seed):
     sides = [[problem.samples[place] for place in part] for part in (problem.queries, problem.gallery)]
     check(results, problem.scores, *sorted_items(*sides, **rules))
     sample = case_of(results).sample
-    assert torch.equal(sample.query, queries)
-    kept = torch.arange(len(gallery)) if sample.kept is None else sample.kept
-    assert torch.equal(sample.members_at(torch.arange(len(kept))), gallery[kept])
+    assert torch.equal(sample.problem.source.query.local.all(), queries)
 
 
 def sides_of(random: Random, num_queries: int = 6, num_gallery: int = 15) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import (
     NO_RANKING,
     Embeddings,
@@ -39,30 +38,12 @@ class Sample:
     kept: Int[Tensor, " gallery"] | None
     """positions of the items in the gallery of the problem; None for all"""
 
-    @property
-    def query(self) -> Float[Tensor, "sampled dim"] | None:
-        """Embeddings of the queries; None for a matrix of scores."""
-        source = self.problem.source
-        return source.query.local.all() if isinstance(source, Embeddings) else None
-
     def every(self, step: int) -> Sample:
         """Return the first query, and every query that is `step` behind another one."""
         few = slice(None, None, step)
         return replace(
             self, scores=self.scores[few], is_positive=self.is_positive[few], is_candidate=self.is_candidate[few]
         )
-
-    def members_at(self, positions: Int[Tensor, " items"]) -> Float[Tensor, "members dim"] | None:
-        """Return embeddings of gallery items, or of all members of groups; None for a matrix of scores."""
-        source, groups = self.problem.source, self.problem.groups
-        if not isinstance(source, Embeddings):
-            return None
-        if self.kept is not None:
-            positions = self.kept[positions]
-        if groups is not None:
-            _, place = segments.runs(segments.starts(groups.sizes)[positions], groups.sizes[positions])
-            positions = groups.members[place]
-        return source.gallery.at(positions)
 
 
 class RetrievalCase:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.functional.retrieval.evaluation import Embeddings
 from reid_torchmetrics.functional.retrieval.relevance import num_labels_of
 
 from .case import RetrievalCase, Sample
@@ -44,9 +45,10 @@ def find_copies(case: RetrievalCase) -> Values | None:
         return None
     scores = sample.scores.masked_fill(~sample.is_positive, -torch.inf)
     best = scores.argmax(1)
-    is_copied = _are_mirrored(sample, best) if sample.query is None else _are_close(sample, best)
+    source = sample.problem.source
+    is_copied = _are_close(sample, source, best) if isinstance(source, Embeddings) else _are_mirrored(sample, best)
     # Copies on other processes are not seen here.
-    num_gallery = sample.problem.source.shape[1]
+    _, num_gallery = source.shape
     share = num_gallery / (case.samples.num_gallery or num_gallery)
     # A single positive may be close because the model is perfect; with two of them, the other one is far.
     num_positives = sample.is_positive.sum(1)
@@ -64,13 +66,13 @@ def _without(sample: Sample, best: Int[Tensor, " sampled"]) -> Float[Tensor, "sa
     return scores.scatter(1, best[:, None], -torch.inf)
 
 
-def _are_close(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:
+def _are_close(sample: Sample, source: Embeddings, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:
     """Mark queries with a positive in nearly their direction, while the next candidate is in a different one."""
-    next_best = _without(sample, best).argmax(1)
-    items, query = sample.members_at(torch.cat([best, next_best])), sample.query
-    assert items is not None and query is not None  # noqa: S101, PT018 - the source has embeddings
-    directions = normalize(items.float(), dim=1).view(2, len(best), -1)
-    query = normalize(query.float(), dim=1)
+    items = torch.cat([best, _without(sample, best).argmax(1)])
+    if sample.kept is not None:
+        items = sample.kept[items]
+    directions = normalize(source.gallery.at(items).float(), dim=1).view(2, len(best), -1)
+    query = normalize(source.query.local.all().float(), dim=1)
     own_distance, next_distance = (directions - query).norm(dim=2)
     least = max(_ROUNDING, _LEAST_SPREAD * float(torch.cdist(query, directions[0]).max()))
     is_far = (next_distance > least) & (own_distance <= FAR * next_distance)
