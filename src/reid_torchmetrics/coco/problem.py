@@ -47,7 +47,6 @@ _SHOWN_COLUMNS: dict[str, tuple[Any, ...]] = {
     "scores": ("score",),
     "area": ("area",),
     "iscrowd": ("iscrowd",),
-    "num_keypoints": ("num_keypoints",),
     "keypoints": ("keypoints", -1, 3),
 }
 """for each key of a shown image, the key of rows and the axes of a value"""
@@ -116,7 +115,7 @@ class CocoSide:
                 (kind,) = shape_types(("segm",), None).values()
                 masks = kind.read("annotations", [mask_of(row, self.coco.imgs) for row in rows], is_true=True)
                 image["boxes"] = kind.boxes(masks)
-                image["masks"] = ShownMasks(None, None, kind.areas(masks))
+                image["masks"] = ShownMasks(None, kind.areas(masks))
             images.append(image)
         return images
 

@@ -126,7 +126,7 @@ def angles_in_degrees() -> None:
 
 def soft_masks() -> None:
     """Give masks that hold probabilities."""
-    _shown("masks", ShownMasks(torch.uint8, torch.tensor([10, 200]), torch.tensor([4])), "segm")
+    _shown("masks", ShownMasks(torch.tensor([10, 200]), torch.tensor([4])), "segm")
 
 
 def unused_difficult() -> None:

@@ -97,10 +97,9 @@ class DetectionCase:
         """The first images that this process was given, at most 256: `preds` and `target` of each, on the CPU.
 
         The dicts have the users' keys: `boxes` in `box_format` (those around other shapes, if they were not given),
-        `scores`, `labels`, `detection_area`; `iscrowd`, `area` (only if the batch or file had them; 0 where an image
-        lacked it), `image_id`, `orig_size` (height, width), `difficult`, `num_keypoints`, lists of classes;
-        `keypoints` [objects, keypoints, 3], `rotated_boxes` [objects, 5 or 8] as they were given, and in the place of
-        `masks` the facts `ShownMasks`. Boxes of integers are float64.
+        `scores`, `labels`; `iscrowd`, `area` (only if the batch or file had them; 0 where an image lacked it),
+        `orig_size` (height, width), `keypoints` [objects, keypoints, 3], `rotated_boxes` [objects, 5 or 8] as they were
+        given, and in the place of `masks` the facts `ShownMasks`. Boxes of integers are float64.
         """
         return self.images.shown()
 

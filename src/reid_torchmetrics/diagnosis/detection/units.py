@@ -145,8 +145,6 @@ def corners_beyond_images(case: DetectionCase) -> Values | None:
     names = []
     num_outside = num_boxes = 0
     for argument, objects in case.objects.items():
-        if not len(objects.xywh):
-            continue
         edges = case.image_sizes[objects.images] + _EDGE
         rows = edges.isfinite().all(1).nonzero()[:, 0]
         edges, boxes = edges[rows], objects.at(rows)

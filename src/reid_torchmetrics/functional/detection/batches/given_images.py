@@ -24,12 +24,12 @@ _MOST_OBJECTS = 1 << 15  # that are shown: a few megabytes
 _MASKS = "masks"
 _SIDES = ("detection", "ground_truth")
 _COLUMNS = (
-    {"boxes": "boxes", "scores": "scores", "labels": "labels", "areas": "detection_area"},
+    {"boxes": "boxes", "scores": "scores", "labels": "labels"},
     {"boxes": "boxes", "labels": "labels", "crowds": "iscrowd", "areas": "area"},
 )
 """for each side, the keys of states"""
 _OPTIONAL = ("iscrowd", "area")  # their states are zeros if no image has them
-_KEPT_KEYS = ("image_id", "orig_size", "difficult", "num_keypoints", *LISTS)  # of ground truths
+_SIZE = "orig_size"
 
 ShownImage: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
 """the dicts of an image in `preds` and in `target`"""
@@ -53,8 +53,6 @@ class GivenBatch(NamedTuple):
 class ShownMasks(NamedTuple):
     """Facts about the masks in an image, which are not kept themselves."""
 
-    dtype: torch.dtype | None
-    """None for run lengths"""
     extremes: Tensor | None
     """the lowest and the highest value in all masks, [2]; None for bool masks, for run lengths, and without masks"""
     num_pixels: Tensor
@@ -155,7 +153,7 @@ class GivenImages:
 def _others(batch: GivenBatch, side: int, num_images: int) -> list[dict[str, Any]]:
     """Return what is kept of the other keys of the first images, on one side."""
     items = (batch.preds, batch.target)[side][:num_images]
-    keys = [key for key in _KEPT_KEYS if side and key in batch.keys]
+    keys = [_SIZE] if side and _SIZE in batch.keys else []
     shapes = batch.shapes
     if shapes is None and not keys:
         return []
@@ -174,9 +172,9 @@ def _kept(value: Any) -> Any:
 
 def _shown_masks(masks: Any, num_pixels: Tensor) -> ShownMasks:
     if not isinstance(masks, Tensor):
-        return ShownMasks(None, None, num_pixels)
+        return ShownMasks(None, num_pixels)
     is_numeric = masks.dtype != torch.bool and masks.numel() > 0
-    return ShownMasks(masks.dtype, torch.stack(masks.aminmax()) if is_numeric else None, num_pixels)
+    return ShownMasks(torch.stack(masks.aminmax()) if is_numeric else None, num_pixels)
 
 
 def _num_flags(value: Any) -> int:
