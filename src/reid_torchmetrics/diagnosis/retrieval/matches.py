@@ -87,8 +87,6 @@ def find_exchanged_axes(case: RetrievalCase) -> Values | None:
 
 def _fit_in_another_order(query: Tensor, gallery: Tensor, radius: float) -> bool:
     """Return whether most queries are near a gallery item if their axes are exchanged, and far fewer if not."""
-    if not len(query) or not len(gallery):
-        return False
     share = _share_near(query.flip(1), gallery, radius)
     return share >= FITS and share >= _BETTER * _share_near(query, gallery, radius)
 
@@ -99,25 +97,19 @@ def _share_near(query: Tensor, gallery: Tensor, radius: float) -> float:
     return float((num_near > 0).double().mean())
 
 
-def lack_negatives(case: RetrievalCase) -> bool:
-    """Return whether nearly all queries have no negative, or, by positions, few of them."""
-    ranks = case.ranks
+def find_no_negatives(case: RetrievalCase) -> Values | None:
+    """Return why nearly all queries may have no negative, or, by positions, few of them; None if they have others."""
+    ranks, radius = case.ranks, case.protocol.radius
     # Nearly always a sum is enough; most queries must have positives.
     if 3 * len(ranks.rank) < int(ranks.num_candidates.sum()):
-        return False
-    covered = 1.0 if case.protocol.radius is None else COVERED
+        return None
+    covered = 1.0 if radius is None else COVERED
     is_enough = case.is_valid & (ranks.num_candidates >= LEAST_CANDIDATES)
     num_covered = int((is_enough & (ranks.num_positives >= covered * ranks.num_candidates)).sum())
     if num_covered < max(LEAST_QUERIES, MOST_WITHOUT * int(is_enough.sum())):
-        return False
-    return bool((ranks.rank <= ranks.num_candidates.max()).all())  # else lists were cut, and their candidates
-
-
-def name_reason(case: RetrievalCase) -> Values | None:
-    """Return why nearly everything may match; None if it does not."""
-    if not lack_negatives(case):
         return None
-    radius = case.protocol.radius
+    if bool((ranks.rank > ranks.num_candidates.max()).any()):  # lists were cut, and their candidates
+        return None
     if radius is None:
         return {"reason": "do `identities` name a class, such as 'person'? Pass the label that tells items apart"}
     return {"reason": f"the `radius` is {radius:g}; are `positions` in kilometers? Pass both in one unit"}

@@ -40,7 +40,7 @@ SAMPLE_CAUSES: list[Cause[RetrievalCase]] = [
         f" share of {matches.MOST_WITHOUT} has no negative, or, by positions, positives are at least"
         f" {matches.COVERED} of the candidates.",
         message="Nearly all gallery items match nearly every query, so that no order can be wrong: {reason}.",
-        find=matches.name_reason,
+        find=matches.find_no_negatives,
         explained_by=("positions_in_degrees",),
     ),
     Cause(

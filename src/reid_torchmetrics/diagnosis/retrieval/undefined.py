@@ -22,13 +22,14 @@ def find_no_positives(case: RetrievalCase) -> Values | None:
     if counts.valid:
         return None
     of_updates = case.samples.has_updates
-    if not counts.total:
-        has_gallery = of_updates and bool(num_gallery)
-        reason = "; pass `is_query=True` for the queries" if has_gallery else ", as no sample was given"
-        reason = f"none has a positive{reason}"
+    if not counts.total and of_updates and num_gallery:
+        reason = "none has a positive; pass `is_query=True` for the queries"
+    elif not counts.total:
+        reason = "none has a positive, as no sample was given"
+    elif num_gallery == 0 and of_updates:
+        reason = "none has a positive; pass `is_query=False` for the gallery"
     elif num_gallery == 0:
-        reason = "; pass `is_query=False` for the gallery" if of_updates else ", as the gallery is empty"
-        reason = f"none has a positive{reason}"
+        reason = "none has a positive, as the gallery is empty"
     else:
         reason = (
             f"{counts.not_in_gallery} have no other item {_kin(case)} in the gallery that is searched,"
