@@ -17,8 +17,8 @@ from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import (
     SMALLEST_AREA,
-    ShownImage,
-    ShownMasks,
+    ShownColumns,
+    ShownImages,
     num_without_mask,
     similar_key,
     size_of,
@@ -98,26 +98,23 @@ class CocoSide:
             prepared[row["image_id"], row["category_id"]].append(row | changes)
         return prepared
 
-    def shown(self, num_images: int, iou_type: str) -> list[dict[str, Any]]:
-        """Return the rows of the first images as a metric shows them, see `GivenImages.shown`."""
+    def shown(self, num_images: int, iou_type: str) -> ShownColumns:
+        """Return the rows of the first images as a metric shows them."""
         counts = self.images.bincount(minlength=num_images)[:num_images]
-        images = []
-        for part in _slices(counts):
-            rows = self.rows[part]
-            image: dict[str, Any] = {"labels": self.labels[part]}
-            for key, (name, *shape) in _SHOWN_COLUMNS.items():
-                values = _numbers(rows, name, *shape) if rows else np.empty((0, *map(abs, shape)))
-                if values is not None:
-                    image[key] = torch.from_numpy(values)
-            if "area" in image:
-                image["area"].clamp_(min=SMALLEST_AREA)  # 0 stands for none
-            if iou_type == "segm":
-                (kind,) = shape_types(("segm",), None).values()
-                masks = kind.read("annotations", [mask_of(row, self.coco.imgs) for row in rows], is_true=True)
-                image["boxes"] = kind.boxes(masks)
-                image["masks"] = ShownMasks(None, kind.areas(masks))
-            images.append(image)
-        return images
+        num_rows = int(counts.sum())
+        rows = self.rows[:num_rows]
+        columns = {"labels": self.labels[:num_rows]}
+        for key, (name, *shape) in _SHOWN_COLUMNS.items():
+            values = _numbers(rows, name, *shape) if rows else None
+            if values is not None:
+                columns[key] = torch.from_numpy(values)
+        if "area" in columns:
+            columns["area"].clamp_(min=SMALLEST_AREA)  # 0 stands for none
+        if iou_type == "segm":
+            (kind,) = shape_types(("segm",), None).values()
+            masks = kind.read("annotations", [mask_of(row, self.coco.imgs) for row in rows], is_true=True)
+            columns["boxes"], columns["masks"] = kind.boxes(masks), kind.areas(masks)
+        return ShownColumns(counts, columns)
 
 
 def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:
@@ -249,15 +246,12 @@ class CocoProblem:
         )
         results_made(matches, images)
 
-    def _shown(self) -> list[ShownImage]:
+    def _shown(self) -> list[ShownImages]:
         """Return the objects in the first images, in the form of metrics."""
-        num_images = min(len(self.images), _MOST_SHOWN)
-        sides = [side.shown(num_images, self.key[0]) for side in (self.results, self.truth)]
-        for item, image in zip(sides[1], self.images, strict=False):
-            size = size_of(self.truth.coco.imgs.get(image, {}))
-            if size is not None:
-                item["orig_size"] = size
-        return list(zip(*sides, strict=True))
+        images = list(self.images)[:_MOST_SHOWN]
+        preds, target = (side.shown(len(images), self.key[0]) for side in (self.results, self.truth))
+        sizes = [size_of(self.truth.coco.imgs.get(image, {})) for image in images]
+        return [ShownImages(preds, target, sizes)]
 
 
 def _check_ids(annotations: list[Row]) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection.batches import ShownMasks
+from reid_torchmetrics.functional.detection.batches import ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import match_on_grid
@@ -98,20 +98,21 @@ def corners_beyond_images() -> None:
     """Give detections as two corners instead of x, y, width and height, with the sizes of the images."""
     boxes = _boxes()
     corners = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
-    items = []
-    for columns in zip(corners.split(_NUM_BOXES), boxes.split(_NUM_BOXES), _labels().split(_NUM_BOXES), strict=True):
-        found, true, labels = columns
-        scores = torch.ones(_NUM_BOXES, device="cpu")
-        pred = {"boxes": found, "labels": labels, "scores": scores}
-        items.append((pred, {"boxes": true, "labels": labels, "orig_size": (480, 640)}))
-    _look(corners, boxes, shown=lambda: items[:4])
+    num_images = 4
+    counts = torch.full((num_images,), _NUM_BOXES, device="cpu")
+    rows = slice(0, num_images * _NUM_BOXES)
+    found = {"boxes": corners[rows], "labels": _labels()[rows], "scores": torch.ones(rows.stop, device="cpu")}
+    true = {"boxes": boxes[rows], "labels": _labels()[rows]}
+    shown = ShownImages(ShownColumns(counts, found), ShownColumns(counts, true), [(480, 640)] * num_images)
+    _look(corners, boxes, shown=lambda: [shown])
 
 
-def _shown(key: str, value: Any, iou_type: str) -> None:
+def _shown(key: str, value: Any, iou_type: str, extremes: tuple[Tensor, ...] = ()) -> None:
     """Look at a perfect detector of other shapes."""
     box = torch.tensor([[30.0, 30.0, 60.0, 60.0]], dtype=torch.float64, device="cpu")
-    item = {key: value, "boxes": box, "labels": torch.ones(1)}
-    _perfect(iou_type=iou_type, shown=lambda: [(item, item)] * _NUM_IMAGES)
+    counts = torch.ones(1, dtype=torch.int64, device="cpu")
+    side = ShownColumns(counts, {key: value, "boxes": box, "labels": torch.ones(1)})
+    _perfect(iou_type=iou_type, shown=lambda: [ShownImages(side, side, [None], extremes)] * _NUM_IMAGES)
 
 
 def keypoints_in_shares() -> None:
@@ -126,7 +127,7 @@ def angles_in_degrees() -> None:
 
 def soft_masks() -> None:
     """Give masks that hold probabilities."""
-    _shown("masks", ShownMasks(torch.tensor([10, 200]), torch.tensor([4])), "segm")
+    _shown("masks", torch.tensor([4]), "segm", (torch.tensor([10, 200]),))
 
 
 def unused_difficult() -> None:

@@ -108,13 +108,13 @@ def test_every_entry_point_shows_the_first_images_as_they_were_given(door, cases
     preds, target = images_of()
     DOORS[door](preds, target, tmp_path)
     case = cases[0]
-    assert len(case.shown) == 3
-    for (found, true), pred, item in zip(case.shown, preds, target, strict=True):
-        assert torch.equal(corners(found["boxes"], case.box_format), pred["boxes"])
-        assert torch.allclose(found["scores"].float(), pred["scores"])
-        assert torch.equal(corners(true["boxes"], case.box_format), item["boxes"])
-        assert true["area"].tolist() == [600]
-        assert len(true["labels"]) == 1
+    assert len(case.image_sizes) == 3
+    found, true = case.objects.values()
+    assert torch.equal(corners(found.xywh, "xywh"), torch.cat([item["boxes"] for item in preds]).double())
+    assert torch.allclose(found.column("scores").float(), torch.cat([item["scores"] for item in preds]))
+    assert torch.equal(corners(true.xywh, "xywh"), torch.cat([item["boxes"] for item in target]).double())
+    assert true.column("area").tolist() == [600] * 3
+    assert (found.images.tolist(), true.images.tolist()) == ([0, 0, 1, 1, 2, 2], [0, 1, 2])
     assert case.recall == (3, 3)
     assert [numbers.tolist() for numbers in case.recall_of_classes] == [[3], [3]]
     assert case.iou_type == "bbox"
@@ -132,9 +132,9 @@ def test_other_shapes_are_shown_as_they_were_given(iou_type, key, value, cases):
     metric = DetectionMAP(iou_type=iou_type)
     metric.update(preds, preds)
     metric.compute()
-    (found, true) = cases[0].shown[0]
-    assert torch.equal(found[key], value)
-    assert torch.equal(true[key], value)
+    found, true = cases[0].objects.values()
+    assert torch.equal(found.values[key], value.double())
+    assert torch.equal(true.values[key], value.double())
 
 
 def test_of_masks_pixels_and_values_are_shown(cases):
@@ -143,8 +143,10 @@ def test_of_masks_pixels_and_values_are_shown(cases):
     metric = DetectionMAP(iou_type="segm")
     metric.update([item] * 2, [item] * 2)
     metric.compute()
-    shown = cases[0].shown[1][1]["masks"]
-    assert (shown.extremes.tolist(), shown.num_pixels.tolist()) == ([7, 200], [4, 4])
+    (images,) = cases[0].shown
+    assert [extremes.tolist() for extremes in images.extremes] == [[7, 200]] * 4
+    for objects in cases[0].objects.values():
+        assert objects.values["masks"].tolist() == [4] * 4
 
 
 def test_at_most_256_images_are_shown_and_none_after_a_reset(cases):
@@ -153,12 +155,12 @@ def test_at_most_256_images_are_shown_and_none_after_a_reset(cases):
         for _ in range(3):
             metric.update(*images_of(200))
         metric.compute()
-        assert len(cases[-1].shown) == 256
-        assert len(cases[-1].shown[255][0]["scores"]) == 2
+        assert len(cases[-1].image_sizes) == 256
+        assert cases[-1].objects["preds"].images.bincount().tolist() == [2] * 256
         metric.reset()
     metric.update(*images_of(2))
     metric.compute()
-    assert len(cases[-1].shown) == 2
+    assert len(cases[-1].image_sizes) == 2
 
 
 def test_images_with_very_many_boxes_are_left_out(cases):
@@ -169,7 +171,8 @@ def test_images_with_very_many_boxes_are_left_out(cases):
     metric.warn_on_many_detections = False
     metric.update([preds[0], preds[1], many, preds[3]], target)
     metric.compute()
-    assert len(cases[-1].shown) == 2
+    assert len(cases[-1].image_sizes) == 2
+    assert len(cases[-1].objects["preds"].images) == 4
 
 
 def test_keys_that_no_state_holds_are_shown(cases):
@@ -177,9 +180,8 @@ def test_keys_that_no_state_holds_are_shown(cases):
     metric = DetectionMAP()
     metric.update(preds, target)
     metric.compute()
-    true = cases[0].shown[1][1]
-    assert true["orig_size"] == [480, 640]
-    assert "iscrowd" not in true
+    assert cases[0].image_sizes.tolist() == [[640, 480]] * 2
+    assert "iscrowd" not in cases[0].objects["target"].values
 
 
 @pytest.mark.filterwarnings("ignore:Dropped 1")
@@ -189,7 +191,7 @@ def test_dropped_boxes_are_not_shown(cases):
     metric = DetectionMAP(invalid="drop")
     metric.update(preds, target)
     metric.compute()
-    assert [len(found["scores"]) for found, _ in cases[0].shown] == [1, 2]
+    assert cases[0].objects["preds"].images.tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize("kind", [DetectionMAP, DetectionMetrics, VocMAP])
@@ -200,7 +202,7 @@ def test_forward_shows_nothing_and_keeps_what_is_shown_later(kind, cases):
         metric(preds[start : start + 2], target[start : start + 2])
     assert cases == []
     metric.compute()
-    assert [true["boxes"][0, 0].item() for _, true in cases[0].shown] == [10, 11, 12, 13]
+    assert cases[0].objects["target"].xywh[:, 0].tolist() == [10, 11, 12, 13]
     assert cases[0].images.num_forgotten == 0
 
 
@@ -217,5 +219,5 @@ def test_coco_eval_shows_keypoints_and_tells_that_they_are_shares(cases):
         evaluation.accumulate()
     assert len(told) == 1
     evaluation.accumulate()
-    found, true = cases[0].shown[11]
-    assert found["keypoints"].tolist() == true["keypoints"].tolist() == [[[0.25, 0.5, 2]] * 17]
+    for objects in cases[0].objects.values():
+        assert objects.values["keypoints"].tolist() == [[[0.25, 0.5, 2]] * 17] * 12

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.batches import ShownImage
+from reid_torchmetrics.functional.detection.batches import ShownImages
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, MatchedImages
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .objects import ShownObjects, sizes_of
+from .objects import ShownObjects, size_of
 from .points import FOUND, PointSample, sample_points
 from .shape_kinds import kind_of
 
@@ -93,28 +93,23 @@ class DetectionCase:
         return num_found, self.matches.num_positives[0]
 
     @cached_property
-    def shown(self) -> Sequence[ShownImage]:
-        """The first images that this process was given, at most 256: `preds` and `target` of each, on the CPU.
-
-        The dicts have the users' keys: `boxes` in `box_format` (those around other shapes, if they were not given),
-        `scores`, `labels`; `iscrowd`, `area` (only if the batch or file had them; 0 where an image lacked it),
-        `orig_size` (height, width), `keypoints` [objects, keypoints, 3], `rotated_boxes` [objects, 5 or 8] as they were
-        given, and in the place of `masks` the facts `ShownMasks`. Boxes of integers are float64.
-        """
+    def shown(self) -> Sequence[ShownImages]:
+        """The first images that this process was given, at most 256, in batches; `boxes` are in `box_format`."""
         return self.images.shown()
 
     @cached_property
     def objects(self) -> dict[str, ShownObjects]:
         """The objects of `shown`, by `preds` and `target`."""
         return {
-            argument: ShownObjects.of([images[side] for images in self.shown], self.box_format)
-            for side, argument in enumerate(("preds", "target"))
+            "preds": ShownObjects.of([images.preds for images in self.shown], self.box_format),
+            "target": ShownObjects.of([images.target for images in self.shown], self.box_format),
         }
 
     @cached_property
     def image_sizes(self) -> Tensor:
         """Width and height of the images in `shown`, [images, 2]; NaN if unknown."""
-        return sizes_of([target for _, target in self.shown])
+        sizes = [size_of(size) for images in self.shown for size in images.sizes]
+        return torch.tensor(sizes, dtype=torch.float64, device="cpu").view(-1, 2)
 
     @cached_property
     def points(self) -> PointSample | None:

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.batches import ShownMasks
+from reid_torchmetrics.functional.detection.batches import ShownColumns
 from reid_torchmetrics.functional.detection.inputs import box_areas, to_xywh
-
-_KEYS = ("labels", "scores", "boxes", "area", "iscrowd", "keypoints", "rotated_boxes", "masks")
 
 
 class ShownObjects(NamedTuple):
@@ -26,21 +24,16 @@ class ShownObjects(NamedTuple):
     """values that all objects have, by the users' key, float64; numbers of pixels in the place of `masks`"""
 
     @classmethod
-    def of(cls, items: Sequence[Mapping[str, Any]], box_format: str) -> ShownObjects:
+    def of(cls, parts: Sequence[ShownColumns], box_format: str) -> ShownObjects:
         """Join the values of images."""
-        counts = torch.tensor([len(item["labels"]) for item in items], dtype=torch.int64, device="cpu")
+        counts = torch.cat([torch.zeros(0, dtype=torch.int64, device="cpu"), *(part.counts.cpu() for part in parts)])
         images = torch.repeat_interleave(counts)
         values = {}
-        for key in _KEYS:
-            parts: list[Tensor] = []
-            for item in items:
-                part = item.get(key)
-                part = part.num_pixels if isinstance(part, ShownMasks) else part
-                if isinstance(part, Tensor) and len(part):
-                    parts.append(part.to(parts[0].device) if parts else part)
-            has_all = sum(map(len, parts)) == len(images)
-            if parts and has_all and len({part.shape[1:] for part in parts}) == 1:
-                values[key] = torch.cat(parts).cpu().double()
+        for key in dict.fromkeys(key for part in parts for key in part.columns):
+            columns = [part.columns[key].cpu() for part in parts if len(part.columns.get(key, ()))]
+            has_all = sum(map(len, columns)) == len(images)
+            if columns and has_all and len({column.shape[1:] for column in columns}) == 1:
+                values[key] = torch.cat(columns).double()
         boxes = values.get("boxes", torch.zeros(0, 4, dtype=torch.float64, device="cpu"))
         return cls(images, to_xywh(boxes, box_format), values)
 
@@ -81,13 +74,7 @@ class ShownObjects(NamedTuple):
         return is_counted if self.is_labeled is None else is_counted & self.is_labeled.any(1)
 
 
-def sizes_of(items: Sequence[Mapping[str, Any]]) -> Tensor:
-    """Return width and height of images, [images, 2]; NaN if unknown."""
-    sizes = [_size_of(item.get("orig_size")) for item in items]
-    return torch.tensor(sizes, dtype=torch.float64, device="cpu").view(-1, 2)
-
-
-def _size_of(size: Any) -> tuple[float, float]:
+def size_of(size: Any) -> tuple[float, float]:
     """Return width and height of an image from its height and width, which may be anything."""
     sides = size.tolist() if isinstance(size, Tensor) else size
     if not isinstance(sides, (list, tuple)) or len(sides) != 2:

@@ -62,8 +62,7 @@ def angles_in_degrees(case: DetectionCase) -> Values | None:
 
 def soft_masks(case: DetectionCase) -> Values | None:
     """Look for masks with several values, and no 0, in most images."""
-    masks = [item["masks"].extremes for images in case.shown for item in images if "masks" in item]
-    extremes = [image_extremes.tolist() for image_extremes in masks if image_extremes is not None]
+    extremes = [extremes_of_image.tolist() for images in case.shown for extremes_of_image in images.extremes]
     return _if_most(sum(low != 0 and low < high for low, high in extremes), len(extremes))
 
 

@@ -20,7 +20,7 @@ from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_leng
 from .coco_rows import CocoReading, image_dict, parsed, read_coco, read_frequencies, size_of
 from .coco_writing import SMALLEST_AREA, write_coco
 from .file_names import ImagesByName, bare_name
-from .given_images import GivenBatch, GivenImages, ShownImage, ShownMasks
+from .given_images import GivenBatch, GivenImages, ShownColumns, ShownImages
 from .image_ids import check_kind
 from .images import ImageNumbering, Images, empty_states, fingerprints, number_ids
 from .invalid_objects import sides_of, text_of_warning

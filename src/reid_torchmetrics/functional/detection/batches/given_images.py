@@ -6,7 +6,7 @@ No number depends on it. A metric keeps it outside of its states, until `reset`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,18 +21,42 @@ from .shape_batches import ShapeBatch
 
 _MOST_IMAGES = 256  # that are shown
 _MOST_OBJECTS = 1 << 15  # that are shown: a few megabytes
-_MASKS = "masks"
-_SIDES = ("detection", "ground_truth")
 _COLUMNS = (
-    {"boxes": "boxes", "scores": "scores", "labels": "labels"},
-    {"boxes": "boxes", "labels": "labels", "crowds": "iscrowd", "areas": "area"},
+    ("detection", {"boxes": "boxes", "scores": "scores", "labels": "labels"}),
+    ("ground_truth", {"boxes": "boxes", "labels": "labels", "crowds": "iscrowd", "areas": "area"}),
 )
-"""for each side, the keys of states"""
+"""for `preds` and `target`, the keys of the users by those of states"""
 _OPTIONAL = ("iscrowd", "area")  # their states are zeros if no image has them
-_SIZE = "orig_size"
 
-ShownImage: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
-"""the dicts of an image in `preds` and in `target`"""
+
+class ShownColumns(NamedTuple):
+    """The objects of some images, in `preds` or in `target`."""
+
+    counts: Tensor
+    """numbers of objects, [images]"""
+    columns: Mapping[str, Tensor]
+    """values of the objects by the users' keys, image by image; numbers of pixels in the place of `masks`"""
+
+    def first(self, num_images: int) -> ShownColumns:
+        """Return the objects of the first images."""
+        counts = self.counts[:num_images]
+        num_objects = int(counts.sum())
+        return ShownColumns(counts, {key: column[:num_objects] for key, column in self.columns.items()})
+
+
+class ShownImages(NamedTuple):
+    """Some images, as they were given.
+
+    `boxes` are those around other shapes, if they were not given. `iscrowd` and `area` are there if an image of the
+    batch had them, with zeros where another one lacked them.
+    """
+
+    preds: ShownColumns
+    target: ShownColumns
+    sizes: Sequence[Any]
+    """height and width of each image as they were given; None if they were not"""
+    extremes: Sequence[Tensor] = ()
+    """the lowest and the highest value in all masks of an image, [2], if masks are numbers"""
 
 
 class GivenBatch(NamedTuple):
@@ -50,38 +74,6 @@ class GivenBatch(NamedTuple):
     """the rows for the states of boxes"""
 
 
-class ShownMasks(NamedTuple):
-    """Facts about the masks in an image, which are not kept themselves."""
-
-    extremes: Tensor | None
-    """the lowest and the highest value in all masks, [2]; None for bool masks, for run lengths, and without masks"""
-    num_pixels: Tensor
-    """numbers of pixels of each mask, [masks]"""
-
-
-class _ShownBatch(NamedTuple):
-    """A batch with images that are shown."""
-
-    states: Mapping[str, Tensor]
-    """the rows for the states of boxes, which the metric holds anyway"""
-    keys: Collection[Any]
-    """the keys of all dicts in `target`"""
-    others: tuple[list[dict[str, Any]], list[dict[str, Any]]]
-    """other keys of each image that are kept, in `preds` and in `target`; empty if there are none"""
-
-    def items(self, side: int, counts: list[int]) -> list[dict[str, Any]]:
-        """Return the dicts of the first images on one side, given their numbers of objects."""
-        columns = {}
-        for name, key in _COLUMNS[side].items():
-            column = self.states.get(f"{_SIDES[side]}_{name}")
-            if column is not None and (key in self.keys or key not in _OPTIONAL):
-                columns[key] = column[: sum(counts)].split(counts)
-        items = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
-        for item, other in zip(items, self.others[side], strict=False):
-            item.update(other)
-        return items
-
-
 class GivenImages:
     """Facts about the images that a process was given since `reset`, and the first images."""
 
@@ -96,7 +88,7 @@ class GivenImages:
         """key of a list of classes that the evaluation ignores"""
         self.sigmas: Sequence[float] = COCO_SIGMAS
         """sigmas of keypoints, if there are any"""
-        self._shown: list[_ShownBatch] = []
+        self._shown: list[ShownImages] = []
         self._num_images = self._num_objects = 0  # in these batches
 
     def add(self, batch: GivenBatch) -> None:
@@ -106,29 +98,24 @@ class GivenImages:
         if isinstance(kind, KeypointType):
             self.sigmas = kind.sigmas
         if self._num_images < _MOST_IMAGES and self._num_objects < _MOST_OBJECTS:
-            num_images = min(len(batch.preds), _MOST_IMAGES - self._num_images)
-            others = _others(batch, 0, num_images), _others(batch, 1, num_images)
-            self._shown.append(_ShownBatch(batch.states, batch.keys, others))
+            images = _show(batch, _MOST_IMAGES - self._num_images)
+            self._shown.append(images)
             self._num_images += len(batch.preds)
-            self._num_objects += sum(len(batch.states[f"{side}_labels"]) for side in _SIDES)
+            self._num_objects += sum(len(side.columns["labels"]) for side in (images.preds, images.target))
 
-    def shown(self) -> list[ShownImage]:
-        """Return the first images, at most 256: `preds` and `target` by the users' keys.
-
-        `boxes` are those around other shapes, if they were not given. `masks` are `ShownMasks`. `iscrowd` and `area`
-        are there if an image of the batch had them, with zeros where another one lacked them.
-        """
-        images: list[ShownImage] = []
+    def shown(self) -> list[ShownImages]:
+        """Return the first images, at most 256 with a bounded number of objects, batch by batch."""
+        shown: list[ShownImages] = []
         num_objects = 0
-        for batch, *counts in zip(self._shown, self._counts(0), self._counts(1), strict=True):
-            first: list[tuple[int, int]] = []
-            for numbers in zip(*(part[: _MOST_IMAGES - len(images)] for part in counts), strict=True):
-                num_objects += sum(numbers)
-                if num_objects <= _MOST_OBJECTS:
-                    first.append(numbers)
-            sides = [batch.items(side, [numbers[side] for numbers in first]) for side in (0, 1)]
-            images += zip(*sides, strict=True)
-        return images
+        for batch in self._shown:
+            num_up_to = (batch.preds.counts + batch.target.counts).cumsum(0) + num_objects
+            num_images = int((num_up_to <= _MOST_OBJECTS).sum())
+            preds, target = batch.preds.first(num_images), batch.target.first(num_images)
+            shown.append(batch._replace(preds=preds, target=target, sizes=batch.sizes[:num_images]))
+            num_objects += int(preds.counts.sum() + target.counts.sum())
+            if num_images < len(num_up_to):
+                break
+        return shown
 
     def _find_unused_keys(self, batch: GivenBatch) -> None:
         """Find difficult ground truths and lists of classes that the evaluation ignores."""
@@ -141,40 +128,41 @@ class GivenImages:
                 self.unused_list = key
                 return
 
-    def _counts(self, side: int) -> list[list[int]]:
-        """Return the numbers of objects in the images of each batch on one side; the device is waited for once."""
-        if not self._shown:
-            return []
-        counts = [batch.states[f"{_SIDES[side]}_counts"] for batch in self._shown]
-        joined = torch.cat([part.to(counts[0].device) for part in counts]).cpu()
-        return [part.tolist() for part in joined.split([len(part) for part in counts])]
+
+def _show(batch: GivenBatch, most: int) -> ShownImages:
+    """Return the first images of a batch; the columns of states may have further objects behind theirs."""
+    sides = []
+    for side, (name, keys) in enumerate(_COLUMNS):
+        columns = _shape_columns(batch, side, most)
+        for state, key in keys.items():
+            column = batch.states.get(f"{name}_{state}")
+            if column is not None and (key in batch.keys or key not in _OPTIONAL):
+                columns[key] = column
+        sides.append(ShownColumns(batch.states[f"{name}_counts"][:most], columns))
+    extremes = []
+    if batch.shapes is not None and "segm" in batch.shapes.types:
+        masks = [item["masks"] for items in (batch.preds, batch.target) for item in items[:most]]
+        extremes = [torch.stack(values.aminmax()) for values in masks if _are_numbers(values)]
+    preds, target = sides
+    return ShownImages(preds, target, [item.get("orig_size") for item in batch.target[:most]], extremes)
 
 
-def _others(batch: GivenBatch, side: int, num_images: int) -> list[dict[str, Any]]:
-    """Return what is kept of the other keys of the first images, on one side."""
-    items = (batch.preds, batch.target)[side][:num_images]
-    keys = [_SIZE] if side and _SIZE in batch.keys else []
-    shapes = batch.shapes
-    if shapes is None and not keys:
-        return []
-    if shapes is not None:
-        keys += [kind.key for kind in shapes.types.values() if kind.key != _MASKS]
-    others = [{key: _kept(item[key]) for key in keys if key in item} for item in items]
-    if shapes is not None and "segm" in shapes.shapes:
-        for other, item, masks in zip(others, items, shapes.shapes["segm"][side], strict=False):
-            other[_MASKS] = _shown_masks(item[_MASKS], masks.areas)
-    return others
+def _shape_columns(batch: GivenBatch, side: int, most: int) -> dict[str, Tensor]:
+    """Return copies of keypoints and rotated boxes, and numbers of pixels of masks, of the first images."""
+    columns = {}
+    if batch.shapes is not None:
+        for name, kind in batch.shapes.types.items():
+            if name == "segm":
+                parts = [masks.areas for masks in batch.shapes.shapes[name][side][:most]]
+            else:
+                parts = [item[kind.key] for item in (batch.preds, batch.target)[side][:most] if len(item[kind.key])]
+            if parts and len({part.shape[1:] for part in parts}) == 1:
+                columns[kind.key] = torch.cat(parts).detach()
+    return columns
 
 
-def _kept(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, Tensor) else value
-
-
-def _shown_masks(masks: Any, num_pixels: Tensor) -> ShownMasks:
-    if not isinstance(masks, Tensor):
-        return ShownMasks(None, num_pixels)
-    is_numeric = masks.dtype != torch.bool and masks.numel() > 0
-    return ShownMasks(torch.stack(masks.aminmax()) if is_numeric else None, num_pixels)
+def _are_numbers(masks: Any) -> bool:
+    return isinstance(masks, Tensor) and masks.dtype != torch.bool and masks.numel() > 0
 
 
 def _num_flags(value: Any) -> int:

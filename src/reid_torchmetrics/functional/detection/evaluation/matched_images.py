@@ -9,7 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, GivenImages, ImageNumbering, ShownImage
+from reid_torchmetrics.functional.detection.batches import (
+    SMALLEST_AREA,
+    GivenImages,
+    ImageNumbering,
+    ShownColumns,
+    ShownImages,
+)
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid, Detections, GroundTruths
 from reid_torchmetrics.functional.fingerprints import count_forgotten
 
@@ -29,7 +35,7 @@ class MatchedImages:
     """
 
     grid: CocoGrid
-    shown: Callable[[], Sequence[ShownImage]]
+    shown: Callable[[], Sequence[ShownImages]]
     """returns the first images that this process was given, at most 256, see `GivenImages.shown`"""
     iou_type: str = "bbox"
     box_format: str = "xywh"
@@ -104,7 +110,7 @@ class MatchedImages:
         grid: CocoGrid,
         *,
         iou_type: str | None = None,
-        shown: Callable[[], Sequence[ShownImage]] | None = None,
+        shown: Callable[[], Sequence[ShownImages]] | None = None,
         label_names: Sequence[object] | None = None,
         sigmas: Sequence[float] = COCO_SIGMAS,
     ) -> MatchedImages:
@@ -140,7 +146,7 @@ def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:
     return matches.remember("other detections", count)
 
 
-def _show_objects(detections: Detections, ground_truths: GroundTruths) -> list[ShownImage]:
+def _show_objects(detections: Detections, ground_truths: GroundTruths) -> list[ShownImages]:
     """Return the boxes in the first images with any objects."""
     images = torch.cat([detections.images, ground_truths.images]).unique()[:_MOST_IMAGES]
     columns = {"boxes": detections.shapes, "scores": detections.scores, "labels": detections.labels}
@@ -148,18 +154,15 @@ def _show_objects(detections: Detections, ground_truths: GroundTruths) -> list[S
     true_columns |= {"iscrowd": ground_truths.is_crowd}
     if ground_truths.areas is not None:
         true_columns["area"] = ground_truths.areas.clamp(min=SMALLEST_AREA)  # 0 stands for none
-    sides = _split(columns, detections.images, images), _split(true_columns, ground_truths.images, images)
-    return list(zip(*sides, strict=True))
+    preds = _show_columns(columns, detections.images, images)
+    target = _show_columns(true_columns, ground_truths.images, images)
+    return [ShownImages(preds, target, sizes=[None] * len(images))]
 
 
-def _split(columns: Mapping[str, Any], image_of_row: Tensor, images: Tensor) -> list[dict[str, Tensor]]:
-    """Return a dict for each of some images, without columns that are None or no boxes."""
+def _show_columns(columns: Mapping[str, Any], image_of_row: Tensor, images: Tensor) -> ShownColumns:
+    """Return the objects in some images, without columns that are None or no boxes."""
     rows = torch.isin(image_of_row, images).nonzero()[:, 0]
     rows = rows[image_of_row[rows].argsort(stable=True)]
-    counts = torch.searchsorted(images, image_of_row[rows]).bincount(minlength=len(images)).tolist()
-    parts = {}
-    for key, column in columns.items():
-        values = column.boxes if isinstance(column, BoxShapes) else column
-        if isinstance(values, Tensor):
-            parts[key] = values[rows].cpu().split(counts)
-    return [dict(zip(parts, image_parts, strict=True)) for image_parts in zip(*parts.values(), strict=True)]
+    counts = torch.searchsorted(images, image_of_row[rows]).bincount(minlength=len(images))
+    values = {key: column.boxes if isinstance(column, BoxShapes) else column for key, column in columns.items()}
+    return ShownColumns(counts, {key: column[rows] for key, column in values.items() if isinstance(column, Tensor)})
