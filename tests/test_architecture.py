@@ -80,6 +80,9 @@ ENGINE = {
 }
 """layers of the engine, in an order, and those that each may import"""
 
+TASKS = {"tasks": ["private", "shared", "functional", "metrics"]}
+"""further evaluations, and the layers that they may import; the engine works without them"""
+
 TOOLS = {
     "diagnosis": ["private", "shared", "functional"],
     "data": ["private", "functional"],
@@ -92,13 +95,14 @@ TOOLS = {
 }
 """the tools, in an order, and the layers that each may import"""
 
-LAYERS = ENGINE | TOOLS | {"": ["private", "functional", "metrics", *TOOLS]}
+LAYERS = ENGINE | TASKS | TOOLS | {"": ["private", "functional", "metrics", *TASKS, *TOOLS]}
 """all layers; the last one is the `__init__` and the `__main__` of the package"""
 
 PACKAGES = {
     "private": {"numpy", "orjson", "torch", "tqdm"},
     "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
+    "tasks": {"torch", "typing_extensions"},
     "diagnosis": {"jaxtyping", "numpy", "torch"},
     "data": {"jaxtyping", "numpy", "torch"},
     "coco": {"matplotlib", "numpy", "torch"},
@@ -281,10 +285,10 @@ def test_no_layer_uses_a_module_that_it_must_not_use():
 
 
 @pytest.mark.parametrize("layer", ENGINE)
-def test_an_import_of_a_tool_by_the_engine_would_be_found(layer):
+def test_an_import_of_a_task_or_a_tool_by_the_engine_would_be_found(layer):
     module = f"{parts_of(layer)[0]}.thing"
-    for tool in TOOLS:
-        assert forbidden_layers({module: f"import {PACKAGE}.{tool}"}) == [f"{module} imports {PACKAGE}.{tool}"]
+    for outer in (*TASKS, *TOOLS):
+        assert forbidden_layers({module: f"import {PACKAGE}.{outer}"}) == [f"{module} imports {PACKAGE}.{outer}"]
 
 
 @pytest.mark.parametrize("layers", [RETRIEVAL, DETECTION], ids=["retrieval", "detection"])

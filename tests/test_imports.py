@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.test_architecture import PACKAGE, ROOT, TOOLS
+from tests.test_architecture import PACKAGE, ROOT, TASKS, TOOLS
 
 
 def loaded_by(*statements: str) -> list[set[str]]:
@@ -90,8 +90,8 @@ print(len(told))
 """
 
 
-def test_the_engine_computes_the_same_without_the_tools_and_warns_of_no_mistake(tmp_path):
-    shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*TOOLS, "*.pyc.*"))
+def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mistake(tmp_path):
+    shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*TASKS, *TOOLS, "*.pyc.*"))
     script = ENGINE_ALONE + EVERY_KIND
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
     path, *lines = done.stdout.splitlines()
@@ -106,3 +106,25 @@ def test_the_engine_computes_the_same_without_the_tools_and_warns_of_no_mistake(
     *with_tools, num_told_by_tools = written.getvalue().splitlines()
     assert numbers_of_kinds == with_tools
     assert int(num_told_by_tools) >= 3
+
+
+QUALITY = f"""
+import torch
+from {PACKAGE} import EmbeddingQuality
+
+torch.manual_seed(0)
+quality = EmbeddingQuality(("rankme", "alignment", "hubness"))
+quality.update(torch.randn(40, 8), torch.arange(40) % 4)
+print(*map(float, quality.compute().values()))
+"""
+
+
+def test_tasks_compute_the_same_without_the_tools(tmp_path):
+    shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*TOOLS, "*.pyc.*"))
+    script = f"import {PACKAGE}; print({PACKAGE}.__file__)\n{QUALITY}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    path, numbers = done.stdout.splitlines()
+    assert path.startswith(str(tmp_path))
+    with contextlib.redirect_stdout(io.StringIO()) as written:
+        exec(QUALITY, {"__name__": "__main__"})  # noqa: S102 - with the tools
+    assert numbers == written.getvalue().strip()

@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.detection import VocMAP as VocMAP
     from .metrics.detection import YoloMAP as YoloMAP
     from .metrics.reid import EmbeddingMetric as EmbeddingMetric
-    from .metrics.reid import EmbeddingQuality as EmbeddingQuality
     from .metrics.reid import PairVerification as PairVerification
     from .metrics.reid import ReIDCMC as ReIDCMC
     from .metrics.reid import ReIDCMCCurve as ReIDCMCCurve
@@ -46,6 +45,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.reid import ReIDMINP as ReIDMINP
     from .metrics.reid import ReIDOpenSet as ReIDOpenSet
     from .report import write_report as write_report
+    from .tasks import EmbeddingQuality as EmbeddingQuality
 
     CMC = ReIDCMC
     MeanAP = ReIDMeanAP
@@ -78,9 +78,10 @@ _NAMES = {
     " evaluate_scores find_duplicates index_recall verify_pairs",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics LvisMAP VocMAP YoloMAP",
-    "metrics.reid": "EmbeddingMetric EmbeddingQuality PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure"
-    " ReIDMetrics ReIDMINP ReIDOpenSet",
+    "metrics.reid": "EmbeddingMetric PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP"
+    " ReIDOpenSet",
     "report": "write_report",
+    "tasks": "EmbeddingQuality",
 }
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are written once

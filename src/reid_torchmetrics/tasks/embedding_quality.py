@@ -29,8 +29,7 @@ from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.relevance import check_needed
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics import base
-
-from .held_samples import check_not_written, record_update
+from reid_torchmetrics.metrics.reid import check_not_written, record_update
 
 _FIRST = 3
 """column of the first coordinate in the matrix A"""
