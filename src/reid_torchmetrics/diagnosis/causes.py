@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from reid_torchmetrics._warnings import AdviceWarning, asking
@@ -26,7 +26,7 @@ class Cause(Generic[Case]):
     checks: str
     """the mistake, in a few words"""
     fires: str
-    """the condition in words; names in braces are those of constants in the module of `find`, or of `thresholds`"""
+    """the condition in words; names in braces are those of constants in the module of `find`"""
     message: str
     """one or two sentences with the cause and the remedy, with names of values in braces"""
     find: Callable[[Case], Values | None]
@@ -34,7 +34,6 @@ class Cause(Generic[Case]):
     suspect: Callable[[Case], bool] | None = None
     """whether the finished results let one think of it: cheap, and without any new matching; rows may share it; None
     for facts that `find` reads without a trial"""
-    thresholds: Mapping[str, float | int] = field(default_factory=dict)
     explained_by: tuple[CauseName, ...] = ()
     """rows with mistakes that may look like this one; if one of them was found, this row is not told"""
 
@@ -43,9 +42,8 @@ class Cause(Generic[Case]):
         return self.message.format(**values)
 
     def condition(self) -> str:
-        """Return the condition in words, with the thresholds."""
-        constants = vars(sys.modules[self.find.__module__])
-        return self.fires.format(**{**constants, **self.thresholds})
+        """Return the condition in words, with the constants."""
+        return self.fires.format(**vars(sys.modules[self.find.__module__]))
 
 
 def values_if(is_so: object, **values: object) -> Values | None:

@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import IndexRecall, SearchedLists, search_lists
 
 from .causes import Cause, Values, is_beyond_chance
-from .lists import MOST_QUERIES, different_queries
+from .lists import different_queries
 
 _SUSPECT = 0.25  # of the steps from item to item; fewer that rise raise no suspicion
 _OPPOSITE = 0.75
@@ -78,30 +78,24 @@ _ROWS = [
     Cause[IndexCase](
         name="opposite_lists",
         checks="lists of an index that are worst first, or by another similarity",
-        fires="From item to item of at most {most} lists a share of {share} of the exact scores rise, and more than by"
-        " luck.",
+        fires="From item to item of at most 256 lists a share of {_OPPOSITE} of the exact scores rise, and more than"
+        " by luck.",
         message="Lists have their items in the opposite order of exact scores, which rise in {num} of {steps} from one"
         " item to the next. They must be best first, and `similarity` must be that of the index, higher for closer"
         " items.",
         suspect=_fit_badly,
         find=_opposite_lists,
-        thresholds={"most": MOST_QUERIES, "share": _OPPOSITE},
     ),
     Cause[IndexCase](
         name="shifted_positions",
         checks="positions of an index that count from 1",
-        fires="From item to item a share of {suspect} of the exact scores rise, the gallery can be read again, and the"
-        " recall of at most {most} queries rises by {gain} or more, and by more than luck explains, where 1 is"
+        fires="From item to item a share of {_SUSPECT} of the exact scores rise, the gallery can be read again, and"
+        " the recall of at most 256 queries rises by {_GAIN} or more, and by more than luck explains, where 1 is"
         " subtracted from all positions, or added, and by less than half of it in the other direction.",
         message="The lists do not fit the embeddings: recall is {recall}, and {better} where 1 is {change} each"
         " position. Positions count from 0, in the order of `gallery`.",
         suspect=_fit_badly,
         find=_shifted_positions,
-        thresholds={
-            "suspect": _SUSPECT,
-            "most": MOST_QUERIES,
-            "gain": _GAIN,
-        },
         explained_by=("opposite_lists",),
     ),
 ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,6 +17,8 @@ from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples
 
 from .causes import Cause, Values, is_beyond_chance
 from .spellings import READINGS
+
+Array: TypeAlias = NDArray[Any]
 
 MOST_QUERIES = 256
 _FIRST = 10  # entries of a list that a trial looks at
@@ -29,7 +31,7 @@ _ODDS, _ODDS_OF_SCORES = 20, 4  # of that, as a factor of the odds by luck; wher
 _RISING = 0.6  # of the neighbors in the order given, lists included
 
 
-def different_queries(items: Int[Tensor, "queries longest"]) -> Int[NDArray[Any], " chosen"]:
+def different_queries(items: Int[Tensor, "queries longest"]) -> Array:
     """Return at most 256 queries with lists that begin with different items.
 
     A model that gives one list to all queries, or a few lists, is right or wrong with all of them together.
@@ -48,24 +50,24 @@ class ListCase:
         self.samples = samples
 
     @cached_property
-    def queries(self) -> Int[NDArray[Any], " queries"]:
+    def queries(self) -> Array:
         """Some queries with a positive, see `different_queries`."""
         items, truth = self.samples.items, self.samples.truth
         has_positive = truth.query[truth.is_right].bincount(minlength=len(items)) > 0
         return different_queries(items.where(has_positive[:, None], -1))
 
     @cached_property
-    def items(self) -> Int[NDArray[Any], "queries longest"]:
-        """The lists, -1 behind each."""
+    def items(self) -> Array:
+        """The lists, [queries, longest], -1 behind each."""
         return self.samples.items[self.queries].cpu().numpy()
 
     @cached_property
-    def hits(self) -> Bool[NDArray[Any], "queries longest"]:
-        """Mask of the positives in the lists."""
+    def hits(self) -> Array:
+        """Mask of the positives in the lists, [queries, longest]."""
         return self.samples.hits[self.queries].cpu().numpy()
 
     @cached_property
-    def positives(self) -> tuple[Int[NDArray[Any], " pairs"], Int[NDArray[Any], " pairs"]] | None:
+    def positives(self) -> tuple[Array, Array] | None:
         """Numbers of queries in the sample, and their positives; None if these are too many."""
         query, item, *_ = (values.cpu().numpy() for values in self.samples.truth[:2])
         number = np.full(len(self.samples.items), -1)
@@ -161,35 +163,34 @@ _ROWS = [
         name="other_names",
         checks="lists and positives that spell the names of items in two ways",
         fires="No item of any list is in the ground truth, and where names are read in another way, such as without"
-        " folders or extensions, more of at most 256 queries find a positive among their first {first} than by luck.",
+        " folders or extensions, more of at most {MOST_QUERIES} queries find a positive among their first {_FIRST}"
+        " than by luck.",
         message="Lists and positives have no item in common, but {num} of {queries} find a positive among their first"
         " items where names are read {reading}: {names}. Spell both in one way.",
         suspect=_finds_little,
         find=_other_names,
-        thresholds={"first": _FIRST},
     ),
     Cause[ListCase](
         name="shifted_items",
         checks="positions that count from 1, or items that are shifted by another number",
-        fires="With one number added to all items at least twice as many of at most 256 queries find a positive first"
-        " as find one among their first {first} without, a share of {share} or more, and more than by luck.",
+        fires="With one number added to all items at least twice as many of at most {MOST_QUERIES} queries find a"
+        " positive first as find one among their first {_FIRST} without, a share of {_LEAST_SHARE} or more, and more"
+        " than by luck.",
         message="Few lists have an item in common with the positives of their query: {num_given} of {queries} find one"
         " among their first items, but {num} find one first where {change}. Positions count from 0.",
         suspect=_finds_little,
         find=_shifted_items,
-        thresholds={"first": _FIRST, "share": _LEAST_SHARE},
     ),
     Cause[ListCase](
         name="worst_first",
         checks="distances as scores of lists, or lists in the opposite order",
-        fires="Of at most 256 lists a share of {good} or more end with a positive, with {odds} times the odds of luck,"
-        " or {odds_of_scores} times where scores rise in the order in which they were given; and the first two"
-        " entries of the lists have at most {few} times the share of positives of all.",
+        fires="Of at most {MOST_QUERIES} lists a share of {_GOOD} or more end with a positive, with {_ODDS} times the"
+        " odds of luck, or {_ODDS_OF_SCORES} times where scores rise in the order in which they were given; and the"
+        " first two entries of the lists have at most {_FEW} times the share of positives of all.",
         message="Lists seem to be worst first: right answers come last, and first in the opposite order for {num} of"
         " {queries}. Lists must be best first, and scores higher for closer items: pass minus the distances.",
         suspect=_finds_little,
         find=_worst_first,
-        thresholds={"good": _GOOD, "odds": _ODDS, "odds_of_scores": _ODDS_OF_SCORES, "few": _FEW},
     ),
 ]
 

@@ -92,25 +92,23 @@ _ROWS = [
     Cause[PairCase](
         name="opposite_pairs",
         checks="distances of pairs as scores, cosines as distances, or `same` with the opposite meaning",
-        fires="The area under the ROC curve is at most {area}, and {deviations} standard deviations below that of a"
-        " random order.",
-        message="The {pairs} with `same` are farther apart than the {other_pairs} without: the area under the ROC curve"
-        " is {area}. {remedy}`same` must be True for pairs of one identity.",
+        fires="The area under the ROC curve is at most {_MOST_AREA}, and {_DEVIATIONS} standard deviations below that"
+        " of a random order.",
+        message="The {pairs} with `same` are farther apart than the {other_pairs} without: the area under the ROC"
+        " curve is {area}. {remedy}`same` must be True for pairs of one identity.",
         suspect=_is_poor,
         find=_opposite_pairs,
-        thresholds={"area": _MOST_AREA, "deviations": _DEVIATIONS},
     ),
     Cause[PairCase](
         name="thresholds_beyond",
         checks="distances beyond the thresholds of LFW's accuracy",
-        fires="Distances are below 0 or above 4, and with thresholds there the accuracy is higher by at least {gain},"
+        fires="Distances are below 0 or above 4, and with thresholds there the accuracy is higher by at least {_GAIN},"
         " and by more than luck explains.",
         message="Thresholds are from 0 to 4, the largest squared distance of two unit vectors, but distances are from"
         " {lowest} to {highest}: with thresholds in this range the accuracy is {better} in the place of {accuracy}."
         " Normalize the embeddings, and pass squared distances, 2 - 2 c for a cosine c.",
         suspect=_is_poor,
         find=_thresholds_beyond,
-        thresholds={"gain": _GAIN},
         explained_by=("opposite_pairs",),
     ),
 ]
