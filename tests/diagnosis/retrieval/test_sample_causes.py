@@ -48,6 +48,17 @@ def test_nothing_is_found_in_right_samples(kind):
         assert found(evaluate_scores(None, **given, distances=distances)) == {}, seed
 
 
+def test_positives_behind_items_of_another_identity_are_no_copies():
+    # One embedding for each identity: 30 long ones with one item each, and 20 short ones with two, which the long ones
+    # precede by "dot".
+    embedding = torch.nn.functional.normalize(torch.randn(50, 8, generator=torch.Generator().manual_seed(0)))
+    embedding[:30] *= 10
+    identities = torch.arange(50)
+    gallery = torch.cat([identities, identities[30:]])
+    for similarity in ("dot", "cosine", "euclidean"):
+        assert found(evaluate(embedding, embedding[gallery], identities, gallery, similarity=similarity)) == {}
+
+
 @pytest.mark.parametrize("rounding", [torch.float32, torch.float16, torch.bfloat16])
 def test_copies_are_found_in_matrices_that_are_symmetric_but_for_rounding(rounding):
     embeddings, identities = images()

@@ -67,8 +67,10 @@ def _without(sample: Sample, best: Int[Tensor, " sampled"]) -> Float[Tensor, "sa
 
 
 def _are_close(sample: Sample, source: Embeddings, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:
-    """Mark queries with a positive in nearly their direction, while the next candidate is in a different one."""
-    items = torch.cat([best, _without(sample, best).argmax(1)])
+    """Mark queries with a positive first and in nearly their direction, while the next candidate is in another one."""
+    others = _without(sample, best)
+    is_first = sample.scores.gather(1, best[:, None])[:, 0] >= others.amax(1)
+    items = torch.cat([best, others.argmax(1)])
     if sample.kept is not None:
         items = sample.kept[items]
     directions = normalize(source.gallery.at(items).float(), dim=1).view(2, len(best), -1)
@@ -77,7 +79,7 @@ def _are_close(sample: Sample, source: Embeddings, best: Int[Tensor, " sampled"]
     least = max(_ROUNDING, _LEAST_SPREAD * float(torch.cdist(query, directions[0]).max()))
     is_far = (next_distance > least) & (own_distance <= FAR * next_distance)
     has_directions = query.any(1) & directions.any(2).all(0)
-    is_copied: Tensor = is_far & (own_distance <= CLOSE) & has_directions
+    is_copied: Tensor = is_first & is_far & (own_distance <= CLOSE) & has_directions
     return is_copied
 
 
