@@ -6,7 +6,7 @@ import numpy as np
 
 from reid_torchmetrics import AdviceWarning
 
-MODELS = {"perfect": 0.1, "trained": 0.6, "weak": 1.5, "untrained": None}
+MODELS = {"perfect": 0.1, "trained": 0.6, "middling": 0.8, "weak": 1.5, "untrained": None}
 """noise of embeddings around the center of their identity"""
 
 

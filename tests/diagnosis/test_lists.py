@@ -85,6 +85,15 @@ def test_distances_as_scores_are_told(door, length):
             assert not advice(DOORS[door], right, problem)
 
 
+def test_scores_that_rise_need_lower_odds_to_be_distances():
+    problem = Searched(4, model="middling")
+    nearest = problem.nearest[:, :20]
+    (text,) = advice(evaluate_lists, scored(nearest, problem.distances), problem.positives)
+    assert "worst first" in text
+    in_no_order = scored(np.random.default_rng(0).permuted(nearest, axis=1), problem.distances)
+    assert not advice(evaluate_lists, in_no_order, problem.positives)
+
+
 @each_row("door", DOORS)
 def test_lists_that_are_worst_first_are_told(door):
     problem = Searched(5)
