@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
 
 MOST_QUERIES = 256
 """number of queries in a sample"""
-_MOST_BYTES = 1 << 27
+_MOST_BYTES = 1 << 26
 _BYTES_OF_PAIR = 32  # of a query and a gallery item: its score, its marks, and their copies in a trial
 
 

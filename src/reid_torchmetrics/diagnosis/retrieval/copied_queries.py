@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import Embeddings
 from reid_torchmetrics.functional.retrieval.relevance import num_labels_of
 
@@ -30,7 +31,8 @@ _LEAST_LEAD = 0.1  # lead of the best positive over the next candidate, as a sha
 
 def have_themselves_first(case: RetrievalCase) -> bool:
     """Return whether most queries have a positive first."""
-    return 2 * int((case.ranks.rank == 1).sum()) > case.counts.valid
+    first_of_query = segments.starts(case.ranks.num_positives)[case.is_valid]
+    return 2 * int((case.ranks.rank[first_of_query] == 1).sum()) > case.counts.valid
 
 
 def find_copies(case: RetrievalCase) -> Values | None:
