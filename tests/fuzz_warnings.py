@@ -231,9 +231,9 @@ def sharded(process: int, size: int, first: int, problems: int, model: str) -> l
             own = [*range(length * process // size, length * (process + 1) // size)]
         else:
             own = [*range(length)] if process == 0 else []
-        repeats = model == "with duplicates" and any(map(ends_as_it_begins, of_each_role(given), repeat(size)))
+        repeats = model == "with duplicates" and any(map(ends_as_it_begins, of_each_role(given), repeat(3 * size)))
         if repeats and kind in ("unpadded", "in two halves"):
-            continue  # the data set itself has what padding would repeat
+            continue  # the data set itself has what padding would repeat, if a role ends earlier on a process
         metric = ReIDMetrics()
         try:
             with strictly():
