@@ -59,6 +59,15 @@ def test_positives_behind_items_of_another_identity_are_no_copies():
         assert found(evaluate(embedding, embedding[gallery], identities, gallery, similarity=similarity)) == {}
 
 
+def test_an_item_that_equals_several_queries_is_the_copy_of_one():
+    generator = torch.Generator().manual_seed(0)
+    of_identity, others = torch.randn(2, 10, 8, generator=generator)
+    identities = torch.arange(10)
+    query, gallery = of_identity.repeat(3, 1), torch.cat([of_identity, others])
+    assert found(evaluate(query, gallery, identities.repeat(3), identities.repeat(2))) == {}
+    assert list(found(evaluate(of_identity, gallery, identities, identities.repeat(2)))) == ["copied_queries"]
+
+
 @pytest.mark.parametrize("rounding", [torch.float32, torch.float16, torch.bfloat16])
 def test_copies_are_found_in_matrices_that_are_symmetric_but_for_rounding(rounding):
     embeddings, identities = images()

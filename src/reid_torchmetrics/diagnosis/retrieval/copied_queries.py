@@ -56,7 +56,7 @@ def find_copies(case: RetrievalCase) -> Values | None:
     num_positives = sample.is_positive.sum(1)
     for least in (1, 2):
         is_searched = num_positives >= least
-        num_copied = int((is_copied & is_searched).sum())
+        num_copied = len(best[is_copied & is_searched].unique())  # no item is a copy of two queries
         if num_copied < LEAST_QUERIES or 2 * num_copied <= share * int(is_searched.sum()):
             return None
     return {}
