@@ -60,7 +60,7 @@ def with_other_detections(metric, preds, target):
 
 
 def rounded(metric, preds, target):
-    large = [[item | {"boxes": 3 * item["boxes"]} for item in part] for part in (preds, target)]
+    large = [[item | {"boxes": 7 * item["boxes"]} for item in part] for part in (preds, target)]
     metric.update([item | {"boxes": item["boxes"].bfloat16()} for item in large[0]], large[1])
 
 

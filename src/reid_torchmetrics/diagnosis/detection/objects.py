@@ -30,10 +30,10 @@ class ShownObjects(NamedTuple):
         images = torch.repeat_interleave(counts)
         values = {}
         for key in dict.fromkeys(key for part in parts for key in part.columns):
-            columns = [part.columns[key].cpu() for part in parts if len(part.columns.get(key, ()))]
+            columns = [part.columns[key] for part in parts if len(part.columns.get(key, ()))]
             has_all = sum(map(len, columns)) == len(images)
             if columns and has_all and len({column.shape[1:] for column in columns}) == 1:
-                values[key] = torch.cat(columns).double()
+                values[key] = torch.cat(columns).cpu().double()
         boxes = values.get("boxes", torch.zeros(0, 4, dtype=torch.float64, device="cpu"))
         return cls(images, to_xywh(boxes, box_format), values)
 

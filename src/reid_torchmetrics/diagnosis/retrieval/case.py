@@ -122,8 +122,10 @@ def _of_queries(problem: RetrievalProblem, queries: Int[Tensor, " sampled"]) -> 
         def junk_pairs(rows: Tensor, items: Tensor) -> Tensor:
             return junk_of_all(queries[rows], items)
 
+    elif isinstance(junk_pairs, Tensor):
+        junk_pairs = junk_pairs[queries.to(junk_pairs.device)]
     elif junk_pairs is not None:
-        junk_pairs = junk_pairs[queries.to(getattr(junk_pairs, "device", "cpu"))]
+        junk_pairs = junk_pairs[queries.cpu().numpy()]
     labels = replace(
         labels,
         query={name: values[queries] for name, values in labels.query.items()},

@@ -37,18 +37,12 @@ class ShownColumns(NamedTuple):
     columns: Mapping[str, Tensor]
     """values of the objects by the users' keys, image by image; numbers of pixels in the place of `masks`"""
 
-    def first(self, num_images: int) -> ShownColumns:
-        """Return the objects of the first images."""
-        counts = self.counts[:num_images]
-        num_objects = int(counts.sum())
-        return ShownColumns(counts, {key: column[:num_objects] for key, column in self.columns.items()})
-
 
 class ShownImages(NamedTuple):
     """Some images, as they were given.
 
-    `boxes` are those around other shapes, if they were not given. `iscrowd` and `area` are there if an image of the
-    batch had them, with zeros where another one lacked them.
+    `boxes` are those around other shapes, if they were not given. `iscrowd` and `area` are there if some image had
+    them, with zeros where another one lacked them.
     """
 
     preds: ShownColumns
@@ -89,6 +83,7 @@ class GivenImages:
         self.sigmas: Sequence[float] = COCO_SIGMAS
         """sigmas of keypoints, if there are any"""
         self._shown: list[ShownImages] = []
+        self._optional_keys: set[str] = set()  # that some image has
         self._num_images = self._num_objects = 0  # in these batches
 
     def add(self, batch: GivenBatch) -> None:
@@ -98,6 +93,7 @@ class GivenImages:
         if isinstance(kind, KeypointType):
             self.sigmas = kind.sigmas
         if self._num_images < _MOST_IMAGES and self._num_objects < _MOST_OBJECTS:
+            self._optional_keys.update(key for key in _OPTIONAL if key in batch.keys)
             images = _show(batch, _MOST_IMAGES - self._num_images)
             self._shown.append(images)
             self._num_images += len(batch.preds)
@@ -105,16 +101,19 @@ class GivenImages:
 
     def shown(self) -> list[ShownImages]:
         """Return the first images, at most 256 with a bounded number of objects, batch by batch."""
-        shown: list[ShownImages] = []
-        num_objects = 0
-        for batch in self._shown:
-            num_up_to = (batch.preds.counts + batch.target.counts).cumsum(0) + num_objects
-            num_images = int((num_up_to <= _MOST_OBJECTS).sum())
-            preds, target = batch.preds.first(num_images), batch.target.first(num_images)
-            shown.append(batch._replace(preds=preds, target=target, sizes=batch.sizes[:num_images]))
-            num_objects += int(preds.counts.sum() + target.counts.sum())
-            if num_images < len(num_up_to):
-                break
+        if not self._shown:
+            return []
+        # A device is waited for once.
+        found = torch.cat([images.preds.counts for images in self._shown])
+        true = torch.cat([images.target.counts for images in self._shown])
+        counts = torch.stack([found, true]).cpu()
+        num_images = int((counts.sum(0).cumsum(0) <= _MOST_OBJECTS).sum())
+        shown = []
+        unknown = set(_OPTIONAL) - self._optional_keys
+        parts = counts.split([len(images.sizes) for images in self._shown], dim=1)
+        for images, part in zip(self._shown, parts, strict=True):
+            shown.append(_first_images(images, part[:, : max(0, num_images)], unknown))
+            num_images -= part.shape[1]
         return shown
 
     def _find_unused_keys(self, batch: GivenBatch) -> None:
@@ -136,7 +135,7 @@ def _show(batch: GivenBatch, most: int) -> ShownImages:
         columns = _shape_columns(batch, side, most)
         for state, key in keys.items():
             column = batch.states.get(f"{name}_{state}")
-            if column is not None and (key in batch.keys or key not in _OPTIONAL):
+            if column is not None:
                 columns[key] = column
         sides.append(ShownColumns(batch.states[f"{name}_counts"][:most], columns))
     extremes = []
@@ -145,6 +144,17 @@ def _show(batch: GivenBatch, most: int) -> ShownImages:
         extremes = [torch.stack(values.aminmax()) for values in masks if _are_numbers(values)]
     preds, target = sides
     return ShownImages(preds, target, [item.get("orig_size") for item in batch.target[:most]], extremes)
+
+
+def _first_images(batch: ShownImages, counts: Tensor, unknown: Collection[str]) -> ShownImages:
+    """Return the first images of a batch, given their numbers of objects on both sides, without some columns."""
+    sides = []
+    for side, counts_of_side in zip(batch[:2], counts, strict=True):
+        num_objects = int(counts_of_side.sum())
+        columns = {key: column[:num_objects] for key, column in side.columns.items() if key not in unknown}
+        sides.append(ShownColumns(counts_of_side, columns))
+    preds, target = sides
+    return batch._replace(preds=preds, target=target, sizes=batch.sizes[: counts.shape[1]])
 
 
 def _shape_columns(batch: GivenBatch, side: int, most: int) -> dict[str, Tensor]:
