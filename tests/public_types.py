@@ -20,7 +20,7 @@ from typing import Any
 import reid_torchmetrics
 from reid_torchmetrics import _names
 
-FACES = ["functional.retrieval", "functional.detection", "plot", "report", "data", "coco", "integrations"]
+FACES = ["functional.retrieval", "functional.detection", "tasks", "plot", "report", "data", "coco", "integrations"]
 SOME_WORDS = re.compile(rf"\b(Literal|{'|'.join(name for name in vars(_names) if name[0].isupper())})\b")
 ANY_WORD = re.compile(r"(<class 'str'>|str|(typing\.)?Any)( \||$)")
 MADE_HERE = ("Duplicates", "IndexRecall", "Measure.average")

@@ -80,14 +80,17 @@ ENGINE = {
 }
 """layers of the engine, in an order, and those that each may import"""
 
-TASKS = {"tasks": ["private", "shared", "functional", "metrics"]}
-"""further evaluations, and the layers that they may import; the engine works without them"""
+TASKS = {
+    "tasks": ["private", "shared", "functional"],
+    "tasks.metrics": ["private", "shared", "functional", "metrics", "tasks"],
+}
+"""further evaluations and their metrics, and the layers that each may import; the engine works without them"""
 
 TOOLS = {
     "diagnosis": ["private", "shared", "functional"],
     "data": ["private", "functional"],
     "coco": ["private", "shared", "functional.detection"],
-    "plot": ["private", "functional"],
+    "plot": ["private", "functional", "tasks"],
     "report": ["private", "functional", "plot"],
     "integrations.pictures": ["private", "plot"],
     "integrations": ["private", "functional", "metrics", "plot", "integrations.pictures"],
@@ -102,7 +105,8 @@ PACKAGES = {
     "private": {"numpy", "orjson", "torch", "tqdm"},
     "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
-    "tasks": {"torch", "typing_extensions"},
+    "tasks": {"jaxtyping", "torch"},
+    "tasks.metrics": {"torch", "typing_extensions"},
     "diagnosis": {"jaxtyping", "numpy", "torch"},
     "data": {"jaxtyping", "numpy", "torch"},
     "coco": {"matplotlib", "numpy", "torch"},
@@ -245,8 +249,13 @@ def forbidden_uses(sources: dict[str, str], layer: str, banned: str) -> list[str
 
 
 def back_doors(sources: dict[str, str], room: str) -> list[str]:
-    """Imports from outside of a room that name one of its modules, not its face."""
-    of_room = [module for module in sources if module.startswith(f"{room}.")]
+    """Imports from outside of a room that name one of its modules, not its face, nor that of a room in it."""
+    inner_faces = [face for face in FACES if face.startswith(f"{room}.")]
+    of_room = [
+        module
+        for module in sources
+        if module.startswith(f"{room}.") and not any(inside(module, face) for face in inner_faces)
+    ]
     return [
         f"{module} imports {name}"
         for module, source in sources.items()

@@ -53,10 +53,11 @@ detection.update(*images)
 print({PACKAGE}.__file__)
 print(results["map"], float(metrics.compute()["map"]), float(detection.compute()["map"]), sep="\\n")
 print(evaluate_images(*images)["map"])
-try:
-    results.plot()
-except ModuleNotFoundError as error:
-    print(error)
+for ask in (results.plot, results.identification):
+    try:
+        ask()
+    except ModuleNotFoundError as error:
+        print(error)
 """
 
 
@@ -95,10 +96,10 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
     script = ENGINE_ALONE + EVERY_KIND
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
     path, *lines = done.stdout.splitlines()
-    numbers, (missing, *numbers_of_kinds, num_told) = lines[:4], lines[4:]
+    numbers, missing, (*numbers_of_kinds, num_told) = lines[:4], lines[4:6], lines[6:]
     assert path.startswith(str(tmp_path))
     assert [*map(float, numbers)] == pytest.approx([1.0] * 4)
-    assert missing == f"No module named '{PACKAGE}.plot'"
+    assert missing == [f"No module named '{PACKAGE}.plot'", f"No module named '{PACKAGE}.tasks'"]
     assert int(num_told) == 0
 
     with contextlib.redirect_stdout(io.StringIO()) as written:
@@ -108,23 +109,34 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
     assert int(num_told_by_tools) >= 3
 
 
-QUALITY = f"""
+EVERY_TASK = f"""
 import torch
-from {PACKAGE} import EmbeddingQuality
+from {PACKAGE} import EmbeddingQuality, ReIDOpenSet, evaluate
 
 torch.manual_seed(0)
+embeddings, labels = torch.randn(40, 8), torch.arange(40) % 4
 quality = EmbeddingQuality(("rankme", "alignment", "hubness"))
-quality.update(torch.randn(40, 8), torch.arange(40) % 4)
+quality.update(embeddings, labels)
 print(*map(float, quality.compute().values()))
+open_set = ReIDOpenSet(0.5)
+open_set.update(embeddings, labels, is_query=True)
+open_set.update(embeddings, labels + 2, is_query=False)
+print(float(open_set.compute()), evaluate(embeddings, embeddings, labels, labels + 2).identification())
 """
 
 
 def test_tasks_compute_the_same_without_the_tools(tmp_path):
     shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*TOOLS, "*.pyc.*"))
-    script = f"import {PACKAGE}; print({PACKAGE}.__file__)\n{QUALITY}"
+    script = f"import {PACKAGE}; print({PACKAGE}.__file__)\n{EVERY_TASK}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
-    path, numbers = done.stdout.splitlines()
+    path, *numbers = done.stdout.splitlines()
     assert path.startswith(str(tmp_path))
     with contextlib.redirect_stdout(io.StringIO()) as written:
-        exec(QUALITY, {"__name__": "__main__"})  # noqa: S102 - with the tools
-    assert numbers == written.getvalue().strip()
+        exec(EVERY_TASK, {"__name__": "__main__"})  # noqa: S102 - with the tools
+    assert numbers == written.getvalue().splitlines()
+
+
+def test_functions_of_tasks_load_no_torchmetrics():
+    (loaded,) = loaded_by(f"import {PACKAGE}.tasks")
+    assert PACKAGE in loaded
+    assert "torchmetrics" not in loaded

@@ -11,11 +11,11 @@ import pytest
 from torchmetrics import Metric
 
 import reid_torchmetrics
-from reid_torchmetrics import coco, data, integrations, plot, report
+from reid_torchmetrics import coco, data, integrations, plot, report, tasks
 from reid_torchmetrics.functional import detection, retrieval
 
 DOCS = Path(__file__).parents[1] / "docs"
-FACES = (reid_torchmetrics, retrieval, detection, plot, report, integrations, data, coco)
+FACES = (reid_torchmetrics, retrieval, detection, tasks, plot, report, integrations, data, coco)
 
 
 def extension(name):

@@ -43,23 +43,25 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.reid import ReIDMeasure as ReIDMeasure
     from .metrics.reid import ReIDMetrics as ReIDMetrics
     from .metrics.reid import ReIDMINP as ReIDMINP
-    from .metrics.reid import ReIDOpenSet as ReIDOpenSet
     from .report import write_report as write_report
-    from .tasks import EmbeddingQuality as EmbeddingQuality
+    from .tasks.metrics import EmbeddingQuality as EmbeddingQuality
+    from .tasks.metrics import ReIDOpenSet as ReIDOpenSet
 
     CMC = ReIDCMC
     MeanAP = ReIDMeanAP
     MINP = ReIDMINP
 
-# Only this file imports both the engine and the tools. Results and metrics draw with the package that it sets here, and
-# the engine calls the other one when results have been made.
+# Only this file imports the engine, the tasks and the tools. Results and metrics draw, and compute tasks, with packages
+# that it sets here, and the engine calls the last one when results have been made.
 _extras.pictures = partial(import_module, ".plot", __name__)
+_extras.tasks = partial(import_module, ".tasks", __name__)
 if find_spec(".diagnosis", __name__) is not None:
     _extras.diagnosis = partial(import_module, ".diagnosis", __name__)
 
 _PUBLIC_MODULES = (
     "functional.retrieval",
     "functional.detection",
+    "tasks",
     "data",
     "plot",
     "report",
@@ -78,10 +80,9 @@ _NAMES = {
     " evaluate_scores find_duplicates index_recall verify_pairs",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics LvisMAP VocMAP YoloMAP",
-    "metrics.reid": "EmbeddingMetric PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP"
-    " ReIDOpenSet",
+    "metrics.reid": "EmbeddingMetric PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP",
     "report": "write_report",
-    "tasks": "EmbeddingQuality",
+    "tasks.metrics": "EmbeddingQuality ReIDOpenSet",
 }
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are written once

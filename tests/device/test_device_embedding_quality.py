@@ -6,7 +6,7 @@ from reid_torchmetrics import EmbeddingQuality
 from tests.device import simulated_device
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.device.waiting import waits_of
-from tests.tasks.test_embedding_quality import ALL, MEASURES, drawn, fed
+from tests.tasks.metrics.test_embedding_quality import ALL, MEASURES, drawn, fed
 
 
 @pytest.mark.parametrize("has_float64", [True, False])

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, linalg
 
 from reid_torchmetrics import DistributedMetricError, EmbeddingQuality
-from reid_torchmetrics.tasks import embedding_quality
+from reid_torchmetrics.tasks.metrics import embedding_quality
 from tests.distributed.failures import message_of, out_of_memory
 from tests.distributed.shards import SHARDINGS
-from tests.tasks.test_embedding_quality import ALL, MEASURES, as_of, drawn, fed, values
+from tests.tasks.metrics.test_embedding_quality import ALL, MEASURES, as_of, drawn, fed, values
 
 
 def shared(process: int, size: int, sharding: str) -> dict[str, float]:

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import Identification, evaluate_scores, mean_over_identities
+from reid_torchmetrics.functional.retrieval import evaluate_scores, mean_over_identities
+from reid_torchmetrics.tasks import Identification
 from tests.fields.comparisons import assert_equal, compared
 from tests.golden.field_cases import FieldCase, load_field
 

@@ -28,13 +28,14 @@ from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, THRESHOLD
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
 from reid_torchmetrics.functional.detection.matching import CLAIMS
 from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.evaluation import FPIR_RULES, MISSING_QUERIES
+from reid_torchmetrics.functional.retrieval.evaluation import MISSING_QUERIES
 from reid_torchmetrics.functional.retrieval.measures import cutoffs, means
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
+from reid_torchmetrics.tasks.identification import FPIR_RULES
 
 USES = Path(__file__).parents[1] / "typed_uses.py"
 CLASSES = {

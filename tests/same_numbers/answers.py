@@ -19,7 +19,7 @@ from .written_files import write_file
 Values = dict[str, object]
 """numbers, texts and arrays by name; a number or an array is its dtype, its shape and its bytes, see `bits`"""
 
-PLACES = ("", ".functional.retrieval", ".functional.detection", ".data", ".coco", ".command")
+PLACES = ("", ".functional.retrieval", ".functional.detection", ".data", ".coco", ".command", ".tasks")
 """packages in which a public name is looked for"""
 DEPTH = 6
 NOT_COMPARED = ("convention", "conventions", "setup", "setup_a", "setup_b", "protocol", "version", "title")

@@ -1,3 +1,5 @@
-"""Further evaluations, built on the public names of `functional` and `metrics`, which know nothing of them."""
+"""Further evaluations, built on `functional` and `metrics`, which know nothing of them; `tasks.metrics` has metrics."""
 
-from .embedding_quality import EmbeddingQuality as EmbeddingQuality
+from .identification import Identification
+
+__all__ = ["Identification"]

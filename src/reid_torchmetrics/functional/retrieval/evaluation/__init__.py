@@ -4,7 +4,6 @@
 from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores, evaluate_stream
 from .ground_truth import ListedTruth
-from .identification import FPIR_RULES, Identification
 from .index_recall import IndexRecall, SearchedLists, index_recall, search_lists
 from .list_forms import MISSING_QUERIES, Lists
 from .list_ranks import ListedSamples

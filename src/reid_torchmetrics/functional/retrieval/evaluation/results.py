@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics import _arrays, _checks, _extras, _names
 from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable, evaluated, results_table, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import OWN_AXES, SavedResults
@@ -24,7 +24,6 @@ from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRa
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
-from .identification import Identification
 from .labeled_lists import ListCounts
 from .problem import RetrievalProblem
 from .protocol import Protocol
@@ -339,10 +338,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """
         return self.nearest(1).confident_mistakes(n)
 
-    def identification(self) -> Identification:
-        """Return open-set identification of the queries, from the lists of `nearest`.
+    def identification(self) -> Any:
+        """Return open-set identification of the queries, from the lists of `nearest`, as an `Identification`.
 
         Raises:
+            ModuleNotFoundError: the package lacks its further evaluations.
             ValueError: drawn galleries, lists that were cut, or results that hold no lists.
         """
         draw = self.protocol.gallery_draw
@@ -350,7 +350,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             raise ValueError(f"`protocol` must draw no gallery in open-set identification; got {draw!r}.")
         if self.setup.cut:  # a query whose mate is not listed is not non-mated
             raise ValueError("`identification` must come from scores of all candidates; got results of ranked lists.")
-        return Identification.from_rank_lists(self.nearest(1))
+        return _extras.tasks().Identification.from_rank_lists(self.nearest(1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, conventions and counts, JSON-safe.

@@ -10,12 +10,11 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.measures import hit_rate_at
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.world import warn_once
-
-from .embedding_metric import EmbeddingMetric, ReIDOptions, explicit_signature
+from reid_torchmetrics.metrics.reid import EmbeddingMetric, ReIDOptions, explicit_signature
+from reid_torchmetrics.tasks.identification import FPIR_RULES, Identification
 
 
 class ReIDOpenSet(EmbeddingMetric):
@@ -56,7 +55,7 @@ class ReIDOpenSet(EmbeddingMetric):
     ) -> None:
         super().__init__(**options)
         _checks.positive_int("rank", rank)
-        _checks.one_of("rule", rule, evaluation.FPIR_RULES)
+        _checks.one_of("rule", rule, FPIR_RULES)
         _checks.fractions("fpir", [fpir] if isinstance(fpir, (int, float)) else fpir)
         self.fpir = fpir if isinstance(fpir, (int, float)) else tuple(fpir)
         self.rank = rank
@@ -71,12 +70,12 @@ class ReIDOpenSet(EmbeddingMetric):
         ranking = self._ranking("compute", for_cmc=False)  # is shared with other metrics, and warns
         if ranking.counts.valid == 0:
             return torch.full_like(torch.tensor(self.fpir, device=self.device), torch.nan, dtype=self.dtype)
-        identified = evaluation.Identification.from_rank_lists(self._rank_lists(1, None))
+        identified = Identification.from_rank_lists(self._rank_lists(1, None))
         if self._states_before_forward is None:  # a single batch often has queries of one kind only
             warn_once(self._world, "non-mated", _NO_ALARM, lambda: bool(identified.is_mated.all()))
         return identified.tpir_at_fpir(self.fpir, self.rank, self.rule).to(self.device, self.dtype)
 
-    def identification(self) -> evaluation.Identification:
+    def identification(self) -> Identification:
         """Return the best score, the mate's score and its rank for each query, for other rates and for `plot_tpir`.
 
         All processes must call it, and get the same values. Queries are in the order of `results()`.
@@ -85,7 +84,7 @@ class ReIDOpenSet(EmbeddingMetric):
             DistributedMetricError: as `compute`.
             ValueError: embeddings that are not finite.
         """
-        return evaluation.Identification.from_rank_lists(self.nearest(1))
+        return Identification.from_rank_lists(self.nearest(1))
 
     def _log_instead(self) -> str | None:
         return None if isinstance(self.fpir, (int, float)) else "ReIDOpenSet(fpir=0.01)"

@@ -19,10 +19,9 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._names import FpirRule
 from reid_torchmetrics.functional.displays import Display, Displayed, counted, displayed, value_text
+from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 from reid_torchmetrics.functional.retrieval.measures import mean_over_identities
 from reid_torchmetrics.functional.retrieval.verification import count_given_pairs
-
-from .rank_lists import RankLists
 
 _JUST_MORE = 1e-8  # above all alarms, in the code that rounds the number of alarms
 

@@ -1,0 +1,5 @@
+"""Stateful metrics of the tasks: the only part of them that knows TorchMetrics and process groups."""
+# mypy: implicit-reexport
+
+from .embedding_quality import EmbeddingQuality
+from .open_set import ReIDOpenSet
