@@ -1,4 +1,4 @@
-"""The recipes in CONTRIBUTING.md: the changes of their examples, their commands, and what they promise.
+"""The recipes in docs/extending: the changes of their examples, their commands, and what they promise.
 
 A block of the language `diff` changes files. `+++ path` names one; then come lines that are there (they begin with a
 space), lines that go (`-`) and lines that come (`+`). `@@` is between two places of a file. Lines that come without any
@@ -12,10 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+EXTENDING = Path(__file__).parents[1] / "docs" / "extending"
+PROSE = ("map",)
+"""pages of the folder that are no recipes"""
 _REST = " ...\n"
 _BLOCK_OF_CHANGES = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCK_OF_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PRINTED = re.compile(r"^# .*\n\Z", re.MULTILINE)
 _COMMAND = re.compile(r"`python -m ([\w.]+)`")
 
 
@@ -68,7 +71,7 @@ def _pattern_of(line: str) -> str:
 
 
 class Recipe(NamedTuple):
-    """A section of CONTRIBUTING.md about how a part is added."""
+    """A page about how a part is added."""
 
     changes: list[Change]
     commands: list[str]
@@ -77,16 +80,24 @@ class Recipe(NamedTuple):
     """a block of Python that runs then"""
 
 
-def recipes_in(text: str) -> dict[str, Recipe]:
-    """Return the recipes of a text by their titles, which begin with "Add a"."""
-    recipes: dict[str, Recipe] = {}
-    _, *sections = text.split("\n## ")
-    for section in sections:
-        title, _, body = section.partition("\n")
-        if title.startswith("Add a"):
-            (promise,) = _BLOCK_OF_PYTHON.findall(body)
-            recipes[title] = Recipe(list(changes_in(body)), _COMMAND.findall(body), promise)
-    return recipes
+def recipe_in(text: str) -> Recipe:
+    """Return the recipe of a page.
+
+    Raises:
+        ValueError: a page without changes, or without one block of Python that prints something.
+    """
+    changes = list(changes_in(text))
+    promises = _BLOCK_OF_PYTHON.findall(text)
+    if not changes or len(promises) != 1 or not _PRINTED.search(promises[0]):
+        raise ValueError("a recipe must have changes, and one block of Python that ends with what it prints.")
+    return Recipe(changes, _COMMAND.findall(text), promises[0])
+
+
+def listed_pages() -> list[str]:
+    """Return the names of the pages in the table of contents of the folder, in its order."""
+    text = (EXTENDING / "index.md").read_text(encoding="utf-8")
+    contents = text.partition("```{toctree}\n:hidden:\n\n")[2].partition("```")[0]
+    return contents.split()
 
 
 def changes_in(text: str) -> Iterator[Change]:
@@ -113,4 +124,9 @@ def change_of(path: str, text: str) -> Change:
     return Change(path, tuple(lines))
 
 
-RECIPES = recipes_in(CONTRIBUTING.read_text(encoding="utf-8"))
+RECIPES = {
+    name: recipe_in((EXTENDING / f"{name}.md").read_text(encoding="utf-8"))
+    for name in listed_pages()
+    if name not in PROSE
+}
+"""the recipes by the names of their pages"""

@@ -10,7 +10,10 @@ from reid_torchmetrics.functional import detection, retrieval
 from tests.test_docs_pages import DOCS, PAGES, ROOT, name_of, without_fences
 
 PACKAGE = Path(reid_torchmetrics.__file__).parent
-DOCUMENTS = ("CONTRIBUTING.md", "DECISIONS.md", "SECURITY.md")
+DOCUMENTS = (
+    *("CONTRIBUTING.md", "DECISIONS.md", "SECURITY.md"),
+    *(path.relative_to(ROOT).as_posix() for path in sorted((DOCS / "extending").glob("*.md"))),
+)
 FOLDERS = (PACKAGE, ROOT / "tests", ROOT / "benchmarks", ROOT / "examples", DOCS / "_ext")
 PLACEHOLDERS = ("X", "file")
 """parts of a path that stand for any"""
@@ -103,6 +106,10 @@ def test_members_of_our_classes_on_a_page_exist(page):
         if not hasattr(kind, member[2]) and member[2] not in fields:
             missing.append(words)
     assert missing == [], f"{name_of(page)} names members that do not exist: correct it"
+
+
+def test_contributing_has_at_most_1500_words():
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split()) <= 1500
 
 
 def test_names_of_local_variables_are_none_of_a_file():

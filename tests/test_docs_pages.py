@@ -15,12 +15,17 @@ from unittest import mock
 
 import pytest
 
+from tests.recipes import RECIPES
 from tests.test_docs import tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GENERATED = "gallery"
-RUN_ELSEWHERE = {"conventions.md", "detection/numbers.md"}  # by `test_docs.py` and `test_docs_detection.py`
+RUN_ELSEWHERE = {
+    "conventions.md",  # by `test_docs.py`
+    "detection/numbers.md",  # by `test_docs_detection.py`
+    *(f"extending/{name}.md" for name in RECIPES),  # by `test_recipes.py`
+}
 BOUNDS = {
     "how_to/large_galleries.md": [
         "`rank_positives` of two tensors needs little memory beside MSMT17's embeddings of dimension 256.",
@@ -265,4 +270,5 @@ def test_the_title_of_a_guide_begins_with_a_verb():
 def test_the_search_finds_pages_of_use_and_not_those_about_the_project():
     hidden = {name_of(path) for path in PAGES if "nosearch: true" in path.read_text(encoding="utf-8").partition("#")[0]}
     about_project = {"changelog.md", "contributing.md", "decisions.md"}
+    about_project |= {name_of(path) for path in (DOCS / "extending").glob("*.md")}
     assert hidden == about_project | {"numbers/benchmarks.md", "numbers/recorded_outputs.md"}

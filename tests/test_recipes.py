@@ -1,4 +1,4 @@
-"""Each step of the recipes in CONTRIBUTING.md is executed, in a copy of the tree, and gives what the recipe promises.
+"""Each step of the recipes in docs/extending is executed, in a copy of the tree, and gives what the recipe promises.
 
 The examples of all recipes are put into one copy. Then the contracts of the new parts are run there, and each recipe's
 block of Python, which prints what the comments at its end say.
@@ -14,64 +14,64 @@ from pathlib import Path
 import pytest
 
 import reid_torchmetrics
-from tests.recipes import CONTRIBUTING, RECIPES, change_of, recipes_in
-from tests.test_docs_pages import printed
+from tests.recipes import EXTENDING, RECIPES, change_of, listed_pages, recipe_in
+from tests.test_docs_pages import headings, printed
 
-ROOT = CONTRIBUTING.parent
+ROOT = EXTENDING.parents[1]
 PACKAGE = Path(reid_torchmetrics.__file__).parent
 CONTRACTS = "tests/contracts/"
 REGISTRY = "tests/functional/retrieval/measures/test_registry.py"
 CHECKS = {
-    "Add a measure in three steps": [
+    "measure": [
         f"{CONTRACTS}test_measures.py::test_a_measure_keeps_its_contract[f1]",
         f"{CONTRACTS}test_rows.py::test_every_measure_is_reported_or_has_a_reason",
         f"{REGISTRY}::test_every_row_is_evaluated_above_and_has_its_own_name",
         "tests/test_docs.py::test_every_measure_has_a_row_with_its_words_its_formula_and_its_number",
     ],
-    "Add a tie policy": [
+    "tie_policy": [
         f"{CONTRACTS}test_tie_policies.py::test_a_tie_policy_keeps_its_contract[competition]",
         f"{CONTRACTS}test_rows.py::test_every_tie_policy_changes_the_numbers_of_a_row[competition]",
         "tests/test_docs.py::test_the_tables_of_conventions_list_every_value_of_an_option[ties]",
         "tests/test_docs.py::test_the_table_of_defaults_lists_every_value_and_marks_the_default[ties]",
     ],
-    "Add a similarity": [f"{CONTRACTS}test_similarities.py::test_a_similarity_keeps_its_contract[manhattan]"],
-    "Add a label of samples": [
+    "similarity": [f"{CONTRACTS}test_similarities.py::test_a_similarity_keeps_its_contract[manhattan]"],
+    "label": [
         f"{CONTRACTS}test_labels.py::test_a_label_keeps_its_contract[seasons]",
         f"{CONTRACTS}test_rows.py::test_every_label_and_every_rule_has_a_row",
         f"{CONTRACTS}test_rows.py::test_the_reference_knows_every_rule",
         "tests/metrics/test_shared_results.py::test_every_argument_is_in_the_table_or_changes_no_value",
     ],
-    "Add a protocol": [
+    "protocol": [
         f"{CONTRACTS}test_protocols.py::test_a_protocol_keeps_its_contract[occluded_duke]",
         "tests/command/test_start.py::test_the_words_of_protocols_are_those_of_the_protocols",
         "tests/test_docs.py::test_every_protocol_has_a_row_and_the_row_is_what_the_protocol_says",
     ],
-    "Add an evaluator of detections": [
+    "evaluator": [
         f"{CONTRACTS}test_evaluators.py::test_an_evaluator_keeps_its_contract[greedy_voc]",
     ],
-    "Add a shape": [
+    "shape": [
         f"{CONTRACTS}test_shape_types.py::test_a_kind_of_shape_keeps_its_contract[intervals]",
         "tests/test_architecture.py::test_a_file_that_one_other_imports_has_a_reason",
     ],
-    "Add a reader of files": [
+    "file_reader": [
         f"{CONTRACTS}test_readers.py::test_a_suffix_keeps_its_contract[.jsonl]",
         "tests/test_security.py",
     ],
-    "Add a figure": [
+    "figure": [
         "tests/device/test_device_names.py",
         "tests/functional/test_named_numbers.py::test_the_words_of_plot_name_every_figure",
     ],
-    "Add a logger": [
+    "logger": [
         "tests/integrations/test_log_picture.py::test_a_client_gets_an_image_of_pillow_with_its_name_and_step",
     ],
-    "Add an option to a metric": ["tests/metrics/test_options.py"],
-    "Add an option to the command": ["tests/command/test_options.py::test_options_are_those_of_the_function"],
-    "Add a field to results": [
+    "metric_option": ["tests/metrics/test_options.py"],
+    "command_option": ["tests/command/test_options.py::test_options_are_those_of_the_function"],
+    "result_field": [
         "tests/functional/test_result_files.py::test_fields_of_files_are_those_of_the_format",
         "tests/functional/test_result_files.py::test_the_format_is_that_of_the_fields_and_of_the_page",
     ],
 }
-"""the tests that are run for a recipe"""
+"""the tests that are run for a recipe, by the name of its page"""
 RUN_PROMISES = """
 import pathlib, sys
 
@@ -101,7 +101,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(PACKAGE, root / "src" / PACKAGE.name, ignore=left_out)
     for folder in ("tests", "docs"):
         shutil.copytree(ROOT / folder, root / folder, ignore=left_out)
-    for name in ("SECURITY.md", "CONTRIBUTING.md", "pyproject.toml"):
+    for name in ("SECURITY.md", "pyproject.toml"):
         shutil.copy(ROOT / name, root)
     for recipe in RECIPES.values():
         for change in recipe.changes:
@@ -114,7 +114,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def promised(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """The lines that the blocks of Python print, by the title of the recipe."""
+    """The lines that the blocks of Python print, by the name of the recipe."""
     folder = tmp_path_factory.mktemp("promises")
     paths = [folder / f"recipe_{place}.py" for place in range(len(RECIPES))]
     for path, recipe in zip(paths, RECIPES.values(), strict=True):
@@ -122,12 +122,19 @@ def promised(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     done = run(tree, "-c", RUN_PROMISES, *map(str, paths), folder=folder)
     assert done.returncode == 0, done.stderr
     _, *outputs = re.split(r"^== \d+\n", done.stdout, flags=re.MULTILINE)
-    return {title: output.splitlines() for title, output in zip(RECIPES, outputs, strict=True)}
+    return {name: output.splitlines() for name, output in zip(RECIPES, outputs, strict=True)}
 
 
-def test_every_recipe_has_an_example_and_tests():
+def test_every_page_of_the_folder_is_listed_with_its_title():
+    names = listed_pages()
+    assert sorted(["index", *names]) == sorted(path.stem for path in EXTENDING.glob("*.md"))
+    text = (EXTENDING / "index.md").read_text(encoding="utf-8")
+    recipes = [f"- [{headings(EXTENDING / f'{name}.md')[0].title}]({name}.md)" for name in RECIPES]
+    assert "\n".join(recipes) in text
+
+
+def test_every_recipe_has_tests():
     assert RECIPES.keys() == CHECKS.keys()
-    assert [title for title, recipe in RECIPES.items() if not recipe.changes] == []
 
 
 @pytest.mark.slow
@@ -139,14 +146,13 @@ def test_a_recipe_adds_code_that_keeps_its_contracts(tree):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("title", RECIPES)
-def test_a_recipe_gives_what_it_promises(promised, title):
-    assert promised[title][-len(printed(RECIPES[title].promise)) :] == printed(RECIPES[title].promise)
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_gives_what_it_promises(promised, name):
+    expected = printed(RECIPES[name].promise)
+    assert promised[name][-len(expected) :] == expected
 
 
-EXAMPLE = """# Contributing
-
-## Add a word
+EXAMPLE = """# Add a word
 
 Run `python -m tests.words`.
 
@@ -164,19 +170,24 @@ Run `python -m tests.words`.
 print(1)
 # 1
 ```
-
-## What a change brings
 """
 
 
 def test_an_example_is_read_as_changes(tmp_path):
-    (recipe,) = recipes_in(EXAMPLE).values()
+    recipe = recipe_in(EXAMPLE)
     assert [change.path for change in recipe.changes] == ["words.txt", "words.txt"]
     assert (recipe.commands, recipe.promise) == (["tests.words"], "print(1)\n# 1\n")
     (tmp_path / "words.txt").write_text("# words\none word\n\nthree\n", encoding="utf-8")
     for change in recipe.changes:
         change.apply(tmp_path)
     assert (tmp_path / "words.txt").read_text(encoding="utf-8") == "# words\none word\ntwo\n\nten\n"
+
+
+@pytest.mark.parametrize("lost", ["+++ words.txt\n", "```python", "# 1\n"])
+def test_a_page_without_code_that_is_executed_is_refused(lost):
+    message = "a recipe must have changes, and one block of Python that ends with what it prints."
+    with pytest.raises(ValueError, match=message):
+        recipe_in(EXAMPLE.replace(lost, ""))
 
 
 def test_lines_that_have_gone_or_are_there_twice_are_refused(tmp_path):
