@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 EXTENDING = Path(__file__).parents[1] / "docs" / "extending"
+TOURS = ("one_query", "one_box")
+"""pages of the folder that follow a value through the files of the core"""
 PROSE = ("map",)
-"""pages of the folder that are no recipes"""
+"""pages of the folder without code"""
 _REST = " ...\n"
 _BLOCK_OF_CHANGES = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCK_OF_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -127,6 +129,6 @@ def change_of(path: str, text: str) -> Change:
 RECIPES = {
     name: recipe_in((EXTENDING / f"{name}.md").read_text(encoding="utf-8"))
     for name in listed_pages()
-    if name not in PROSE
+    if name not in (*TOURS, *PROSE)
 }
 """the recipes by the names of their pages"""

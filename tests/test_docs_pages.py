@@ -76,10 +76,14 @@ def name_of(path: Path) -> str:
 def blocks(path: Path) -> list[str]:
     """The Python blocks that are run, those that build on each other as one."""
     text = path.read_text(encoding="utf-8")
-    found = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    found = _written_blocks(text)
     if CONTINUED in text:
         return [f"{found[0]}\n{block}" for block in found[1:]]
     return ["\n".join(found)] if found and JOINT in text else found
+
+
+def _written_blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def printed(block: str) -> list[str]:
@@ -90,6 +94,13 @@ def printed(block: str) -> list[str]:
             break
         said.insert(0, line[2:])
     return said
+
+
+def output_of(path: Path, number: int) -> list[str]:
+    """What a block of a page says that it prints; of blocks that build on each other, what all of them say."""
+    text = path.read_text(encoding="utf-8")
+    parts = _written_blocks(text) if JOINT in text else [blocks(path)[number]]
+    return [line for part in parts for line in printed(part)]
 
 
 def without_fences(text: str) -> str:
@@ -138,7 +149,7 @@ def test_a_block_runs_on_its_own_and_prints_what_it_says(path, number, capsys, t
         pytest.skip(f"{missing[0]} is not installed")
     with mock.patch.dict(os.environ):  # frameworks write to it
         exec(compile(code, name_of(path), "exec"), {"__name__": "page"})  # noqa: S102 - our own text
-    said = printed(code)
+    said = output_of(path, number)
     assert not said or capsys.readouterr().out.splitlines() == said
 
 

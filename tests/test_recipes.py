@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import reid_torchmetrics
-from tests.recipes import EXTENDING, RECIPES, change_of, listed_pages, recipe_in
-from tests.test_docs_pages import headings, printed
+from tests.recipes import EXTENDING, RECIPES, TOURS, change_of, listed_pages, recipe_in
+from tests.test_docs_pages import JOINT, headings, printed
 
 ROOT = EXTENDING.parents[1]
 PACKAGE = Path(reid_torchmetrics.__file__).parent
@@ -129,8 +129,19 @@ def test_every_page_of_the_folder_is_listed_with_its_title():
     names = listed_pages()
     assert sorted(["index", *names]) == sorted(path.stem for path in EXTENDING.glob("*.md"))
     text = (EXTENDING / "index.md").read_text(encoding="utf-8")
-    recipes = [f"- [{headings(EXTENDING / f'{name}.md')[0].title}]({name}.md)" for name in RECIPES]
-    assert "\n".join(recipes) in text
+    for listed in (TOURS, RECIPES):
+        lines = [f"- [{headings(EXTENDING / f'{name}.md')[0].title}]({name}.md)" for name in listed]
+        assert "\n".join(lines) in text
+
+
+@pytest.mark.parametrize("name", TOURS)
+def test_each_block_of_a_tour_prints_a_value(name):
+    text = (EXTENDING / f"{name}.md").read_text(encoding="utf-8")
+    written = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    assert JOINT in text  # so that `test_docs_pages.py` compares what each block prints
+    assert len(written) >= 8
+    assert all(map(printed, written))
+    assert len(text.splitlines()) <= 120
 
 
 def test_every_recipe_has_tests():
