@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from . import _extras
+from . import _extras, _registries
 from ._hints import IMPORTS, name_meant
 from ._version import __version__ as __version__
 
@@ -57,6 +57,18 @@ _extras.pictures = partial(import_module, ".plot", __name__)
 _extras.tasks = partial(import_module, ".tasks", __name__)
 if find_spec(".diagnosis", __name__) is not None:
     _extras.diagnosis = partial(import_module, ".diagnosis", __name__)
+
+# A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
+_ROWS_OF_TASKS = {
+    "tasks.detection_errors": {
+        "RESULT_METHODS": "confusion_matrix error_breakdown localization_errors",
+        "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
+    },
+}
+for _task, _rows in _ROWS_OF_TASKS.items():
+    for _registry, _row_names in _rows.items():
+        _load = partial(import_module, f".{_task}", __name__)
+        _registries.TASKS.setdefault(_registry, {}).update(dict.fromkeys(_row_names.split(), _load))
 
 _PUBLIC_MODULES = (
     "functional.retrieval",

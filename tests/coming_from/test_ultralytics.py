@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, YoloMAP
-from reid_torchmetrics.functional.detection.errors import CONFUSION_RULES
+from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from tests.coming_from.pages import Row, check_row, live, names, names_of, rows
 from tests.golden.coco_cases import FOLDER
 

@@ -32,13 +32,6 @@ from reid_torchmetrics.functional.detection.curves import (
     precision_recall_curve,
     ranked_detections,
 )
-from reid_torchmetrics.functional.detection.errors import (
-    CONFUSION_RULES,
-    confusion_matrix,
-    error_breakdown,
-    merge_object_pairs,
-    pair_objects,
-)
 from reid_torchmetrics.functional.detection.evaluators import (
     EVALUATORS,
     VOC_RULES,
@@ -48,7 +41,15 @@ from reid_torchmetrics.functional.detection.evaluators import (
     match_greedily,
 )
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, CocoGrid, Sides, box_areas, to_xywh
-from reid_torchmetrics.functional.detection.matching import CLAIMS, find_pairs, match_best_of_all, merge_matches
+from reid_torchmetrics.functional.detection.matching import (
+    CLAIMS,
+    find_pairs,
+    match_best_of_all,
+    merge_matches,
+    merge_object_pairs,
+    pair_objects,
+)
+from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES, confusion_matrix, error_breakdown
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import match_images, true_positives
 from tests.functional.detection.detection_samples import fed, images, with_lists

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reid_torchmetrics.functional.detection.errors import CONFUSION_RULES
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from tests.distributed.detection_shards import alone, at, prints, problem, shards, text_of
 from tests.functional.detection.detection_samples import fed
 

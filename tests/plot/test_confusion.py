@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
 from reid_torchmetrics.plot import plot_confusion_matrix, plot_error_breakdown
+from reid_torchmetrics.tasks.detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
 
 NAN = math.nan
 NAMES = {4: "car"}

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection import ConfusionMatrix
 from reid_torchmetrics.functional.retrieval import verify_pairs
 from reid_torchmetrics.plot import (
     draw_box_grid,
@@ -23,6 +22,7 @@ from reid_torchmetrics.plot import (
     plot_roc,
 )
 from reid_torchmetrics.report import write_report
+from reid_torchmetrics.tasks.detection_errors import ConfusionMatrix
 
 CHINESE = {0: "狗", 1: "猫", 2: "car"}
 BOXES = torch.tensor([[0.0, 0.0, 9.0, 9.0], [20.0, 0.0, 29.0, 9.0], [40.0, 0.0, 49.0, 9.0]])

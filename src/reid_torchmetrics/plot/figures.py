@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.functional.detection.matching import LEAST_OVERLAP
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from reid_torchmetrics.tasks.detection_errors import why_no_breakdown
 
 from .axes import COLUMN_SIZE, Axes, Plotted
 from .detection_curves import plot_detection_confidence, plot_detection_precision_recall
@@ -49,9 +50,9 @@ def why_no_errors(results: DetectionResults) -> str:
 
 def why_no_kinds_of_errors(results: DetectionResults) -> str:
     """Return the reason why errors have no kinds; empty if they have."""
-    evaluator = results.evaluator
-    if evaluator.why_no_breakdown:
-        return f"errors of {evaluator.title} have no kinds: {evaluator.why_no_breakdown}."
+    reason = why_no_breakdown(results.evaluator)
+    if reason:
+        return f"errors of {results.evaluator.title} have no kinds: {reason}."
     return why_no_errors(results)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
 from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
+from reid_torchmetrics.tasks.detection_errors import ConfusionMatrix
 
 from .axes import Axes, Plotted, new_axes, short_name
 

@@ -12,11 +12,11 @@ import torch
 
 from reid_torchmetrics import _checks, _names, _progress, plot
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
 from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, SHAPES_IN_WORDS
 from reid_torchmetrics.functional.displays import counted
+from reid_torchmetrics.tasks.detection_errors import ERROR_KINDS
 
 from .elements import Html, details, element, note, number_text, percent_text, picture, table
 from .page import Page, Section, conventions_note, figures_section, folded, picture_or_reason

@@ -4,8 +4,8 @@ The modules are used in this order: `images`, `boxes` and `shapes` hold the inpu
 finds the pairs that overlap. `assignment` matches them, with `deferred_acceptance` where detections compete, and
 `matching` returns `Matches`, from which all numbers are computed. `precision_recall` and `average_precision` lead to
 the numbers of `coco` on its `grid`; `operating_points` and `image_errors` describe the use of a detector. Errors across
-classes need `object_pairs`, with overlaps between all classes: `confusion` counts them, and `error_breakdown` measures
-their cost. `best_of_all` and `yolo` match detections by other rules and share the curves.
+classes need `object_pairs`, with overlaps between all classes. `best_of_all` and `yolo` match detections by other rules
+and share the curves.
 
 Many rows are selected by `index_select`: on a CPU it takes a half (numbers) to a quarter (boxes) of the time of `[...]`
 with a tensor.
@@ -15,13 +15,11 @@ from .curves import (
     ConfidenceCurve,
     DetectionCurve,
     ImageErrors,
-    LocalizationErrors,
     OperatingPoints,
     PrecisionRecallCurve,
     RankedDetections,
     compute_ap,
 )
-from .errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
 from .evaluation import DetectionResults, evaluate_boxes, evaluate_images
 from .evaluators import yolo_average_precision
 from .inputs import (
@@ -42,16 +40,12 @@ __all__ = [
     "COCO_AREA_RANGES",
     "COCO_IOU_THRESHOLDS",
     "COCO_RECALL_THRESHOLDS",
-    "ERROR_KINDS",
     "ConfidenceCurve",
-    "ConfusionMatrix",
     "DetectionCurve",
     "DetectionResults",
     "Detections",
-    "ErrorBreakdown",
     "GroundTruths",
     "ImageErrors",
-    "LocalizationErrors",
     "OperatingPoints",
     "PrecisionRecallCurve",
     "RankedDetections",

@@ -82,7 +82,7 @@ class DetectionMetrics(MetricCollection):
         names = evaluation.coco_names(value_names, iou_types)
         at_confidence = set()
         for metric in metrics.values():
-            if evaluation.SingleValue.parsed(metric, names).is_point:
+            if evaluation.SingleValue.parsed(metric, names).takes_confidence:
                 at_confidence.add(metric)
         if confidence is not None and not at_confidence:
             raise ValueError(

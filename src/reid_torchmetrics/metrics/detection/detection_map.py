@@ -164,7 +164,8 @@ class DetectionMAP(BoxMetric):
         self.confidence = confidence
         value_names = evaluation.coco_names(self._grid().value_names, self.iou_type)
         self._single = evaluation.chosen_value(metric, value_names, average=average, confidence=confidence)
-        if self._single is not None and self._single.is_lrp:
+        row = None if self._single is None else self._single.row
+        if row is not None and not row.higher_is_better:
             vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
 
     def _set_grid(
@@ -266,7 +267,9 @@ class DetectionMAP(BoxMetric):
     def _match_requests(self) -> list[evaluation.MatchRequest]:
         """Return one request per `iou_type`; with "micro" the matches of the classes are needed for their values."""
         if self._single is not None:
-            return [self._request(self._single.iou_type, localization=self._single.is_lrp)]
+            row = self._single.row
+            localization = row is not None and row.needs_localization
+            return [self._request(self._single.iou_type, localization=localization)]
         with_classes = self.average == "micro" and self.class_metrics
         requests = []
         for iou_type in self.iou_type:

@@ -12,9 +12,9 @@ from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
-from reid_torchmetrics.functional.detection.errors import CONFUSION_RULES
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.image_matches import merge_image_matches
+from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from tests.functional.detection.detection_samples import fed, images
 from tests.functional.detection.evaluation.test_detection_results import two_images
 

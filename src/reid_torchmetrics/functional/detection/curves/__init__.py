@@ -4,7 +4,6 @@
 from .average_precision import AP_RULES, Rule, average_precision, recalls_on, trapezoids
 from .detection_curves import DetectionCurve, RankedDetections, compute_ap, curves_from_flags, ranked_detections
 from .image_errors import ImageErrors, image_errors
-from .localization_error import LRP_VALUES, LocalizationErrors, localization_errors
 from .operating_points import (
     ConfidenceCurve,
     OperatingPoints,

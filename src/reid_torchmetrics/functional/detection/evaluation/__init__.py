@@ -7,6 +7,6 @@ from .image_matches import ImageMatches, MatchRequest, Overlaps
 from .matched_images import MatchedImages
 from .repetitions import CLOSE_SUMS
 from .result_text import convention_of, name_of, named_classes, title_of
-from .results import DetectionResults
+from .results import RESULT_METHODS, DetectionResults
 from .sharded_images import ShardedImages
-from .values import SingleValue, chosen_value, coco_names, names_of_values, prefix
+from .values import MORE_VALUES, NamedValue, SingleValue, chosen_value, coco_names, names_of_values, prefix

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, VocEvaluator, match_options
 from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
@@ -29,7 +28,15 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     place_of_labels,
 )
-from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, merge_matches, with_edges
+from reid_torchmetrics.functional.detection.matching import (
+    Matches,
+    ObjectPairs,
+    find_pairs,
+    merge_matches,
+    merge_object_pairs,
+    pair_objects,
+    with_edges,
+)
 from reid_torchmetrics.functional.result_cache import ResultCache
 
 from .repetitions import NO_REPETITIONS, Repetitions

@@ -11,9 +11,8 @@ from jaxtyping import Bool, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.errors import ObjectPairs
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection.matching import Matches, ObjectPairs
 
 # Columns of `ImageBoxes.columns`; the last one of ground truths is a flag that only some evaluators have.
 _IMAGE_COLUMNS = (Int[Tensor, " boxed"],) * 3

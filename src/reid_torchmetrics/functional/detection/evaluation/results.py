@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics._names import ConfusionMatrixRule, ErrorRule
-from reid_torchmetrics.functional.detection import curves, errors, evaluators, inputs, matching
+from reid_torchmetrics._registries import Registry
+from reid_torchmetrics.functional.detection import curves, evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import Heading, ModelTable, results_table
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
@@ -24,6 +24,9 @@ from . import result_text
 from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes, list_matches
 from .paired_detections import PairedDetections
 from .result_checks import SAVED_AS, check_stored
+
+RESULT_METHODS: Registry[Callable[..., Any]] = Registry("RESULT_METHODS", {})
+"""methods of `DetectionResults` by name, which tasks add: functions of results and of options"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +38,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     """
 
     _ROWS = "class"
-    _PARTS = (inputs.CocoGrid, matching.Matches, errors.ObjectPairs)
+    _PARTS = (inputs.CocoGrid, matching.Matches, matching.ObjectPairs)
     _COMPUTED = ("averages",)
     _SAVED_AS = SAVED_AS
 
@@ -51,7 +54,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     """ground truths that count in some area range: number of the image, label, and the ranges, bit 0 for the first"""
     class_names: Mapping[int, str] = field(default_factory=dict)
     """names of classes by label"""
-    objects: errors.ObjectPairs | None = None
+    objects: matching.ObjectPairs | None = None
     """pairs of boxes that overlap, across classes; None without `across_classes`"""
     boxes: Mapping[int, ImageBoxes] | None = None
     """all boxes by image; None without `boxes`"""
@@ -228,7 +231,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         confidence: float | None = None,
         rule: ConfusionMatrixRule | None = None,
         num_classes: int | None = None,
-    ) -> errors.ConfusionMatrix:
+    ) -> Any:
         """Count the classes of ground truths (rows) and of their matched detections (columns), and background.
 
         Args:
@@ -244,21 +247,17 @@ class DetectionResults(NamedNumbers, SavedResults):
             ValueError: the results were made without `across_classes`, an unknown `rule`, a `num_classes` below 1, or a
                 threshold that is not available.
         """
-        objects = self._objects("a confusion matrix")
-        least_scores = self._best_confidence(iou_threshold) if confidence is None else confidence
-        if isinstance(least_scores, Tensor) and self.is_micro:  # the only confidence is for all labels
-            least_scores = least_scores.expand(len(objects.classes))
-        return errors.confusion_matrix(
-            objects,
-            least_scores,
+        return RESULT_METHODS["confusion_matrix"](
+            self,
             iou_threshold=self._threshold(iou_threshold),
-            rule=self.evaluator.confusion_rule if rule is None else rule,
+            confidence=confidence,
+            rule=rule,
             num_classes=num_classes,
         )
 
     def error_breakdown(
         self, *, iou_threshold: float | None = None, background_threshold: float = 0.1, rule: ErrorRule | None = None
-    ) -> errors.ErrorBreakdown:
+    ) -> Any:
         """Compute the errors of each kind and their cost in average precision, after TIDE: see `ERROR_KINDS`.
 
         Average precision is computed by the metric's `rule` in the first area range, with all detections. With "micro"
@@ -274,27 +273,12 @@ class DetectionResults(NamedNumbers, SavedResults):
             ValueError: the results were made without `across_classes`, or by an evaluator that does not match greedily
                 or that has lists of classes; an unknown `rule`; or a threshold that is not available.
         """
-        reason = self.evaluator.why_no_breakdown
-        if reason:
-            raise ValueError(
-                "`error_breakdown` must be called on results of an evaluator that matches greedily and knows all"
-                f" classes of each image, such as COCO; got {self.evaluator.title}: {reason}."
-            )
-        objects = self._objects("a breakdown of errors")
-        if self.is_micro:
-            objects = objects.without_classes()
-        return errors.error_breakdown(
-            objects,
+        return RESULT_METHODS["error_breakdown"](
+            self,
             iou_threshold=self._threshold(iou_threshold),
             background_threshold=background_threshold,
-            rule=self.averages.rule if rule is None else rule,
+            rule=rule,
         )
-
-    def _objects(self, purpose: str) -> errors.ObjectPairs:
-        """Return the pairs of objects across classes; raise if the results lack them."""
-        if self.objects is None:
-            raise ValueError(f"`across_classes` must be True in `results(...)` for {purpose}; got False.")
-        return self.objects
 
     def at_confidence(self, confidence: float) -> curves.OperatingPoints:
         """Compute precision, recall and F1 for every class and IoU threshold, with detections from this score on."""
@@ -385,9 +369,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         return curves.confidence_curve(self.matches, label, threshold=self._index(iou_threshold))
 
-    def localization_errors(
-        self, *, iou_threshold: float | None = None, area: str | None = None
-    ) -> curves.LocalizationErrors:
+    def localization_errors(self, *, iou_threshold: float | None = None, area: str | None = None) -> Any:
         """Compute the optimal localization recall precision error of each class, in the order of `classes`.
 
         Args:
@@ -398,19 +380,7 @@ class DetectionResults(NamedNumbers, SavedResults):
             TypeError: `iou_threshold` is not a number.
             ValueError: the results were made without `localization`, or a threshold or area that is not the metric's.
         """
-        grid = self.averages.grid
-        threshold = self._index(iou_threshold)
-        area_index = 0
-        if area is not None:
-            names = list(grid.area_ranges)
-            _checks.one_of("area", area, names)
-            area_index = names.index(area)
-        return curves.localization_errors(
-            self.matches,
-            grid.iou_thresholds[threshold],
-            threshold=threshold,
-            area=area_index,
-        )
+        return RESULT_METHODS["localization_errors"](self, iou_threshold=self._threshold(iou_threshold), area=area)
 
     def precision_recall_curve(
         self, label: int | Tensor, *, iou_threshold: float | None = None

@@ -7,34 +7,39 @@ several types of overlaps the type comes first (`segm_map_50`). The label of a c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.detection import curves
 from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
 from reid_torchmetrics.functional.detection.matching import Matches
 
 from .image_matches import ImageMatches
 
-POINT_VALUES = ("precision", "recall", "f1", "confidence")
+_POINT_VALUES = ("precision", "recall", "f1", "confidence")
 """values of a detector that is used at one confidence: fields of `OperatingPoints`"""
 
 
-def _name_points() -> dict[str, tuple[str, float]]:
-    """Return the field of `OperatingPoints` and the IoU threshold by name, such as `f1_50`."""
-    names = {}
-    for map_name, threshold in AT_THRESHOLDS.items():
-        for kind in POINT_VALUES:
-            names[map_name.replace("map", kind)] = (kind, threshold)
-    return names
+@dataclass(frozen=True)
+class NamedValue:
+    """A number of `DetectionMAP` that is not one of COCO's."""
 
+    compute: Callable[[ImageMatches, int | None, float | None], Tensor]
+    """computes the number in float64 from the matches of all images, the label of a class (None for the mean over
+    classes), and the confidence of the metric; -1 without ground truths"""
+    takes_confidence: bool = False
+    """whether it depends on a confidence, None for the one with the highest mean F1"""
+    needs_localization: bool = False
+    """whether it needs the overlaps of all matches"""
+    higher_is_better: bool = True
 
-_POINT_NAMES = _name_points()
 
 Names = Mapping[str, tuple[str, str]]
 """`iou_type` and name without the type, by full name"""
@@ -55,8 +60,8 @@ def names_of_values(value_names: Sequence[str], iou_types: Sequence[str] = ("bbo
 
 
 def coco_names(value_names: Sequence[str], iou_types: Sequence[str]) -> Names:
-    """Return the names of COCO's numbers, of values at one confidence, and of localization errors."""
-    return names_of_values([*value_names, *_POINT_NAMES, *curves.LRP_VALUES], iou_types)
+    """Return the names of COCO's numbers, and of the numbers in `MORE_VALUES`."""
+    return names_of_values([*value_names, *MORE_VALUES], iou_types)
 
 
 @dataclass(frozen=True)
@@ -86,14 +91,14 @@ class SingleValue:
         return cls(name, int(label), iou_type)
 
     @property
-    def is_point(self) -> bool:
-        """Whether it depends on a confidence."""
-        return self.name in _POINT_NAMES
+    def row(self) -> NamedValue | None:
+        """The row in `MORE_VALUES`; None for a number of the evaluator."""
+        return MORE_VALUES.get(self.name)
 
     @property
-    def is_lrp(self) -> bool:
-        """Whether it is an error of localization: less is better."""
-        return self.name in curves.LRP_VALUES
+    def takes_confidence(self) -> bool:
+        """Whether it depends on a confidence."""
+        return self.row is not None and self.row.takes_confidence
 
     def of(self, images: ImageMatches, *, rule: str, confidence: float | None) -> Tensor:
         """Compute the number, float64; -1 without ground truths.
@@ -103,41 +108,12 @@ class SingleValue:
             rule: rule for average precision.
             confidence: confidence for precision, recall and F1; None for the one with the highest mean F1.
         """
-        if self.is_point:
-            return self._at_point(images, confidence)
-        if self.is_lrp:
-            grid = images.request.grid
-            threshold = grid.shown_threshold
-            index = grid.threshold_index(threshold)
-            errors = images.once(curves.localization_errors, threshold, threshold=index)
-            return errors.for_label(images.matches.classes, self.label).means()[self.name]
+        if self.row is not None:
+            return self.row.compute(images, self.label, confidence)
         averages = images.averages(rule, confidence)
         if self.label is not None:
             averages = averages.for_label(self.label)
         return averages.numbers()[averages.value_names.index(self.name)]
-
-    def _at_point(self, images: ImageMatches, confidence: float | None) -> Tensor:
-        """Compute the number at one confidence, the best one for None."""
-        kind, threshold = _POINT_NAMES[self.name]
-        matches = images.matches
-        thresholds = list(images.request.grid.iou_thresholds)
-        undefined = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
-
-        # The mean is over classes with ground truths, or the class with the label.
-        is_averaged = matches.num_positives[0] > 0
-        if self.label is not None:
-            is_averaged = is_averaged & (matches.classes == self.label)
-        if threshold not in thresholds or not bool(is_averaged.any()):
-            return undefined
-
-        index = thresholds.index(threshold)
-        if confidence is None:
-            confidence = images.once(_best_confidence, index)
-        if confidence is None:  # there is no true positive
-            return undefined if kind == "confidence" else undefined.new_zeros(())
-        points = images.once(curves.at_confidence, confidence)
-        values: Tensor = getattr(points, kind)[index, is_averaged]
-        return values.nanmean().nan_to_num(0.0)
 
 
 def chosen_value(metric: str | None, names: Names, *, average: str, confidence: float | None) -> SingleValue | None:
@@ -147,7 +123,7 @@ def chosen_value(metric: str | None, names: Names, *, average: str, confidence: 
         raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
     if confidence is not None:
         _checks.number("confidence", confidence)
-        if value is None or not value.is_point:
+        if value is None or not value.takes_confidence:
             raise ValueError(
                 "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got"
                 f" {confidence} for {metric!r}."
@@ -160,3 +136,42 @@ def _best_confidence(matches: Matches, threshold_index: int) -> float | None:
     curve = curves.confidence_curve(matches, threshold=threshold_index)
     best: Any = curve.best()
     return None if best is None else float(curve.confidence[best])
+
+
+def _value_at_point(
+    kind: str, iou_threshold: float, images: ImageMatches, label: int | None, confidence: float | None
+) -> Tensor:
+    """Compute a field of `OperatingPoints` at an IoU threshold, as a `NamedValue`."""
+    matches = images.matches
+    thresholds = list(images.request.grid.iou_thresholds)
+    undefined = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
+
+    # The mean is over classes with ground truths, or the class with the label.
+    is_averaged = matches.num_positives[0] > 0
+    if label is not None:
+        is_averaged = is_averaged & (matches.classes == label)
+    if iou_threshold not in thresholds or not bool(is_averaged.any()):
+        return undefined
+
+    index = thresholds.index(iou_threshold)
+    if confidence is None:
+        confidence = images.once(_best_confidence, index)
+    if confidence is None:  # there is no true positive
+        return undefined if kind == "confidence" else undefined.new_zeros(())
+    points = images.once(curves.at_confidence, confidence)
+    values: Tensor = getattr(points, kind)[index, is_averaged]
+    return values.nanmean().nan_to_num(0.0)
+
+
+def _values_at_points() -> dict[str, NamedValue]:
+    """Return the rows of values at one confidence by name, such as `f1_50`."""
+    rows = {}
+    for map_name, iou_threshold in AT_THRESHOLDS.items():
+        for kind in _POINT_VALUES:
+            compute = partial(_value_at_point, kind, iou_threshold)
+            rows[map_name.replace("map", kind)] = NamedValue(compute, takes_confidence=True)
+    return rows
+
+
+MORE_VALUES = Registry("MORE_VALUES", _values_at_points())
+"""the numbers of `DetectionMAP` that are not COCO's, by name"""

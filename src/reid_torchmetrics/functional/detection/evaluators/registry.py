@@ -26,9 +26,6 @@ VOC_RULES = ("voc", "voc07")
 """the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
 
 
-_BEST_OF_ALL = "a detection takes the best ground truth of all, whether it is left or not"  # a reason in messages
-
-
 @dataclass(frozen=True)
 class Evaluator:
     """An evaluator of detections."""
@@ -66,15 +63,6 @@ class Evaluator:
     the average precision has a rule in `AP_RULES`"""
     lists_all_classes: bool = True
     """whether classes without ground truths have a row"""
-    confusion_rule: _names.ConfusionMatrixRule = "coco"
-    """the rule of the evaluator's confusion matrix, one of `CONFUSION_RULES`"""
-
-    @property
-    def why_no_breakdown(self) -> str:
-        """The reason why errors have no kinds; empty if they have kinds."""
-        if self.has_breakdown:
-            return ""
-        return "images are annotated for some classes only" if self.is_federated else _BEST_OF_ALL
 
     @property
     def extras(self) -> tuple[str, ...]:
@@ -231,7 +219,7 @@ EVALUATORS: dict[str, Evaluator] = {
     "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
     "voc": VOC_EVALUATOR,
-    "ultralytics": _yolo("Ultralytics", match_greedily, rule="ultralytics", confusion_rule="ultralytics"),
+    "ultralytics": _yolo("Ultralytics", match_greedily, rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(match_best_of_all, claim="scaled_yolov4")),
     "yolov4": _yolov4("YOLOv4", partial(match_best_of_all, claim="yolov4")),
 }

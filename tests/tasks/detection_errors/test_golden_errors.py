@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from reid_torchmetrics.functional.detection import ErrorBreakdown
-from reid_torchmetrics.functional.detection.errors import error_breakdown, pair_objects
-from tests.functional.detection.errors.test_golden_confusion import CASES, SCORES, packed
+from reid_torchmetrics.functional.detection.matching import pair_objects
+from reid_torchmetrics.tasks.detection_errors import ErrorBreakdown, error_breakdown
 from tests.reference.detection import Detection, GroundTruth
 from tests.reference.detection_curves import HUNDREDTHS, mean_at_recalls
 from tests.reference.detection_errors import Breakdown, break_down
+from tests.tasks.detection_errors.test_golden_confusion import CASES, SCORES, packed
 
 SHARED = 4
 """the case where an error of classification and one of localization would take the same ground truth"""

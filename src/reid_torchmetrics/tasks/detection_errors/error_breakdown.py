@@ -18,11 +18,10 @@ from reid_torchmetrics._names import ErrorRule
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_flags, recalls_on
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
-from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs, select
+from reid_torchmetrics.functional.detection.matching import ObjectPairs, OverlappingPairs, best_pairs, select
 from reid_torchmetrics.functional.displays import Display, Displayed
 
-from .confusion import CONFUSION_RULES, LARGEST_THRESHOLD, flag_of_match, match_candidates
-from .object_pairs import ObjectPairs
+from .confusion import CONFUSION_RULES, LARGEST_THRESHOLD, check_threshold, flag_of_match, match_candidates
 
 ERROR_KINDS: dict[str, str] = {
     "classification": "it overlaps a ground truth of another class enough",
@@ -104,8 +103,8 @@ def error_breakdown(
         ValueError: an unknown `rule`, thresholds outside [0, 1], below the overlap of the pairs, or in the wrong order.
     """
     _checks.one_of("rule", rule, ErrorRule)
-    objects.check_threshold("background_threshold", background_threshold)
-    objects.check_threshold("iou_threshold", iou_threshold)
+    check_threshold(objects, "background_threshold", background_threshold)
+    check_threshold(objects, "iou_threshold", iou_threshold)
     if background_threshold > iou_threshold:
         raise ValueError(
             f"`background_threshold` must be at most `iou_threshold`, {iou_threshold}; got {background_threshold}."

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection import Detections, ErrorBreakdown, GroundTruths
-from reid_torchmetrics.functional.detection.errors import error_breakdown, pair_objects
-from tests.functional.detection.errors.test_error_breakdown import BESIDE, BOX, breakdown_of
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.matching import pair_objects
+from reid_torchmetrics.tasks.detection_errors import ErrorBreakdown, error_breakdown
 from tests.golden.tide_cases import TideProblem, TideRecord, tide_problems
+from tests.tasks.detection_errors.test_error_breakdown import BESIDE, BOX, breakdown_of
 
 OPTIONS = {"at_75": {"iou_threshold": 0.75, "background_threshold": 0.2}}
 

@@ -7,15 +7,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import ERROR_KINDS, Detections, ErrorBreakdown, GroundTruths
-from reid_torchmetrics.functional.detection.errors import error_breakdown, merge_object_pairs, pair_objects
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.evaluators import average_matches
+from reid_torchmetrics.functional.detection.matching import merge_object_pairs, pair_objects
+from reid_torchmetrics.tasks.detection_errors import ERROR_KINDS, ErrorBreakdown, error_breakdown
 from tests.detection_strategies import problems
 from tests.found_classes import match_images
-from tests.functional.detection.errors.test_confusion_matrix import parts_of
 from tests.profiles import examples
 from tests.reference import detection_errors as reference
 from tests.reference.detection_curves import average_precision
+from tests.tasks.detection_errors.test_confusion_matrix import parts_of
 
 BOX = [0.0, 0.0, 10.0, 10.0]
 PART = [0.0, 0.0, 10.0, 3.0]  # overlaps it by 0.3

@@ -10,11 +10,12 @@ import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.curves import at_confidence
-from reid_torchmetrics.functional.detection.errors import confusion_matrix, pair_objects
 from reid_torchmetrics.functional.detection.inputs import to_xywh
+from reid_torchmetrics.functional.detection.matching import pair_objects
+from reid_torchmetrics.tasks.detection_errors import confusion_matrix
 from tests.found_classes import match_images
 
-CASES = json.loads((Path(__file__).parents[3] / "golden" / "confusion.json").read_text(encoding="utf-8"))
+CASES = json.loads((Path(__file__).parents[2] / "golden" / "confusion.json").read_text(encoding="utf-8"))
 SCORES = torch.from_numpy(np.linspace(0, 1, 1000))
 FLOAT32 = 1e-7  # supervision rounds F1 to it
 

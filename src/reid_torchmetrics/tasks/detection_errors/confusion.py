@@ -11,9 +11,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.inputs import place_of_labels
+from reid_torchmetrics.functional.detection.matching import ObjectPairs
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed
-
-from .object_pairs import ObjectPairs
 
 LARGEST_THRESHOLD = 1 - 1e-10
 """COCO's largest threshold, see `match_on_grid`"""
@@ -153,10 +152,10 @@ def confusion_matrix(
     _checks.one_of("rule", rule, CONFUSION_RULES)
     if num_classes is not None:
         _checks.positive_int("num_classes", num_classes)
-    objects.check_threshold("iou_threshold", iou_threshold)
+    check_threshold(objects, "iou_threshold", iou_threshold)
     options = CONFUSION_RULES[rule]
     if not options.has_crowds:
-        objects = objects.with_crowds_as_objects()
+        objects = _with_crowds_as_objects(objects)
     classes = objects.classes
     is_accepted = _are_accepted(objects, classes, confidence, options)
     match = match_candidates(objects, _are_candidates(objects, is_accepted, iou_threshold, options), options)
@@ -188,6 +187,29 @@ def confusion_matrix(
         rule=rule,
         num_left_out=len(classes) - len(class_places),
         totals=totals,
+    )
+
+
+def check_threshold(objects: ObjectPairs, argument: str, threshold: float) -> None:
+    """Raise unless an IoU threshold is a number from the least overlap of the pairs to 1."""
+    _checks.fraction(argument, threshold)
+    if threshold < objects.at_least:
+        raise ValueError(
+            f"`{argument}` must be at least {objects.at_least:g}, from which on pairs were found; got {threshold}."
+        )
+
+
+def _with_crowds_as_objects(objects: ObjectPairs) -> ObjectPairs:
+    """Return the pairs with crowds as plain objects, which overlap by intersection over union."""
+    iou = objects.iou
+    if objects.crowd_iou is not None:
+        iou = iou.masked_scatter(objects.is_crowd[objects.ground_truth], objects.crowd_iou)
+    return replace(
+        objects,
+        iou=iou,
+        is_crowd=torch.zeros_like(objects.is_crowd),
+        is_ignored=objects.is_ignored & ~objects.is_crowd,
+        crowd_iou=None,
     )
 
 

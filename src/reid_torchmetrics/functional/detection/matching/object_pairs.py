@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import AreaRange, Detections, GroundTruths, distinct_labels
-from reid_torchmetrics.functional.detection.matching import find_pairs
+
+from .pairs import find_pairs
 
 LEAST_OVERLAP = 0.1
 """below it a detection lies on background, as in TIDE"""
@@ -60,21 +60,6 @@ class ObjectPairs:
         """All labels, ascending."""
         return distinct_labels(self.labels, self.true_labels)
 
-    def without_classes(self) -> ObjectPairs:
-        """Return the pairs with the label 0 for all objects."""
-        return replace(self, labels=torch.zeros_like(self.labels), true_labels=torch.zeros_like(self.true_labels))
-
-    def with_crowds_as_objects(self) -> ObjectPairs:
-        """Return the pairs with crowds as plain objects, which overlap by intersection over union."""
-        is_of_crowd = self.is_crowd[self.ground_truth]
-        return replace(
-            self,
-            iou=self.iou if self.crowd_iou is None else self.iou.masked_scatter(is_of_crowd, self.crowd_iou),
-            is_crowd=torch.zeros_like(self.is_crowd),
-            is_ignored=self.is_ignored & ~self.is_crowd,
-            crowd_iou=None,
-        )
-
     def to_tensors(self) -> list[Tensor]:
         """Return all fields except `at_least`, in the order of `AXES`."""
         return [getattr(self, name) for name in AXES]
@@ -84,14 +69,6 @@ class ObjectPairs:
         """Make the object from the result of `to_tensors`."""
         columns: dict[str, Any] = dict(zip(AXES, tensors, strict=True))
         return cls(**columns)
-
-    def check_threshold(self, argument: str, threshold: float) -> None:
-        """Raise unless an IoU threshold is a number from the least overlap of the pairs to 1."""
-        _checks.fraction(argument, threshold)
-        if threshold < self.at_least:
-            raise ValueError(
-                f"`{argument}` must be at least {self.at_least:g}, from which on pairs were found; got {threshold}."
-            )
 
     def by_image(self) -> ObjectPairs:
         """Return the rows by image, and pairs by ground truth; rows within an image keep their order."""
