@@ -32,7 +32,7 @@ from reid_torchmetrics.functional.retrieval import (
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from reid_torchmetrics.functional.retrieval.reranking import rerank_k_reciprocal
-from reid_torchmetrics.functional.retrieval.verification import verify
+from reid_torchmetrics.tasks.verification import verify
 
 NUM_CORES, REPEATS = 2, 5
 MOST_REPEATS = 21

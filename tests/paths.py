@@ -76,7 +76,7 @@ PATHS = {
     "labeled_pairs": "functional.retrieval.relevance.near_positions._PAIRS_AT_A_TIME",
     "listed_pairs": "functional.retrieval.relevance.relevance._PAIRS_AT_A_TIME",
     "walk_bytes": "functional.retrieval.scores.rows.WALK_BYTES",
-    "gaps": "functional.retrieval.verification.scored_pairs._GAPS",
+    "gaps": "tasks.verification.scored_pairs._GAPS",
     "senders": "integrations.pictures._SENDERS",
 }
 

@@ -1,4 +1,4 @@
-"""The layers of the package in an order, with those that each may import; and rules for files, summaries and names."""
+"""The layers of the package in an order, with those that each may import; and rules for files and names."""
 
 import ast
 import sys
@@ -80,20 +80,32 @@ ENGINE = {
 
 TASKS = {
     "tasks.detection_errors": ["private", "shared", "functional.detection"],
-    "tasks": ["private", "shared", "functional", "tasks.detection_errors"],
+    "tasks.verification": ["private", "shared", "functional.retrieval"],
+    "tasks": ["private", "shared", "functional", "tasks.detection_errors", "tasks.verification"],
     "tasks.metrics": ["private", "shared", "functional", "metrics", "tasks"],
 }
 """further evaluations and their metrics, and the layers that each may import; the engine works without them"""
 
 TOOLS = {
-    "diagnosis": ["private", "shared", "functional"],
+    "diagnosis": ["private", "shared", "functional", "tasks"],
     "data": ["private", "functional"],
     "coco": ["private", "shared", "functional.detection"],
     "plot": ["private", "functional", "tasks"],
     "report": ["private", "functional", "tasks", "plot"],
     "integrations.pictures": ["private", "plot"],
     "integrations": ["private", "functional", "metrics", "plot", "integrations.pictures"],
-    "command": ["private", "functional", "metrics", "diagnosis", "data", "coco", "plot", "report", "integrations"],
+    "command": [
+        "private",
+        "functional",
+        "metrics",
+        "tasks",
+        "diagnosis",
+        "data",
+        "coco",
+        "plot",
+        "report",
+        "integrations",
+    ],
 }
 """the tools, in an order, and the layers that each may import"""
 
@@ -104,7 +116,7 @@ PACKAGES = {
     "private": {"numpy", "orjson", "torch", "tqdm"},
     "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
-    "tasks": {"jaxtyping", "torch"},
+    "tasks": {"jaxtyping", "numpy", "torch"},
     "tasks.metrics": {"torch", "typing_extensions"},
     "diagnosis": {"jaxtyping", "numpy", "torch"},
     "data": {"jaxtyping", "numpy", "torch"},

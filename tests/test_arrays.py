@@ -20,6 +20,7 @@ from reid_torchmetrics import (
     ReIDMeanAP,
     ReIDMetrics,
     VocMAP,
+    tasks,
 )
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional import detection, retrieval
@@ -131,7 +132,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         EMBEDDINGS,
     ),
     "scores_from_matrix": (
-        lambda scores: retrieval.verify(retrieval.scores_from_matrix(scores, RELEVANCE), RELEVANCE),
+        lambda scores: tasks.verify(retrieval.scores_from_matrix(scores, RELEVANCE), RELEVANCE),
         {"scores": X[:8] @ X[8:].T},
     ),
     "pool_queries": (pool_queries, {"query": X, "query_identities": IDS, "query_cameras": CAMERAS}),
@@ -156,7 +157,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         {"identities": CAMERAS[:4], "weight": VALUES},
     ),
     "global_average_precision": (
-        retrieval.global_average_precision,
+        tasks.global_average_precision,
         {"confidence": VALUES, "correct": VALUES > 0.5, "has_target": VALUES > 0.25},
     ),
     "PositiveRanks": (

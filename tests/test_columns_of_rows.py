@@ -15,7 +15,7 @@ import torch
 from scipy import sparse
 
 import reid_torchmetrics
-from reid_torchmetrics import evaluate, evaluate_lists, index_recall
+from reid_torchmetrics import evaluate, evaluate_lists, index_recall, tasks
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.functional.retrieval import RankCounter
 from tests.profiles import each_row
@@ -234,8 +234,8 @@ CALLS = {
         ),
     ),
     "verify_pairs": (
-        retrieval.verify_pairs,
-        lambda values: retrieval.verify_pairs(**{"scores": [0.5, 0.25], "same": [True, False]} | values),
+        tasks.verify_pairs,
+        lambda values: tasks.verify_pairs(**{"scores": [0.5, 0.25], "same": [True, False]} | values),
     ),
 }
 """functions, and calls of them with one argument changed"""

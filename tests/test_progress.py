@@ -18,10 +18,10 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives,
     rerank_k_reciprocal,
     score_embeddings,
-    score_histogram,
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks
+from reid_torchmetrics.tasks import score_histogram
 from tests.distributed import threads
 from tests.paths import path
 from tests.report import problems

@@ -8,13 +8,9 @@ threshold on the score. This page looks at all pairs of pictures and chooses one
 
 import torch
 
-from reid_torchmetrics.functional.retrieval import (
-    find_relevance,
-    score_embeddings,
-    score_histogram,
-    verify,
-)
+from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings
 from reid_torchmetrics.plot import plot_det, plot_roc, plot_scores
+from reid_torchmetrics.tasks import score_histogram, verify
 
 # %%
 # All pairs

@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .functional.retrieval import evaluate_scores as evaluate_scores
     from .functional.retrieval import find_duplicates as find_duplicates
     from .functional.retrieval import index_recall as index_recall
-    from .functional.retrieval import verify_pairs as verify_pairs
     from .functional.world import DistributedMetricError as DistributedMetricError
     from .metrics.detection import DetectionMAP as DetectionMAP
     from .metrics.detection import DetectionMetrics as DetectionMetrics
@@ -36,7 +35,6 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.detection import VocMAP as VocMAP
     from .metrics.detection import YoloMAP as YoloMAP
     from .metrics.reid import EmbeddingMetric as EmbeddingMetric
-    from .metrics.reid import PairVerification as PairVerification
     from .metrics.reid import ReIDCMC as ReIDCMC
     from .metrics.reid import ReIDCMCCurve as ReIDCMCCurve
     from .metrics.reid import ReIDMeanAP as ReIDMeanAP
@@ -44,22 +42,24 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.reid import ReIDMetrics as ReIDMetrics
     from .metrics.reid import ReIDMINP as ReIDMINP
     from .report import write_report as write_report
+    from .tasks import verify_pairs as verify_pairs
     from .tasks.metrics import EmbeddingQuality as EmbeddingQuality
+    from .tasks.metrics import PairVerification as PairVerification
     from .tasks.metrics import ReIDOpenSet as ReIDOpenSet
 
     CMC = ReIDCMC
     MeanAP = ReIDMeanAP
     MINP = ReIDMINP
 
-# Only this file imports the engine, the tasks and the tools. Results and metrics draw, and compute tasks, with packages
-# that it sets here, and the engine calls the last one when results have been made.
+# Only this file imports the engine, the tasks and the tools. Results and metrics draw with the package that it sets
+# here, and the engine calls the other one when results have been made.
 _extras.pictures = partial(import_module, ".plot", __name__)
-_extras.tasks = partial(import_module, ".tasks", __name__)
-if find_spec(".diagnosis", __name__) is not None:
+if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name__) is not None:
     _extras.diagnosis = partial(import_module, ".diagnosis", __name__)
 
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
+    "tasks.identification": {"RETRIEVAL_METHODS": "identification"},
     "tasks.detection_errors": {
         "RESULT_METHODS": "confusion_matrix error_breakdown localization_errors",
         "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
@@ -89,12 +89,13 @@ _NAMES = {
     "data": "UnpaddedDistributedSampler",
     "diagnosis": "diagnose",
     "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_lists"
-    " evaluate_scores find_duplicates index_recall verify_pairs",
+    " evaluate_scores find_duplicates index_recall",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics LvisMAP VocMAP YoloMAP",
-    "metrics.reid": "EmbeddingMetric PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP",
+    "metrics.reid": "EmbeddingMetric ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP",
     "report": "write_report",
-    "tasks.metrics": "EmbeddingQuality ReIDOpenSet",
+    "tasks": "verify_pairs",
+    "tasks.metrics": "EmbeddingQuality PairVerification ReIDOpenSet",
 }
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are written once

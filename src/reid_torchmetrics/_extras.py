@@ -25,9 +25,6 @@ pictures: Callable[[], Any]
 """Return the package `reid_torchmetrics.plot`. `reid_torchmetrics/__init__.py` sets this function, because the engine
 does not import the tools."""
 
-tasks: Callable[[], Any]
-"""Return the package `reid_torchmetrics.tasks`, set likewise; some methods of results compute a task."""
-
 diagnosis: Callable[[], Any] | None = None
 """Return the package `reid_torchmetrics.diagnosis`, set likewise; None where it is absent."""
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import KReciprocal, QueryExpansion
-from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix, verify
+from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix
+from reid_torchmetrics.tasks import verify
 from tests.coming_from.pages import Row, check_row, names, names_of, problem_of, rows
 from tests.golden.cases import RECORDINGS, true_distances
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import find_relevance, fnmr_at_fmr, scores_from_matrix
+from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix
+from reid_torchmetrics.tasks import fnmr_at_fmr
 from tests.coming_from.pages import Row, check_row, names, names_of, problem_of, rows
 from tests.golden.cases import RECORDINGS, true_distances
 

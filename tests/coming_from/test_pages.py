@@ -7,7 +7,7 @@ import re
 import pytest
 
 import reid_torchmetrics
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, YoloMAP, tasks
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.evaluation.results import DetectionResults
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages
@@ -22,7 +22,7 @@ from tests.test_docs_pages import blocks as blocks_of
 TOOLS = [page for page in PAGES if page != "index"]
 TAKEN_BY = (retrieval.evaluate, retrieval.evaluate_scores, Protocol, ReIDMeanAP.update, DetectionMAP, YoloMAP)
 ARGUMENTS = {name for function in TAKEN_BY for name in inspect.signature(function).parameters}
-EVERYTHING = vars(detection) | vars(retrieval) | OURS | vars(reid_torchmetrics.data)
+EVERYTHING = vars(detection) | vars(retrieval) | vars(tasks) | OURS | vars(reid_torchmetrics.data)
 KEYS = {"boxes", "scores", "labels", "image_id", *CocoGrid().value_names, *DetectionMetrics().keys()}
 RESULTS = {*dir(RetrievalResults), *RetrievalResults.__dataclass_fields__}
 RESULTS |= {*dir(DetectionResults), *DetectionResults.__dataclass_fields__, *ClassAverages.__dataclass_fields__}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, compare, data
+from reid_torchmetrics import DetectionMAP, compare, data, tasks
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, counted, value_text
 from tests.public_types import FACES
@@ -123,9 +123,9 @@ MAKE: dict[str, Callable[[], Any]] = {
     "RankLists": lambda: retrieved().nearest(20),
     "Relevance": relevance,
     "RetrievalResults": retrieved,
-    "ScoreHistogram": lambda: retrieval.score_histogram(scores(), relevance()),
+    "ScoreHistogram": lambda: tasks.score_histogram(scores(), relevance()),
     "GalleryStatistics": lambda: counter().statistics(embeddings()[1], [-1] * NUM_ITEMS, key="block"),
-    "Verification": lambda: retrieval.verify(scores(), relevance()),
+    "Verification": lambda: tasks.verify(scores(), relevance()),
     "ConfidenceCurve": lambda: detected().confidence_curve(),
     "ConfusionMatrix": lambda: detected().confusion_matrix(),
     "DetectionCurve": lambda: detected().ranked.for_class(0, iou_threshold=0.5),
@@ -231,7 +231,7 @@ ONE: dict[str, Callable[[], Any]] = {
     "duplicates": lambda: retrieval.find_duplicates(torch.ones(1, 4), torch.ones(1, 4)),
     "recall": lambda: retrieval.index_recall([[0]], torch.ones(1, 4), torch.ones(1, 4), k=1),
     "short lists": lambda: retrieval.index_recall([[0, 0]], torch.ones(1, 4), torch.eye(4), k=2),
-    "verification": lambda: retrieval.verify_pairs([0.9, 0.1], [True, False]),
+    "verification": lambda: tasks.verify_pairs([0.9, 0.1], [True, False]),
     "detection": one_image,
     "table of detection": lambda: one_image().to_markdown(),
     "confusion matrix": lambda: one_image().confusion_matrix(),

@@ -7,15 +7,13 @@ from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
     find_duplicates,
     find_relevance,
-    fnmr_at_fmr,
     index_recall,
     score_embeddings,
-    score_histogram,
     scores_from_matrix,
-    verify,
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from reid_torchmetrics.tasks import fnmr_at_fmr, score_histogram, verify
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 DRAWS = [GalleryDraw(1), GalleryDraw(2, "identity_and_camera"), GalleryDraw(None)]

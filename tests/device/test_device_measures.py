@@ -16,7 +16,6 @@ from reid_torchmetrics.functional.retrieval import (
     cmc_curve,
     cumulative_gain_at,
     first_rank,
-    global_average_precision,
     hit_rate_at,
     inverse_negative_penalty,
     knn_accuracy,
@@ -43,6 +42,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
     VOTES,
 )
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from reid_torchmetrics.tasks import global_average_precision
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 MEASURES = [

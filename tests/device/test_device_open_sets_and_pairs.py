@@ -3,9 +3,10 @@
 import torch
 
 from reid_torchmetrics import PairVerification, ReIDOpenSet
-from reid_torchmetrics.functional.retrieval import accuracy_over_folds, evaluate, evaluate_scores, verify_pairs
-from reid_torchmetrics.metrics.reid import PAIR_METRICS
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.tasks import accuracy_over_folds, verify_pairs
 from reid_torchmetrics.tasks.identification import FPIR_RULES
+from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 RATES = [0.0, 0.1, 0.5]

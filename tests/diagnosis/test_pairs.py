@@ -10,8 +10,8 @@ from torch.nn import functional
 from reid_torchmetrics import PairVerification, diagnose, verify_pairs
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.pairs import PAIR_CAUSES
-from reid_torchmetrics.functional.retrieval import accuracy_over_folds
-from reid_torchmetrics.metrics.reid import PAIR_METRICS
+from reid_torchmetrics.tasks import accuracy_over_folds
+from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 from tests import fuzz_warnings
 from tests.diagnosis.contract import check_cause
 from tests.diagnosis.list_problems import advice

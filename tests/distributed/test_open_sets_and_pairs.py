@@ -8,9 +8,9 @@ import torch
 from reid_torchmetrics import PairVerification, ReIDOpenSet
 from reid_torchmetrics.functional.retrieval.evaluation import list_samples
 from reid_torchmetrics.functional.world import ALONE
-from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from reid_torchmetrics.tasks import Identification
 from reid_torchmetrics.tasks.identification import FPIR_RULES
+from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 from tests.distributed import threads
 from tests.distributed.failures import message_of
 from tests.distributed.problems import Problem, problem

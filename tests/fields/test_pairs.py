@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import PairVerification
-from reid_torchmetrics.functional.retrieval import Verification, accuracy_over_folds, verify_pairs
+from reid_torchmetrics.tasks import Verification, accuracy_over_folds, verify_pairs
 from tests.fields.comparisons import assert_equal, compared
 from tests.golden.field_cases import FieldCase, load_field
 

@@ -33,9 +33,9 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
-from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from reid_torchmetrics.tasks.identification import FPIR_RULES
+from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 
 USES = Path(__file__).parents[1] / "typed_uses.py"
 CLASSES = {

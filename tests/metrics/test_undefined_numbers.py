@@ -23,7 +23,7 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics.functional.retrieval.measures import MEASURES
 from reid_torchmetrics.metrics.detection import BoxMetric
-from reid_torchmetrics.metrics.reid import PAIR_METRICS
+from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 from tests.functional.detection.detection_samples import images
 from tests.metrics.test_signatures import MADE
 from tests.profiles import each_row, of_each

@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.detection.matching import pair_objects
-from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, score_embeddings, score_histogram, verify
+from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, score_embeddings
 from reid_torchmetrics.plot import (
     plot_camera_pairs,
     plot_cmc,
@@ -25,6 +25,7 @@ from reid_torchmetrics.plot import (
     plot_scores,
 )
 from reid_torchmetrics.plot.axes import curve_label, short_name
+from reid_torchmetrics.tasks import score_histogram, verify
 from reid_torchmetrics.tasks.detection_errors import ConfusionMatrix, error_breakdown
 from tests.profiles import of_each
 

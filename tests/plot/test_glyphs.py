@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.retrieval import verify_pairs
 from reid_torchmetrics.plot import (
     draw_box_grid,
     draw_boxes,
@@ -22,6 +21,7 @@ from reid_torchmetrics.plot import (
     plot_roc,
 )
 from reid_torchmetrics.report import write_report
+from reid_torchmetrics.tasks import verify_pairs
 from reid_torchmetrics.tasks.detection_errors import ConfusionMatrix
 
 CHINESE = {0: "狗", 1: "猫", 2: "car"}

@@ -5,15 +5,10 @@ import math
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import (
-    ScoreHistogram,
-    Verification,
-    score_histogram,
-    scores_from_matrix,
-    verify,
-)
+from reid_torchmetrics.functional.retrieval import scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.plot import plot_scores
+from reid_torchmetrics.tasks import ScoreHistogram, Verification, score_histogram, verify
 
 
 def both(genuine: list[float], impostors: list[float], **options: object) -> tuple[ScoreHistogram, Verification]:

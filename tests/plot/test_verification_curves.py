@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import Verification, scores_from_matrix, verify
+from reid_torchmetrics.functional.retrieval import scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.plot import plot_det, plot_roc
+from reid_torchmetrics.tasks import Verification, verify
 
 
 def verified(genuine: list[float], impostors: list[float]) -> Verification:

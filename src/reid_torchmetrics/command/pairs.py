@@ -12,8 +12,8 @@ from reid_torchmetrics import _names
 from reid_torchmetrics.data import read_pairs
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import Heading, ModelTable
-from reid_torchmetrics.functional.retrieval import verify_pairs
-from reid_torchmetrics.metrics.reid import PAIR_METRICS
+from reid_torchmetrics.tasks import verify_pairs
+from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 
 from .outputs import Outputs
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples, RankedSamples, SearchedLists
-from reid_torchmetrics.functional.retrieval.verification import ComparedPairs
 from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.tasks.verification import ComparedPairs
 
 from .answers import collecting as collecting
 from .causes import Cause, Finding, find_causes

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from torch import nn
 
-from reid_torchmetrics import _hints
+from reid_torchmetrics import _hints, tasks
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.made import results_made
@@ -26,8 +26,8 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate_lists,
     retrieval.evaluate_stream,
     retrieval.index_recall,
-    retrieval.verify_pairs,
-    retrieval.accuracy_over_folds,
+    tasks.verify_pairs,
+    tasks.accuracy_over_folds,
     detection.evaluate_images,
     detection.evaluate_boxes,
 )

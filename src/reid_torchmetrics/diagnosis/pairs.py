@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.verification import (
+from reid_torchmetrics.tasks.verification import (
     LARGEST_DISTANCE,
     ComparedPairs,
     FoldAccuracies,

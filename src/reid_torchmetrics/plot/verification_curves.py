@@ -13,8 +13,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.displays import UNDEFINED
-from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 from reid_torchmetrics.tasks import Identification
+from reid_torchmetrics.tasks.verification import ScoreHistogram, Verification
 
 from .axes import (
     Axes,

@@ -2,5 +2,29 @@
 
 from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, LocalizationErrors
 from .identification import Identification
+from .verification import (
+    ScoreHistogram,
+    Verification,
+    accuracy_over_folds,
+    fnmr_at_fmr,
+    global_average_precision,
+    score_histogram,
+    verify,
+    verify_pairs,
+)
 
-__all__ = ["ERROR_KINDS", "ConfusionMatrix", "ErrorBreakdown", "Identification", "LocalizationErrors"]
+__all__ = [
+    "ERROR_KINDS",
+    "ConfusionMatrix",
+    "ErrorBreakdown",
+    "Identification",
+    "LocalizationErrors",
+    "ScoreHistogram",
+    "Verification",
+    "accuracy_over_folds",
+    "fnmr_at_fmr",
+    "global_average_precision",
+    "score_histogram",
+    "verify",
+    "verify_pairs",
+]

@@ -19,9 +19,9 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._names import FpirRule
 from reid_torchmetrics.functional.displays import Display, Displayed, counted, displayed, value_text
-from reid_torchmetrics.functional.retrieval.evaluation import RankLists
+from reid_torchmetrics.functional.retrieval.evaluation import RETRIEVAL_METHODS, RankLists, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import mean_over_identities
-from reid_torchmetrics.functional.retrieval.verification import count_given_pairs
+from reid_torchmetrics.tasks.verification import count_given_pairs
 
 _JUST_MORE = 1e-8  # above all alarms, in the code that rounds the number of alarms
 
@@ -257,7 +257,20 @@ class Identification(Displayed):
         return self.best_score[~self.is_mated].sort(descending=True).values
 
 
+def _identification(results: RetrievalResults) -> Identification:
+    """See `RetrievalResults.identification`."""
+    draw = results.protocol.gallery_draw
+    if draw is not None:
+        raise ValueError(f"`protocol` must draw no gallery in open-set identification; got {draw!r}.")
+    if results.setup.cut:  # a query whose mate is not listed is not non-mated
+        raise ValueError("`identification` must come from scores of all candidates; got results of ranked lists.")
+    return Identification.from_rank_lists(results.nearest(1))
+
+
 def _count_at_least(scores: Tensor, thresholds: Tensor) -> Tensor:
     """Count the scores that are at least each threshold, float64; NaN for a threshold that is NaN."""
     num_below = torch.searchsorted(scores.double().sort().values, thresholds)
     return (len(scores) - num_below).double().masked_fill(thresholds.isnan(), torch.nan)
+
+
+RETRIEVAL_METHODS["identification"] = _identification

@@ -17,7 +17,6 @@ from reid_torchmetrics import PairVerification, ReIDCMC, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.command import main
 from reid_torchmetrics.functional.retrieval import (
     RankCounter,
-    accuracy_over_folds,
     evaluate,
     evaluate_lists,
     evaluate_scores,
@@ -25,8 +24,8 @@ from reid_torchmetrics.functional.retrieval import (
     find_protocol,
     index_recall,
     person_search,
-    verify_pairs,
 )
+from reid_torchmetrics.tasks import accuracy_over_folds, verify_pairs
 
 Data = dict[str, Any]
 FILE_KEYS = {"identities": "pids", "cameras": "camids"}

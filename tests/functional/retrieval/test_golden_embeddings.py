@@ -13,7 +13,7 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import av
 from reid_torchmetrics.functional.retrieval.measures.cmc import hit_rate_at, reciprocal_rank
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import precision_at, r_precision
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_identities, median_over_queries
-from reid_torchmetrics.functional.retrieval.verification import global_average_precision
+from reid_torchmetrics.tasks.verification import global_average_precision
 from tests.golden.cases import RECORDINGS, Record
 from tests.golden.peers import assert_equal
 

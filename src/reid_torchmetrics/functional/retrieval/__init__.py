@@ -52,18 +52,7 @@ from .ranking import Counts, GalleryStatistics, PositiveRanks, RankCounter, rank
 from .relevance import Relevance, find_relevance
 from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import score_embeddings, scores_from_matrix
-from .verification import (
-    Duplicates,
-    ScoreHistogram,
-    Verification,
-    accuracy_over_folds,
-    find_duplicates,
-    fnmr_at_fmr,
-    global_average_precision,
-    score_histogram,
-    verify,
-    verify_pairs,
-)
+from .verification import Duplicates, find_duplicates
 
 __all__ = [
     "MEASURES",
@@ -87,9 +76,6 @@ __all__ = [
     "RankLists",
     "Relevance",
     "RetrievalResults",
-    "ScoreHistogram",
-    "Verification",
-    "accuracy_over_folds",
     "average_precision",
     "average_precision_at_r",
     "binary_preference",
@@ -107,8 +93,6 @@ __all__ = [
     "find_protocol",
     "find_relevance",
     "first_rank",
-    "fnmr_at_fmr",
-    "global_average_precision",
     "hit_rate_at",
     "index_recall",
     "inverse_negative_penalty",
@@ -130,8 +114,5 @@ __all__ = [
     "rerank_k_reciprocal",
     "retrieval_rank",
     "score_embeddings",
-    "score_histogram",
     "scores_from_matrix",
-    "verify",
-    "verify_pairs",
 ]

@@ -2,6 +2,5 @@
 # mypy: implicit-reexport
 
 from .embedding_metric import EmbeddingMetric, ReIDOptions, explicit_signature
-from .given_pairs import PAIR_METRICS, PairVerification
 from .held_samples import check_not_written, record_update
 from .reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP

@@ -3,3 +3,4 @@
 
 from .embedding_quality import EmbeddingQuality
 from .open_set import ReIDOpenSet
+from .pair_verification import PAIR_METRICS, PairVerification

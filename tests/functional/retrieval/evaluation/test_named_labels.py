@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics import DetectionMAP, ReIDMetrics
+from reid_torchmetrics import DetectionMAP, ReIDMetrics, tasks
 from reid_torchmetrics.data import number_identities
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.functional.retrieval.evaluation import find_protocol, pool_queries
@@ -347,9 +347,9 @@ TAKING = {
     "bootstrap_interval": lambda one, _: retrieval.bootstrap_interval(
         ONES, generator=torch.Generator().manual_seed(0), num_resamples=2, identities=one
     ),
-    "verify_pairs": retrieval.verify_pairs,
-    "accuracy_over_folds": lambda one, two: retrieval.accuracy_over_folds(one, two, folds=2),
-    "global_average_precision": lambda one, two: retrieval.global_average_precision(ONES, one, two),
+    "verify_pairs": tasks.verify_pairs,
+    "accuracy_over_folds": lambda one, two: tasks.accuracy_over_folds(one, two, folds=2),
+    "global_average_precision": lambda one, two: tasks.global_average_precision(ONES, one, two),
     "ReIDMetrics": lambda one, two: ReIDMetrics().update(FOUR, one, two),
     "DetectionMAP": lambda one, two: DetectionMAP().update(
         [{"boxes": FOUR, "scores": ONES, "labels": one}], [{"boxes": FOUR, "labels": two}]

@@ -7,14 +7,13 @@ from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
     bootstrap_interval,
     find_relevance,
-    fnmr_at_fmr,
     mean_over_queries,
     score_embeddings,
     scores_from_matrix,
-    verify,
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
+from reid_torchmetrics.tasks import fnmr_at_fmr, verify
 from tests.closeness import assert_close
 
 QUERY, GALLERY = torch.randn(4, 3), torch.randn(12, 3)

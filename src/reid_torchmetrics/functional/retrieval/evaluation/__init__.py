@@ -18,5 +18,5 @@ from .rank_lists import RankLists
 from .ranked_samples import RankedSamples, UpdateFacts
 from .ranking import NO_RANKING, CameraPairs, Ranking
 from .ranking_options import RankingOptions, Setup, describe
-from .results import RetrievalResults, summarize
+from .results import RETRIEVAL_METHODS, RetrievalResults, summarize
 from .sample_rankings import find_camera_pairs, list_samples, pair_samples, problem_of_process, rank_samples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks, _extras, _names
+from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable, evaluated, results_table, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import OWN_AXES, SavedResults
@@ -34,6 +35,8 @@ from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe, key_of
 from .result_checks import check_stored, find_lacking
 
+RETRIEVAL_METHODS: Registry[Callable[..., Any]] = Registry("RETRIEVAL_METHODS", {})
+"""methods of `RetrievalResults` by name, which tasks add: functions of results and of options"""
 _QUERY_COLUMNS = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
 
 
@@ -345,12 +348,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             ModuleNotFoundError: the package lacks its further evaluations.
             ValueError: drawn galleries, lists that were cut, or results that hold no lists.
         """
-        draw = self.protocol.gallery_draw
-        if draw is not None:
-            raise ValueError(f"`protocol` must draw no gallery in open-set identification; got {draw!r}.")
-        if self.setup.cut:  # a query whose mate is not listed is not non-mated
-            raise ValueError("`identification` must come from scores of all candidates; got results of ranked lists.")
-        return _extras.tasks().Identification.from_rank_lists(self.nearest(1))
+        return RETRIEVAL_METHODS["identification"](self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, conventions and counts, JSON-safe.

@@ -1,16 +1,4 @@
-"""Measures over all pairs together."""
+"""Near duplicates among all pairs."""
 # mypy: implicit-reexport
 
 from .duplicates import AllPairs, Duplicates, check_threshold, find_duplicates, find_pairs
-from .given_pairs import (
-    LARGEST_DISTANCE,
-    ComparedPairs,
-    FoldAccuracies,
-    accuracy_over_folds,
-    count_given_pairs,
-    find_accuracies,
-    verify_pairs,
-)
-from .recognition import global_average_precision
-from .scored_pairs import ScoreHistogram, score_histogram
-from .verify import Verification, fnmr_at_fmr, verify

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import Verification, accuracy_over_folds, verify, verify_pairs
-from tests.functional.retrieval.verification.pairs import row
+from reid_torchmetrics.tasks import Verification, accuracy_over_folds, verify, verify_pairs
 from tests.profiles import examples
 from tests.reference import verification as reference
+from tests.tasks.verification.pairs import row
 
 RATES = [0.0, 0.1, 1 / 3, 0.5, 1.0]
 SAME = [True, False, True, False]

@@ -7,8 +7,8 @@ import torch
 from torchmetrics import MetricCollection
 
 from reid_torchmetrics import PairVerification
-from reid_torchmetrics.functional.retrieval import accuracy_over_folds, verify_pairs
-from reid_torchmetrics.metrics.reid import PAIR_METRICS
+from reid_torchmetrics.tasks import accuracy_over_folds, verify_pairs
+from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 
 GENERATOR = torch.Generator().manual_seed(11)
 FIRST = torch.randn(40, 5, generator=GENERATOR)

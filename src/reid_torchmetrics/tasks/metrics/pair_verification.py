@@ -15,14 +15,9 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval.verification import (
-    ComparedPairs,
-    Verification,
-    count_given_pairs,
-    find_accuracies,
-)
 from reid_torchmetrics.functional.world import SentRows, Settings, agree, exchange_rows, warn_once
 from reid_torchmetrics.metrics import base
+from reid_torchmetrics.tasks.verification import ComparedPairs, Verification, count_given_pairs, find_accuracies
 
 _LEAST_NORM = 1e-30  # the cosine of a zero vector is 0
 _NUM_FOLDS = 10  # of LFW's accuracy
@@ -47,7 +42,7 @@ PAIR_METRICS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = Mapp
 class PairVerification(base.GrowingStates):
     """Verification of given pairs, one number: LFW's accuracy, AUC, EER, the detection cost or TAR at FAR.
 
-    `update` takes the cosines of pairs and keeps them, not the embeddings; `functional.retrieval.verify_pairs` is for
+    `update` takes the cosines of pairs and keeps them, not the embeddings; `verify_pairs` is for
     other scores. On several processes each keeps the pairs that it was given, and `compute` puts their cosines
     together; all must call it. Pairs are in the order of `index`, else in that in which they came, process by process:
     the folds of LFW's accuracy depend on it. With `index` repetitions by a distributed sampler count once.

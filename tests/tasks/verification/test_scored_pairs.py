@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings, scores_from_matrix
-from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs, impostor_scores_at
-from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_fmr, verify
+from reid_torchmetrics.tasks.verification.scored_pairs import ScoredPairs, impostor_scores_at
+from reid_torchmetrics.tasks.verification.verify import fnmr_at_fmr, verify
 from tests.closeness import assert_close
-from tests.functional.retrieval.verification.pairs import row
 from tests.paths import path, taking
 from tests.profiles import examples
+from tests.tasks.verification.pairs import row
 
 
 @pytest.mark.parametrize("max_bytes", [1000, 6000])

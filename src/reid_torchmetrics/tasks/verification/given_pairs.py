@@ -65,7 +65,7 @@ def verify_pairs(
             distances, or neither.
 
     Example:
-        >>> from reid_torchmetrics.functional.retrieval import verify_pairs
+        >>> from reid_torchmetrics.tasks import verify_pairs
         >>> verification = verify_pairs([0.9, 0.8, 0.6, 0.4], [True, False, True, False])
         >>> verification.tar_at_far([0.0, 0.5]), verification.area_under_curve()
         (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.7500, dtype=torch.float64))

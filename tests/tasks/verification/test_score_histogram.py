@@ -9,17 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import (
-    ScoreHistogram,
-    find_relevance,
-    score_embeddings,
-    score_histogram,
-    scores_from_matrix,
-)
+from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
-from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
+from reid_torchmetrics.tasks import ScoreHistogram, score_histogram
 from tests.profiles import examples
 from tests.strategies import Problem, problems
+from tests.tasks.verification.pairs import pairs_of, relevance_of, row
 
 
 def contents(found: ScoreHistogram) -> tuple[list[float], list[int], list[int]]:

@@ -1,0 +1,15 @@
+"""Verification: whether two items have the same identity, by the scores of all pairs together."""
+# mypy: implicit-reexport
+
+from .given_pairs import (
+    LARGEST_DISTANCE,
+    ComparedPairs,
+    FoldAccuracies,
+    accuracy_over_folds,
+    count_given_pairs,
+    find_accuracies,
+    verify_pairs,
+)
+from .recognition import global_average_precision
+from .scored_pairs import ScoreHistogram, score_histogram
+from .verify import Verification, fnmr_at_fmr, verify
