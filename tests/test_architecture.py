@@ -80,8 +80,9 @@ ENGINE = {
 
 TASKS = {
     "tasks.detection_errors": ["private", "shared", "functional.detection"],
+    "tasks.evaluators": ["private", "shared", "functional.detection"],
     "tasks.verification": ["private", "shared", "functional.retrieval"],
-    "tasks": ["private", "shared", "functional", "tasks.detection_errors", "tasks.verification"],
+    "tasks": ["private", "shared", "functional", "tasks.detection_errors", "tasks.evaluators", "tasks.verification"],
     "tasks.metrics": ["private", "shared", "functional", "metrics", "tasks"],
 }
 """further evaluations and their metrics, and the layers that each may import; the engine works without them"""

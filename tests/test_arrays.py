@@ -180,7 +180,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         {"boxes": BOXES, "scores": SCORES, "labels": LABELS, "images": LABELS},
     ),
     "yolo_average_precision": (
-        detection.yolo_average_precision,
+        tasks.yolo_average_precision,
         {"is_true_positive": (LABELS == 0)[:, None], "scores": SCORES, "labels": LABELS, "target_labels": LABELS},
     ),
 }

@@ -59,6 +59,7 @@ for ask in (
     results.identification,
     found.confusion_matrix,
     lambda: DetectionMAP(metric="lrp"),
+    lambda: evaluate_images(*images, evaluator="voc"),
 ):
     try:
         ask()
@@ -106,7 +107,7 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
     assert path.startswith(str(tmp_path))
     assert [*map(float, numbers)] == pytest.approx([1.0] * 4)
     first_missing = "plot" if "plot" in deleted else "tasks"  # which figures need
-    assert missing == [f"No module named '{PACKAGE}.{name}'" for name in (first_missing, *["tasks"] * 3)]
+    assert missing == [f"No module named '{PACKAGE}.{name}'" for name in (first_missing, *["tasks"] * 4)]
     assert int(num_told) == 0
 
     with contextlib.redirect_stdout(io.StringIO()) as written:
@@ -119,6 +120,7 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
 EVERY_TASK = f"""
 import torch
 from {PACKAGE} import DetectionMAP, EmbeddingQuality, PairVerification, ReIDOpenSet, evaluate, verify_pairs
+from {PACKAGE}.functional.detection import evaluate_images
 
 torch.manual_seed(0)
 embeddings, labels = torch.randn(40, 8), torch.arange(40) % 4
@@ -140,6 +142,8 @@ detection = DetectionMAP(metric="lrp")
 detection.update([moved], [box])
 results = detection.results(across_classes=True)
 print(float(detection.compute()), results.error_breakdown().gains, results.confusion_matrix().num_confused)
+for evaluator in ("lvis", "voc", "ultralytics", "yolov4"):
+    print(evaluate_images([moved], [box], evaluator=evaluator).means)
 """
 
 

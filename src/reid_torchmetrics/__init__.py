@@ -31,9 +31,6 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .functional.world import DistributedMetricError as DistributedMetricError
     from .metrics.detection import DetectionMAP as DetectionMAP
     from .metrics.detection import DetectionMetrics as DetectionMetrics
-    from .metrics.detection import LvisMAP as LvisMAP
-    from .metrics.detection import VocMAP as VocMAP
-    from .metrics.detection import YoloMAP as YoloMAP
     from .metrics.reid import EmbeddingMetric as EmbeddingMetric
     from .metrics.reid import ReIDCMC as ReIDCMC
     from .metrics.reid import ReIDCMCCurve as ReIDCMCCurve
@@ -44,8 +41,11 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .report import write_report as write_report
     from .tasks import verify_pairs as verify_pairs
     from .tasks.metrics import EmbeddingQuality as EmbeddingQuality
+    from .tasks.metrics import LvisMAP as LvisMAP
     from .tasks.metrics import PairVerification as PairVerification
     from .tasks.metrics import ReIDOpenSet as ReIDOpenSet
+    from .tasks.metrics import VocMAP as VocMAP
+    from .tasks.metrics import YoloMAP as YoloMAP
 
     CMC = ReIDCMC
     MeanAP = ReIDMeanAP
@@ -64,6 +64,7 @@ _ROWS_OF_TASKS = {
         "RESULT_METHODS": "confusion_matrix error_breakdown localization_errors",
         "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
     },
+    "tasks.evaluators": {"EVALUATORS": "lvis lvis_fixed voc ultralytics scaled_yolov4 yolov4"},
 }
 for _task, _rows in _ROWS_OF_TASKS.items():
     for _registry, _row_names in _rows.items():
@@ -91,11 +92,11 @@ _NAMES = {
     "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_lists"
     " evaluate_scores find_duplicates index_recall",
     "functional.world": "DistributedMetricError",
-    "metrics.detection": "DetectionMAP DetectionMetrics LvisMAP VocMAP YoloMAP",
+    "metrics.detection": "DetectionMAP DetectionMetrics",
     "metrics.reid": "EmbeddingMetric ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP",
     "report": "write_report",
     "tasks": "verify_pairs",
-    "tasks.metrics": "EmbeddingQuality PairVerification ReIDOpenSet",
+    "tasks.metrics": "EmbeddingQuality LvisMAP PairVerification ReIDOpenSet VocMAP YoloMAP",
 }
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are written once

@@ -14,7 +14,7 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 import reid_torchmetrics
-from reid_torchmetrics import _names
+from reid_torchmetrics import DetectionMAP, LvisMAP, _names
 from reid_torchmetrics.command import COMMANDS, main, options
 from reid_torchmetrics.command.pairs import PairNumbers
 from reid_torchmetrics.functional.retrieval import (
@@ -26,7 +26,6 @@ from reid_torchmetrics.functional.retrieval import (
     find_duplicates,
 )
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
-from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP
 from tests.profiles import each_row
 
 IN_FILES = {"query", "gallery", "ground_truth", "self_index", "positives", "retrieved", "gains", "num_positives"}

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, tasks
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics._names import YoloMatching
 from reid_torchmetrics.functional import detection
@@ -32,24 +32,11 @@ from reid_torchmetrics.functional.detection.curves import (
     precision_recall_curve,
     ranked_detections,
 )
-from reid_torchmetrics.functional.detection.evaluators import (
-    EVALUATORS,
-    VOC_RULES,
-    YOLO_RULES,
-    average_matches,
-    evaluate_matches,
-    match_greedily,
-)
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, average_matches, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, CocoGrid, Sides, box_areas, to_xywh
-from reid_torchmetrics.functional.detection.matching import (
-    CLAIMS,
-    find_pairs,
-    match_best_of_all,
-    merge_matches,
-    merge_object_pairs,
-    pair_objects,
-)
+from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches, merge_object_pairs, pair_objects
 from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES, confusion_matrix, error_breakdown
+from reid_torchmetrics.tasks.evaluators import CLAIMS, VOC_RULES, YOLO_RULES, match_best_of_all, match_greedily
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import match_images, true_positives
 from tests.functional.detection.detection_samples import fed, images, with_lists
@@ -254,7 +241,7 @@ def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
         is_right = true_positives(match_greedily(found, true, CocoGrid((0.5, 0.75))))
         return [
             is_right,
-            detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),
+            tasks.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),
         ]
 
     assert_as_on_the_cpu(device, results)

@@ -22,10 +22,9 @@ from reid_torchmetrics.data.label_files import _LABEL_KEYS
 from reid_torchmetrics.data.list_lines import RETRIEVED_FORMS, TRUTH_FORMS
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, YOLO_RULES
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, THRESHOLDS
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
-from reid_torchmetrics.functional.detection.matching import CLAIMS
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.evaluation import MISSING_QUERIES
 from reid_torchmetrics.functional.retrieval.measures import cutoffs, means
@@ -34,6 +33,7 @@ from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_C
 from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
+from reid_torchmetrics.tasks.evaluators import CLAIMS, YOLO_RULES
 from reid_torchmetrics.tasks.identification import FPIR_RULES
 from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 

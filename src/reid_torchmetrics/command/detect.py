@@ -23,7 +23,8 @@ from reid_torchmetrics.data import (
     read_yolo,
     read_yolo_names,
 )
-from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP, VocMAP, YoloMAP
+from reid_torchmetrics.metrics.detection import DetectionMAP
+from reid_torchmetrics.tasks.metrics import LvisMAP, VocMAP, YoloMAP
 
 from .images import FilesByStem, FileSizes, ReportImages, box_images, named_images
 from .outputs import Outputs

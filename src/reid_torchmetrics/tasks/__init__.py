@@ -1,6 +1,7 @@
 """Further evaluations, built on `functional` and `metrics`, which know nothing of them; `tasks.metrics` has metrics."""
 
 from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, LocalizationErrors
+from .evaluators import yolo_average_precision
 from .identification import Identification
 from .verification import (
     ScoreHistogram,
@@ -27,4 +28,5 @@ __all__ = [
     "score_histogram",
     "verify",
     "verify_pairs",
+    "yolo_average_precision",
 ]

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torchmetrics import MetricCollection, MetricTracker
 
+from reid_torchmetrics import YoloMAP
 from reid_torchmetrics.functional.detection import RunLengths
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.metrics.detection.evaluator_metric import YoloMAP
 from tests.functional.detection.detection_samples import (
     FLOAT32_THRESHOLDS,
     Dicts,

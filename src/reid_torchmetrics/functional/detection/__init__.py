@@ -21,7 +21,6 @@ from .curves import (
     compute_ap,
 )
 from .evaluation import DetectionResults, evaluate_boxes, evaluate_images
-from .evaluators import yolo_average_precision
 from .inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -58,5 +57,4 @@ __all__ = [
     "object_keypoint_similarity",
     "pairwise_iou",
     "rotated_iou",
-    "yolo_average_precision",
 ]

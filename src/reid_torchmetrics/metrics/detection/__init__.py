@@ -1,7 +1,6 @@
 """Detection metrics."""
 # mypy: implicit-reexport
 
-from .box_metric import BoxMetric
+from .box_metric import BoxMetric, BoxOptions, explicit_signature
 from .collection import DetectionMetrics
 from .detection_map import DetectionMAP
-from .evaluator_metric import LvisMAP, VocMAP, YoloMAP

@@ -2,5 +2,6 @@
 # mypy: implicit-reexport
 
 from .embedding_quality import EmbeddingQuality
+from .evaluator_metric import LvisMAP, VocMAP, YoloMAP
 from .open_set import ReIDOpenSet
 from .pair_verification import PAIR_METRICS, PairVerification

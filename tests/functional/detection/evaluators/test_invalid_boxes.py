@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.evaluators import match_greedily
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid
-from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, match_best_of_all
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs
+from reid_torchmetrics.tasks.evaluators import match_best_of_all, match_greedily
 from tests.detection_strategies import Problem, as_many_proposals, draw_problem
 from tests.reference.detection import Box, Detection, GroundTruth, Setting
 

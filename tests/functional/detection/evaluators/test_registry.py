@@ -8,13 +8,12 @@ import torch
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.evaluators import (
     EVALUATORS,
-    VOC_EVALUATOR,
     Evaluator,
-    VocEvaluator,
     from_name_and_options,
     match_options,
     to_name_and_options,
 )
+from reid_torchmetrics.tasks.evaluators import VOC_EVALUATOR, VocEvaluator, with_voc_options
 from tests.profiles import each_row
 
 BOXES = torch.tensor([[0.0, 0.0, 10.0, 10.0], [20.0, 20.0, 40.0, 40.0]])
@@ -44,13 +43,13 @@ def test_matching_gets_the_options_that_the_evaluator_knows(name):
 
 
 def test_rotated_boxes_of_voc_are_matched_as_in_dota():
-    row = VOC_EVALUATOR.with_options("rotated", None)
+    row = with_voc_options(VOC_EVALUATOR, "rotated", whole_pixels=None)
     assert (row.title, row.claim, row.whole_pixels) == ("DOTA", "dota", False)
-    assert VOC_EVALUATOR.with_options(["bbox"], None) == VOC_EVALUATOR
-    assert VOC_EVALUATOR.with_options("bbox", whole_pixels=False) == replace(VOC_EVALUATOR, whole_pixels=False)
+    assert with_voc_options(VOC_EVALUATOR, ["bbox"], whole_pixels=None) == VOC_EVALUATOR
+    assert with_voc_options(VOC_EVALUATOR, "bbox", whole_pixels=False) == replace(VOC_EVALUATOR, whole_pixels=False)
 
 
-NAMED = [*EVALUATORS.items(), ("voc", VOC_EVALUATOR.with_options("rotated", None))]
+NAMED = [*EVALUATORS.items(), ("voc", with_voc_options(VOC_EVALUATOR, "rotated", whole_pixels=None))]
 NAMED += [
     ("voc", replace(VOC_EVALUATOR, whole_pixels=False)),
     ("yolov4", replace(EVALUATORS["yolov4"], confidence=0.5)),

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, pairwise_iou
-from reid_torchmetrics.functional.detection.evaluators import match_greedily
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, Shapes, box_areas
 from reid_torchmetrics.functional.detection.matching import find_pairs
+from reid_torchmetrics.tasks.evaluators import match_greedily
 from tests.detection_strategies import LABELS, problems, taken_of
 from tests.found_classes import match_images, true_positives
 from tests.profiles import examples

@@ -120,9 +120,9 @@ def read_coco(
     """
     results = parsed(results_path)
     data_set = parsed(data_set_path)
-    detections = _row_list(results_path, "results", results)
-    images = _row_list(data_set_path, "images", data_set)
-    annotations = _row_list(data_set_path, "annotations", data_set)
+    detections = row_list(results_path, "results", results)
+    images = row_list(data_set_path, "images", data_set)
+    annotations = row_list(data_set_path, "annotations", data_set)
     categories = _read_categories(data_set_path, data_set)
 
     # Images, and the ids by which results name them.
@@ -274,7 +274,7 @@ def parsed(path: str | PathLike[str]) -> Any:
         raise ValueError(f"`{path}` must be a file of COCO's format; got lists that are nested too deep.") from None
 
 
-def _row_list(path: str, name: str, content: Any) -> RowList:
+def row_list(path: str, name: str, content: Any) -> RowList:
     """Return the rows of a file of results, or the list with a name in a data set."""
     rows = content
     rule = "a list of objects"
@@ -292,7 +292,7 @@ def _read_categories(path: str, data_set: Any) -> dict[Any, None]:
     """Return the ids of the categories, in their order; none if the data set lists no categories."""
     if not isinstance(data_set, dict) or "categories" not in data_set:
         return {}
-    categories = _row_list(path, "categories", data_set)
+    categories = row_list(path, "categories", data_set)
     categories.check(CATEGORIES)
     return dict.fromkeys(row["id"] for row in categories.rows)
 
@@ -472,19 +472,3 @@ def _num_keypoints(row: Row) -> int:
     if "num_keypoints" in row:
         return int(row["num_keypoints"])
     return sum(visibility > 0 for visibility in row["keypoints"][2::3])
-
-
-def read_frequencies(path: str, letters: Collection[str]) -> dict[int, str]:
-    """Return the frequency of each category of LVIS' data set, by the category's id.
-
-    Raises:
-        ValueError: the file has no `categories`, or one without a whole `id` or with another frequency.
-    """
-    categories = _row_list(path, "categories", parsed(path))
-    categories.check(CATEGORIES)
-    for position, row in enumerate(categories.rows):
-        frequency = row.get("frequency")
-        if not isinstance(frequency, str) or frequency not in letters:
-            names = _hints.listed(letters)
-            raise categories.invalid(position, "frequency", f"one of {names}")
-    return {int(row["id"]): row["frequency"] for row in categories.rows}

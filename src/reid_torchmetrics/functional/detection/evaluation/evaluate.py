@@ -14,7 +14,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.batches import GivenImages, empty_states, pack_images
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, VocEvaluator
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
@@ -88,7 +88,9 @@ def evaluate_boxes(
         TypeError: an option of the wrong type.
         ValueError: an option without values, with values that are not allowed, or that the evaluator does not have.
     """
-    _checks.one_of("evaluator", evaluator, [name for name, row in EVALUATORS.items() if not row.is_federated])
+    _checks.one_of("evaluator", evaluator, EVALUATORS)
+    if EVALUATORS[evaluator].is_federated:
+        raise ValueError(f"`evaluator` must be one without lists of classes for each image; got {evaluator!r}.")
     coco_options = {
         "rec_thresholds": rec_thresholds,
         "area_ranges": area_ranges,
@@ -135,15 +137,14 @@ def _evaluator_with_options(
         ValueError: an option that the evaluator does not have.
     """
     evaluator = EVALUATORS[name]
-    is_voc = isinstance(evaluator, VocEvaluator)
 
     # None stands for an option that the user left out.
     unknown_options: dict[str, Any] = {}
     if not evaluator.has_limits:
         unknown_options.update(coco_options)
-        if iou_type != "bbox" and not (is_voc and iou_type == "rotated"):
-            unknown_options["iou_type"] = iou_type
-    if not is_voc:
+    if evaluator.iou_types is not None and iou_type not in evaluator.iou_types:
+        unknown_options["iou_type"] = iou_type
+    if evaluator.with_options is None:
         unknown_options["whole_pixels"] = whole_pixels
     if not evaluator.has_difficult:
         unknown_options["is_difficult"] = is_difficult
@@ -151,9 +152,10 @@ def _evaluator_with_options(
         if value is not None:
             raise ValueError(f"`{option}` must be left out with evaluator {name!r}; got {value!r}.")
 
-    if isinstance(evaluator, VocEvaluator):
-        return evaluator.with_options(iou_type, whole_pixels)
-    return evaluator
+    if evaluator.with_options is None:
+        return evaluator
+    configured: Evaluator = evaluator.with_options(evaluator, iou_type, whole_pixels=whole_pixels)
+    return configured
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, VocEvaluator, match_options
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, match_options
 from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
     Detections,
@@ -35,7 +35,6 @@ from reid_torchmetrics.functional.detection.matching import (
     merge_matches,
     merge_object_pairs,
     pair_objects,
-    with_edges,
 )
 from reid_torchmetrics.functional.result_cache import ResultCache
 
@@ -191,7 +190,7 @@ class MatchRequest:
             detections: detections in all images of the process.
             ground_truths: ground truths in all images of the process.
             is_difficult: ground truths that need not be found, for evaluators with this flag.
-            lists: lists of absent and of partly annotated classes, see `match_federated`.
+            lists: lists of absent and of partly annotated classes, see `LvisMAP`.
             classes: labels to match, for COCO's evaluator; None for all labels.
         """
         # With "micro" the matching sees one class, while users see their own labels.
@@ -266,9 +265,9 @@ class MatchRequest:
 
     def _with_edges(self, objects: Objects) -> Objects:
         """Return the objects with the edges that the evaluator counts."""
-        if isinstance(self.evaluator, VocEvaluator) and self.evaluator.whole_pixels:
-            return objects.with_columns(boxes=with_edges(objects.shapes, whole_pixels=True))
-        return objects
+        if self.evaluator.with_edges is None:
+            return objects
+        return objects.with_columns(boxes=self.evaluator.with_edges(self.evaluator, objects.shapes))
 
     def _pair(
         self, detections: Detections, ground_truths: GroundTruths, matches: Matches, is_difficult: Tensor | None

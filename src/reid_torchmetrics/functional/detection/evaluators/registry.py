@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.matching import Matches, match_best_of_all, match_federated, match_on_grid
+from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 
 from .class_averages import ClassAverages
 from .coco import average_matches
-from .yolo import YOLO_RULES, average_yolo, match_greedily
-
-VOC_RULES = ("voc", "voc07")
-"""the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
 
 
 @dataclass(frozen=True)
 class Evaluator:
-    """An evaluator of detections."""
+    """An evaluator of detections. A subclass may have further fields, which are options of `match`."""
 
     title: str
     """its name in tables"""
@@ -42,6 +39,12 @@ class Evaluator:
     """the default rule"""
     iou_thresholds: Sequence[float] = inputs.COCO_IOU_THRESHOLDS
     """the default thresholds"""
+    iou_types: tuple[str, ...] | None = None
+    """the shapes that it matches; None for all"""
+    with_options: Callable[..., Any] | None = None
+    """returns the evaluator with options of the user, from the evaluator, an `iou_type` and `whole_pixels`"""
+    with_edges: Callable[..., inputs.Shapes] | None = None
+    """returns shapes with the edges that it counts, from the evaluator and shapes; None for shapes as they are"""
     reports_confidence: bool = False
     """whether precision, recall and F1 at one confidence are reported"""
     confidence: float | None = None
@@ -126,40 +129,13 @@ class Evaluator:
         return inputs.CocoGrid(**fields)
 
 
-@dataclass(frozen=True)
-class VocEvaluator(Evaluator):
-    """Pascal VOC's evaluator; in results it has the options of the evaluation."""
-
-    whole_pixels: bool = True
-    """whether a box has width + 1 times height + 1 pixels, both edges inclusive"""
-    claim: _names.ClaimRule = "voc"
-    """the rule for the detections that claim a ground truth, one of `CLAIMS`"""
-
-    def with_options(self, iou_type: str | Sequence[str], whole_pixels: bool | None) -> VocEvaluator:
-        """Return the evaluator with an option, None for its default; for rotated boxes return DOTA's evaluator.
-
-        Raises:
-            TypeError: `whole_pixels` is not a bool.
-            ValueError: `whole_pixels` is True for rotated boxes.
-        """
-        is_dota = "rotated" in iou_type
-        if whole_pixels is None:
-            whole_pixels = not is_dota
-        _checks.boolean("whole_pixels", whole_pixels)
-        if not is_dota:
-            return replace(self, whole_pixels=bool(whole_pixels))
-        if whole_pixels:
-            raise ValueError(f"`whole_pixels` must be False with iou_type 'rotated'; got {whole_pixels}.")
-        return replace(self, title="DOTA", claim="dota", whole_pixels=False)
-
-
 def match_options(evaluator: Evaluator, *, is_difficult: Any = None, lists: Any = None) -> dict[str, Any]:
     """Return the options of `match` that not all evaluators have.
 
     Args:
         evaluator: the evaluator that matches.
         is_difficult: ground truths that need not be found, or None; left out for evaluators without difficult objects.
-        lists: lists of absent and of partly annotated classes, or None, see `match_federated`; left out for evaluators
+        lists: lists of absent and of partly annotated classes, or None, see `LvisMAP`; left out for evaluators
             without lists.
     """
     options = {}
@@ -167,10 +143,13 @@ def match_options(evaluator: Evaluator, *, is_difficult: Any = None, lists: Any 
         options["is_difficult"] = is_difficult
     if evaluator.is_federated:
         options["lists"] = lists
-    if isinstance(evaluator, VocEvaluator):
-        options["whole_pixels"] = evaluator.whole_pixels
-        options["claim"] = evaluator.claim
-    return options
+    return options | own_options(evaluator)
+
+
+def own_options(evaluator: Evaluator) -> dict[str, Any]:
+    """Return the options of an evaluator's matching that no other evaluator has."""
+    shared = {field.name for field in fields(Evaluator)}
+    return {name: value for name, value in vars(evaluator).items() if name not in shared}
 
 
 def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, has_limits: bool, **_: Any) -> ClassAverages:
@@ -179,63 +158,32 @@ def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, has_limits: 
 
 
 # Rows are compared as parts of cache keys, and partials only equal themselves, so each is made once.
-_with_limits = partial(_average, has_limits=True)
-_without_limits = partial(_average, has_limits=False)
-_yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
-_yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
-_lvis = partial(
-    Evaluator,
-    match=match_federated,
-    average=_with_limits,
-    rules=tuple(AP_RULES),
-    rule="coco",
-    has_limits=True,
-    has_crowds=True,
-    is_federated=True,
-    has_breakdown=False,
-)
+average_with_limits = partial(_average, has_limits=True)
+average_without_limits = partial(_average, has_limits=False)
 
-VOC_EVALUATOR = VocEvaluator(
-    title="Pascal VOC",
-    match=match_best_of_all,
-    average=_without_limits,
-    rules=VOC_RULES,
-    rule="voc",
-    iou_thresholds=(0.5,),
-    has_difficult=True,
-    has_breakdown=False,
+EVALUATORS: Registry[Evaluator] = Registry(
+    "EVALUATORS",
+    {
+        "coco": Evaluator(
+            title="COCO",
+            match=match_on_grid,
+            average=average_with_limits,
+            rules=tuple(AP_RULES),
+            rule="coco",
+            has_limits=True,
+            has_crowds=True,
+        )
+    },
 )
-
-EVALUATORS: dict[str, Evaluator] = {
-    "coco": Evaluator(
-        title="COCO",
-        match=match_on_grid,
-        average=_with_limits,
-        rules=tuple(AP_RULES),
-        rule="coco",
-        has_limits=True,
-        has_crowds=True,
-    ),
-    "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
-    "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
-    "voc": VOC_EVALUATOR,
-    "ultralytics": _yolo("Ultralytics", match_greedily, rule="ultralytics"),
-    "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(match_best_of_all, claim="scaled_yolov4")),
-    "yolov4": _yolov4("YOLOv4", partial(match_best_of_all, claim="yolov4")),
-}
 """The evaluators by name."""
 
 _WITHOUT_EFFECT = {"claim": "voc", "whole_pixels": False}
-"""options of Pascal VOC that older files have with any evaluator, and their values there"""
+"""options that older files have with any evaluator, and their values where they say nothing"""
 
 
 def evaluator_options(evaluator: Evaluator) -> dict[str, Any]:
     """Return the options of an evaluator that results keep."""
-    options = {"title": evaluator.title, "confidence": evaluator.confidence}
-    if isinstance(evaluator, VocEvaluator):
-        options["claim"] = evaluator.claim
-        options["whole_pixels"] = evaluator.whole_pixels
-    return options
+    return {"title": evaluator.title, "confidence": evaluator.confidence, **own_options(evaluator)}
 
 
 def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:

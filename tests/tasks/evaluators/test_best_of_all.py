@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths
-from reid_torchmetrics.functional.detection.matching import CLAIMS, match_best_of_all, merge_matches
+from reid_torchmetrics.functional.detection.matching import merge_matches
+from reid_torchmetrics.tasks.evaluators import CLAIMS, match_best_of_all
 from tests.detection_strategies import problems
 from tests.profiles import examples
 from tests.reference.best_of_all import MATCHINGS

@@ -9,13 +9,13 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection.batches import read_frequencies
+from reid_torchmetrics.functional.detection.batches import CATEGORIES, parsed, row_list
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, SingleValue, names_of_values
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, VOC_EVALUATOR, VocEvaluator
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 from reid_torchmetrics.metrics import base
-
-from .box_metric import BoxMetric, BoxOptions, explicit_signature
+from reid_torchmetrics.metrics.detection import BoxMetric, BoxOptions, explicit_signature
+from reid_torchmetrics.tasks.evaluators import VOC_EVALUATOR, VocEvaluator, with_voc_options
 
 FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
 """names of LVIS' groups of classes by letter"""
@@ -177,10 +177,10 @@ class VocMAP(EvaluatorMetric):
             class_metrics=class_metrics,
             **options,
         )
-        self.whole_pixels = VOC_EVALUATOR.with_options(self.iou_type, whole_pixels).whole_pixels
+        self.whole_pixels = with_voc_options(VOC_EVALUATOR, self.iou_type, whole_pixels=whole_pixels).whole_pixels
 
     def _evaluator(self) -> VocEvaluator:
-        return VOC_EVALUATOR.with_options(self.iou_type, self.whole_pixels)
+        return with_voc_options(VOC_EVALUATOR, self.iou_type, whole_pixels=self.whole_pixels)
 
 
 class YoloMAP(EvaluatorMetric):
@@ -341,9 +341,15 @@ class LvisMAP(EvaluatorMetric):
         """Read the `frequency` of each category of a data set, "r", "c" or "f", by its id.
 
         Raises:
-            ValueError: the file has no such `categories`.
+            ValueError: the file has no `categories`, or one without a whole `id` or with another frequency.
         """
-        return read_frequencies(path, FREQUENCIES)
+        categories = row_list(path, "categories", parsed(path))
+        categories.check(CATEGORIES)
+        for position, row in enumerate(categories.rows):
+            frequency = row.get("frequency")
+            if not isinstance(frequency, str) or frequency not in FREQUENCIES:
+                raise categories.invalid(position, "frequency", f"one of {_checks.listed(FREQUENCIES)}")
+        return {int(row["id"]): row["frequency"] for row in categories.rows}
 
 
 def _checked_frequencies(frequencies: Mapping[int, str] | None) -> dict[int, str]:

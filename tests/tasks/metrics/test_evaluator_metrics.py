@@ -9,10 +9,16 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
 from reid_torchmetrics._names import YoloMatching
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, yolo_average_precision
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, VOC_RULES, YOLO_RULES, match_greedily
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, to_xywh
-from reid_torchmetrics.functional.detection.matching import match_best_of_all
+from reid_torchmetrics.tasks.evaluators import (
+    VOC_RULES,
+    YOLO_RULES,
+    match_best_of_all,
+    match_greedily,
+    yolo_average_precision,
+)
 from tests.found_classes import true_positives
 from tests.functional.detection.detection_samples import fed, images
 

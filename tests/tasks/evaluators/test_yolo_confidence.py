@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import yolo_average_precision
+from reid_torchmetrics.tasks.evaluators import yolo_average_precision
 from tests.paths import path
 from tests.profiles import examples
 from tests.reference.yolo_confidence import JudgedClass, precision_and_recall_at, smoothed_f1

@@ -8,6 +8,7 @@ else is COCO's matching, without crowds. Source: `LVISEval` of lvis-api.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Int
@@ -15,9 +16,9 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection import inputs
-
-from .matches import Matches
-from .matching import match_on_grid
+from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, average_with_limits
+from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 
 _OUTSIDE = -1.0  # an area in no range
 _ROWS = 1 << 15  # number of rows in a block on a CPU
@@ -127,3 +128,18 @@ def _blocks(rows: Tensor) -> list[slice]:
     """Return ranges of rows that need little memory at a time; on a GPU one range of all rows."""
     most_rows = _ROWS if rows.device.type == "cpu" else max(len(rows), 1)
     return segments.ranges(len(rows), most_rows)
+
+
+_lvis = partial(
+    Evaluator,
+    match=match_federated,
+    average=average_with_limits,
+    rules=tuple(AP_RULES),
+    rule="coco",
+    has_limits=True,
+    has_crowds=True,
+    is_federated=True,
+    has_breakdown=False,
+)
+EVALUATORS["lvis"] = _lvis("LVIS", max_detection_thresholds=(300,), limited="image")
+EVALUATORS["lvis_fixed"] = _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class")

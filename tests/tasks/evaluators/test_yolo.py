@@ -7,14 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection.evaluators.yolo import (
-    YOLO_RULES,
-    YoloAverages,
-    match_greedily,
-    yolo_average_precision,
-)
 from reid_torchmetrics.functional.detection.inputs.grid import CocoGrid
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
+from reid_torchmetrics.tasks.evaluators.yolo import YOLO_RULES, YoloAverages, match_greedily, yolo_average_precision
 from tests.detection_strategies import problems
 from tests.found_classes import true_positives
 from tests.golden import coco_cases

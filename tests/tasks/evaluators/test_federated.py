@@ -6,7 +6,7 @@ import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
-from reid_torchmetrics.functional.detection.matching.federated import match_federated
+from reid_torchmetrics.tasks.evaluators import match_federated
 
 INF = math.inf
 OF_IMAGE = {"limited": "image"}

@@ -25,9 +25,14 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import inputs
-
-from .matches import Matches
-from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, best_pairs, overlapping_pairs, select
+from reid_torchmetrics.functional.detection.matching import (
+    DEFAULT_MAX_BYTES,
+    Matches,
+    OverlappingPairs,
+    best_pairs,
+    overlapping_pairs,
+    select,
+)
 
 _ROUNDING = 1e-12  # of overlaps of polygons: half a square has an overlap of 0.5, not more
 

@@ -19,10 +19,10 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import curves, inputs
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator, average_matches
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 
-from .class_averages import ClassAverages
-from .coco import average_matches
+from .best_of_all import match_best_of_all
 
 _NUM_CONFIDENCES = 1000
 _WINDOW = 101  # confidences in the moving average of F1: a tenth of all, made odd
@@ -291,3 +291,18 @@ def match_greedily(
         max_bytes=max_bytes,
     )
     return matches.with_rows(torch.arange(len(detections.labels), device=order.device), order)
+
+
+# Rows are compared as parts of cache keys, and partials only equal themselves, so each is made once.
+_yolo = partial(
+    Evaluator,
+    average=average_yolo,
+    rules=YOLO_RULES,
+    iou_types=("bbox",),
+    reports_confidence=True,
+    lists_all_classes=False,
+)
+_yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
+EVALUATORS["ultralytics"] = _yolo("Ultralytics", match_greedily, rule="ultralytics")
+EVALUATORS["scaled_yolov4"] = _yolov4("ScaledYOLOv4", partial(match_best_of_all, claim="scaled_yolov4"))
+EVALUATORS["yolov4"] = _yolov4("YOLOv4", partial(match_best_of_all, claim="yolov4"))

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import evaluate_boxes
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, VOC_RULES
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
+from reid_torchmetrics.tasks.evaluators import VOC_RULES
 from tests.detection_strategies import problems
 from tests.golden import coco_cases
 from tests.profiles import examples
@@ -248,12 +249,17 @@ def test_bad_options_are_refused(options, error, message):
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize("evaluator", ["lvis", "lvis_fixed", "voc07"])
+@pytest.mark.parametrize("evaluator", ["lvis", "lvis_fixed"])
 def test_lvis_needs_lists_of_images(evaluator):
-    names = ", ".join(repr(name) for name, row in EVALUATORS.items() if not row.is_federated)
-    message = f"`evaluator` must be one of {names}; got "
+    message = f"^`evaluator` must be one without lists of classes for each image; got {evaluator!r}.$"
     with pytest.raises(ValueError, match=message):
         evaluate_boxes(EXAMPLE, TRUTHS, evaluator=evaluator)
+
+
+def test_a_rule_is_no_evaluator():
+    message = f"^`evaluator` must be one of {', '.join(map(repr, EVALUATORS))}; got 'voc07'.$"
+    with pytest.raises(ValueError, match=message):
+        evaluate_boxes(EXAMPLE, TRUTHS, evaluator="voc07")
 
 
 @pytest.mark.parametrize(

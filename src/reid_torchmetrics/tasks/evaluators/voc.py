@@ -1,0 +1,66 @@
+"""Pascal VOC's evaluator of boxes, and DOTA's of rotated boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, average_without_limits
+from reid_torchmetrics.functional.detection.inputs import Shapes
+
+from .best_of_all import match_best_of_all, with_edges
+
+VOC_RULES = ("voc", "voc07")
+"""the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
+
+
+@dataclass(frozen=True)
+class VocEvaluator(Evaluator):
+    """Pascal VOC's evaluator; in results it has the options of the evaluation."""
+
+    claim: _names.ClaimRule = "voc"
+    """the rule for the detections that claim a ground truth, one of `CLAIMS`"""
+    whole_pixels: bool = True
+    """whether a box has width + 1 times height + 1 pixels, both edges inclusive"""
+
+
+def with_voc_options(
+    evaluator: VocEvaluator, iou_type: str | Sequence[str], *, whole_pixels: bool | None
+) -> VocEvaluator:
+    """Return the evaluator with an option, None for its default; for rotated boxes return DOTA's evaluator.
+
+    Raises:
+        TypeError: `whole_pixels` is not a bool.
+        ValueError: `whole_pixels` is True for rotated boxes.
+    """
+    is_dota = "rotated" in iou_type
+    if whole_pixels is None:
+        whole_pixels = not is_dota
+    _checks.boolean("whole_pixels", whole_pixels)
+    if not is_dota:
+        return replace(evaluator, whole_pixels=bool(whole_pixels))
+    if whole_pixels:
+        raise ValueError(f"`whole_pixels` must be False with iou_type 'rotated'; got {whole_pixels}.")
+    return replace(evaluator, title="DOTA", claim="dota", whole_pixels=False)
+
+
+def _with_edges(evaluator: VocEvaluator, shapes: Shapes) -> Shapes:
+    """Return boxes with the edges that the evaluator counts."""
+    return with_edges(shapes, whole_pixels=True) if evaluator.whole_pixels else shapes
+
+
+VOC_EVALUATOR = VocEvaluator(
+    title="Pascal VOC",
+    match=match_best_of_all,
+    average=average_without_limits,
+    rules=VOC_RULES,
+    rule="voc",
+    iou_thresholds=(0.5,),
+    iou_types=("bbox", "rotated"),
+    with_options=with_voc_options,
+    with_edges=_with_edges,
+    has_difficult=True,
+    has_breakdown=False,
+)
+EVALUATORS["voc"] = VOC_EVALUATOR
