@@ -30,7 +30,8 @@ from harness.processes import run
 from reid_torchmetrics import ReIDMetrics, index_recall
 from reid_torchmetrics.command import main as call_command
 from reid_torchmetrics.data import read_samples
-from reid_torchmetrics.functional.retrieval import evaluate, find_duplicates
+from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics.tasks import find_duplicates
 
 ROUNDS, NUM_QUERIES, NUM_ITEMS, DIMENSION, NUM_BLOCKS, NEAREST = 3, 200, 2_000_000, 256, 100, 10
 COPIED = (("2,016 queries and 1,000,000 x 512", 2_016, 1_000_000), ("60,000 x 512 among themselves", 0, 60_000))

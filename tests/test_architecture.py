@@ -42,7 +42,6 @@ RETRIEVAL = {
     "sharding": ["relevance", "scores", "ranking"],
     "draws": ["relevance", "scores", "ranking", "measures"],
     "reranking": ["relevance", "scores", "ranking"],
-    "verification": ["relevance", "scores", "ranking"],
 }
 """rooms of retrieval below `evaluation`, in an order, and the rooms that each may import"""
 
@@ -117,7 +116,7 @@ PACKAGES = {
     "private": {"numpy", "orjson", "torch", "tqdm"},
     "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
-    "tasks": {"jaxtyping", "numpy", "torch"},
+    "tasks": {"jaxtyping", "numpy", "pandas", "torch"},
     "tasks.metrics": {"torch", "typing_extensions"},
     "diagnosis": {"jaxtyping", "numpy", "torch"},
     "data": {"jaxtyping", "numpy", "torch"},

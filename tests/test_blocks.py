@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import reid_torchmetrics
-from reid_torchmetrics import KReciprocal, QueryExpansion, evaluate, evaluate_scores, index_recall
+from reid_torchmetrics import KReciprocal, QueryExpansion, evaluate, evaluate_scores, index_recall, tasks
 from reid_torchmetrics.data import SampleFile
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
@@ -193,7 +193,7 @@ CALLS = {
     ),
     "index_recall": of_recall,
     "find_duplicates": lambda max_bytes, cut, similarity: (
-        retrieval.find_duplicates(
+        tasks.find_duplicates(
             *embeddings_for(similarity), similarity=similarity, max_bytes=max_bytes, threshold=0
         ).query
     ),

@@ -70,7 +70,7 @@ def of_counter(query, gallery):
 ENTRY_POINTS = {
     "evaluate": lambda query, gallery: evaluate(query, gallery, *LABELS).means,
     "index_recall": lambda query, gallery: index_recall(np.arange(12).reshape(6, 2), query, gallery, k=2).per_query,
-    "find_duplicates": lambda query, gallery: retrieval.find_duplicates(query, gallery, threshold=0.3).query,
+    "find_duplicates": lambda query, gallery: tasks.find_duplicates(query, gallery, threshold=0.3).query,
     "expand_queries": lambda query, gallery: retrieval.expand_queries(query, gallery, k=2),
     "rerank_k_reciprocal": lambda query, gallery: retrieval.rerank_k_reciprocal(query, gallery, k1=4, k2=2).all(),
     "rank_positives": lambda query, gallery: retrieval.rank_positives(query, gallery, *LABELS).rank,

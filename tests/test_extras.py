@@ -18,6 +18,7 @@ from reid_torchmetrics import (
     compare,
     find_duplicates,
     functional,
+    tasks,
     write_report,
 )
 from reid_torchmetrics.command import main
@@ -121,7 +122,7 @@ SOURCE = Path(_extras.__file__).parent
 
 def test_each_class_with_a_table_for_pandas_is_tried():
     found = set()
-    for package in (functional.detection, functional.retrieval):
+    for package in (functional.detection, functional.retrieval, tasks):
         found |= {kind for kind in vars(package).values() if isinstance(kind, type) and hasattr(kind, "to_frame")}
     assert found == {type(make()) for make in TABLES.values()}
 

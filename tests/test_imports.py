@@ -57,6 +57,7 @@ found = evaluate_images(*images, across_classes=True)
 for ask in (
     results.plot,
     results.identification,
+    metrics.duplicates,
     found.confusion_matrix,
     lambda: DetectionMAP(metric="lrp"),
     lambda: evaluate_images(*images, evaluator="voc"),
@@ -107,7 +108,7 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
     assert path.startswith(str(tmp_path))
     assert [*map(float, numbers)] == pytest.approx([1.0] * 4)
     first_missing = "plot" if "plot" in deleted else "tasks"  # which figures need
-    assert missing == [f"No module named '{PACKAGE}.{name}'" for name in (first_missing, *["tasks"] * 4)]
+    assert missing == [f"No module named '{PACKAGE}.{name}'" for name in (first_missing, *["tasks"] * 5)]
     assert int(num_told) == 0
 
     with contextlib.redirect_stdout(io.StringIO()) as written:
@@ -119,7 +120,8 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
 
 EVERY_TASK = f"""
 import torch
-from {PACKAGE} import DetectionMAP, EmbeddingQuality, PairVerification, ReIDOpenSet, evaluate, verify_pairs
+from {PACKAGE} import DetectionMAP, EmbeddingQuality, PairVerification, ReIDOpenSet
+from {PACKAGE} import evaluate, find_duplicates, verify_pairs
 from {PACKAGE}.functional.detection import evaluate_images
 
 torch.manual_seed(0)
@@ -134,6 +136,7 @@ print(float(open_set.compute()), evaluate(embeddings, embeddings, labels, labels
 pairs = PairVerification()
 pairs.update(embeddings[1:], embeddings[:-1], labels[1:] > 1)
 print(float(pairs.compute()), verify_pairs(embeddings[:, 0], labels == 0))
+print(find_duplicates(embeddings, threshold=0.5), open_set.duplicates(0.5))
 
 corners, labels = torch.rand(60, 2) * 400, torch.arange(60) % 20
 box = {{"boxes": torch.cat([corners, corners + 40], 1), "labels": labels}}

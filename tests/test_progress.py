@@ -11,7 +11,6 @@ from reid_torchmetrics import GalleryDraw, _progress, progress, write_report
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.retrieval import (
     evaluate,
-    find_duplicates,
     find_relevance,
     index_recall,
     person_search,
@@ -21,7 +20,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks
-from reid_torchmetrics.tasks import score_histogram
+from reid_torchmetrics.tasks import find_duplicates, score_histogram
 from tests.distributed import threads
 from tests.paths import path
 from tests.report import problems

@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .functional.retrieval import evaluate as evaluate
     from .functional.retrieval import evaluate_lists as evaluate_lists
     from .functional.retrieval import evaluate_scores as evaluate_scores
-    from .functional.retrieval import find_duplicates as find_duplicates
     from .functional.retrieval import index_recall as index_recall
     from .functional.world import DistributedMetricError as DistributedMetricError
     from .metrics.detection import DetectionMAP as DetectionMAP
@@ -39,6 +38,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.reid import ReIDMetrics as ReIDMetrics
     from .metrics.reid import ReIDMINP as ReIDMINP
     from .report import write_report as write_report
+    from .tasks import find_duplicates as find_duplicates
     from .tasks import verify_pairs as verify_pairs
     from .tasks.metrics import EmbeddingQuality as EmbeddingQuality
     from .tasks.metrics import LvisMAP as LvisMAP
@@ -60,6 +60,7 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},
+    "tasks.metrics": {"METRIC_METHODS": "duplicates"},
     "tasks.detection_errors": {
         "RESULT_METHODS": "confusion_matrix error_breakdown localization_errors",
         "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
@@ -90,12 +91,12 @@ _NAMES = {
     "data": "UnpaddedDistributedSampler",
     "diagnosis": "diagnose",
     "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_lists"
-    " evaluate_scores find_duplicates index_recall",
+    " evaluate_scores index_recall",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics",
     "metrics.reid": "EmbeddingMetric ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP",
     "report": "write_report",
-    "tasks": "verify_pairs",
+    "tasks": "find_duplicates verify_pairs",
     "tasks.metrics": "EmbeddingQuality LvisMAP PairVerification ReIDOpenSet VocMAP YoloMAP",
 }
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}

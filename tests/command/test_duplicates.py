@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reid_torchmetrics.functional.retrieval import find_duplicates
+from reid_torchmetrics.tasks import find_duplicates
 
 DICE = np.random.default_rng(0)
 QUERY, GALLERY = (DICE.standard_normal((size, 4)).astype(np.float32) for size in (9, 30))

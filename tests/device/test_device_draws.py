@@ -5,7 +5,6 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
-    find_duplicates,
     find_relevance,
     index_recall,
     score_embeddings,
@@ -13,7 +12,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.tasks import fnmr_at_fmr, score_histogram, verify
+from reid_torchmetrics.tasks import find_duplicates, fnmr_at_fmr, score_histogram, verify
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 DRAWS = [GalleryDraw(1), GalleryDraw(2, "identity_and_camera"), GalleryDraw(None)]

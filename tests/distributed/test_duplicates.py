@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import Duplicates, find_duplicates
-from reid_torchmetrics.functional.retrieval.evaluation import pair_samples
-from reid_torchmetrics.functional.retrieval.verification import find_pairs
 from reid_torchmetrics.functional.world import ALONE
+from reid_torchmetrics.tasks import Duplicates, find_duplicates
+from reid_torchmetrics.tasks.all_pairs import pair_samples
+from reid_torchmetrics.tasks.duplicates import find_pairs
 from tests.distributed import threads
 from tests.distributed.problems import Problem, problem
 from tests.distributed.test_laws import spread

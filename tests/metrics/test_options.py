@@ -13,7 +13,7 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics, EmbeddingMetric, R
 from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
 from reid_torchmetrics.metrics.base import MetricOptions
 from reid_torchmetrics.metrics.detection.detection_map import DetectionOptions
-from reid_torchmetrics.metrics.reid.embedding_metric import ReIDOptions
+from reid_torchmetrics.metrics.reid import ReIDOptions
 from reid_torchmetrics.metrics.reid.reid import CollectionOptions
 from tests.metrics.test_shared_results import NEEDED, NEUTRAL, OPTIONS, RANKED
 from tests.profiles import each_row

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import Duplicates
 from reid_torchmetrics.plot import draw_duplicates
+from reid_torchmetrics.tasks import Duplicates
 
 
 def found(*, within: bool = False) -> Duplicates:

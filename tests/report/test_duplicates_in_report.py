@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import Duplicates
+from reid_torchmetrics.tasks import Duplicates
 from tests.report import problems
 from tests.report.pages import section
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
-from reid_torchmetrics.functional.retrieval.verification import Duplicates
+from reid_torchmetrics.tasks import Duplicates
 
 from .canvas import DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Image, Lettering
 from .glyphs import one_warning_of_glyphs

@@ -16,7 +16,6 @@ from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import in_prose
 from reid_torchmetrics.functional.retrieval import Breakdown, CameraPairs, RankLists, RetrievalResults, measures
 from reid_torchmetrics.functional.retrieval.evaluation import seeded
-from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.plot import (
     ListedPicture,
     Pictures,
@@ -25,6 +24,7 @@ from reid_torchmetrics.plot import (
     picture_at,
     plot_camera_pairs,
 )
+from reid_torchmetrics.tasks import Duplicates
 
 from .elements import (
     Html,

@@ -1,6 +1,7 @@
 """Further evaluations, built on `functional` and `metrics`, which know nothing of them; `tasks.metrics` has metrics."""
 
 from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, LocalizationErrors
+from .duplicates import Duplicates, find_duplicates
 from .evaluators import yolo_average_precision
 from .identification import Identification
 from .verification import (
@@ -17,12 +18,14 @@ from .verification import (
 __all__ = [
     "ERROR_KINDS",
     "ConfusionMatrix",
+    "Duplicates",
     "ErrorBreakdown",
     "Identification",
     "LocalizationErrors",
     "ScoreHistogram",
     "Verification",
     "accuracy_over_folds",
+    "find_duplicates",
     "fnmr_at_fmr",
     "global_average_precision",
     "score_histogram",

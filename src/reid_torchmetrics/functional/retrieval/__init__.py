@@ -52,7 +52,6 @@ from .ranking import Counts, GalleryStatistics, PositiveRanks, RankCounter, rank
 from .relevance import Relevance, find_relevance
 from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import score_embeddings, scores_from_matrix
-from .verification import Duplicates, find_duplicates
 
 __all__ = [
     "MEASURES",
@@ -62,7 +61,6 @@ __all__ = [
     "Comparison",
     "Counts",
     "Difference",
-    "Duplicates",
     "GalleryDraw",
     "GalleryStatistics",
     "IndexRecall",
@@ -89,7 +87,6 @@ __all__ = [
     "evaluate_scores",
     "evaluate_stream",
     "expand_queries",
-    "find_duplicates",
     "find_protocol",
     "find_relevance",
     "first_rank",

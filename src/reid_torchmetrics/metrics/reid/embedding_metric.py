@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import (
@@ -28,15 +30,19 @@ from reid_torchmetrics.functional.retrieval.measures import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, block_of
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
-from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_with_marks
+from reid_torchmetrics.functional.retrieval.reranking import check_rerank
+from reid_torchmetrics.functional.retrieval.scores import check_similarity, read_with_marks
 from reid_torchmetrics.functional.retrieval.sharding import gather_names
-from reid_torchmetrics.functional.retrieval.verification import Duplicates, check_threshold, find_pairs
 from reid_torchmetrics.functional.world import Settings
 from reid_torchmetrics.metrics import base
 
+from .options import DEFAULTS, ReIDOptions, ScoreOptions, explicit_signature
 from .ranking import SampleStates
 
+Found = TypeVar("Found")
+
+METRIC_METHODS: Registry[Callable[..., Any]] = Registry("METRIC_METHODS", {})
+"""methods of `EmbeddingMetric` by name, which tasks add: functions of a metric and of options"""
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not change its value"""
 _NO_MEAN = (
@@ -45,27 +51,6 @@ _NO_MEAN = (
 )
 _ALWAYS_ACT = ("sequences", "groups")
 """labels that change the ranking without an option, and therefore exclude `ground_truth`"""
-
-
-class ScoreOptions(TypedDict, total=False):
-    """Options for the protocol, and for scoring and ranking."""
-
-    protocol: _names.ProtocolName | evaluation.Protocol
-    ground_truth: Mapping[int, Any] | Sequence[Any] | None
-    similarity: _names.SimilarityName | CustomSimilarity | None
-    packed: bool
-    ties: _names.TieName | None
-    rerank: Rerank | None
-    max_bytes: int | None
-
-
-class ReIDOptions(ScoreOptions, evaluation.RelevanceOptions, base.MetricOptions, total=False):
-    """Options of `EmbeddingMetric`."""
-
-
-DEFAULTS = {"protocol": evaluation.DEFAULT_PROTOCOL, "packed": False}
-"""defaults of options other than None"""
-explicit_signature = base.explicit_signature(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
 
 
 class EmbeddingMetric(SampleStates):
@@ -380,7 +365,7 @@ class EmbeddingMetric(SampleStates):
         with self._synced():
             return self._rank_lists(k, queries)
 
-    def duplicates(self, threshold: float = 0.95) -> Duplicates:
+    def duplicates(self, threshold: float = 0.95) -> Any:
         """Return near duplicates of queries in the gallery, or among samples without roles; see `find_duplicates`.
 
         All processes must call it with the same arguments, and get the same pairs. The rules of the protocol drop no
@@ -394,20 +379,11 @@ class EmbeddingMetric(SampleStates):
             TypeError: `threshold` is no number.
             ValueError: a threshold that no score has, or embeddings that are not finite.
         """
-
-        def check() -> None:
-            check_threshold(threshold, self.similarity)
-
         with self._synced():
-            arguments = {"threshold": repr(threshold)}
-            options = self._ranking_options(for_cmc=False)
-            samples, updates = self._agreed_samples(check, lambda: self._settings("duplicates", arguments))
-            pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes, updates=updates)
-            return find_pairs(pairs, threshold, self.similarity)
+            return METRIC_METHODS["duplicates"](self, threshold)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
         (queries,) = _arrays.as_tensors(queries)
-        options = self._ranking_options(for_cmc=False)
         numbers = queries.tolist() if isinstance(queries, Tensor) else queries
         arguments = {"k": repr(k), "queries": repr(numbers)}
 
@@ -416,10 +392,23 @@ class EmbeddingMetric(SampleStates):
             if queries is not None:
                 _checks.integer_labels("queries", queries)
 
-        samples, updates = self._agreed_samples(check, lambda: self._settings("nearest", arguments))
-        return evaluation.list_samples(
-            samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes, updates=updates
-        )
+        work = partial(evaluation.list_samples, k=k, queries=queries)
+        return self._look_at_samples("nearest", arguments, check, work)
+
+    def _look_at_samples(
+        self, method: str, arguments: Mapping[str, str], check: Callable[[], None], work: Callable[..., Found]
+    ) -> Found:
+        """Return what `work` finds in the samples of all processes, which agree on the method and its arguments.
+
+        Args:
+            method: the method that the user called.
+            arguments: its arguments, as texts.
+            check: raises unless the arguments are right.
+            work: a function of samples, ranking options and a world, with `max_bytes` and `updates` as keywords.
+        """
+        options = self._ranking_options(for_cmc=False)
+        samples, updates = self._agreed_samples(check, lambda: self._settings(method, arguments))
+        return work(samples, options, self._world, max_bytes=self.max_bytes, updates=updates)
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         reported = means_among(protocol.reports)

@@ -16,10 +16,10 @@ from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.metrics import base
 
-from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, explicit_signature
+from .embedding_metric import EmbeddingMetric
+from .options import DEFAULTS, ReIDOptions, explicit_signature
 
 
 class CollectionOptions(ReIDOptions, evaluation.ProtocolOptions, total=False):
@@ -378,7 +378,7 @@ class ReIDMetrics(MetricCollection):
         """Return the first k candidates of all queries or of some; see `EmbeddingMetric.nearest` and `results`."""
         return self._first_member(direction).nearest(k, queries)
 
-    def duplicates(self, threshold: float = 0.95, *, direction: str | None = None) -> Duplicates:
+    def duplicates(self, threshold: float = 0.95, *, direction: str | None = None) -> Any:
         """Return near duplicates of queries in the gallery; see `EmbeddingMetric.duplicates` and `results`."""
         return self._first_member(direction).duplicates(threshold)
 

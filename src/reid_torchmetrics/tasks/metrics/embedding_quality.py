@@ -30,6 +30,7 @@ from reid_torchmetrics.functional.retrieval.relevance import check_needed
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics import base
 from reid_torchmetrics.metrics.reid import check_not_written, record_update
+from reid_torchmetrics.tasks.all_pairs import pair_samples
 
 _FIRST = 3
 """column of the first coordinate in the matrix A"""
@@ -267,7 +268,7 @@ class EmbeddingQuality(base.GrowingStates):
 
     def _uniformity(self, moments: Tensor, _: Any, samples: Samples) -> Tensor:
         """Return the logarithm of the mean of exp(-2 |u - v|^2) = exp(4 u v - 4) over all pairs of samples."""
-        pairs = evaluation.pair_samples(samples, _BY_COSINE, self._world, max_bytes=None)
+        pairs = pair_samples(samples, _BY_COSINE, self._world, max_bytes=None)
         sums = pairs.map_tiles(lambda values, *_: values.sub_(1).mul_(4).exp_().sum(dtype=torch.float64), "Uniformity")
         total = world.all_reduce_values(self._world, lambda: sum(sums, moments.new_zeros(1)))[0]
         if total == 0:  # states of a metric that did not keep the embeddings: each pair adds exp(-8) at least

@@ -14,10 +14,10 @@ from reid_torchmetrics.functional.retrieval import (
     bootstrap_interval,
     evaluate,
     evaluate_scores,
-    find_duplicates,
     mean_over_queries,
     rank_positives,
 )
+from reid_torchmetrics.tasks import find_duplicates
 from tests.closeness import assert_close
 from tests.functional.retrieval.evaluation.one_call import (
     GALLERY,

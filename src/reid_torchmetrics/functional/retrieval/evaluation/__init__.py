@@ -13,10 +13,10 @@ from .problem import Embeddings, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, RelevanceOptions
 from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protocol, protocol_of_lists, take_protocol
 from .queries import PooledQueries, pool_queries
-from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by, seeded
+from .query_statistics import Breakdown, Interval, LeftOutQueries, bootstrap_interval, mean_by, seeded
 from .rank_lists import RankLists
 from .ranked_samples import RankedSamples, UpdateFacts
 from .ranking import NO_RANKING, CameraPairs, Ranking
 from .ranking_options import RankingOptions, Setup, describe
 from .results import RETRIEVAL_METHODS, RetrievalResults, summarize
-from .sample_rankings import find_camera_pairs, list_samples, pair_samples, problem_of_process, rank_samples
+from .sample_rankings import find_camera_pairs, list_samples, problem_of_process, rank_samples, share_defined

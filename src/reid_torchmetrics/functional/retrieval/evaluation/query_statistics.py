@@ -8,6 +8,7 @@ chances         of the mean differences of two models: intervals by a paired boo
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +25,19 @@ from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
 _DRAWS_AT_A_TIME = 1 << 20  # random numbers that are drawn at a time
 ROUNDING = 1e-12  # numbers that are as close as that, relative to their size, are equal
+
+
+class LeftOutQueries(ABC):
+    """A result that names some of the evaluated queries, which `RetrievalResults.means_without` leaves out."""
+
+    @property
+    @abstractmethod
+    def affected_queries(self) -> Int[Tensor, " affected"]:
+        """Positions of the queries that are left out, from 0."""
+
+    @abstractmethod
+    def check_queries(self, argument: str, num_queries: int, query_hash: int | None) -> None:
+        """Raise a ValueError unless this is a result of the evaluated queries."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

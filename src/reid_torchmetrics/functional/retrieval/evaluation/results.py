@@ -23,13 +23,12 @@ from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts
-from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
 from .labeled_lists import ListCounts
 from .problem import RetrievalProblem
 from .protocol import Protocol
 from .query_numbers import measure_queries
-from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
+from .query_statistics import Breakdown, Interval, LeftOutQueries, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe, key_of
@@ -173,7 +172,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """Return the names of "identities", "cameras" or another label by their numbers; none for integer labels."""
         return (self.label_names or {}).get(label_name, {})
 
-    def means_without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers | Duplicates) -> dict[str, float]:
+    def means_without(
+        self, queries: Integer[Tensor, " left_out"] | _checks.Integers | LeftOutQueries
+    ) -> dict[str, float]:
         """Compute the reported numbers without some queries.
 
         Args:
@@ -181,10 +182,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
                 affected queries are left out: within one set both items of each pair.
 
         Raises:
-            TypeError: `queries` are neither `Duplicates` nor an integer tensor.
+            TypeError: `queries` are neither near duplicates nor an integer tensor.
             ValueError: `queries` has a number that no query has, or are near duplicates of other samples.
         """
-        if isinstance(queries, Duplicates):
+        if isinstance(queries, LeftOutQueries):
             queries.check_queries("queries", len(self.query_index), self.query_hash)
             queries = queries.affected_queries
         queries = _checks.integer_labels("queries", queries).long().to(self.query_index.device)

@@ -5,8 +5,7 @@ problem          all queries against this process's gallery             problem.
 ranking          ranks of the positives among their candidates          ranking.py
 
 The gallery does not move: the queries are sent to every process, and counts are added up. All processes end with the
-same ranks as one process with all samples. Rank lists, pairs of samples, and measures between pairs of cameras take the
-same steps.
+same ranks as one process with all samples. Rank lists, and measures between pairs of cameras, take the same steps.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
-from reid_torchmetrics.functional.retrieval.verification import AllPairs
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .ground_truth import GroundTruth
@@ -102,54 +100,13 @@ def list_samples(
         ValueError: as both, and embeddings that are not finite.
     """
     # Lists show places, so the order of the gallery matters under every tie policy.
-    problem, together, facts = _share_defined(samples, options, world, max_bytes=max_bytes)
+    problem, together, facts = share_defined(samples, options, world, max_bytes=max_bytes)
     if queries is not None:
         queries = queries.to(problem.source.device)
     lists = find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=together)
     if updates is not None:
         results_made(None, replace(facts, updates=updates), world)
     return replace(lists, label_names=sharding.gather_names(world, problem.labels.names) or None)
-
-
-@torch.no_grad()
-def pair_samples(
-    samples: Samples,
-    options: RankingOptions,
-    world: World,
-    *,
-    max_bytes: int | None,
-    updates: UpdateFacts | None = None,
-) -> AllPairs:
-    """Return all pairs of the samples of all processes; within one set if each sample is a query and an item.
-
-    `updates` are as for `list_samples`.
-
-    Raises:
-        DistributedMetricError: as `rank_samples`.
-        ValueError: embeddings that are not finite.
-    """
-    are_both = samples.roles == sharding.QUERY | sharding.GALLERY
-    _, table = world.guarded_all_gather(lambda: (None, [int(are_both.all())]))
-    is_one_set = all(is_one_set_here for (is_one_set_here,) in table)
-    problem, together, facts = _share_defined(samples, options, world, max_bytes=max_bytes)
-    if updates is not None:
-        results_made(None, replace(facts, updates=updates), world)
-
-    scores = problem.source.scores_of(None, together)
-    query_hash = problem.query_hash
-    places = problem.places
-    assert places is not None  # noqa: S101 - problems of samples in order have them
-    numbers = problem.query_numbers
-    if is_one_set:
-        own_positions = torch.searchsorted(places, numbers, right=True) - 1
-        item_positions = torch.searchsorted(numbers, places)
-        return AllPairs(
-            scores, item_positions, own_positions, within_one_set=True, query_hash=query_hash, world=together
-        )
-    own_places = problem.labels.self_index
-    if own_places is None:
-        own_places = torch.full_like(numbers, -1)
-    return AllPairs(scores, places, own_places, within_one_set=False, query_hash=query_hash, world=together)
 
 
 @torch.no_grad()
@@ -170,7 +127,7 @@ def find_camera_pairs(
         ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
     """
     options, *_ = names.values()
-    problem, together, _ = _share_defined(samples, options, world, max_bytes=max_bytes)
+    problem, together, _ = share_defined(samples, options, world, max_bytes=max_bytes)
     return mean_by_camera_pair(problem, names, protocol, world=together)
 
 
@@ -295,7 +252,7 @@ def _find_items(samples: Samples, gallery: Tensor, first_position: int | None) -
     return samples.rows(rows), labels
 
 
-def _share_defined(
+def share_defined(
     samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None
 ) -> tuple[RetrievalProblem, World, RankedSamples]:
     """Return the problem with places in the gallery, the processes that go on together, and facts.

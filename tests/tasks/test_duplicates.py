@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import Duplicates, find_duplicates
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES, EmbeddingScores, Rows, Scores
+from reid_torchmetrics.tasks import Duplicates, find_duplicates
 from tests.profiles import each_row, examples
 from tests.reference import duplicates as reference
 from tests.reference.retrieval import similarity as exact

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_scores, write_report
-from reid_torchmetrics.functional.retrieval import RetrievalResults, find_duplicates
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.tasks import find_duplicates
 
 # Five pairs of copies, each of one identity, and ten vectors at right angles to all others: a query finds its copy, or
 # nothing of its own identity first.

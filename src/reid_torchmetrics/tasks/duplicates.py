@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,17 +23,14 @@ from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, more_rows
 from reid_torchmetrics.functional.retrieval import scores as scoring
+from reid_torchmetrics.functional.retrieval.evaluation import LeftOutQueries
 from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
-from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
+from reid_torchmetrics.functional.world import ALONE, SentRows, exchange_rows
 
-Result = TypeVar("Result")
+from .all_pairs import AllPairs
 
 _QUERY = 1 << 62
 """subtracted from numbers of queries, so that they differ from the numbers of all gallery items"""
-_BYTES_PER_PAIR = 33
-"""bytes for the masks, the row, the column and the position of a pair"""
-_MOST_PAIRS = 1 << 23
-"""number of pairs in a tile; within one set larger tiles have fewer panels below the diagonal, which are skipped"""
 _LIMITS = {"cosine": (-1.0, 1.0), "euclidean": (0.0, math.inf), "hamming": (0.0, math.inf)}
 _ARE_DISTANCES = ("euclidean", "hamming")
 _THRESHOLDS = {
@@ -47,7 +43,7 @@ _THRESHOLDS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Duplicates(Displayed):
+class Duplicates(Displayed, LeftOutQueries):
     """Pairs of near duplicates, sorted by query and then by gallery item."""
 
     query: Int[Tensor, " pairs"]
@@ -195,65 +191,6 @@ class Duplicates(Displayed):
             smallest = smallest[smallest]
         _, group = smallest.unique(return_inverse=True)
         return members, group
-
-
-class AllPairs(NamedTuple):
-    """Pairs of all queries with the items in this process's part of a gallery; within one set each pair once."""
-
-    scores: scoring.Scores
-    items: Int[Tensor, " gallery"]
-    """number of the item in each column, in the whole gallery"""
-    own: Int[Tensor, " queries"]
-    """column of each query itself, else -1; within one set, where items ascend, the last column up to the query"""
-    within_one_set: bool
-    query_hash: int | None
-    """hash of the queries on all processes; None if no process has them all"""
-    world: World = ALONE
-
-    @torch.no_grad()
-    def map_tiles(self, work: Callable[[Tensor, slice, slice], Result], label: str) -> list[Result]:
-        """Apply `work` to the scores, the queries and the columns of each tile; `label` labels the progress bar.
-
-        The scores are comparable between queries, and minus infinity where a pair does not count. They are overwritten
-        by the next tile. Tiles in which no pair counts are not computed.
-
-        Raises:
-            DistributedMetricError: an error on some process.
-        """
-        num_rows, num_columns = scoring.cut_in_panels(
-            self.scores,
-            _BYTES_PER_PAIR,
-            most_rows=self.scores.product_shape.rows,
-            most_scores=_MOST_PAIRS,
-        )
-        _, table = self.world.guarded_all_gather(lambda: (None, [num_rows]))
-        size = (min(table)[0], num_columns)
-        map_panels = functools.partial(self._map_panels, work)
-        results = []
-        for _, tile_results in scoring.share_tiles(self.scores, size, map_panels, label, world=self.world):
-            results += tile_results
-        return results
-
-    def _map_panels(
-        self, work: Callable[[Tensor, slice, slice], Result], walk: scoring.Walk, rows: slice
-    ) -> list[Result]:
-        """Apply `work` to some queries in each panel of columns."""
-        own = self.own[rows, None]
-        first_column = int(own[0]) + 1 if self.within_one_set else 0
-        last_own = int(own.max())
-        results = []
-        for panel, num_seen in walk.panels:
-            if panel.stop <= first_column:
-                continue
-            values = walk.fill(rows, panel)[:, num_seen:]
-            columns = slice(panel.start + num_seen, panel.stop)
-            self.scores.to_comparable(values, rows)
-            if last_own >= columns.start:
-                column = torch.arange(columns.start, columns.stop, device=own.device)
-                does_not_count = column <= own if self.within_one_set else column == own
-                values.masked_fill_(does_not_count, -torch.inf)
-            results.append(work(values, rows, columns))
-        return results
 
 
 @torch.no_grad()
