@@ -26,7 +26,7 @@ def cause(name, suspect, values, **options):
         case.append(f"try {name}")
         return values
 
-    return Cause(name, "a mistake", "It is so.", f"{name} has {{num}}.", suspect=suspect, find=find, **options)
+    return Cause(name, f"{name} has {{num}}.", find, suspect, **options)
 
 
 def told(causes, log):
@@ -54,7 +54,7 @@ def test_a_metric_object_tries_and_tells_a_cause_once_until_reset_and_a_function
 
 def test_a_fact_is_looked_for_at_each_result_until_it_is_told():
     facts = []
-    row = Cause("a", "a mistake", "It is so.", "a has {num}.", find=lambda _: values_if(facts, num=len(facts)))
+    row = Cause("a", "a has {num}.", find=lambda _: values_if(facts, num=len(facts)))
     log = WarningLog(set())
     assert told([row], log)[1] == []
     facts += [1, 2]

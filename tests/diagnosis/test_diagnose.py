@@ -25,8 +25,9 @@ def cause(name, values, attribute=None, **options):
     def find(case):
         return values if attribute is None or getattr(case, attribute) is not None else None
 
+    find.__doc__ = f"Look for mistake {name}.\n\n    It is so."
     options = {"suspect": lambda case: False} | options
-    return Cause(name, f"mistake {name}", "It is so.", f"{name} has {{num}}.", find=find, **options)
+    return Cause(name, f"{name} has {{num}}.", find, **options)
 
 
 def causes(attribute):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,10 +20,10 @@ from reid_torchmetrics.functional.detection.batches import (
     SMALLEST_AREA,
     ShownColumns,
     ShownImages,
+    counts_although_ignored,
     num_without_mask,
     similar_key,
     size_of,
-    warn_of_ignored,
 )
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.detection.inputs import (
@@ -186,7 +187,6 @@ class CocoProblem:
         truth = CocoSide.of(cocoGt, params)
         results = CocoSide.of(cocoDt, params)
         _check_ids(truth.rows)
-        warn_of_ignored("`annotations`", truth.rows, reads_keypoints=params.iouType == "keypoints")
         if params.iouType == "segm":
             _warn_of_boxes_as_masks(truth, results)
 
@@ -244,7 +244,8 @@ class CocoProblem:
             label_names=self.categories,
             sigmas=self.key[4],
         )
-        results_made(matches, images)
+        is_ignored = partial(counts_although_ignored, reads_keypoints=self.key[0] == "keypoints")
+        results_made(matches, replace(images, num_ignored=sum(map(is_ignored, self.truth.rows))))
 
     def _shown(self) -> list[ShownImages]:
         """Return the objects in the first images, in the form of metrics."""

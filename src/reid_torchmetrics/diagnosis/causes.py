@@ -23,10 +23,6 @@ class Cause(Generic[Case]):
     """A likely mistake of a user, the results that raise the suspicion, and the trial that confirms it."""
 
     name: CauseName
-    checks: str
-    """the mistake, in a few words"""
-    fires: str
-    """the condition in words; names in braces are those of constants in the module of `find`"""
     message: str
     """one or two sentences with the cause and the remedy, with names of values in braces"""
     find: Callable[[Case], Values | None]
@@ -37,13 +33,46 @@ class Cause(Generic[Case]):
     explained_by: tuple[CauseName, ...] = ()
     """rows with mistakes that may look like this one; if one of them was found, this row is not told"""
 
+    @property
+    def checks(self) -> str:
+        """The mistake, in a few words: the summary of the trial."""
+        summary, _, _ = self._docs()
+        return summary.removeprefix("Look for ").removesuffix(".")
+
+    def condition(self) -> str:
+        """Return the condition in words, the rest of the trial's docstring, with the constants of its module."""
+        *_, condition = self._docs()
+        return " ".join(condition.split()).format(**vars(sys.modules[self.find.__module__]))
+
+    def _docs(self) -> tuple[str, str, str]:
+        return (self.find.__doc__ or self.name).partition("\n\n")
+
     def text(self, values: Values) -> str:
         """Return the message."""
         return self.message.format(**values)
 
-    def condition(self) -> str:
-        """Return the condition in words, with the constants."""
-        return self.fires.format(**vars(sys.modules[self.find.__module__]))
+
+class Causes(dict[CauseName, Cause[Case]]):
+    """A registry: causes by name, in the order in which they are tried."""
+
+    def add(
+        self,
+        message: str,
+        *,
+        suspect: Callable[[Case], bool] | None = None,
+        explained_by: tuple[CauseName, ...] = (),
+    ) -> Callable[[Callable[[Case], Values | None]], Callable[[Case], Values | None]]:
+        """Return a decorator that adds a cause with the name of the trial; the arguments are those of `Cause`.
+
+        The summary of the trial is "Look for" and the mistake in a few words. The rest of its docstring is the
+        condition; names in braces are those of constants in its module.
+        """
+
+        def register(find: Callable[[Case], Values | None]) -> Callable[[Case], Values | None]:
+            self[find.__name__] = Cause(find.__name__, message, find, suspect, explained_by)
+            return find
+
+        return register
 
 
 def values_if(is_so: object, **values: object) -> Values | None:

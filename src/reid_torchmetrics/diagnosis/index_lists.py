@@ -13,7 +13,7 @@ from torch import Tensor
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import IndexRecall, SearchedLists, search_lists
 
-from .causes import Cause, Values, is_beyond_chance
+from .causes import Causes, Values, is_beyond_chance
 from .lists import different_queries
 
 _SUSPECT = 0.25  # of the steps from item to item; fewer that rise raise no suspicion
@@ -40,18 +40,45 @@ class IndexCase:
         """steps from one item of a list to the next, and those to a higher exact score"""
 
 
+INDEX_CAUSES: Causes[IndexCase] = Causes()
+"""rows by name, in the order in which they are tried"""
+cause = INDEX_CAUSES.add
+
+
 def _fit_badly(case: IndexCase) -> bool:
     return case.num_rising >= _SUSPECT * case.num_steps  # also for lists of one item
 
 
-def _opposite_lists(case: IndexCase) -> Values | None:
+@cause(
+    message="Lists have their items in the opposite order of exact scores, which rise in {num} of {steps} from one"
+    " item to the next. They must be best first, and `similarity` must be that of the index, higher for closer"
+    " items.",
+    suspect=_fit_badly,
+)
+def opposite_lists(case: IndexCase) -> Values | None:
+    """Look for lists of an index that are worst first, or by another similarity.
+
+    From item to item of at most 256 lists a share of {_OPPOSITE} of the exact scores rise, and more than by luck.
+    """
     num_steps, num_rising = case.num_steps, case.num_rising
     if num_rising < _OPPOSITE * num_steps or not is_beyond_chance(num_rising, num_steps, 0.5):
         return None
     return {"num": f"{num_rising:,}", "steps": counted(num_steps, "step")}
 
 
-def _shifted_positions(case: IndexCase) -> Values | None:
+@cause(
+    message="The lists do not fit the embeddings: recall is {recall}, and {better} where 1 is {change} each"
+    " position. Positions count from 0, in the order of `gallery`.",
+    suspect=_fit_badly,
+    explained_by=("opposite_lists",),
+)
+def shifted_positions(case: IndexCase) -> Values | None:
+    """Look for positions of an index that count from 1.
+
+    From item to item a share of {_SUSPECT} of the exact scores rise, the gallery can be read again, and the recall of
+    at most 256 queries rises by {_GAIN} or more, and by more than luck explains, where 1 is subtracted from all
+    positions, or added, and by less than half of it in the other direction.
+    """
     num_queries, num_gallery = len(case.queries), case.recall.num_gallery
     if case.gallery is None or not num_queries:
         return None
@@ -72,33 +99,3 @@ def _shifted_positions(case: IndexCase) -> Values | None:
         "better": f"{recall + gains[offset]:.4f}",
         "change": "subtracted from" if offset == 1 else "added to",
     }
-
-
-_ROWS = [
-    Cause[IndexCase](
-        name="opposite_lists",
-        checks="lists of an index that are worst first, or by another similarity",
-        fires="From item to item of at most 256 lists a share of {_OPPOSITE} of the exact scores rise, and more than"
-        " by luck.",
-        message="Lists have their items in the opposite order of exact scores, which rise in {num} of {steps} from one"
-        " item to the next. They must be best first, and `similarity` must be that of the index, higher for closer"
-        " items.",
-        suspect=_fit_badly,
-        find=_opposite_lists,
-    ),
-    Cause[IndexCase](
-        name="shifted_positions",
-        checks="positions of an index that count from 1",
-        fires="From item to item a share of {_SUSPECT} of the exact scores rise, the gallery can be read again, and"
-        " the recall of at most 256 queries rises by {_GAIN} or more, and by more than luck explains, where 1 is"
-        " subtracted from all positions, or added, and by less than half of it in the other direction.",
-        message="The lists do not fit the embeddings: recall is {recall}, and {better} where 1 is {change} each"
-        " position. Positions count from 0, in the order of `gallery`.",
-        suspect=_fit_badly,
-        find=_shifted_positions,
-        explained_by=("opposite_lists",),
-    ),
-]
-
-INDEX_CAUSES = {row.name: row for row in _ROWS}
-"""rows by name, in the order in which they are tried"""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,8 +13,8 @@ from torch import Tensor
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples
 
-from .causes import Cause, Values, is_beyond_chance
-from .spellings import READINGS
+from .causes import Causes, Values, is_beyond_chance
+from .spellings import spelling_that_fits
 
 Array: TypeAlias = NDArray[Any]
 
@@ -76,43 +74,48 @@ class ListCase:
         return (number[query[kept]], item[kept]) if 0 < kept.sum() <= _MOST_PAIRS else None
 
 
+LIST_CAUSES: Causes[ListCase] = Causes()
+"""rows by name, in the order in which they are tried"""
+cause = LIST_CAUSES.add
+
+
 def _finds_little(case: ListCase) -> bool:
     return float(case.samples.hits[:, 0].double().mean()) <= _SUSPECT
 
 
-def _read(reading: Callable[[list[str]], list[str]], lists: list[list[str]]) -> list[dict[str, str]]:
-    """Return the names of each list by what is left of them."""
-    names = [*dict.fromkeys(chain.from_iterable(lists))]
-    left = dict(zip(names, reading(names), strict=True))
-    return [{left[name]: name for name in row} for row in lists]
+@cause(
+    message="Lists and positives have no item in common, but {num} of {total} items that come first are among the"
+    " positives where names are read {reading}. Spell both in one way.",
+    suspect=_finds_little,
+)
+def other_names(case: ListCase) -> Values | None:
+    """Look for lists and positives that spell the names of items in two ways.
 
-
-def _other_names(case: ListCase) -> Values | None:
-    reader, items, positives = case.samples.reader, case.samples.items, case.positives
-    if not reader.unnumbered or positives is None or int(items[items >= 0].min()) < reader.num_numbered:
+    No item of any list is in the ground truth, and where names are read in another way, such as without folders or
+    extensions, half of the first items of at most {MOST_QUERIES} lists are among the positives, or a quarter where
+    different things keep different names.
+    """
+    reader, items = case.samples.reader, case.samples.items
+    if not reader.unnumbered or int(items[items >= 0].min()) < reader.num_numbered:
         return None  # some item is in the truth
-    names = [*reader.names]
-    listed = [[reader.name_of_unknown(item) for item in row if item >= 0] for row in case.items[:, :_FIRST].tolist()]
-    right: list[list[str]] = [[] for _ in listed]
-    for query, item in zip(*positives, strict=True):
-        right[query].append(names[item])
-    for description, reading in READINGS.items():
-        sides = _read(reading, listed), _read(reading, right)
-        num_names = max(len({*chain.from_iterable(side)}) for side in sides)
-        pairs = [*zip(*sides, strict=True)]
-        shared = [(one[left], other[left]) for one, other in pairs for left in sorted(one.keys() & other.keys())[:1]]
-        by_luck = np.mean([min(1.0, len(one) * len(other) / num_names) for one, other in pairs])
-        if is_beyond_chance(len(shared), len(pairs), float(by_luck)):
-            return {
-                "num": len(shared),
-                "queries": counted(len(pairs), "query"),
-                "reading": description,
-                "names": "{!r} and {!r}".format(*shared[0]),
-            }
-    return None
+    names = [reader.name_of_unknown(item) for item in case.items[:, 0].tolist()]
+    spelling = spelling_that_fits(names, list(reader.names))
+    if spelling is None:
+        return None
+    return {"num": spelling.num_common, "total": len(names), "reading": spelling.words}
 
 
-def _shifted_items(case: ListCase) -> Values | None:
+@cause(
+    message="Few lists have an item in common with the positives of their query: {num_given} of {queries} find one"
+    " among their first items, but {num} find one first where {change}. Positions count from 0.",
+    suspect=_finds_little,
+)
+def shifted_items(case: ListCase) -> Values | None:
+    """Look for positions that count from 1, or items that are shifted by another number.
+
+    With one number added to all items at least twice as many of at most {MOST_QUERIES} queries find a positive first as
+    find one among their first {_FIRST} without, a share of {_LEAST_SHARE} or more, and more than by luck.
+    """
     if case.samples.reader.names or case.positives is None:
         return None
     # How far the first items are behind each positive of their query, earlier ones counting more.
@@ -139,7 +142,18 @@ def _shifted_items(case: ListCase) -> Values | None:
     }
 
 
-def _worst_first(case: ListCase) -> Values | None:
+@cause(
+    message="Lists seem to be worst first: right answers come last, and first in the opposite order for {num} of"
+    " {queries}. Lists must be best first, and scores higher for closer items: pass minus the distances.",
+    suspect=_finds_little,
+)
+def worst_first(case: ListCase) -> Values | None:
+    """Look for distances as scores of lists, or lists in the opposite order.
+
+    Of at most {MOST_QUERIES} lists a share of {_GOOD} or more end with a positive, with {_ODDS} times the odds of luck,
+    or {_ODDS_OF_SCORES} times where scores rise in the order in which they were given; and the first two entries of the
+    lists have at most {_FEW} times the share of positives of all.
+    """
     lengths = (case.items >= 0).sum(1)
     _, kept = np.unique(case.items[np.arange(len(lengths)), lengths - 1], return_index=True)
     kept = kept[lengths[kept] > 2]
@@ -156,43 +170,3 @@ def _worst_first(case: ListCase) -> Values | None:
     if not is_better or not is_beyond_chance(num_right, len(kept), by_luck):
         return None
     return {"num": num_right, "queries": counted(len(kept), "query")}
-
-
-_ROWS = [
-    Cause[ListCase](
-        name="other_names",
-        checks="lists and positives that spell the names of items in two ways",
-        fires="No item of any list is in the ground truth, and where names are read in another way, such as without"
-        " folders or extensions, more of at most {MOST_QUERIES} queries find a positive among their first {_FIRST}"
-        " than by luck.",
-        message="Lists and positives have no item in common, but {num} of {queries} find a positive among their first"
-        " items where names are read {reading}: {names}. Spell both in one way.",
-        suspect=_finds_little,
-        find=_other_names,
-    ),
-    Cause[ListCase](
-        name="shifted_items",
-        checks="positions that count from 1, or items that are shifted by another number",
-        fires="With one number added to all items at least twice as many of at most {MOST_QUERIES} queries find a"
-        " positive first as find one among their first {_FIRST} without, a share of {_LEAST_SHARE} or more, and more"
-        " than by luck.",
-        message="Few lists have an item in common with the positives of their query: {num_given} of {queries} find one"
-        " among their first items, but {num} find one first where {change}. Positions count from 0.",
-        suspect=_finds_little,
-        find=_shifted_items,
-    ),
-    Cause[ListCase](
-        name="worst_first",
-        checks="distances as scores of lists, or lists in the opposite order",
-        fires="Of at most {MOST_QUERIES} lists a share of {_GOOD} or more end with a positive, with {_ODDS} times the"
-        " odds of luck, or {_ODDS_OF_SCORES} times where scores rise in the order in which they were given; and the"
-        " first two entries of the lists have at most {_FEW} times the share of positives of all.",
-        message="Lists seem to be worst first: right answers come last, and first in the opposite order for {num} of"
-        " {queries}. Lists must be best first, and scores higher for closer items: pass minus the distances.",
-        suspect=_finds_little,
-        find=_worst_first,
-    ),
-]
-
-LIST_CAUSES = {row.name: row for row in _ROWS}
-"""rows by name, in the order in which they are tried"""

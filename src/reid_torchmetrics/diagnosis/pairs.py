@@ -15,7 +15,7 @@ from reid_torchmetrics.tasks.verification import (
     find_accuracies,
 )
 
-from .causes import Cause, Values, is_beyond_chance
+from .causes import Causes, Values, is_beyond_chance
 
 _MOST_AREA = 0.1  # under the ROC curve: the opposite order has 0.9 at least
 _DEVIATIONS = 5  # of the area below that of a random order, in its standard deviations
@@ -38,6 +38,11 @@ class PairCase:
         return count_given_pairs(self.pairs.scores, self.pairs.same)
 
 
+PAIR_CAUSES: Causes[PairCase] = Causes()
+"""rows by name, in the order in which they are tried"""
+cause = PAIR_CAUSES.add
+
+
 def _is_poor(case: PairCase) -> bool:
     if isinstance(case.results, FoldAccuracies):
         return float(case.results.accuracy.mean()) < _SUSPECT
@@ -51,7 +56,17 @@ _REMEDIES = {
 }
 
 
-def _opposite_pairs(case: PairCase) -> Values | None:
+@cause(
+    message="The {pairs} with `same` are farther apart than the {other_pairs} without: the area under the ROC"
+    " curve is {area}. {remedy}`same` must be True for pairs of one identity.",
+    suspect=_is_poor,
+)
+def opposite_pairs(case: PairCase) -> Values | None:
+    """Look for distances of pairs as scores, cosines as distances, or `same` with the opposite meaning.
+
+    The area under the ROC curve is at most {_MOST_AREA}, and {_DEVIATIONS} standard deviations below that of a random
+    order.
+    """
     counts = case.counts()
     area = float(counts.area_under_curve())
     num_genuine, num_impostors = counts.num_genuine, counts.num_impostors
@@ -68,7 +83,19 @@ def _opposite_pairs(case: PairCase) -> Values | None:
     }
 
 
-def _thresholds_beyond(case: PairCase) -> Values | None:
+@cause(
+    message="Thresholds are from 0 to 4, the largest squared distance of two unit vectors, but distances are from"
+    " {lowest} to {highest}: with thresholds in this range the accuracy is {better} in the place of {accuracy}."
+    " Normalize the embeddings, and pass squared distances, 2 - 2 c for a cosine c.",
+    suspect=_is_poor,
+    explained_by=("opposite_pairs",),
+)
+def thresholds_beyond(case: PairCase) -> Values | None:
+    """Look for distances beyond the thresholds of LFW's accuracy.
+
+    Distances are below 0 or above 4, and with thresholds there the accuracy is higher by at least {_GAIN}, and by more
+    than luck explains.
+    """
     distances, same = -case.pairs.scores, case.pairs.same
     lowest, highest = float(distances.min()), float(distances.max())
     is_within = lowest >= -_ROUNDING and highest <= LARGEST_DISTANCE + _ROUNDING
@@ -86,32 +113,3 @@ def _thresholds_beyond(case: PairCase) -> Values | None:
         "accuracy": f"{accuracy:.4f}",
         "better": f"{better:.4f}",
     }
-
-
-_ROWS = [
-    Cause[PairCase](
-        name="opposite_pairs",
-        checks="distances of pairs as scores, cosines as distances, or `same` with the opposite meaning",
-        fires="The area under the ROC curve is at most {_MOST_AREA}, and {_DEVIATIONS} standard deviations below that"
-        " of a random order.",
-        message="The {pairs} with `same` are farther apart than the {other_pairs} without: the area under the ROC"
-        " curve is {area}. {remedy}`same` must be True for pairs of one identity.",
-        suspect=_is_poor,
-        find=_opposite_pairs,
-    ),
-    Cause[PairCase](
-        name="thresholds_beyond",
-        checks="distances beyond the thresholds of LFW's accuracy",
-        fires="Distances are below 0 or above 4, and with thresholds there the accuracy is higher by at least {_GAIN},"
-        " and by more than luck explains.",
-        message="Thresholds are from 0 to 4, the largest squared distance of two unit vectors, but distances are from"
-        " {lowest} to {highest}: with thresholds in this range the accuracy is {better} in the place of {accuracy}."
-        " Normalize the embeddings, and pass squared distances, 2 - 2 c for a cosine c.",
-        suspect=_is_poor,
-        find=_thresholds_beyond,
-        explained_by=("opposite_pairs",),
-    ),
-]
-
-PAIR_CAUSES = {row.name: row for row in _ROWS}
-"""rows by name, in the order in which they are tried"""

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from os.path import commonprefix
+from typing import NamedTuple
 
 
 def _last_part(name: str) -> str:
@@ -45,12 +46,47 @@ READINGS = {
         lambda name: unicodedata.normalize("NFC", name).strip().casefold()
     ),
     "as numbers": _each(_as_number),
+    "without extensions": _each(_without_extension),
     "without the first folders": _without_first_folders,
     "without folders": _each(_last_part),
-    "without extensions": _each(_without_extension),
     "without folders and extensions, regardless of case": _each(
         lambda name: _without_extension(_last_part(name)).casefold()
     ),
     "by their numbers alone": _each(_numbers),
 }
 """functions that return the rest of each name of one side, by their description"""
+_NUM_CLOSE = 4  # the first readings, in which different things keep different names
+_FITS, _FITS_CLOSELY = 0.5, 0.25  # share of the names that a reading must find on the other side
+_MOST_MERGED = 0.1  # share of the names of a side that may become equal to others
+
+
+class Spelling(NamedTuple):
+    """A reading of the names of two sides in which most are the same."""
+
+    words: str
+    """the reading, with an example"""
+    num_common: int
+
+
+def spelling_that_fits(names: list[str], other_names: list[str], *, is_close: bool = False) -> Spelling | None:
+    """Return a reading in which most of some names are among the names of another side; None if none fits.
+
+    Names must stay apart: a reading that makes most of them equal fits always.
+
+    Args:
+        names: different names of one side, none of which is on the other side.
+        other_names: different names of the other side.
+        is_close: allow only readings in which different things keep different names, such as "12" and "00012".
+    """
+    for number, (words, read) in enumerate(READINGS.items()):
+        if number == _NUM_CLOSE and is_close:
+            return None
+        least = (_FITS_CLOSELY if number < _NUM_CLOSE else _FITS) * len(names)
+        first = dict(zip(read(names), names, strict=True))
+        second = dict(zip(read(other_names), other_names, strict=True))
+        common = first.keys() & second.keys()
+        are_apart = len(second) >= (1 - _MOST_MERGED) * len(other_names)
+        if common and are_apart and len(common) >= least:
+            name = min(common)
+            return Spelling(f"{words}, such as {first[name]!r} and {second[name]!r}", len(common))
+    return None

@@ -152,6 +152,13 @@ def with_mistake(mistake: str, shape: str) -> Data:
     return {"preds": preds, "target": target} | ({} if shape == "bbox" else {"iou_type": shape})
 
 
+def ignored() -> Data:
+    """The first object of each image marked by `ignore`, and no crowd."""
+    data = with_key("iscrowd", lambda item: torch.zeros(len(item["labels"]), dtype=torch.int64))
+    target = [{**item, "ignore": torch.arange(len(item["labels"])) == 0} for item in data["target"]]
+    return data | {"target": target}
+
+
 def gathered() -> Data:
     data = detector()
     return {"images": [images_of(data), images_of(data)]}
@@ -221,8 +228,10 @@ DETECTION_EXAMPLES: dict[str, list[Example]] = {
     "keypoints_in_shares": [Example("images", keypoints_in_shares)],
     "mixed_units": [Example("images", lambda: with_change("preds", "boxes", in_shares))],
     "sizes_of_shares": [Example("images", both_in_shares, NO_SIZES)],
-    "corners_as_sizes": [Example("images", lambda: detector(box_format="xywh"))],
-    "corners_beyond_images": [Example("images", beyond_images, PACKED)],
+    "corners_as_sizes": [
+        Example("images", lambda: detector(box_format="xywh")),
+        Example("images", beyond_images, PACKED),
+    ],
     "rounded_coordinates": [Example("images", in_bfloat16, IN_JSON)],
     "labels": [Example("images", lambda: with_change("preds", "labels", lambda labels: labels - 1))],
     "other_reading": [
@@ -264,6 +273,7 @@ DETECTION_EXAMPLES: dict[str, list[Example]] = {
             IN_JSON | PACKED | without("LvisMAP", "evaluate_images, lvis", reason="it uses them"),
         )
     ],
+    "unused_ignore": [Example("images", ignored, IN_JSON | PACKED)],
     "forgotten_reset": [Example("image batches", lambda: repeated(images_of, None))],
     "gathered_images": [Example("parts", gathered)],
     "padded_images": [Example("parts", padded)],

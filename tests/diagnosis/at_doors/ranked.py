@@ -167,6 +167,7 @@ NO_CAMERAS = not_seen(
     "no cameras are kept: `no_positives` is told", *("evaluate_lists", "evaluate_stream", "command --stream")
 )
 IN_LISTS = not_seen("lists have no scores", "evaluate_lists")
+NO_NAMES = not_seen("names of queries alone are kept: `no_positives` is told", "evaluate_stream")
 NOT_POOLED = not_seen(
     "an option of `evaluate`",
     *(name for name in (*OF_SAMPLES, "two processes") if name not in ("evaluate", "command")),
@@ -195,16 +196,18 @@ RETRIEVAL_EXAMPLES: dict[str, list[Example]] = {
     "copied_queries": [Example("samples", sides("copied_queries", "equal"), IN_LISTS)],
     "no_positives": [
         Example("samples", lambda: samples(gallery_identities=NUM + IN_TURNS)),
-        Example("samples", sides("no_positives", "zeros in front")),
     ],
-    "exchanged_axes": [Example("samples", of_exchanged_axes, NO_GALLERY)],
+    "unlike_labels": [
+        Example("samples", sides("unlike_labels", "zeros in front"), NO_NAMES),
+        Example("samples", of_exchanged_axes, NO_GALLERY),
+    ],
     "no_negatives": [Example("samples", sides("no_negatives", "kilometers"))],
     "repeated_samples": [Example("samples", sides("repeated_samples", "middle"), IN_LISTS | NO_GALLERY)],
     "zero_embeddings": [Example("samples", sides("zero_embeddings", "gallery"), NO_EMBEDDINGS)],
     "distances_as_scores": [
-        Example("matrix", lambda kind=kind: opposite_matrix(kind)) for kind in ("scores", "distances")
+        *(Example("matrix", lambda kind=kind: opposite_matrix(kind)) for kind in ("scores", "distances")),
+        Example("samples", lambda: samples(similarity=torch.cdist), GIVEN_SCORES),
     ],
-    "distances_as_similarity": [Example("samples", lambda: samples(similarity=torch.cdist), GIVEN_SCORES)],
     "tied_pairs": [
         Example("samples", of_few_bits, NO_GALLERY | not_seen("lists are ordered", "evaluate_lists")),
     ],

@@ -94,19 +94,6 @@ def corners_as_sizes() -> None:
     _look(corners, corners)
 
 
-def corners_beyond_images() -> None:
-    """Give detections as two corners instead of x, y, width and height, with the sizes of the images."""
-    boxes = _boxes()
-    corners = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
-    num_images = 4
-    counts = torch.full((num_images,), _NUM_BOXES, device="cpu")
-    rows = slice(0, num_images * _NUM_BOXES)
-    found = {"boxes": corners[rows], "labels": _labels()[rows], "scores": torch.ones(rows.stop, device="cpu")}
-    true = {"boxes": boxes[rows], "labels": _labels()[rows]}
-    shown = ShownImages(ShownColumns(counts, found), ShownColumns(counts, true), [(480, 640)] * num_images)
-    _look(corners, boxes, shown=lambda: [shown])
-
-
 def _shown(key: str, value: Any, iou_type: str, extremes: tuple[Tensor, ...] = ()) -> None:
     """Look at a perfect detector of other shapes."""
     box = torch.tensor([[30.0, 30.0, 60.0, 60.0]], dtype=torch.float64, device="cpu")
@@ -138,6 +125,11 @@ def unused_difficult() -> None:
 def unused_lists() -> None:
     """Give a list of absent classes to COCO's evaluation."""
     _perfect(unused_list="neg_category_ids")
+
+
+def unused_ignore() -> None:
+    """Mark ground truths by `ignore`, which COCO's evaluation overwrites."""
+    _perfect(num_ignored=2)
 
 
 def forgotten_reset() -> None:
@@ -201,11 +193,11 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "sizes_of_shares": sizes_of_shares,
     "corners_as_sizes": corners_as_sizes,
     **{MISTAKES[mistake][0]: _of_values(mistake) for mistake in MISTAKES},
-    "corners_beyond_images": corners_beyond_images,
     "labels": labels,
     "other_reading": other_reading,
     "unused_difficult": unused_difficult,
     "unused_lists": unused_lists,
+    "unused_ignore": unused_ignore,
     "forgotten_reset": forgotten_reset,
     "gathered_images": gathered_images,
     "padded_images": padded_images,

@@ -154,7 +154,7 @@ def test_shares_but_for_one_box_get_a_warning_at_every_door(door):
 def test_corners_that_are_read_as_sizes_get_a_warning_at_every_door(door):
     preds, target = detector()
     with pytest.warns(
-        UserWarning, match=r"Almost no width .* in 240 checked boxes of `preds` and `target`: they seem to be two"
+        UserWarning, match=r"Almost no width .* in 480 checked boxes of `preds` and `target`: they seem to be two"
     ):
         DOORS[door](preds, target, "xywh")
     DOORS[door](*map(sized, (preds, target)), "xywh")

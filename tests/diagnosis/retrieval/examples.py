@@ -95,11 +95,6 @@ def distances_as_scores() -> None:
     evaluate_scores(distances.fill_diagonal_(0), LABELS, LABELS)
 
 
-def distances_as_similarity() -> None:
-    gallery = vectors() + 0.1 * vectors(seed=1)
-    evaluate(vectors(), gallery, LABELS, LABELS, similarity=torch.cdist)
-
-
 def tied_pairs() -> None:
     """Give codes of so few bits that half of the pairs tie."""
     scores = (vectors(NUM * 25).reshape(NUM, 400) > 0).double()
@@ -160,7 +155,6 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "infinite_scores": infinite_scores,
     "copied_queries": copied_queries,
     "distances_as_scores": distances_as_scores,
-    "distances_as_similarity": distances_as_similarity,
     "tied_pairs": tied_pairs,
     "unknown_identities": unknown_identities,
     "rounded_positions": rounded_positions,

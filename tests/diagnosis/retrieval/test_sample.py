@@ -39,7 +39,7 @@ def check(results: Any, scores: torch.Tensor, positives: list[list[int]], negati
     if not scores.numel():
         assert sample is None
         return
-    kept = torch.arange(scores.shape[1]) if sample.kept is None else sample.kept
+    kept = torch.arange(scores.shape[1]) if sample.relevance.kept is None else sample.relevance.kept
     for query, (right, wrong) in enumerate(zip(positives, negatives, strict=True)):
         assert kept[sample.is_positive[query]].tolist() == sorted(right)
         assert kept[sample.is_candidate[query]].tolist() == sorted(right + wrong)

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 import torch
 
-from reid_torchmetrics.diagnosis.retrieval.matches import position_reading_that_fits, spelling_that_fits
-from reid_torchmetrics.diagnosis.retrieval.sample_causes import SAMPLE_CAUSES
+from reid_torchmetrics.diagnosis.retrieval import RETRIEVAL_CAUSES
+from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from tests.diagnosis.retrieval.right_samples import RIGHT
 from tests.diagnosis.retrieval.test_sample import case_of
@@ -14,7 +14,8 @@ from tests.diagnosis.retrieval.wrong_samples import WRONG, images
 from tests.profiles import each_row, of_each
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-ROWS = {row.name: row for row in SAMPLE_CAUSES}
+NAMES = ("copied_queries", "unlike_labels", "no_negatives", "repeated_samples", "zero_embeddings")
+ROWS = {name: RETRIEVAL_CAUSES[name] for name in NAMES}
 
 
 def found(results) -> dict[str, str]:
@@ -100,15 +101,36 @@ def test_rows_that_are_scaled_to_their_best_score_are_no_copies():
         (["id_12", "id_7"], ["12", "7"], "by their numbers alone, such as 'id_12' and '12'"),
         (["a1", "b1", "c1"], ["1", "2"], None),  # all would be one
         (["a", "b"], ["c", "d"], None),
-        (["a", "b", "c"], ["A", "d"], None),  # few
+        (["a", "b", "c", "e", "f"], ["A", "d"], None),  # few
     ],
 )
 def test_spellings_fit_if_most_names_of_queries_become_names_of_the_gallery(queries, gallery, words):
-    assert spelling_that_fits(queries, gallery) == words
+    found_words, num_common = spelling_that_fits(queries, gallery) or (None, 0)
+    assert (found_words, num_common) == (words, len(queries) if words else 0)
+
+
+def test_spellings_in_which_different_things_are_the_same_do_not_fit_if_others_match():
+    assert spelling_that_fits(["market_12"], ["duke_12"]).words.startswith("by their numbers alone")
+    assert spelling_that_fits(["market_12"], ["duke_12"], is_close=True) is None
+    assert spelling_that_fits(["00012"], ["12"], is_close=True).words == "as numbers, such as '00012' and '12'"
+
+
+def places_of(query, gallery):
+    """What is found for queries and gallery items at some places."""
+    embeddings = torch.randn(len(query) + len(gallery), 8, generator=torch.Generator().manual_seed(0))
+    given = {"query_positions": query, "gallery_positions": gallery, "protocol": "pitts30k", "radius": 25.0}
+    return found(evaluate(embeddings[: len(query)], embeddings[len(query) :], **given))
 
 
 def test_positions_fit_no_other_reading_if_they_lie_elsewhere():
     query = torch.rand(50, 2, dtype=torch.float64) * 1000 + torch.tensor([4e5, 5.3e6])
-    assert position_reading_that_fits(query, query + torch.tensor([9000.0, 0]), 25.0) is None
-    assert position_reading_that_fits(query[:0], query, 25.0) is None
-    assert position_reading_that_fits(query, query.flip(1), 25.0) == "have their axes in another order on one side"
+    assert places_of(query, query + torch.tensor([9000.0, 0])) == {}
+    assert "another order" in places_of(query, query.flip(1))["unlike_labels"]
+
+
+def test_axes_are_not_exchanged_if_few_queries_have_an_item_near_by_chance():
+    # Of 12 places on a small plan 4 have an item near them, and with exchanged axes 8.
+    query = torch.arange(12, dtype=torch.float64)[:, None] * 100 + torch.tensor([0.0, 50.0])
+    gallery = torch.cat([query[:4], query[4:].flip(1), query.flip(1)[:4] + 900])
+    far = torch.cat([query, query[4:] + torch.tensor([0.0, 5000.0])])
+    assert places_of(far[:12], gallery) == {}

@@ -5,20 +5,21 @@ import warnings
 import pytest
 
 from reid_torchmetrics import AdviceWarning
-from reid_torchmetrics.diagnosis.retrieval.sample_causes import SAMPLE_CAUSES
+from reid_torchmetrics.diagnosis.retrieval import RETRIEVAL_CAUSES
 from tests.diagnosis.retrieval import doors
 from tests.diagnosis.retrieval.wrong_samples import WRONG
 from tests.profiles import each_row
 
 NOT_SEEN = {
-    "exchanged_axes": {"evaluate_stream", "--stream"},
     "copied_queries": {"evaluate_lists"},
     "repeated_samples": {"evaluate_lists", "evaluate_stream", "--stream"},
     "zero_embeddings": {"evaluate_lists", "evaluate_stream", "--stream", "evaluate_scores", "distances"},
 }
 """entry points that are not given what shows a mistake"""
-BEGINNINGS = {row.name: row.message.split("{")[0][:40] or row.message.split("}")[-1][:20] for row in SAMPLE_CAUSES}
-BEGINNINGS["no_positives"] = "No query can be evaluated"
+BEGINNINGS = {
+    name: RETRIEVAL_CAUSES[name].message.split("{")[0][:40] or RETRIEVAL_CAUSES[name].message.split("}")[-1][:20]
+    for name in WRONG
+}
 
 
 def told(call, *args) -> list[str]:
@@ -84,7 +85,7 @@ def test_a_mistake_is_told_once_by_the_first_of_two_processes(cause, processes):
 )
 def test_a_reading_in_which_labels_match_is_named(mistake, words):
     for door in doors.DOORS:
-        (text,) = told(doors.call, door, WRONG["no_positives"][mistake])
+        (text,) = told(doors.call, door, WRONG["unlike_labels"][mistake])
         # A counter keeps the names of its queries alone.
         if door != "evaluate_stream" or "match" not in words:
             assert words in text, door

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, evaluate
-from reid_torchmetrics.diagnosis.retrieval.tied_pairs import find_tied_pairs
+from reid_torchmetrics.diagnosis.retrieval.tied_pairs import tied_pairs
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores
 from tests.diagnosis.retrieval.test_sample import case_of
 from tests.profiles import each_row
@@ -37,30 +37,33 @@ def share_of(scores: torch.Tensor, query_identities: torch.Tensor, gallery_ident
     results = evaluate_scores(scores, query_identities, gallery_identities)
     case = case_of(results)
     case.samples = replace(case.samples, ties_are_open=True)
-    values = find_tied_pairs(case)
+    values = tied_pairs(case)
     return None if values is None else values["share"]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("num_levels", [1, 3, 12])
-def test_tied_pairs_of_the_first_query_are_counted(num_levels):
+def test_tied_pairs_are_counted(num_levels):
     scores, query_identities, gallery_identities = problem(num_levels)
     gallery_identities[::7] = -1  # junk
     num_tied, num_pairs = 0, 0
-    for positive in range(NUM_GALLERY):
-        for negative in range(NUM_GALLERY):
-            is_pair = gallery_identities[positive] == query_identities[0] and gallery_identities[negative] >= 0
-            if is_pair and gallery_identities[negative] != query_identities[0]:
-                num_tied += int(scores[0, positive] == scores[0, negative])
-                num_pairs += 1
+    for row, identity in zip(scores, query_identities, strict=True):
+        positives = row[gallery_identities == identity]
+        negatives = row[(gallery_identities != identity) & (gallery_identities >= 0)]
+        num_tied += int((positives[:, None] == negatives).sum())
+        num_pairs += len(positives) * len(negatives)
     assert share_of(scores, query_identities, gallery_identities) == f"{num_tied / num_pairs:.0%}"
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_queries_are_spread_over_the_set():
-    scores = torch.arange(256 * 60.0).reshape(256, 60)
-    scores[64] = scores[192] = 1.0  # every pair ties in two of the four queries that are examined: 0, 64, 128, 192
-    assert share_of(scores, torch.zeros(256, dtype=torch.int64), torch.arange(60) % 2) == "50%"
+    # Every second query is examined, and every pair ties in half of these.
+    scores = torch.arange(512 * 60.0).reshape(512, 60)
+    scores[::4] = 1.0
+    assert share_of(scores, torch.zeros(512, dtype=torch.int64), torch.arange(60) % 2) == "50%"
+    scores[::2] = torch.arange(60.0)
+    scores[1::2] = 1.0
+    assert share_of(scores, torch.zeros(512, dtype=torch.int64), torch.arange(60) % 2) is None
 
 
 def test_the_line_has_both_bounds():

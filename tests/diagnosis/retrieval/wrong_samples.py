@@ -60,6 +60,14 @@ def spelled(query_word: str, gallery_word: str) -> Sides:
     return labeled(embeddings[:50], embeddings[50:], words[0][:50], words[1][50:])
 
 
+def partly_spelled() -> Sides:
+    """Identities with zeros in front on one side, which those with four digits do not have."""
+    embeddings, identities = images(160, 40)
+    numbers = identities * 31
+    padded = [f"{number:04d}" for number in numbers.tolist()]
+    return labeled(embeddings[:50], embeddings[50:], padded[:50], [str(number) for number in numbers.tolist()][50:])
+
+
 def same(values: Tensor) -> Tensor:
     return values
 
@@ -102,22 +110,23 @@ WRONG: dict[str, dict[str, Callable[[], Sides]]] = {
             {"query_identities": images()[1].flip(0), "gallery_identities": images()[1]},
         ),
     },
-    "no_positives": {
+    "unlike_labels": {
+        "axes": lambda: of_places(lambda places: places.flip(1), same),
         "zeros in front": lambda: spelled("{:05d}", "{}"),
         "case": lambda: spelled("Person {}", "person {}"),
         "spaces": lambda: spelled("a{} ", "a{}"),
         "prefix": lambda: spelled("id_{}", "{}"),
         "floats": lambda: spelled("{}.0", "{}"),
-        "axes": lambda: of_places(lambda places: places.flip(1), same),
         "degrees": lambda: of_places(lambda places: places * DEGREES, same),
         "frames": lambda: of_places(lambda frames: frames + 7999, same, dims=1),
+        "axes, of most": exchanged,
+        "zeros in front of most": partly_spelled,
     },
     "no_negatives": {
         "one identity": lambda: of_one_identity(1),
         "kilometers": lambda: of_places(lambda places: places * KILOMETERS, lambda places: places * KILOMETERS),
         "normalized": lambda: of_places(lambda places: places / 6e6, lambda places: places / 6e6),
     },
-    "exchanged_axes": {"plan": exchanged},
     "repeated_samples": {
         "queries": lambda: joined(0, slice(0, 8)),
         "gallery": lambda: joined(1, slice(0, 24)),

@@ -1,5 +1,5 @@
-"""Causes of odd numbers of detection."""
+"""Causes of odd numbers of detection; to add one, decorate its trial with `cause`."""
 # mypy: implicit-reexport
 
-from .case import DetectionCase
-from .registry import DETECTION_CAUSES
+from . import facts, pairings, readings, units, values
+from .case import DETECTION_CAUSES, DetectionCase

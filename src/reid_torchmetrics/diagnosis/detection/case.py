@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.causes import Causes
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.batches import ShownImages
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, MatchedImages
@@ -138,3 +139,18 @@ class DetectionCase:
     def _count_found(self) -> FoundCounts:
         num_found = self.matches.true_positive[0, 0].sum()
         return FoundCounts(*torch.stack([num_found, self.matches.num_positives[0].sum()]).tolist())
+
+
+def has_many_objects(case: DetectionCase) -> bool:
+    """Return whether there are enough objects to infer their units."""
+    return len(case.matches.scores) >= LEAST_BOXES <= case.recall.num_ground_truths
+
+
+def few_are_found(case: DetectionCase) -> bool:
+    """Return whether few of many ground truths are found."""
+    return case.overlap_of_few is not None
+
+
+DETECTION_CAUSES: Causes[DetectionCase] = Causes()
+"""rows by name, in the order in which they are asked"""
+cause = DETECTION_CAUSES.add

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.causes import Values, values_if
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, pairwise_iou
 
-from .case import DetectionCase
+from .case import DetectionCase, cause, few_are_found
 from .objects import ShownObjects
 from .points import PointSample
 
@@ -24,8 +24,8 @@ SAME = 0.8
 """fraction of pairs in which a label has its most frequent partner"""
 LOST = 0.1
 """recall of a class; few objects of an exchanged class are found with their label"""
-NUM_IMAGES = (32, 128)
-"""numbers of images that are compared with each other, in two trials"""
+NUM_IMAGES = 128
+"""images that are compared with each other"""
 MOST_BOXES = (8, 4)
 """detections and ground truths of an image that are compared"""
 CLOSE = 0.7
@@ -40,12 +40,22 @@ FOUND = 0.6
 """fraction of the ground truths that the detections of another image find"""
 
 
-def shifted_labels(case: DetectionCase) -> Values | None:
-    """Look for most ground truths that are found without labels, but few with labels, for one reason.
+@cause(
+    message="Only {num_right} of {num} ground truths that are found have the label of their detection; most"
+    " frequent are {pairs}. Number the classes of `preds` and `target` alike: one of them may start at 0, and the"
+    " other at 1.",
+    suspect=few_are_found,
+)
+def labels(case: DetectionCase) -> Values | None:
+    """Look for labels in two numberings, such as from 0 in `preds` and from 1 in `target`.
 
-    The reason is a different numbering. If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3: each
-    label has one partner. A classifier that learned nothing has other pairs, or predicts a single label.
+    Fewer than {FEW} of the ground truths are found with their labels, and fewer than {FEW_OF_CLASSES} in the mean over
+    classes. Without labels, more than half are found, and fewer than {FEW_RIGHT} of these pairs have equal labels.
+    Either `preds` and `target` have no label in common, or in {SAME} of the pairs each label has its most frequent
+    partner.
     """
+    # The reason is a different numbering. If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3:
+    # each label has one partner. A classifier that learned nothing has other pairs, or predicts a single label.
     num_found, num_true = case.recall_of_classes
     recalls = (num_found.double() / num_true)[num_true > 0]
     if case.images.is_one_class or num_found.sum() >= FEW * num_true.sum() or recalls.mean() >= FEW_OF_CLASSES:
@@ -56,6 +66,9 @@ def shifted_labels(case: DetectionCase) -> Values | None:
     num_pairs = int(pairs.counts.sum())
     num_right = int(pairs.counts.diagonal().sum())
     if num_pairs < LEAST_BOXES or 2 * num_pairs <= len(sample.true.images) or num_right >= FEW_RIGHT * num_pairs:
+        return None
+    num_true_labels, num_labels = (int((pairs.counts.sum(axis) > 0).sum()) for axis in (1, 0))
+    if num_labels == 1 < num_true_labels:
         return None
     are_disjoint = not bool(torch.isin(sample.found.column("labels"), sample.true.column("labels")).any())
     if not are_disjoint and not all(_have_one_partner(counts) for counts in (pairs.counts, pairs.counts.T)):
@@ -82,8 +95,18 @@ def misses_many(case: DetectionCase) -> bool:
     return recall.num_ground_truths - recall.num_found >= 2 * (1 - LOST) * LEAST_BOXES
 
 
+@cause(
+    message="{num} of {total} ground truths of some classes are found with the label of another of them: {pairs}."
+    " Number the classes of `preds` and `target` alike.",
+    suspect=misses_many,
+    explained_by=("labels",),
+)
 def exchanged_labels(case: DetectionCase) -> Values | None:
-    """Look for classes that are exchanged: objects of each are found with the label of another."""
+    """Look for classes that are exchanged, while others are right.
+
+    At least two classes with {LEAST_BOXES} ground truths have a recall below {LOST}. In a sample of images, {SAME} of
+    the objects of each are found with the label of one other of them.
+    """
     num_found, num_true = case.recall_of_classes
     num_lost = int(((num_true >= LEAST_BOXES) & (num_found < LOST * num_true)).sum())
     if case.images.is_one_class or num_lost < 2 or case.paired_labels is None:
@@ -99,8 +122,19 @@ def exchanged_labels(case: DetectionCase) -> Values | None:
     return {"num": int(largest[lost].sum()), "total": int(num_pairs[lost].sum()), "pairs": text}
 
 
+@cause(
+    message="The detections of {num} of {total} checked images find most ground truths of another image, and few"
+    " of their own: image ids of both sides seem to be of different tables, or `preds` and `target` in different"
+    " orders.",
+    suspect=few_are_found,
+    explained_by=("mixed_units", "corners_as_sizes", "labels", "other_reading"),
+)
 def other_images(case: DetectionCase) -> Values | None:
-    """Look for images with detections that find the ground truths of another image alone."""
+    """Look for detections of other images, by ids of another table or in another order.
+
+    Fewer than half of the ground truths are found. Of at most 128 images, {MANY} have detections that find {FOUND} of
+    the ground truths of another image at an overlap of {CLOSE}, each of a different one, and fewer of their own.
+    """
     sample = case.points
     if sample is None:
         return None
@@ -108,13 +142,9 @@ def other_images(case: DetectionCase) -> Values | None:
     images = images[torch.isin(images, sample.found.images)]
     if len(images) < LEAST_IMAGES:
         return None
-    for num_images in NUM_IMAGES:  # for most detectors few images show at a lower cost that nothing fits
-        first_images = images[:num_images]
-        num_fits = _count_fits(sample, first_images)
-        if num_fits < LEAST_IMAGES // 2:
-            return None
-    total = len(first_images)
-    return {"num": num_fits, "total": total} if num_fits >= max(LEAST_IMAGES, MANY * total) else None
+    images = images[:NUM_IMAGES]
+    num_fits, total = _count_fits(sample, images), len(images)
+    return values_if(num_fits >= max(LEAST_IMAGES, MANY * total), num=num_fits, total=total)
 
 
 def _count_fits(sample: PointSample, images: Tensor) -> int:

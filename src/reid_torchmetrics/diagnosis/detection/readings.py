@@ -19,7 +19,7 @@ from torch import Tensor
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
 
-from .case import DetectionCase
+from .case import DetectionCase, cause, few_are_found
 from .points import FOUND, PointSample
 from .shape_kinds import ORDER_REMEDY
 
@@ -29,7 +29,8 @@ FEW_FOUND = 0.5
 """fraction of the ground truths found by a reading; fewer must be found without it, and in other images"""
 _BETTER = 1.1  # factor of ground truths that a less simple reading must find
 _NOISE = 0.03  # of a measured factor
-_LEAST_PAIRS = 16  # for the measurement of a scale or an order
+_LEAST_MEASURED, _LEAST_PAIRS = 16, 5  # ground truths, and close pairs, for the measurement of a scale
+_LEAST_ORDERED = 16  # close pairs for the measurement of an order
 _NUM_FITS = 2  # measurements by pairs, each with the pairs from the one before
 _MOST_MEASURED = 256  # pairs for the measurement of an order
 _MOST_PLACES = 20  # of keypoints in a text
@@ -50,8 +51,29 @@ class Reading(NamedTuple):
     true_points: Tensor
 
 
+@cause(
+    message="Only {num_before} of {num_ground_truths} checked ground truths are found at an overlap of {overlap},"
+    " regardless of labels. With `{argument}` read as {name}, {num_found} of {num_ground_truths} ground truths are"
+    " found. {remedy}",
+    suspect=few_are_found,
+    explained_by=(
+        "keypoints_in_shares",
+        "angles_in_degrees",
+        "mixed_units",
+        "corners_as_sizes",
+        "labels",
+    ),
+)
 def other_reading(case: DetectionCase) -> Values | None:
-    """Return the values of the message if another reading finds most ground truths, and few are found as it is."""
+    """Look for shapes in another format or order, with y before x, or in resized or cropped images.
+
+    Fewer than half of the ground truths are found, of rotated boxes at an overlap of 0.75, and labels are not the
+    reason. In a sample of at most 256 images, another reading finds more than {MOST_FOUND} of the ground truths: at
+    least twice as many as before, and at least twice as many as detections from other images find. Readings are another
+    format of boxes; the other direction of angles, exchanged sides or a corner in place of the center of rotated boxes;
+    another order of keypoints; and for all shapes, for masks by the boxes around them, y before x, another scale and
+    offset, and images that were resized.
+    """
     sample = case.points
     if sample is None:
         return None
@@ -113,7 +135,7 @@ def _other_order(sample: PointSample) -> Iterator[Reading]:
     """Yield the order in which keypoints lie closest to those of the ground truths in the same place."""
     points, true_points, is_labeled = sample.points, sample.true_points, sample.is_labeled
     rows, true_rows = sample.close_pairs(keypoint_boxes(points), keypoint_boxes(true_points, is_labeled))
-    if len(rows) < _LEAST_PAIRS:
+    if len(rows) < _LEAST_ORDERED:
         return
     rows, true_rows = rows[:_MOST_MEASURED], true_rows[:_MOST_MEASURED]
     is_labeled = is_labeled[true_rows]
@@ -175,6 +197,8 @@ def _measure_change(sample: PointSample, frame: _Frame, points: Tensor) -> _Chan
     true_points = (sample.true_points - frame.origin[true_images, None]) / frame.unit[true_images, None]
     true_boxes = keypoint_boxes(true_points, is_labeled)
     boxes = keypoint_boxes(points)
+    if len(true_boxes) < _LEAST_MEASURED:
+        return None
     change = _fit(_median(boxes)[None], _median(true_boxes)[None], has_offset=not frame.text)
     for _ in range(_NUM_FITS):
         changed = torch.cat([change.apply(boxes[:, :2]), change.factor * boxes[:, 2:]], 1)

@@ -8,11 +8,11 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.causes import Values, values_if
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within
 from reid_torchmetrics.functional.detection.inputs import to_xyxy
 
-from .case import DetectionCase
+from .case import DetectionCase, cause, has_many_objects
 from .objects import ShownObjects
 from .readings import MOST_FOUND
 
@@ -33,11 +33,18 @@ _ROUNDED = 1e-3  # pixels: boxes may have been converted and converted back
 _NUM_ANGLED = 5  # numbers of a rotated box; four corners have no angle
 
 
+@cause(
+    message="Most labeled keypoints of ground truths, {num_odd} of {num}, lie within [0, 1] and outside of the box"
+    " of the object: they seem to be fractions of the image size. Multiply them by width and height of the image.",
+    suspect=has_many_objects,
+)
 def keypoints_in_shares(case: DetectionCase) -> Values | None:
-    """Look for labeled keypoints of ground truths within [0, 1], and outside of their box.
+    """Look for keypoints as fractions of the image size.
 
-    A keypoint in pixels lies in its box, except for rounding. A fraction of the size does so only by chance.
+    There are at least {LEAST_BOXES} ground truths, and most of their labeled keypoints lie within [0, 1] and outside of
+    their box.
     """
+    # A keypoint in pixels lies in its box, except for rounding. A fraction of the size does so only by chance.
     objects = case.objects["target"]
     if objects.is_labeled is None or not len(objects.xywh):
         return None
@@ -49,8 +56,16 @@ def keypoints_in_shares(case: DetectionCase) -> Values | None:
     return _if_most(int(is_odd.sum()), int(objects.is_labeled.sum()))
 
 
+@cause(
+    message="Most angles of `rotated_boxes`, {num_odd} of {num}, are beyond 2 pi: they seem to be degrees. Pass"
+    " radians, for example with `torch.deg2rad`.",
+    suspect=has_many_objects,
+)
 def angles_in_degrees(case: DetectionCase) -> Values | None:
-    """Look for angles beyond 2 pi in one of `preds` and `target`."""
+    """Look for angles of rotated boxes in degrees.
+
+    In `preds` or in `target` there are at least {LEAST_BOXES} angles other than 0, and most of them are beyond 2 pi.
+    """
     for objects in case.objects.values():
         boxes = objects.values.get("rotated_boxes")
         if boxes is not None and boxes.shape[1] == _NUM_ANGLED:
@@ -60,19 +75,38 @@ def angles_in_degrees(case: DetectionCase) -> Values | None:
     return None
 
 
+@cause(
+    message="The masks of {num_odd} of {num} images have several values and no 0, but every pixel other than 0"
+    " belongs to a mask. Pass bool masks, such as `masks > 0.5` for probabilities.",
+    suspect=has_many_objects,
+)
 def soft_masks(case: DetectionCase) -> Values | None:
-    """Look for masks with several values, and no 0, in most images."""
+    """Look for masks that hold probabilities.
+
+    At least {LEAST_BOXES} images have numeric masks, and most of these have several values and no 0.
+    """
     extremes = [extremes_of_image.tolist() for images in case.shown for extremes_of_image in images.extremes]
     return _if_most(sum(low != 0 and low < high for low, high in extremes), len(extremes))
 
 
 def _if_most(num_odd: int, num: int) -> Values | None:
     """Return the numbers as values of a message, if most of many are odd."""
-    return {"num_odd": num_odd, "num": num} if num >= LEAST_BOXES and 2 * num_odd > num else None
+    return values_if(num >= LEAST_BOXES and 2 * num_odd > num, num_odd=num_odd, num=num)
 
 
+@cause(
+    message="Most of {num} checked boxes of `{shares}` lie within [0, 1], boxes of `{pixels}` do not: the first"
+    " seem to be fractions of the image size, the others pixels. Multiply the fractions by width and height of the"
+    " image.",
+    suspect=has_many_objects,
+    explained_by=("keypoints_in_shares",),
+)
 def mixed_units(case: DetectionCase) -> Values | None:
-    """Look for fractions of the image size in one of `preds` and `target`, and pixels in the other."""
+    """Look for boxes as fractions of the image size in one of `preds` and `target`, and in pixels in the other.
+
+    `preds` and `target` have at least {LEAST_BOXES} boxes each. In one of them, {MOST} of the boxes lie within [0, 1];
+    in the other, both sides of {MOST} of the boxes are longer than {PIXELS}.
+    """
     units = {argument: _unit(objects) for argument, objects in case.objects.items()}
     for shares, pixels in permutations(units):
         if units[shares] == "shares" and units[pixels] == "pixels":
@@ -80,8 +114,17 @@ def mixed_units(case: DetectionCase) -> Values | None:
     return None
 
 
+@cause(
+    message="Most of {num} checked boxes lie within [0, 1], but area ranges are in square pixels, so `map_small`"
+    ' has no meaning. Pass boxes in pixels, or `area_ranges={{"all": (0, 1e10)}}` to leave out such numbers.',
+    suspect=has_many_objects,
+)
 def sizes_of_shares(case: DetectionCase) -> Values | None:
-    """Look for boxes that are fractions of the image size, if numbers for area ranges are requested."""
+    """Look for area ranges in square pixels for boxes that are fractions of the image size.
+
+    A number for an area range is requested, `preds` and `target` have at least {LEAST_BOXES} boxes each, and {MOST} of
+    the boxes in both lie within [0, 1].
+    """
     sizes = list(case.grid.area_ranges)[1:]
     names = case.images.value_names
     has_sizes = bool(sizes) if names is None else any(f"_{size}" in name for name in names for size in sizes)
@@ -104,56 +147,60 @@ def _unit(objects: ShownObjects) -> str | None:
     return "pixels" if float((sizes > PIXELS).all(1).double().mean()) >= MOST else None
 
 
-def may_be_corners(case: DetectionCase) -> bool:
-    """Return whether boxes have sizes, and not most ground truths are found."""
-    if case.iou_type != "bbox" or case.box_format == "xyxy":
-        return False
-    return case.recall.num_found <= MOST_FOUND * case.recall.num_ground_truths
+def have_sizes(case: DetectionCase) -> bool:
+    """Return whether boxes are read as position and size."""
+    return case.iou_type == "bbox" and case.box_format != "xyxy"
 
 
+@cause(
+    message="{sign} in {num} checked boxes of {names}: they seem to be two corners that are read as position and size."
+    ' Pass `box_format="xyxy"`; COCO files must hold x, y, width and height.',
+    suspect=have_sizes,
+    explained_by=("mixed_units",),
+)
 def corners_as_sizes(case: DetectionCase) -> Values | None:
-    """Look for boxes that seem to be two corners, by the distribution of their numbers."""
-    numbers = [len(objects.xywh) for objects in case.objects.values()]
-    if min(numbers) < LEAST_BOXES or case.iou_type != "bbox" or case.box_format == "xyxy":
+    """Look for two corners that are read as position and size.
+
+    The `box_format` is not "xyxy", and one of these holds. Of at least {LEAST_CORNERS} different boxes, at most
+    {FEW_SMALL} have a width below x or a height below y, in a fifth of them x is above {CLOSE} of the width, in a fifth
+    y is above {CLOSE} of the height, and sizes grow with positions. Or width and height of images are known, at most
+    {MOST_FOUND} of the ground truths are found, {SOME_OUTSIDE} of at least {LEAST_BOXES} boxes exceed their image, and
+    none does if they are read as two corners.
+    """
+    if not have_sizes(case):
         return None
-    names = [f"`{argument}`" for argument, objects in case.objects.items() if _are_corners(objects.values["boxes"])]
-    return {"num": min(numbers), "names": " and ".join(names)} if names else None
+    sign = "Almost no width is below its x, and almost no height below its y,"
+    numbers = {f"`{argument}`": _count_like_corners(objects) for argument, objects in case.objects.items()}
+    if not any(numbers.values()) and case.recall.num_found <= MOST_FOUND * case.recall.num_ground_truths:
+        sign = "Sizes exceed the image, but would not as corners,"
+        numbers = {f"`{name}`": _count_beyond(objects, case.image_sizes) for name, objects in case.objects.items()}
+    names = " and ".join(name for name in numbers if numbers[name])
+    return values_if(names, sign=sign, num=sum(numbers.values()), names=names)
 
 
-def _are_corners(boxes: Tensor) -> bool:
-    """Return whether sizes of boxes are almost never below their positions, often close to them, and grow with them."""
+def _count_like_corners(objects: ShownObjects) -> int:
+    """Return the number of boxes if sizes are almost never below positions, often close to them, and grow with them."""
+    boxes = objects.values.get("boxes", objects.xywh)
     is_small = (boxes[:, 2:] < boxes[:, :2]).any(1)
-    if float(is_small.double().mean()) > FEW_SMALL:  # as for most boxes
-        return False
+    if is_small.sum() > FEW_SMALL * len(boxes):  # as for most boxes
+        return 0
     boxes = boxes.unique(dim=0)
     if len(boxes) < LEAST_CORNERS:
-        return False
+        return 0
     starts, ends = boxes[:, :2], boxes[:, 2:]
     fraction_close = (starts > CLOSE * ends).double().mean(0)
-    if not bool((fraction_close >= 1 - CLOSE).all()):
-        return False
-    # Objects of about one size may pass the check above as well, but their sizes do not grow with their positions.
+    # Objects of about one size may pass the checks above as well, but their sizes do not grow with their positions.
     correlations = torch.corrcoef(boxes.T)
-    return min(float(correlations[0, 2]), float(correlations[1, 3])) > GROWING
+    grow = min(float(correlations[0, 2]), float(correlations[1, 3])) > GROWING
+    return len(objects.images) if grow and bool((fraction_close >= 1 - CLOSE).all()) else 0
 
 
-def corners_beyond_images(case: DetectionCase) -> Values | None:
-    """Look for boxes that exceed their image, but would not as two corners."""
-    if not may_be_corners(case):
-        return None
-    names = []
-    num_outside = num_boxes = 0
-    for argument, objects in case.objects.items():
-        edges = case.image_sizes[objects.images] + _EDGE
-        rows = edges.isfinite().all(1).nonzero()[:, 0]
-        edges, boxes = edges[rows], objects.at(rows)
-        if len(rows) < LEAST_BOXES:
-            continue
-        near, far = boxes.values["boxes"].split(2, dim=1)
-        are_corners = bool(((near <= far + _ROUNDED) & (far <= edges + _ROUNDED)).all())
-        num = int((boxes.xywh[:, :2] + boxes.xywh[:, 2:] > edges).any(1).sum())
-        if are_corners and num >= SOME_OUTSIDE * len(rows):
-            names.append(f"`{argument}`")
-            num_outside += num
-            num_boxes += len(rows)
-    return {"num_outside": num_outside, "num": num_boxes, "names": " and ".join(names)} if names else None
+def _count_beyond(objects: ShownObjects, image_sizes: Tensor) -> int:
+    """Return the number of boxes if many exceed their image, but none would as two corners."""
+    edges = image_sizes[objects.images] + _EDGE
+    rows = edges.isfinite().all(1).nonzero()[:, 0]
+    near, far = objects.values.get("boxes", objects.xywh)[rows].split(2, dim=1)
+    are_corners = ((near <= far + _ROUNDED) & (far <= edges[rows] + _ROUNDED)).all()
+    num_outside = int((objects.xywh[rows].view(-1, 2, 2).sum(1) > edges[rows]).any(1).sum())
+    is_odd = bool(are_corners) and num_outside >= SOME_OUTSIDE * len(rows)
+    return len(rows) if is_odd and len(rows) >= LEAST_BOXES else 0

@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
 from reid_torchmetrics.functional.fingerprints import mixed
 
-from .case import DetectionCase
+from .case import DetectionCase, cause, has_many_objects
 from .objects import ShownObjects
 
 BEYOND = 1.01
@@ -67,8 +67,20 @@ def _counted_ground_truths(case: DetectionCase) -> ShownObjects | None:
     return objects.at(objects.is_counted.nonzero()[:, 0]) if len(objects.xywh) else None
 
 
-def odd_areas(case: DetectionCase) -> Values | None:
-    """Look for areas that contradict the boxes of their objects, where areas count."""
+@cause(
+    message="`area` of {num} of {total} checked ground truths {problem}: it seems to be a placeholder, or to be of"
+    " another unit or image size. Pass square pixels of the image of the boxes, or leave out `area`: then width"
+    " times height counts.",
+    suspect=has_many_objects,
+    explained_by=("keypoints_in_shares", "mixed_units", "sizes_of_shares"),
+)
+def areas(case: DetectionCase) -> Values | None:
+    """Look for areas that contradict the boxes: placeholders, another unit or another image size.
+
+    Areas count, at least {LEAST_BOXES} ground truths have one, and one of these holds: all are equal although boxes
+    differ by a factor of {DIFFERENT}; more than half exceed their box by a factor of {BEYOND} and a pixel in width and
+    height; nearly all are below {TINY} of their box, or the same share below {SAME_SHARE} of it.
+    """
     objects = _counted_ground_truths(case)
     if objects is None or (case.iou_type != "keypoints" and len(case.grid.area_ranges) == 1):
         return None
@@ -100,8 +112,17 @@ def _are_boxes_of_keypoints(objects: ShownObjects) -> bool:
     return torch.allclose(keypoint_boxes(objects.values["keypoints"][..., :2], objects.is_labeled), objects.xywh)
 
 
+@cause(
+    message="{num} of {total} checked ground truths have {problem}",
+    suspect=has_some_ground_truths,
+    explained_by=("areas",),
+)
 def without_extent(case: DetectionCase) -> Values | None:
-    """Look for ground truths without a pixel or an extent, which nothing but an exact detection matches."""
+    """Look for ground truths without a pixel or an extent.
+
+    At least {LEAST_EMPTY} ground truths, and {SOME} of all, have an empty mask, a box without width or height, or
+    keypoints without an extent and neither `area` nor `boxes`.
+    """
     objects = _counted_ground_truths(case)
     if objects is None:
         return None
@@ -117,8 +138,19 @@ def without_extent(case: DetectionCase) -> Values | None:
     return {"num": num, "total": total, "problem": _EMPTY.get(case.iou_type, _EMPTY_BOXES)}
 
 
+@cause(
+    message="`{key}` of `{argument}` were rounded to {dtype}: {share} of the coordinates are above {limit}, where"
+    " {dtype} cannot represent each pixel, so even a perfect detector loses overlap. Compute `{key}` in float32,"
+    ' and keep targets in float32: Lightning\'s `precision="bf16-true"` converts them, "bf16-mixed" does not.',
+    suspect=has_many_objects,
+)
 def rounded_coordinates(case: DetectionCase) -> Values | None:
-    """Look for coordinates that were rounded to 16 bits, by their values, as they may have another dtype now."""
+    """Look for coordinates that were rounded to float16 or bfloat16, in `preds` or in `target`.
+
+    More than {SOME_LARGE} of the coordinates, and at least {LEAST_LARGE} different ones, are above 2,048 for float16 or
+    256 for bfloat16. Of these, {NEARLY_ALL} are steps of the dtype, and {SOME_BETWEEN} of the smaller coordinates lie
+    between these steps.
+    """
     key = _KEYS.get(case.iou_type, "")
     for argument, objects in case.objects.items():
         if key not in objects.values:
@@ -149,14 +181,23 @@ def _are_rounded(coordinates: Tensor, dtype: torch.dtype, limit: int) -> bool:
     return float((small % step != 0).double().sum()) > SOME_BETWEEN * len(small)
 
 
-def copied_ground_truths(case: DetectionCase) -> Values | None:
-    """Look for ground truths that occur equally often in their image, as in files that were joined."""
-    return _find_copies(case.objects["target"])
+@cause(
+    message="{num} of {total} checked {objects} are exact copies of others in their image, and count as {effect}: a"
+    " file seems to have been appended or joined twice. Leave the copies out.",
+    suspect=has_many_objects,
+)
+def copied_objects(case: DetectionCase) -> Values | None:
+    """Look for ground truths or detections that occur twice.
 
-
-def copied_detections(case: DetectionCase) -> Values | None:
-    """Look for detections that occur equally often in their image."""
-    return _find_copies(case.objects["preds"])
+    At least {LEAST_COPIES} ground truths or detections, and {SOME} of all, occur equally often in their image, at most
+    {MOST_TIMES} times, with the same numbers. Either scores of detections are nearly all different, or all detections
+    of these images are copied.
+    """
+    for argument, objects, effect in (("target", "ground truths", "missed"), ("preds", "detections", "wrong")):
+        copies = _find_copies(case.objects[argument])
+        if copies is not None:
+            return {"objects": objects, "effect": effect, **copies}
+    return None
 
 
 def _find_copies(objects: ShownObjects) -> Values | None:
@@ -199,8 +240,17 @@ def _are_different(values: Tensor) -> bool:
     return len(values.unique(dim=0)) >= NEARLY_ALL * len(values)
 
 
+@cause(
+    message="All {num} detections have the score {score:.4g}, so that numbers depend on their order. Pass the"
+    " confidence of each detection as its score.",
+    suspect=has_many_objects,
+)
 def equal_scores(case: DetectionCase) -> Values | None:
-    """Look for one score of all detections, if different boxes are right and wrong, so that their order matters."""
+    """Look for one score for all detections.
+
+    At least {LEAST_BOXES} detections are right and {LEAST_BOXES} wrong, {FEW_FOUND} of the ground truths are found, and
+    all scores are equal although boxes differ.
+    """
     scores = case.matches.scores
     num_found, num_true = case.recall
     is_mixed = min(num_found, len(scores) - num_found) >= LEAST_BOXES

@@ -10,13 +10,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values, values_if
+from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.retrieval.measures import hit_rate_at, mean_over_identities
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import one_number_each
 
-from .case import RetrievalCase
-from .orders import ranks_in
+from .case import RetrievalCase, cause
 
 LEAST_IDENTITIES = 20
 """number of identities of queries that is needed, as the queries of one identity are right or wrong together"""
@@ -35,15 +34,30 @@ def may_be_backwards(case: RetrievalCase) -> bool:
     return has_own_scores and seems_backwards(case.ranks, case.identities)
 
 
-def find_opposite_matrix(case: RetrievalCase) -> Values | None:
-    """Return the name of a matrix, and of what it seems to be."""
+@cause(
+    message="`{argument}` {problem}: right answers come last, and first in the opposite order. {remedy}",
+    suspect=may_be_backwards,
+)
+def distances_as_scores(case: RetrievalCase) -> Values | None:
+    """Look for distances that are passed as scores, or scores as distances, or a similarity that returns distances.
+
+    There are queries of at least {LEAST_IDENTITIES} identities, or {LEAST_QUERIES} queries if identities are not known.
+    Rank-1 is below {FEW_HITS} times the Rank-1 of a random order. The opposite order has a Rank-1 of at least {GOOD},
+    with at least {ODDS} times the odds of a random order.
+    """
+    sample = case.sample
+    if sample is None or not may_be_backwards(case):
+        return None
+    identities = one_number_each(sample.problem.labels.query).get("identities")
+    # A model that recognizes only cameras multiplies the odds of a random order by the number of cameras at most.
+    rank_1, random_rank_1 = _rank_1(sample.ranks("pessimistic", are_opposite=True), identities)
+    if rank_1 < GOOD or rank_1 * (1 - random_rank_1) < ODDS * random_rank_1 * (1 - rank_1):
+        return None
+    if case.matrix is None:
+        remedy = "Higher must be closer, so return minus the distance."
+        return {"argument": "similarity", "problem": "seems to return distances", "remedy": remedy}
     other = "distances" if case.matrix == "scores" else "scores"
-    return values_if(case.matrix is not None and _is_opposite_good(case), argument=case.matrix, other=other)
-
-
-def find_opposite_similarity(case: RetrievalCase) -> Values | None:
-    """Return no values if a similarity function seems to return distances."""
-    return values_if(case.matrix is None and _is_opposite_good(case))
+    return {"argument": case.matrix, "problem": f"seem to be {other}", "remedy": f"Pass them as `{other}`."}
 
 
 def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
@@ -56,17 +70,6 @@ def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | 
         return False
     rank_1, random_rank_1 = _rank_1(ranks, identities)
     return rank_1 < FEW_HITS * random_rank_1
-
-
-def _is_opposite_good(case: RetrievalCase) -> bool:
-    """Return whether the opposite order of the scores is so good that a model must have learned it."""
-    sample = case.sample
-    if sample is None or not may_be_backwards(case):
-        return False
-    identities = one_number_each(sample.problem.labels.query).get("identities")
-    # A model that recognizes only cameras multiplies the odds of a random order by the number of cameras at most.
-    rank_1, random_rank_1 = _rank_1(ranks_in(sample, is_opposite=True), identities)
-    return rank_1 >= GOOD and rank_1 * (1 - random_rank_1) >= ODDS * random_rank_1 * (1 - rank_1)
 
 
 def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.causes import Causes
 from reid_torchmetrics.functional.retrieval.evaluation import (
     NO_RANKING,
     Embeddings,
@@ -17,10 +18,13 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RankingOptions,
     RetrievalProblem,
 )
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_ranks
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import MatrixScores
 
 MOST_QUERIES = 256
 """number of queries in a sample"""
-_MOST_BYTES = 1 << 26
+_MOST_BYTES = 1 << 26  # of a sample, in a trial
 _BYTES_OF_PAIR = 32  # of a query and a gallery item: its score, its marks, and their copies in a trial
 
 
@@ -35,15 +39,12 @@ class Sample:
     """positives and negatives; junk is False"""
     problem: RetrievalProblem
     """the problem of these queries alone"""
-    kept: Int[Tensor, " gallery"] | None
-    """positions of the items in the gallery of the problem; None for all"""
+    relevance: Relevance
 
-    def every(self, step: int) -> Sample:
-        """Return the first query, and every query that is `step` behind another one."""
-        few = slice(None, None, step)
-        return replace(
-            self, scores=self.scores[few], is_positive=self.is_positive[few], is_candidate=self.is_candidate[few]
-        )
+    def ranks(self, ties: str, *, are_opposite: bool = False) -> PositiveRanks:
+        """Rank the positives in the order of the scores, or in the opposite order."""
+        scores = -self.scores if are_opposite else self.scores
+        return count_ranks(MatrixScores(scores, kept=None, max_bytes=_MOST_BYTES), self.relevance, ties=ties)
 
 
 class RetrievalCase:
@@ -101,7 +102,7 @@ def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample | None
     rows = slice(0, size)
     positive, negative = relevance.pairs(rows, slice(0, relevance.num_kept), relevance.tile(rows))
     candidate = positive | negative
-    return Sample(scores.all(), is_positive=positive, is_candidate=candidate, problem=part, kept=relevance.kept)
+    return Sample(scores.all(), is_positive=positive, is_candidate=candidate, problem=part, relevance=relevance)
 
 
 def _of_queries(problem: RetrievalProblem, queries: Int[Tensor, " sampled"]) -> RetrievalProblem:
@@ -134,3 +135,10 @@ def _of_queries(problem: RetrievalProblem, queries: Int[Tensor, " sampled"]) -> 
         junk_pairs=junk_pairs,
     )
     return replace(problem, source=part, labels=labels, query_index=problem.query_numbers[queries])
+
+
+FACTS: Causes[RetrievalCase] = Causes()
+"""rows by name that need no ranks, and are asked also where samples were not ranked, such as for rank lists"""
+CAUSES_OF_RANKS: Causes[RetrievalCase] = Causes()
+"""rows by name that need ranks"""
+fact, cause = FACTS.add, CAUSES_OF_RANKS.add

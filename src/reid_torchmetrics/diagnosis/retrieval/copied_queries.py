@@ -17,7 +17,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import Embeddings
 from reid_torchmetrics.functional.retrieval.relevance import num_labels_of
 
-from .case import RetrievalCase, Sample
+from .case import RetrievalCase, Sample, cause
 
 LEAST_QUERIES = 8
 """queries that must have a copy: fewer may be copies in the data set itself"""
@@ -35,8 +35,20 @@ def have_themselves_first(case: RetrievalCase) -> bool:
     return 2 * int((case.ranks.rank[first_of_query] == 1).sum()) > case.counts.valid
 
 
-def find_copies(case: RetrievalCase) -> Values | None:
-    """Return no values if most queries seem to be gallery items that count as their own positives."""
+@cause(
+    message="Most queries have a copy of themselves in the gallery, an item of their identity with the same"
+    " embedding up to rounding, and find it first. Pass `self_index`, which says where in the gallery each query"
+    " is, and leaves it out; or, if the queries are the gallery, give all samples once, without a `gallery`, or in"
+    " a metric without `is_query`.",
+    suspect=have_themselves_first,
+)
+def copied_queries(case: RetrievalCase) -> Values | None:
+    """Look for queries that are also gallery items.
+
+    Neither `self_index` nor lists are given. In a sample of the queries most, and at least {LEAST_QUERIES}, have a
+    positive that is at most {CLOSE} of their norm away from them, and at most {FAR} times as far as the next candidate,
+    which is apart. In a matrix, two queries have the same score with each other's best positive.
+    """
     sample = case.sample
     if sample is None or sample.problem.groups is not None or sample.scores.shape[1] < 2:
         return None
@@ -73,8 +85,8 @@ def _are_close(sample: Sample, source: Embeddings, best: Int[Tensor, " sampled"]
     others = _without(sample, best)
     is_first = sample.scores.gather(1, best[:, None])[:, 0] >= others.amax(1)
     items = torch.cat([best, others.argmax(1)])
-    if sample.kept is not None:
-        items = sample.kept[items]
+    if sample.relevance.kept is not None:
+        items = sample.relevance.kept[items]
     directions = normalize(source.gallery.at(items).float(), dim=1).view(2, len(best), -1)
     query = normalize(source.query.local.all().float(), dim=1)
     own_distance, next_distance = (directions - query).norm(dim=2)

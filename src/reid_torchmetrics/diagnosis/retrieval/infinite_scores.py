@@ -6,11 +6,18 @@ import math
 
 from reid_torchmetrics.diagnosis.causes import Values
 
-from .case import RetrievalCase
+from .case import RetrievalCase, cause
 
 
-def find_infinite(case: RetrievalCase) -> Values | None:
-    """Return the name of a matrix with an infinite score that ranks a candidate last."""
+@cause(
+    message="`{argument}` of {infinite} rank pairs last, but as candidates that count. To leave pairs out pass"
+    " `junk_pairs`, or labels with a rule such as `same_camera`.",
+)
+def infinite_scores(case: RetrievalCase) -> Values | None:
+    """Look for infinite scores or distances that are meant to leave out pairs.
+
+    A score is -inf, or a distance is inf.
+    """
     sample = None if case.matrix is None else case.sample
     if sample is None or not bool((sample.scores[sample.is_candidate] == -math.inf).any()):
         return None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values, values_if
-from reid_torchmetrics.diagnosis.spellings import READINGS
+from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance, values_if
+from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.retrieval.relevance import find_near
 
-from .case import MOST_QUERIES, RetrievalCase
+from .case import MOST_QUERIES, RetrievalCase, cause
 
 FITS = 0.5
 """share of the queries that another reading must give a positive"""
@@ -20,75 +20,72 @@ MOST_WITHOUT = 0.9
 COVERED = 0.75
 """share of the candidates within the radius, from which on the radius does not fit the positions"""
 _BETTER = 3  # times the share of queries with a positive in the order at hand
-_MOST_MERGED = 0.1  # share of the names of the gallery that may become equal to others
 _LARGEST_DEGREE = 180
 
 
-def reading_that_fits(case: RetrievalCase) -> str:
-    """Return a sentence about a reading of labels in which most queries have a positive; an empty one if none fits."""
-    if case.positions is not None:
-        reading = position_reading_that_fits(*case.positions)
-        return "" if reading is None else f" It seems that `positions` {reading}. Give both sides in one way."
+def have_few_positives(case: RetrievalCase) -> bool:
+    """Return whether at least half of the queries have no item of their label, of a few queries all."""
+    counts = case.counts
+    return counts.not_in_gallery >= max(LEAST_QUERIES if counts.valid else 1, counts.total / 2)
+
+
+@cause(
+    message="{num} of {total} queries have no positive in the gallery. {reading}. Write both sides in one way.",
+    suspect=have_few_positives,
+)
+def unlike_labels(case: RetrievalCase) -> Values | None:
+    """Look for labels of queries and gallery in two spellings, orders of axes or units.
+
+    At least half of the queries have no item of their identity, or within the radius, and if others have a positive,
+    at least {LEAST_QUERIES}. If names are read in another way, half of these have one, or a quarter where different
+    things keep different names, which they must if others have a positive. Or positions of one side have another order
+    of axes, another origin on a line, or are degrees.
+    """
+    if not have_few_positives(case):
+        return None
+    is_partial = case.counts.valid > 0
+    reading = _spelling_of(case, is_partial) if case.positions is None else _reading_of(*case.positions, is_partial)
+    return values_if(reading, num=case.counts.not_in_gallery, total=case.counts.total, reading=reading)
+
+
+def _spelling_of(case: RetrievalCase, is_partial: bool) -> str | None:
+    """Return a sentence about a spelling in which most names of identities match; None if there is none."""
     names = case.ranking.names.get("identities")
     if names is None or case.identities is None:
-        return ""
-    numbers = set(case.identities.tolist())
-    query_names = [name for number, name in names.items() if number in numbers]
-    gallery_names = [name for number, name in names.items() if number not in numbers]
-    spelling = spelling_that_fits(query_names, gallery_names)
-    return "" if spelling is None else f" Identities would match {spelling}. Write both sides in one way."
+        return None
+    numbers, without = (set(part.tolist()) for part in (case.identities, case.identities[~case.is_valid]))
+    query_names = [names[number] for number in names if number in without]
+    gallery_names = [names[number] for number in names if number not in numbers]
+    spelling = spelling_that_fits(query_names, gallery_names, is_close=is_partial)
+    return None if spelling is None else f"Identities would match {spelling.words}"
 
 
-def spelling_that_fits(query_names: list[str], gallery_names: list[str]) -> str | None:
-    """Return a spelling of names, as words with an example, in which most queries have a positive.
-
-    Names must stay apart: a spelling that makes most of them equal fits always.
-    """
-    for words, read in READINGS.items():
-        queries = dict(zip(read(query_names), query_names, strict=True))
-        gallery = dict(zip(read(gallery_names), gallery_names, strict=True))
-        common = queries.keys() & gallery.keys()
-        are_apart = len(gallery) >= (1 - _MOST_MERGED) * len(gallery_names)
-        if common and are_apart and len(common) >= FITS * len(query_names):
-            name = min(common)
-            return f"{words}, such as {queries[name]!r} and {gallery[name]!r}"
-    return None
-
-
-def position_reading_that_fits(
-    query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float
+def _reading_of(
+    query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float, is_partial: bool
 ) -> str | None:
-    """Return what positions of two sides that have no pair within the radius seem to be; None if nothing fits."""
+    """Return a sentence about what positions of two sides with few pairs within the radius seem to be."""
     if not len(query) or not len(gallery):
+        return None
+    if _fit_in_another_order(query, gallery, radius):
+        return "It seems that `positions` have their axes in another order on one side"
+    if is_partial:
         return None
     if query.shape[1] == 1:
         first_query, first_item = float(query.min()), float(gallery.min())
         if _share_near(query - first_query, gallery - first_item, radius) >= FITS:
-            return f"begin at {first_query:,g} in the queries and at {first_item:,g} in the gallery"
-    if _fit_in_another_order(query, gallery, radius):
-        return "have their axes in another order on one side"
+            return f"`positions` begin at {first_query:,g} in the queries and at {first_item:,g} in the gallery"
     for side, positions, others in (("queries", query, gallery), ("gallery", gallery, query)):
         if bool(positions.abs().max() <= _LARGEST_DEGREE) and bool((others.abs().amin(0) > _LARGEST_DEGREE).any()):
-            return f"are degrees, or have another origin, on the side of the {side}"
+            return f"`positions` are degrees, or have another origin, on the side of the {side}"
     return None
-
-
-def have_few_positives(case: RetrievalCase) -> bool:
-    """Return whether at least half of many queries have no item within the radius."""
-    num_without = case.counts.not_in_gallery
-    return case.protocol.radius is not None and num_without >= max(LEAST_QUERIES, case.counts.total / 2)
-
-
-def find_exchanged_axes(case: RetrievalCase) -> Values | None:
-    """Return the number of queries without a positive, if most have one in another order of the axes."""
-    is_better = case.positions is not None and _fit_in_another_order(*case.positions)
-    return values_if(is_better, num=case.counts.not_in_gallery, total=case.counts.total)
 
 
 def _fit_in_another_order(query: Tensor, gallery: Tensor, radius: float) -> bool:
     """Return whether most queries are near a gallery item if their axes are exchanged, and far fewer if not."""
-    share = _share_near(query.flip(1), gallery, radius)
-    return share >= FITS and share >= _BETTER * _share_near(query, gallery, radius)
+    share, share_as_given = _share_near(query.flip(1), gallery, radius), _share_near(query, gallery, radius)
+    if share < FITS or share < _BETTER * share_as_given:
+        return False
+    return is_beyond_chance(share * len(query), len(query), share_as_given)
 
 
 def _share_near(query: Tensor, gallery: Tensor, radius: float) -> float:
@@ -97,8 +94,16 @@ def _share_near(query: Tensor, gallery: Tensor, radius: float) -> float:
     return float((num_near > 0).double().mean())
 
 
-def find_no_negatives(case: RetrievalCase) -> Values | None:
-    """Return why nearly all queries may have no negative, or, by positions, few of them; None if they have others."""
+@cause(
+    message="Nearly all gallery items match nearly every query, so that no order can be wrong: {reason}.",
+    explained_by=("positions_in_degrees",),
+)
+def no_negatives(case: RetrievalCase) -> Values | None:
+    """Look for labels or a radius with which nearly everything matches.
+
+    Of at least {LEAST_QUERIES} queries with at least {LEAST_CANDIDATES} candidates, a share of {MOST_WITHOUT} has no
+    negative, or, by positions, positives are at least {COVERED} of the candidates.
+    """
     ranks, radius = case.ranks, case.protocol.radius
     # Nearly always a sum is enough; most queries must have positives.
     if 3 * len(ranks.rank) < int(ranks.num_candidates.sum()):

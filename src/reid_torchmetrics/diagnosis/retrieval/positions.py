@@ -7,7 +7,7 @@ from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values, values_if
 
-from .case import RetrievalCase
+from .case import RetrievalCase, fact
 
 MOST_POSITIONS = 4096
 """number of positions of queries, and of gallery items, that are checked"""
@@ -21,11 +21,18 @@ def has_radius(case: RetrievalCase) -> bool:
     return case.protocol.radius is not None
 
 
-def find_rounded(case: RetrievalCase) -> Values | None:
-    """Return the rounding error of positions that were rounded to float32, and the largest position.
+@fact(
+    message="`positions` seem to be rounded to float32: the error is up to {error} at {largest}, and the `radius`"
+    " is {radius}. Pass positions that were float64 from the start.",
+    suspect=has_radius,
+)
+def rounded_positions(case: RetrievalCase) -> Values | None:
+    """Look for positions that were rounded to float32.
 
-    Whole numbers, such as numbers of frames, are exact in float32, so they show nothing.
+    Positions are not whole numbers, all are exact in float32, and float32 rounds by more than a hundredth of the
+    radius.
     """
+    # Whole numbers, such as numbers of frames, are exact in float32, so they show nothing.
     values, radius = _values_and_radius(case)
     if values is None:
         return None
@@ -36,12 +43,20 @@ def find_rounded(case: RetrievalCase) -> Values | None:
     return values_if(are_rounded, error=f"{error:.2g}", largest=f"{position:,.0f}", radius=f"{radius:g}")
 
 
-def find_degrees(case: RetrievalCase) -> Values | None:
-    """Return the radius, 1 or more, of positions that seem to be degrees.
+@fact(
+    message="`positions` seem to be degrees, as they are within 90 and 180, but the `radius` is {radius}. Pass both"
+    " in one unit, such as meters of UTM.",
+    suspect=has_radius,
+    explained_by=("rounded_positions",),
+)
+def positions_in_degrees(case: RetrievalCase) -> Values | None:
+    """Look for positions in degrees with a radius in meters.
 
-    On a plan of this size meters usually begin near 0 or lie around it; degrees of a region are far from 0 on some
-    axis. Degrees of the whole world look like meters on a plan, and are not detected.
+    The radius is at least 1, and positions have two axes with values up to {LATITUDE} and {LONGITUDE}, which are far
+    from 0 on one axis.
     """
+    # On a plan of this size meters usually begin near 0 or lie around it; degrees of a region are far from 0 on some
+    # axis. Degrees of the whole world look like meters on a plan, and are not detected.
     values, radius = _values_and_radius(case)
     if values is None or radius < 1 or values.shape[1] != 2:
         return None

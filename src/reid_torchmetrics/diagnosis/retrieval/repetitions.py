@@ -10,7 +10,7 @@ from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.retrieval.evaluation import Embeddings
 from reid_torchmetrics.functional.retrieval.scores import Rows
 
-from .case import MOST_QUERIES, RetrievalCase
+from .case import MOST_QUERIES, RetrievalCase, cause
 
 LEAST_IN_ORDER = 8
 """samples that must come again in one order: fewer may be twice in the data set itself"""
@@ -25,13 +25,31 @@ def has_samples(case: RetrievalCase) -> bool:
     return case.samples.find_problem is not None
 
 
-def find_repeated(case: RetrievalCase) -> Values | None:
-    """Return how many queries or gallery items come again with their labels."""
+@cause(
+    message="{samples} come twice, in one order, with equal embeddings and labels, and count twice. Was a file"
+    " joined with itself, or filled up by a distributed sampler? Leave them out, or pass `index` to `update`, which"
+    " counts a sample once.",
+    suspect=has_samples,
+    explained_by=("forgotten_reset", "gathered_samples", "padded_samples"),
+)
+def repeated_samples(case: RetrievalCase) -> Values | None:
+    """Look for samples that come twice.
+
+    At least {LEAST_IN_ORDER} queries or gallery items have the embeddings and labels of others, in the same order.
+    """
     return _first_count(case, _count_repeated)
 
 
-def find_zeros(case: RetrievalCase) -> Values | None:
-    """Return how many queries or gallery items are runs of zero vectors."""
+@cause(
+    message="{samples} are zero vectors, one after the other: are they rows of an array that were never written?"
+    " A zero vector is equally far from everything.",
+    suspect=has_samples,
+)
+def zero_embeddings(case: RetrievalCase) -> Values | None:
+    """Look for embeddings that were never written.
+
+    Embeddings are zero vectors in runs of at least {LEAST_ZEROS} samples, and more than by chance.
+    """
     has_embeddings = case.problem is not None and isinstance(case.problem.source, Embeddings)
     return _first_count(case, _count_unwritten) if has_embeddings else None
 

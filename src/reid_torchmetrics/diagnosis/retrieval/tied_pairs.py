@@ -8,16 +8,13 @@ from __future__ import annotations
 from reid_torchmetrics.diagnosis.causes import Values
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.measures import average_precision, mean_over_queries
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
-from .case import RetrievalCase, Sample
-from .orders import ranks_in
+from .case import RetrievalCase, cause
 
 MOST_TIED = 0.05
 """share of pairs of a positive and a negative that may tie without a warning"""
-LEAST_PAIRS = 1000
+LEAST_PAIRS = 10_000
 """fewer pairs in the sample show nothing"""
-_QUERIES_PER_EXAMINED = 64  # one in so many queries of the sample is examined
 
 
 def ties_decide(case: RetrievalCase) -> bool:
@@ -25,25 +22,31 @@ def ties_decide(case: RetrievalCase) -> bool:
     return case.samples.ties_are_open and bool(case.counts.valid)
 
 
-def find_tied_pairs(case: RetrievalCase) -> Values | None:
-    """Return the share of pairs with equal scores, if it is large, and the bounds of mean average precision."""
+@cause(
+    message="{share} of the pairs of a positive and a negative have equal scores, so that the order of equal scores"
+    " decides the numbers: mean average precision of {queries} is {worst} where negatives go first"
+    " (`ties='pessimistic'`, the default) and {best} where positives do ('optimistic'). Pass `ties` to choose, such"
+    " as 'expected'.",
+    suspect=ties_decide,
+    explained_by=("zero_embeddings",),
+)
+def tied_pairs(case: RetrievalCase) -> Values | None:
+    """Look for numbers that depend on the order of equal scores.
+
+    Neither the caller nor the protocol sets `ties`, and in a sample of at least {LEAST_PAIRS} pairs of a positive and a
+    negative more than a share of {MOST_TIED} have equal scores.
+    """
     if not case.samples.ties_are_open or case.sample is None:
         return None
-    few_worst, few_best = _bounds(case.sample.every(_QUERIES_PER_EXAMINED))
+    worst, best = case.sample.ranks("pessimistic"), case.sample.ranks("optimistic")
     # A positive has one rank more for each negative with its score.
-    num_tied = int((few_worst.rank - few_best.rank).sum())
-    num_pairs = int((few_worst.num_positives * (few_worst.num_candidates - few_worst.num_positives)).sum())
+    num_tied = int((worst.rank - best.rank).sum())
+    num_pairs = int((worst.num_positives * (worst.num_candidates - worst.num_positives)).sum())
     if num_pairs < LEAST_PAIRS or num_tied <= MOST_TIED * num_pairs:
         return None
-    worst, best = (float(mean_over_queries(average_precision(ranks))) for ranks in _bounds(case.sample))
     return {
         "share": f"{num_tied / num_pairs:.0%}",
         "queries": counted(len(case.sample.scores), "query"),
-        "worst": f"{worst:.4f}",
-        "best": f"{best:.4f}",
+        "worst": f"{float(mean_over_queries(average_precision(worst))):.4f}",
+        "best": f"{float(mean_over_queries(average_precision(best))):.4f}",
     }
-
-
-def _bounds(sample: Sample) -> tuple[PositiveRanks, PositiveRanks]:
-    """Return the ranks where negatives go first among equal scores, and where positives do."""
-    return ranks_in(sample), ranks_in(sample, positives_first=True)

@@ -5,19 +5,32 @@ from __future__ import annotations
 from reid_torchmetrics.diagnosis.causes import Values, values_if
 from reid_torchmetrics.functional.displays import counted
 
-from .case import RetrievalCase
-from .matches import reading_that_fits
+from .case import RetrievalCase, cause
 
 
-def find_missing_search_cameras(case: RetrievalCase) -> Values | None:
-    """Return the protocol's `search_cameras`, if no query has a candidate in one of them."""
+@cause(
+    message="`search_cameras` must hold cameras of the gallery; got {cameras}, in which no query has a candidate,"
+    " so that the results are NaN.",
+)
+def missing_search_cameras(case: RetrievalCase) -> Values | None:
+    """Look for a search in cameras that do not exist.
+
+    No query has a candidate in the `search_cameras`.
+    """
     searched = case.protocol.search_cameras
     has_samples = case.counts.total and case.samples.num_gallery
     return values_if(searched and has_samples and not bool(case.ranks.num_candidates.any()), cameras=searched)
 
 
-def find_no_positives(case: RetrievalCase) -> Values | None:
-    """Return the numbers of queries and gallery items, and of the queries that have no positive by their reason."""
+@cause(
+    message="No query can be evaluated, so the result is {result}: of {sizes}, {reason}.",
+    explained_by=("not_finite", "missing_search_cameras", "unlike_labels"),
+)
+def no_positives(case: RetrievalCase) -> Values | None:
+    """Look for queries without a positive.
+
+    No query has a positive in the gallery.
+    """
     counts, num_gallery = case.counts, case.samples.num_gallery
     if counts.valid:
         return None
@@ -40,7 +53,7 @@ def find_no_positives(case: RetrievalCase) -> Values | None:
     sizes = counted(counts.total, "query")
     if num_gallery is not None:
         sizes += f" against {counted(num_gallery, 'gallery item')}"
-    return {"result": result, "sizes": sizes, "reason": reason, "reading": reading_that_fits(case)}
+    return {"result": result, "sizes": sizes, "reason": reason}
 
 
 def _kin(case: RetrievalCase) -> str:

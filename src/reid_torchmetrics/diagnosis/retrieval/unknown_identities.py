@@ -7,7 +7,7 @@ from typing import Any
 from reid_torchmetrics.diagnosis.causes import Values, values_if
 from reid_torchmetrics.functional.retrieval.relevance import words_for_unknown
 
-from .case import RetrievalCase
+from .case import RetrievalCase, cause
 
 MOST_NUMBERS = 2
 """distinct negative identities; if there are more, they are ordinary identities"""
@@ -16,8 +16,17 @@ _LEAST_NUMBER = -999_999  # below it a number is an identity, such as a hash
 _FROM_NAN = (-(1 << 31), -(1 << 63))  # values of NaN converted to an integer
 
 
-def find_unknown(case: RetrievalCase) -> Values | None:
-    """Return the identities such as "unknown" or -100 of queries that have a positive."""
+@cause(
+    message="`identities` hold {listed}, which usually means that a sample has no identity, but such samples match"
+    " each other here. Pass `junk_identities=({junk})` to drop them from the gallery and to leave them out as"
+    " queries.",
+)
+def unknown_identities(case: RetrievalCase) -> Values | None:
+    """Look for samples without an identity that match each other.
+
+    A query with an identity such as "unknown" has a positive; or a query with a negative number other than -1 has one,
+    and at most {MOST_NUMBERS} identities are such numbers.
+    """
     if case.identities is None:
         return None
     matched = case.identities[case.is_valid].unique().tolist()

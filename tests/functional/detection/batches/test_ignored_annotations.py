@@ -8,6 +8,7 @@ import pytest
 from reid_torchmetrics import AdviceWarning, DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
+from reid_torchmetrics.functional.detection import evaluate_images
 
 POINTS = [5, 5, 2, 20, 5, 2, 20, 25, 2]
 
@@ -28,13 +29,15 @@ RESULTS = [{"image_id": 1, "category_id": 1, "bbox": [5, 5, 30, 30], "score": 0.
 
 def by_metric(kind):
     def read(paths, iou_type):
-        kind.coco_to_tm(*paths, iou_type=iou_type)
+        metric = kind()
+        metric.update(*kind.coco_to_tm(*paths, iou_type=iou_type))
+        metric.compute()
 
     return read
 
 
-def by_metric_with_guesses(paths, iou_type):
-    DetectionMAP.coco_to_tm(*paths, iou_type=iou_type, guesses=[])
+def by_function(paths, iou_type):
+    evaluate_images(*DetectionMAP.coco_to_tm(*paths, iou_type=iou_type))
 
 
 def by_command(paths, iou_type):
@@ -52,7 +55,7 @@ def by_cocoeval(paths, iou_type):
 
 
 ENTRY_POINTS = {kind.__name__: by_metric(kind) for kind in (DetectionMAP, VocMAP, YoloMAP)}
-ENTRY_POINTS |= {"guesses": by_metric_with_guesses, "command": by_command, "COCOeval": by_cocoeval}
+ENTRY_POINTS |= {"function": by_function, "command": by_command, "COCOeval": by_cocoeval}
 CHANGES = {
     "ignored": ({"ignore": 1}, True),
     "ignored, as a bool": ({"ignore": True}, True),

@@ -10,10 +10,10 @@ from .coco_columns import (
     Column,
     RowList,
     check_kind_of_ids,
+    counts_although_ignored,
     is_missing,
     shortened,
     similar_key,
-    warn_of_ignored,
 )
 from .coco_images import find_images
 from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_lengths

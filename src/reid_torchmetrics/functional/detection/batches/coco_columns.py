@@ -17,8 +17,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from reid_torchmetrics._warnings import AdviceWarning, warn
-
 from .key_names import are_similar, simplified
 
 Row: TypeAlias = Mapping[str, Any]
@@ -349,22 +347,12 @@ def check_kind_of_ids(images: RowList) -> None:
         raise images.invalid(position, "id", f"{kind}, like that of the first image,")
 
 
-def warn_of_ignored(source: str, annotations: Iterable[Row], *, reads_keypoints: bool) -> None:
-    """Warn if `ignore` marks annotations that count all the same, as in pycocotools, which overwrites the flag."""
-
-    def is_marked(row: Row) -> bool:
-        if not isinstance(row.get("ignore"), (bool, int, float)) or not row["ignore"]:
-            return False
-        has_no_keypoints = reads_keypoints and row.get("num_keypoints") == 0
-        return not row.get("iscrowd") and not has_no_keypoints
-
-    num_marked = sum(map(is_marked, annotations))
-    if num_marked:
-        warn(
-            f"{source}: `ignore` marks {num_marked:,} annotations that count all the same, as in pycocotools, which"
-            " overwrites it. For COCO, mark objects that need not be found by `iscrowd`.",
-            AdviceWarning,
-        )
+def counts_although_ignored(row: Row, *, reads_keypoints: bool) -> bool:
+    """Return whether `ignore` marks an annotation that counts all the same, as in pycocotools, which overwrites it."""
+    if not isinstance(row.get("ignore"), (bool, int, float)) or not row["ignore"]:
+        return False
+    has_no_keypoints = reads_keypoints and row.get("num_keypoints") == 0
+    return not row.get("iscrowd") and not has_no_keypoints
 
 
 def similar_key(key: str, row: Row) -> str | None:

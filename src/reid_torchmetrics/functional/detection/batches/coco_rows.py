@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from os import PathLike
 from typing import Any
@@ -25,9 +26,9 @@ from .coco_columns import (
     Row,
     RowList,
     check_kind_of_ids,
+    counts_although_ignored,
     is_whole_number,
     shortened,
-    warn_of_ignored,
 )
 from .coco_images import Note, find_images
 from .coco_masks import check_mask_sizes, check_masks, num_without_mask, run_lengths
@@ -140,8 +141,6 @@ def read_coco(
     annotations.check(reading.columns(ANNOTATIONS, has_boxes=reading.has_true_boxes))
     if reading.is_federated:
         annotations = _without_empty_objects(annotations)
-    else:
-        warn_of_ignored(data_set_path, annotations.rows, reads_keypoints="keypoints" in reading.iou_type)
     _check_references(annotations, images_by_id, categories)
     detections, has_areas = _prepared_results(detections, images_by_id, categories, reading)
 
@@ -233,6 +232,9 @@ def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) ->
     if reading.is_federated:
         for key in LISTS:
             ground_truths[key] = image[key]
+    elif any("ignore" in row for row in rows):  # for the diagnosis, too
+        is_ignored = partial(counts_although_ignored, reads_keypoints="keypoints" in reading.iou_type)
+        ground_truths["ignore"] = torch.tensor([is_ignored(row) for row in rows], device="cpu")
     return ground_truths
 
 

@@ -78,6 +78,8 @@ class GivenImages:
         """Forget all batches."""
         self.num_difficult = 0
         """number of difficult ground truths in the first batch with any, if the evaluation ignores them"""
+        self.num_ignored = 0
+        """number of ground truths that count although `ignore` marks them, in the first batch with any"""
         self.unused_list: str | None = None
         """key of a list of classes that the evaluation ignores"""
         self.sigmas: Sequence[float] = COCO_SIGMAS
@@ -117,9 +119,11 @@ class GivenImages:
         return shown
 
     def _find_unused_keys(self, batch: GivenBatch) -> None:
-        """Find difficult ground truths and lists of classes that the evaluation ignores."""
+        """Find flags of ground truths and lists of classes that the evaluation ignores."""
         if "difficult" in batch.keys and "difficult" not in batch.extras and not self.num_difficult:
             self.num_difficult = sum(_num_flags(item.get("difficult")) for item in batch.target)
+        if "ignore" in batch.keys and not self.num_ignored:
+            self.num_ignored = sum(map(_num_ignored, batch.target))
         if "lists" in batch.extras or self.unused_list is not None:
             return
         for key in LISTS:
@@ -181,6 +185,14 @@ def _num_flags(value: Any) -> int:
     if not isinstance(tensor, Tensor) or tensor.is_meta or tensor.is_nested or tensor.layout != torch.strided:
         return 0
     return int(tensor.count_nonzero())
+
+
+def _num_ignored(item: Mapping[str, Any]) -> int:
+    """Return the number of ground truths that `ignore` marks, and `iscrowd` does not."""
+    is_ignored, is_crowd = item.get("ignore"), item.get("iscrowd")
+    if not isinstance(is_ignored, Tensor) or not isinstance(is_crowd, Tensor) or is_ignored.shape != is_crowd.shape:
+        return 0
+    return _num_flags(is_ignored.bool() & ~is_crowd.bool())
 
 
 def _has_entries(value: Any) -> bool:

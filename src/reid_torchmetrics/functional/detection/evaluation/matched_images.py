@@ -52,6 +52,8 @@ class MatchedImages:
     """number of images, if none has the lists of classes that some detections need"""
     num_difficult: int = 0
     """number of difficult ground truths in a batch of this process, if the evaluation ignores them"""
+    num_ignored: int = 0
+    """number of ground truths in a batch of this process that count although `ignore` marks them"""
     unused_list: str | None = None
     """key of a list of classes that this process was given and the evaluation ignores"""
     num_forgotten: int = 0
@@ -94,6 +96,7 @@ class MatchedImages:
             is_one_class=request.micro,
             num_without_lists=matches.num_without_lists,
             num_difficult=given.num_difficult,
+            num_ignored=given.num_ignored,
             unused_list=given.unused_list,
             num_forgotten=0 if has_ids else count_forgotten(*(states[name] for name in _LABEL_STATES)),
             num_repeated=matches.num_repeated,
