@@ -32,7 +32,7 @@ class IndexCase:
         """the gallery, or None if it can be read once only"""
         if not isinstance(self.gallery, Sequence) and not hasattr(self.gallery, "shape"):
             self.gallery = None
-        self.queries = torch.from_numpy(different_queries(samples.items)).to(scores.device)
+        self.queries = different_queries(samples.items).to(scores.device)
         """some queries, see `different_queries`"""
         steps = scores[self.queries].diff(dim=1)
         steps = steps[steps.isfinite() & (steps != 0)]

@@ -21,7 +21,6 @@ from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
 
 from .case import DetectionCase, cause, few_are_found
 from .points import FOUND, PointSample
-from .shape_kinds import ORDER_REMEDY
 
 MOST_FOUND = 0.5
 """fraction of the sampled ground truths that a reading must find"""
@@ -29,11 +28,11 @@ FEW_FOUND = 0.5
 """fraction of the ground truths found by a reading; fewer must be found without it, and in other images"""
 _BETTER = 1.1  # factor of ground truths that a less simple reading must find
 _NOISE = 0.03  # of a measured factor
-_LEAST_MEASURED, _LEAST_PAIRS = 16, 5  # ground truths, and close pairs, for the measurement of a scale
-_LEAST_ORDERED = 16  # close pairs for the measurement of an order
+_LEAST_MEASURED, _LEAST_PAIRS = 16, 5  # ground truths, and close pairs, for a measurement
 _NUM_FITS = 2  # measurements by pairs, each with the pairs from the one before
 _MOST_MEASURED = 256  # pairs for the measurement of an order
 _MOST_PLACES = 20  # of keypoints in a text
+_IN_ONE_ORDER = "Pass the keypoints of `preds` and `target` in one order."
 _IN_ONE_IMAGE = (
     "`preds` and `target` must be in the pixels of the original image, x before y: undo the resizing, padding or"
     " cropping of the input."
@@ -135,7 +134,7 @@ def _other_order(sample: PointSample) -> Iterator[Reading]:
     """Yield the order in which keypoints lie closest to those of the ground truths in the same place."""
     points, true_points, is_labeled = sample.points, sample.true_points, sample.is_labeled
     rows, true_rows = sample.close_pairs(keypoint_boxes(points), keypoint_boxes(true_points, is_labeled))
-    if len(rows) < _LEAST_ORDERED:
+    if len(rows) < _LEAST_PAIRS:
         return
     rows, true_rows = rows[:_MOST_MEASURED], true_rows[:_MOST_MEASURED]
     is_labeled = is_labeled[true_rows]
@@ -144,7 +143,7 @@ def _other_order(sample: PointSample) -> Iterator[Reading]:
     order = torch.where(is_labeled.any(0), distances.argmin(0), places)
     if bool((order != places).any()) and bool((order.sort().values == places).all()):
         name = f"keypoints in the order {', '.join(map(str, order.tolist()[:_MOST_PLACES]))}"
-        yield Reading("preds", name, ORDER_REMEDY, points[:, order], true_points)
+        yield Reading("preds", name, _IN_ONE_ORDER, points[:, order], true_points)
 
 
 class _Frame(NamedTuple):

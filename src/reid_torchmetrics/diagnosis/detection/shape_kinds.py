@@ -23,8 +23,6 @@ from reid_torchmetrics.functional.detection.inputs import (
 from .objects import ShownObjects
 
 _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "center and size"}
-_MIRRORED = [0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15]  # COCO's keypoints of a person
-ORDER_REMEDY = "Pass the keypoints of `preds` and `target` in one order."
 _ROTATED_REMEDY = (
     "`rotated_boxes` are center x, center y, width, height, and the angle in radians from the x axis to the y axis,"
     " which points down."
@@ -57,7 +55,7 @@ def kind_of(iou_type: str, box_format: str, sigmas: Sequence[float]) -> ShapeKin
         return ShapeKind("rotated_boxes", rotated_corners, _rotated_readings, _rotated_overlaps)
     if iou_type == "keypoints":
         overlaps = partial(_keypoint_overlaps, sigmas=sigmas)
-        return ShapeKind("keypoints", lambda numbers: numbers[..., :2], _keypoint_readings, overlaps)
+        return ShapeKind("keypoints", lambda numbers: numbers[..., :2], lambda _: iter(()), overlaps)
     points = partial(_box_points, box_format=box_format)
     return ShapeKind("boxes", points, partial(_box_readings, box_format=box_format), _box_overlaps)
 
@@ -74,12 +72,6 @@ def _box_readings(boxes: Tensor, box_format: str) -> Iterator[tuple[str, str, Te
             remedy = f'is read as "{box_format}": pass `preds` and `target` in one format.'
             remedy = f'`{{argument}}` seems to be "{name}" and {remedy}'
             yield _FORMAT_NAMES[name], remedy, _box_points(boxes, name)
-
-
-def _keypoint_readings(keypoints: Tensor) -> Iterator[tuple[str, str, Tensor]]:
-    """Yield COCO's mirror order."""
-    if keypoints.shape[1] == len(_MIRRORED):
-        yield "left and right exchanged", ORDER_REMEDY, keypoints[:, _MIRRORED, :2]
 
 
 def _box_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, _: ShownObjects) -> Tensor:

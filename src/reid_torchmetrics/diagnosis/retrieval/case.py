@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Causes
 from reid_torchmetrics.functional.retrieval.evaluation import (
     NO_RANKING,
-    Embeddings,
     RankedSamples,
     Ranking,
     RankingOptions,
@@ -97,44 +96,12 @@ def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample | None
     most_pairs = min(most_bytes, _MOST_BYTES) // _BYTES_OF_PAIR
     size = max(1, min(num_queries, MOST_QUERIES, most_pairs // num_gallery))
     queries = torch.arange(size, device=problem.source.device) * num_queries // size
-    part = _of_queries(problem, queries)
+    part = problem.of_queries(queries)
     scores, relevance = part.prepare(options.protocol, options.ties)
     rows = slice(0, size)
     positive, negative = relevance.pairs(rows, slice(0, relevance.num_kept), relevance.tile(rows))
     candidate = positive | negative
     return Sample(scores.all(), is_positive=positive, is_candidate=candidate, problem=part, relevance=relevance)
-
-
-def _of_queries(problem: RetrievalProblem, queries: Int[Tensor, " sampled"]) -> RetrievalProblem:
-    """Return the problem of some queries alone."""
-    source, labels = problem.source, problem.labels
-    part = (
-        replace(source, query=source.query.local.select(queries))
-        if isinstance(source, Embeddings)
-        else replace(source, matrix=source.matrix[queries])
-    )
-    lists = labels.ground_truth
-    if lists is not None:
-        lists = [lists[query] for query in queries.tolist()]
-    junk_pairs = labels.junk_pairs
-    if callable(junk_pairs):
-        junk_of_all = junk_pairs
-
-        def junk_pairs(rows: Tensor, items: Tensor) -> Tensor:
-            return junk_of_all(queries[rows], items)
-
-    elif isinstance(junk_pairs, Tensor):
-        junk_pairs = junk_pairs[queries.to(junk_pairs.device)]
-    elif junk_pairs is not None:
-        junk_pairs = junk_pairs[queries.cpu().numpy()]
-    labels = replace(
-        labels,
-        query={name: values[queries] for name, values in labels.query.items()},
-        self_index=None if labels.self_index is None else labels.self_index[queries],
-        ground_truth=lists,
-        junk_pairs=junk_pairs,
-    )
-    return replace(problem, source=part, labels=labels, query_index=problem.query_numbers[queries])
 
 
 FACTS: Causes[RetrievalCase] = Causes()

@@ -173,6 +173,29 @@ class Labels:
             names=numbered.names,
         )
 
+    def of_queries(self, queries: Int[Tensor, " selected"]) -> Labels:
+        """Return the labels, or the lists, of some queries alone."""
+        lists, junk_pairs = self.ground_truth, self.junk_pairs
+        if lists is not None:
+            lists = [lists[query] for query in queries.tolist()]
+        if callable(junk_pairs):
+            junk_of_all = junk_pairs
+
+            def junk_pairs(rows: Tensor, items: Tensor) -> Tensor:
+                return junk_of_all(queries[rows], items)
+
+        elif isinstance(junk_pairs, Tensor):
+            junk_pairs = junk_pairs[queries.to(junk_pairs.device)]
+        elif junk_pairs is not None:
+            junk_pairs = junk_pairs[queries.cpu().numpy()]
+        return replace(
+            self,
+            query=select_samples(self.query, queries),
+            self_index=None if self.self_index is None else self.self_index[queries],
+            ground_truth=lists,
+            junk_pairs=junk_pairs,
+        )
+
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Return the relevance under a protocol; labels must be on the device of the scores, lists may be anywhere."""
         if self.ground_truth is not None:
@@ -249,6 +272,16 @@ class RetrievalProblem:
         if self.query_index is not None:
             return self.query_index
         return torch.arange(self.source.shape[0], device=self.source.device)
+
+    def of_queries(self, queries: Int[Tensor, " selected"]) -> RetrievalProblem:
+        """Return the problem of some queries alone."""
+        source = self.source
+        if isinstance(source, Embeddings):
+            part: Embeddings | Matrix = replace(source, query=source.query.local.select(queries))
+        else:
+            part = replace(source, matrix=source.matrix[queries])
+        labels = self.labels.of_queries(queries)
+        return replace(self, source=part, labels=labels, query_index=self.query_numbers[queries], query_hash=None)
 
     @property
     def keeps_thread(self) -> bool:
