@@ -247,12 +247,12 @@ class CocoProblem:
         is_ignored = partial(counts_although_ignored, reads_keypoints=self.key[0] == "keypoints")
         results_made(matches, replace(images, num_ignored=sum(map(is_ignored, self.truth.rows))))
 
-    def _shown(self) -> list[ShownImages]:
+    def _shown(self) -> ShownImages:
         """Return the objects in the first images, in the form of metrics."""
         images = list(self.images)[:_MOST_SHOWN]
         preds, target = (side.shown(len(images), self.key[0]) for side in (self.results, self.truth))
         sizes = [size_of(self.truth.coco.imgs.get(image, {})) for image in images]
-        return [ShownImages(preds, target, sizes)]
+        return ShownImages(preds, target, sizes)
 
 
 def _check_ids(annotations: list[Row]) -> None:

@@ -97,9 +97,11 @@ def corners_as_sizes() -> None:
 def _shown(key: str, value: Any, iou_type: str, extremes: tuple[Tensor, ...] = ()) -> None:
     """Look at a perfect detector of other shapes."""
     box = torch.tensor([[30.0, 30.0, 60.0, 60.0]], dtype=torch.float64, device="cpu")
-    counts = torch.ones(1, dtype=torch.int64, device="cpu")
-    side = ShownColumns(counts, {key: value, "boxes": box, "labels": torch.ones(1)})
-    _perfect(iou_type=iou_type, shown=lambda: [ShownImages(side, side, [None], extremes)] * _NUM_IMAGES)
+    columns = {key: value, "boxes": box, "labels": torch.ones(1)}
+    counts = torch.ones(_NUM_IMAGES, dtype=torch.int64, device="cpu")
+    side = ShownColumns(counts, {name: torch.cat([column] * _NUM_IMAGES) for name, column in columns.items()})
+    images = ShownImages(side, side, [None] * _NUM_IMAGES, extremes * _NUM_IMAGES)
+    _perfect(iou_type=iou_type, shown=lambda: images)
 
 
 def keypoints_in_shares() -> None:

@@ -143,7 +143,7 @@ def test_of_masks_pixels_and_values_are_shown(cases):
     metric = DetectionMAP(iou_type="segm")
     metric.update([item] * 2, [item] * 2)
     metric.compute()
-    (images,) = cases[0].shown
+    images = cases[0].shown
     assert [extremes.tolist() for extremes in images.extremes] == [[7, 200]] * 4
     for objects in cases[0].objects.values():
         assert objects.values["masks"].tolist() == [4] * 4

@@ -51,12 +51,12 @@ def find_reading(detections, ground_truths, box_format, image_sizes=None):
     """The reading of boxes x, y, width and height, whatever other rows would say."""
     grid = CocoGrid()
     images = MatchedImages.of_objects(detections, ground_truths, grid)
-    (shown,) = images.shown()
+    shown = images.shown()
     for side in (shown.preds, shown.target):
         side.columns["boxes"] = WRITTEN[box_format](side.columns["boxes"])
     if image_sizes is not None:
         shown = shown._replace(sizes=image_sizes[: len(shown.sizes)].flip(1))
-    images = replace(images, box_format=box_format, shown=lambda: [shown])
+    images = replace(images, box_format=box_format, shown=lambda: shown)
     return other_reading(DetectionCase(match_on_grid(detections, ground_truths, grid), images))
 
 

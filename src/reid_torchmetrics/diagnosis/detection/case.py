@@ -94,22 +94,22 @@ class DetectionCase:
         return num_found, self.matches.num_positives[0]
 
     @cached_property
-    def shown(self) -> Sequence[ShownImages]:
-        """The first images that this process was given, at most 256, in batches; `boxes` are in `box_format`."""
+    def shown(self) -> ShownImages:
+        """The first images that this process was given, at most 256; `boxes` are in `box_format`."""
         return self.images.shown()
 
     @cached_property
     def objects(self) -> dict[str, ShownObjects]:
         """The objects of `shown`, by `preds` and `target`."""
         return {
-            "preds": ShownObjects.of([images.preds for images in self.shown], self.box_format),
-            "target": ShownObjects.of([images.target for images in self.shown], self.box_format),
+            "preds": ShownObjects.of(self.shown.preds, self.box_format),
+            "target": ShownObjects.of(self.shown.target, self.box_format),
         }
 
     @cached_property
     def image_sizes(self) -> Tensor:
         """Width and height of the images in `shown`, [images, 2]; NaN if unknown."""
-        sizes = [size_of(size) for images in self.shown for size in images.sizes]
+        sizes = [size_of(size) for size in self.shown.sizes]
         return torch.tensor(sizes, dtype=torch.float64, device="cpu").view(-1, 2)
 
     @cached_property

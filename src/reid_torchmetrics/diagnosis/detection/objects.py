@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -24,18 +24,11 @@ class ShownObjects(NamedTuple):
     """values that all objects have, by the users' key, float64; numbers of pixels in the place of `masks`"""
 
     @classmethod
-    def of(cls, parts: Sequence[ShownColumns], box_format: str) -> ShownObjects:
-        """Join the values of images."""
-        counts = torch.cat([torch.zeros(0, dtype=torch.int64, device="cpu"), *(part.counts.cpu() for part in parts)])
-        images = torch.repeat_interleave(counts)
-        values = {}
-        for key in dict.fromkeys(key for part in parts for key in part.columns):
-            columns = [part.columns[key] for part in parts if len(part.columns.get(key, ()))]
-            has_all = sum(map(len, columns)) == len(images)
-            if columns and has_all and len({column.shape[1:] for column in columns}) == 1:
-                values[key] = torch.cat(columns).cpu().double()
+    def of(cls, shown: ShownColumns, box_format: str) -> ShownObjects:
+        """Return the objects that are shown."""
+        values = {key: column.cpu().double() for key, column in shown.columns.items()}
         boxes = values.get("boxes", torch.zeros(0, 4, dtype=torch.float64, device="cpu"))
-        return cls(images, to_xywh(boxes, box_format), values)
+        return cls(torch.repeat_interleave(shown.counts.cpu()), to_xywh(boxes, box_format), values)
 
     def at(self, rows: Tensor) -> ShownObjects:
         """Return some objects."""
@@ -44,12 +37,6 @@ class ShownObjects(NamedTuple):
             xywh=self.xywh[rows] if len(self.xywh) else self.xywh,
             values={key: column[rows] for key, column in self.values.items()},
         )
-
-    def repeated(self, times: int, num_images: int) -> ShownObjects:
-        """Return the objects several times, each time in other images."""
-        places = torch.arange(times * len(self.images), device="cpu")
-        objects = self.at(places % len(self.images))
-        return objects._replace(images=objects.images + places // len(self.images) * num_images)
 
     def column(self, key: str) -> Tensor:
         """Return the numbers under a key, zeros if objects have none."""

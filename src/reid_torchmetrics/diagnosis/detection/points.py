@@ -68,19 +68,15 @@ class PointSample:
         counts = self.true.images.bincount(minlength=len(self.sizes))
         return PairedRows(*segments.runs(segments.starts(counts)[images], counts[images]))
 
-    def repeated(self, times: int) -> PointSample:
-        """Return the images several times, one after another."""
-        num_images = len(self.sizes)
-        return PointSample(
-            kind=self.kind,
-            found=self.found.repeated(times, num_images),
-            true=self.true.repeated(times, num_images),
-            sizes=self.sizes.repeat(times, 1),
-        )
-
     def pairs_found(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
-        """Return the ground truths that are found without labels, each with its detection of the highest score."""
-        return self._find(self._pairs, self.kind.overlaps(self._pairs, points, true_points, self.true), at_least)
+        """Return the ground truths that are found without labels, each with its detection of the highest score.
+
+        Points may be those of several readings, one after another.
+        """
+        (rows, true_rows), numbers = self._pairs, (len(self.found.images), len(self.true.images))
+        number = torch.arange(len(points) // numbers[0], device="cpu")[:, None]
+        pairs = PairedRows((rows + number * numbers[0]).flatten(), (true_rows + number * numbers[1]).flatten())
+        return self._find(pairs, points, true_points, at_least)
 
     def pairs_found_elsewhere(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
         """Return the ground truths that the detections of other images find, or of the mirrored one if it is alone."""
@@ -90,27 +86,32 @@ class PointSample:
             return self.pairs_found(points, low + high - true_points, at_least)
         # The next images may be frames of the same video.
         pairs = self._pairs_in((self.found.images + num_images // 2) % num_images)
-        return self._find(pairs, self.kind.overlaps(pairs, points, true_points, self.true), at_least)
+        return self._find(pairs, points, true_points, at_least)
 
     def close_pairs(self, boxes: Tensor, true_boxes: Tensor) -> PairedRows:
         """Return pairs of objects in about the same place, given boxes around them."""
         overlaps = BoxShapes(boxes).overlaps(self._pairs.rows, BoxShapes(true_boxes), self._pairs.true_rows)
-        return self._find(self._pairs, overlaps, _CLOSE)
+        return _find_best(self._pairs, overlaps, _CLOSE)
 
-    def _find(self, pairs: PairedRows, overlaps: Tensor, at_least: float) -> PairedRows:
-        """Return one detection for each ground truth that is found.
+    def _find(self, pairs: PairedRows, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
+        return _find_best(pairs, self.kind.overlaps(pairs, points, true_points, self.true), at_least)
 
-        A detection finds the ground truth that it overlaps most, if it does so by `at_least`.
-        """
-        num_detections = len(self.found.images)
-        near = (overlaps >= at_least).nonzero()[:, 0]
-        candidates = OverlappingPairs(pairs.true_rows[near], pairs.rows[near], overlaps[near])
-        best = best_pairs(candidates, num_detections, takes_last=True)
-        rows = (best.iou >= at_least).nonzero()[:, 0]
-        first = rows.new_full((len(self.true.images),), num_detections)
-        first.scatter_reduce_(0, best.ground_truth[rows], rows, "amin")
-        true_rows = (first < num_detections).nonzero()[:, 0]
-        return PairedRows(first[true_rows], true_rows)
+
+def _find_best(pairs: PairedRows, overlaps: Tensor, at_least: float) -> PairedRows:
+    """Return one detection for each ground truth that is found.
+
+    A detection finds the ground truth that it overlaps most, if it does so by `at_least`.
+    """
+    near = (overlaps >= at_least).nonzero()[:, 0]
+    rows, true_rows = pairs.rows[near], pairs.true_rows[near]
+    if not len(near):
+        return PairedRows(rows, true_rows)
+    best = best_pairs(OverlappingPairs(true_rows, rows, overlaps[near]), int(rows.max()) + 1, takes_last=True)
+    rows = (best.iou >= at_least).nonzero()[:, 0]
+    first = rows.new_full((int(true_rows.max()) + 1,), len(best.iou))
+    first.scatter_reduce_(0, best.ground_truth[rows], rows, "amin")
+    true_rows = (first < len(best.iou)).nonzero()[:, 0]
+    return PairedRows(first[true_rows], true_rows)
 
 
 def sample_points(

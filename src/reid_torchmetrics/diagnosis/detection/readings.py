@@ -105,7 +105,7 @@ def _count_found(sample: PointSample, readings: Sequence[Reading], at_least: flo
     """Return the number of ground truths that are found in each reading; all are compared together."""
     points = torch.cat([reading.points for reading in readings])
     true_points = torch.cat([reading.true_points for reading in readings])
-    _, true_rows = sample.repeated(len(readings)).pairs_found(points, true_points, at_least)
+    _, true_rows = sample.pairs_found(points, true_points, at_least)
     counts: list[int] = (true_rows // len(sample.true.images)).bincount(minlength=len(readings)).tolist()
     return counts
 

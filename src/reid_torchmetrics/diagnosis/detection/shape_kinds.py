@@ -139,6 +139,8 @@ def _keypoint_overlaps(
     pairs: PairedRows, points: Tensor, true_points: Tensor, true: ShownObjects, sigmas: Sequence[float]
 ) -> Tensor:
     rows, true_rows = pairs
-    with_visibility = torch.cat([true_points, true.values["keypoints"][..., 2:]], 2)
+    visibility = true.values["keypoints"][..., 2:]
+    own_rows = true_rows % len(visibility)
+    with_visibility = torch.cat([true_points[true_rows], visibility[own_rows]], 2)
     boxes = true_points.new_zeros((len(true_rows), 4))  # all ground truths have labeled keypoints
-    return paired_similarity(points[rows], with_visibility[true_rows], true.areas[true_rows], boxes, sigmas)
+    return paired_similarity(points[rows], with_visibility, true.areas[own_rows], boxes, sigmas)

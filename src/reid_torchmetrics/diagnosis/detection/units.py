@@ -85,7 +85,7 @@ def soft_masks(case: DetectionCase) -> Values | None:
 
     At least {LEAST_BOXES} images have numeric masks, and most of these have several values and no 0.
     """
-    extremes = [extremes_of_image.tolist() for images in case.shown for extremes_of_image in images.extremes]
+    extremes = [extremes_of_image.tolist() for extremes_of_image in case.shown.extremes]
     return _if_most(sum(low != 0 and low < high for low, high in extremes), len(extremes))
 
 

@@ -6,6 +6,7 @@ No number depends on it. A metric keeps it outside of its states, until `reset`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,22 +102,29 @@ class GivenImages:
             self._num_images += len(batch.preds)
             self._num_objects += sum(len(side.columns["labels"]) for side in (images.preds, images.target))
 
-    def shown(self) -> list[ShownImages]:
-        """Return the first images, at most 256 with a bounded number of objects, batch by batch."""
-        if not self._shown:
-            return []
+    def shown(self) -> ShownImages:
+        """Return the first images, at most 256 with a bounded number of objects."""
+        batches = self._shown
+        if not batches:
+            nothing = ShownColumns(torch.zeros(0, dtype=torch.int64, device="cpu"), {})
+            return ShownImages(nothing, nothing, [])
         # A device is waited for once.
-        found = torch.cat([images.preds.counts for images in self._shown])
-        true = torch.cat([images.target.counts for images in self._shown])
-        counts = torch.stack([found, true]).cpu()
-        num_images = int((counts.sum(0).cumsum(0) <= _MOST_OBJECTS).sum())
-        shown = []
-        unknown = set(_OPTIONAL) - self._optional_keys
-        parts = counts.split([len(images.sizes) for images in self._shown], dim=1)
-        for images, part in zip(self._shown, parts, strict=True):
-            shown.append(_first_images(images, part[:, : max(0, num_images)], unknown))
-            num_images -= part.shape[1]
-        return shown
+        counts = [torch.stack([images.preds.counts, images.target.counts]) for images in batches]
+        counts_of_sides = torch.cat(counts, 1).cpu()
+        num_images = int((counts_of_sides.sum(0).cumsum(0) <= _MOST_OBJECTS).sum())
+        counts_of_sides[:, num_images:] = 0
+        parts = counts_of_sides.split([len(images.sizes) for images in batches], dim=1)
+        sides = []
+        for side, given in enumerate(([images.preds for images in batches], [images.target for images in batches])):
+            numbers = [int(part[side].sum()) for part in parts]
+            columns = _joined([shown.columns for shown in given], numbers)
+            for key in set(_OPTIONAL) - self._optional_keys:
+                columns.pop(key, None)
+            sides.append(ShownColumns(counts_of_sides[side, :num_images], columns))
+        preds, target = sides
+        sizes = list(chain.from_iterable(images.sizes for images in batches))
+        extremes = list(chain.from_iterable(images.extremes for images in batches))
+        return ShownImages(preds, target, sizes[:num_images], extremes)
 
     def _find_unused_keys(self, batch: GivenBatch) -> None:
         """Find flags of ground truths and lists of classes that the evaluation ignores."""
@@ -150,15 +158,16 @@ def _show(batch: GivenBatch, most: int) -> ShownImages:
     return ShownImages(preds, target, [item.get("orig_size") for item in batch.target[:most]], extremes)
 
 
-def _first_images(batch: ShownImages, counts: Tensor, unknown: Collection[str]) -> ShownImages:
-    """Return the first images of a batch, given their numbers of objects on both sides, without some columns."""
-    sides = []
-    for side, counts_of_side in zip(batch[:2], counts, strict=True):
-        num_objects = int(counts_of_side.sum())
-        columns = {key: column[:num_objects] for key, column in side.columns.items() if key not in unknown}
-        sides.append(ShownColumns(counts_of_side, columns))
-    preds, target = sides
-    return batch._replace(preds=preds, target=target, sizes=batch.sizes[: counts.shape[1]])
+def _joined(parts: Sequence[Mapping[str, Tensor]], numbers: Sequence[int]) -> dict[str, Tensor]:
+    """Return the columns of the first objects of batches that all batches with objects have, in one shape."""
+    columns = {}
+    for key in dict.fromkeys(chain.from_iterable(parts)):
+        pairs = zip(parts, numbers, strict=True)
+        values = [part[key][:number] for part, number in pairs if number and key in part]
+        is_everywhere = sum(map(len, values)) == sum(numbers)
+        if is_everywhere and len({column.shape[1:] for column in values}) == 1:
+            columns[key] = torch.cat(values)
+    return columns
 
 
 def _shape_columns(batch: GivenBatch, side: int, most: int) -> dict[str, Tensor]:

@@ -35,7 +35,7 @@ class MatchedImages:
     """
 
     grid: CocoGrid
-    shown: Callable[[], Sequence[ShownImages]]
+    shown: Callable[[], ShownImages]
     """returns the first images that this process was given, at most 256, see `GivenImages.shown`"""
     iou_type: str = "bbox"
     box_format: str = "xywh"
@@ -113,7 +113,7 @@ class MatchedImages:
         grid: CocoGrid,
         *,
         iou_type: str | None = None,
-        shown: Callable[[], Sequence[ShownImages]] | None = None,
+        shown: Callable[[], ShownImages] | None = None,
         label_names: Sequence[object] | None = None,
         sigmas: Sequence[float] = COCO_SIGMAS,
     ) -> MatchedImages:
@@ -149,7 +149,7 @@ def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:
     return matches.remember("other detections", count)
 
 
-def _show_objects(detections: Detections, ground_truths: GroundTruths) -> list[ShownImages]:
+def _show_objects(detections: Detections, ground_truths: GroundTruths) -> ShownImages:
     """Return the boxes in the first images with any objects."""
     images = torch.cat([detections.images, ground_truths.images]).unique()[:_MOST_IMAGES]
     columns = {"boxes": detections.shapes, "scores": detections.scores, "labels": detections.labels}
@@ -159,7 +159,7 @@ def _show_objects(detections: Detections, ground_truths: GroundTruths) -> list[S
         true_columns["area"] = ground_truths.areas.clamp(min=SMALLEST_AREA)  # 0 stands for none
     preds = _show_columns(columns, detections.images, images)
     target = _show_columns(true_columns, ground_truths.images, images)
-    return [ShownImages(preds, target, sizes=[None] * len(images))]
+    return ShownImages(preds, target, sizes=[None] * len(images))
 
 
 def _show_columns(columns: Mapping[str, Any], image_of_row: Tensor, images: Tensor) -> ShownColumns:
