@@ -80,15 +80,19 @@ ENGINE = {
 TASKS = {
     "tasks.detection_errors": ["private", "shared", "functional.detection"],
     "tasks.evaluators": ["private", "shared", "functional.detection"],
+    "tasks.rotated_boxes": ["private", "shared", "functional.detection"],
     "tasks.verification": ["private", "shared", "functional.retrieval"],
-    "tasks": ["private", "shared", "functional", "tasks.detection_errors", "tasks.evaluators", "tasks.verification"],
+    "tasks": [
+        *("private", "shared", "functional"),
+        *("tasks.detection_errors", "tasks.evaluators", "tasks.rotated_boxes", "tasks.verification"),
+    ],
     "tasks.metrics": ["private", "shared", "functional", "metrics", "tasks"],
 }
 """further evaluations and their metrics, and the layers that each may import; the engine works without them"""
 
 TOOLS = {
     "diagnosis": ["private", "shared", "functional", "tasks"],
-    "data": ["private", "functional"],
+    "data": ["private", "functional", "tasks"],
     "coco": ["private", "shared", "functional.detection"],
     "plot": ["private", "functional", "tasks"],
     "report": ["private", "functional", "tasks", "plot"],

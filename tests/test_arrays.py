@@ -170,7 +170,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         {"boxes1": BOXES, "boxes2": OTHERS},
     ),
     "mask_iou": (detection.mask_iou, {"masks1": MASKS, "masks2": MASKS.flip(0), "is_crowd": LABELS == 1}),
-    "rotated_iou": (detection.rotated_iou, {"boxes1": ROTATED, "boxes2": ROTATED.flip(0), "is_crowd": LABELS == 1}),
+    "rotated_iou": (tasks.rotated_iou, {"boxes1": ROTATED, "boxes2": ROTATED.flip(0), "is_crowd": LABELS == 1}),
     "object_keypoint_similarity": (
         detection.object_keypoint_similarity,
         {"keypoints": POINTS + 1, "true_keypoints": POINTS, "areas": VALUES[:2] * 1000, "boxes": SIZED},

@@ -65,6 +65,7 @@ _ROWS_OF_TASKS = {
         "RESULT_METHODS": "confusion_matrix error_breakdown localization_errors",
         "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
     },
+    "tasks.rotated_boxes": {"SHAPE_TYPES": "rotated", "SHAPES_IN_WORDS": "rotated"},
     "tasks.evaluators": {"EVALUATORS": "lvis lvis_fixed voc ultralytics scaled_yolov4 yolov4"},
 }
 for _task, _rows in _ROWS_OF_TASKS.items():

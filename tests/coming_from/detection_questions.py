@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP
-from reid_torchmetrics.functional.detection import DetectionResults, rotated_iou
+from reid_torchmetrics.functional.detection import DetectionResults
+from reid_torchmetrics.tasks.rotated_boxes import rotated_iou
 from tests.coming_from.questions import Section, message_of
 
 DETECTION = Section("Detection")

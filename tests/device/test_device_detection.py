@@ -18,7 +18,6 @@ from reid_torchmetrics.functional.detection import (
     non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
-    rotated_iou,
 )
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
@@ -37,6 +36,7 @@ from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, CocoGrid,
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches, merge_object_pairs, pair_objects
 from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES, confusion_matrix, error_breakdown
 from reid_torchmetrics.tasks.evaluators import CLAIMS, VOC_RULES, YOLO_RULES, match_best_of_all, match_greedily
+from reid_torchmetrics.tasks.rotated_boxes import rotated_iou
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import match_images, true_positives
 from tests.functional.detection.detection_samples import fed, images, with_lists

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from reid_torchmetrics import VocMAP
-from reid_torchmetrics.functional.detection.inputs import rotated_corners
 from reid_torchmetrics.plot import draw_boxes, judged_like
 from reid_torchmetrics.plot.judged_boxes import Judgment
+from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
 from tests.plot.box_samples import PICTURE, SIDE, judge
 
 EIGHTH = math.pi / 4

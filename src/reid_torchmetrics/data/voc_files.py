@@ -14,7 +14,7 @@ import torch
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import ImagesByName, image_dict
-from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, crossing_edges
+from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
 from .array_files import read_text_lines
 from .folders import Folder, has_files, list_files, warn_of_exchange

@@ -12,6 +12,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, inputs
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, match_options
+from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
 
 _ROTATED = inputs.shape_types(("rotated",), None)["rotated"]
 
@@ -128,7 +129,7 @@ class Judgment:
             start, size = columns["boxes"].double().split(2, 1)
             return columns, torch.stack([start, start + size], 1)
         shapes = _ROTATED.read(f"{argument}['{box_key}']", columns.pop(box_key), is_true=False, any_values=True)
-        return columns, inputs.rotated_corners(shapes)
+        return columns, rotated_corners(shapes)
 
     def _has_min_score(self, detections: Detections) -> Tensor:
         """Return which detections reach the least score for their label."""

@@ -4,6 +4,7 @@ from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, Loca
 from .duplicates import Duplicates, find_duplicates
 from .evaluators import yolo_average_precision
 from .identification import Identification
+from .rotated_boxes import rotated_iou
 from .verification import (
     ScoreHistogram,
     Verification,
@@ -28,6 +29,7 @@ __all__ = [
     "find_duplicates",
     "fnmr_at_fmr",
     "global_average_precision",
+    "rotated_iou",
     "score_histogram",
     "verify",
     "verify_pairs",

@@ -12,7 +12,7 @@ from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, Voc
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.detection.inputs import rotated_corners
+from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
 from tests.functional.detection.detection_samples import fed
 
 NUM_IMAGES, NUM_OBJECTS = 20, 4

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import VocMAP
-from reid_torchmetrics.functional.detection import evaluate_images, rotated_iou
-from reid_torchmetrics.functional.detection.inputs import crossing_edges
+from reid_torchmetrics.functional.detection import evaluate_images
+from reid_torchmetrics.tasks.rotated_boxes import crossing_edges, rotated_iou
 from tests.golden import dota_cases
 
 SQUARE = [0.0, 0, 10, 0, 10, 10, 0, 10]

@@ -14,11 +14,10 @@ from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,
     BoxShapes,
     keypoint_boxes,
-    paired_rotated_iou,
     paired_similarity,
-    rotated_corners,
     to_xyxy,
 )
+from reid_torchmetrics.tasks.rotated_boxes import paired_rotated_iou, rotated_corners
 
 from .objects import ShownObjects
 

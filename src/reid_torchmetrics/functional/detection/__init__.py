@@ -32,7 +32,6 @@ from .inputs import (
     non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
-    rotated_iou,
 )
 
 __all__ = [
@@ -56,5 +55,4 @@ __all__ = [
     "non_maximum_suppression",
     "object_keypoint_similarity",
     "pairwise_iou",
-    "rotated_iou",
 ]

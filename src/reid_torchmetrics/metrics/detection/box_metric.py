@@ -97,7 +97,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # a script of the metric has no type for this attribute
             self._shape_types = shapes
-        self._add_growing_states(batches.empty_states(list(shapes), self._extra_keys()))
+        self._add_growing_states(batches.empty_states(shapes, self._extra_keys()))
 
     @abstractmethod
     def _grid(self, iou_type: Any = None) -> inputs.CocoGrid:
@@ -212,12 +212,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         if self.warn_on_many_detections and limits and batch.most_detections > limits[-1]:
             self._warn("many detections", batches.text_of_many(limits[-1]))
         if batch.num_dropped or batch.num_invalid:
-            text = batches.text_of_warning(
-                batch.num_dropped,
-                batch.num_invalid,
-                "objects" if self._shape_types else "boxes",
-                is_rotated="rotated" in self.iou_type,
-            )
+            text = batches.text_of_warning(batch.num_dropped, batch.num_invalid, self._shape_types)
             self._warning_log().warn_once("invalid", text)
 
     def _match_requests(self) -> list[evaluation.MatchRequest]:

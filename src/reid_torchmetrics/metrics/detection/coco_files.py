@@ -64,7 +64,7 @@ class CocoFiles(ABC):
         images = self._sharded().images()
         numbering = ImageNumbering.alone(images)
         numbered = numbering.number(images, 0)
-        has_boxes = not {"bbox", "rotated"}.isdisjoint(self.iou_type)
+        has_boxes = "bbox" in self.iou_type or any(kind.has_corners for kind in self._shape_types.values())
         write_coco(numbered, name, self._kept_rows(numbering.ids), has_boxes=has_boxes)
 
     def _kept_rows(self, ids: Tensor | None) -> list[Any]:

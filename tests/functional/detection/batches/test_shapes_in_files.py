@@ -12,7 +12,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection.inputs.rotated_boxes import rotated_corners
+from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
 from tests.functional.detection.detection_samples import fed, is_same
 
 HEIGHT, WIDTH = 30, 50

@@ -13,7 +13,7 @@ import torch
 
 from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._files import read_json
-from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, SHAPES_IN_WORDS, RotatedType, crossing_edges
+from reid_torchmetrics.functional.detection.inputs import SHAPES_IN_WORDS, shape_types
 
 from .coco_areas import fill_boxes_and_areas, shape_of_areas
 from .coco_columns import (
@@ -447,19 +447,18 @@ def _check_ground_truths(annotations: RowList, reading: CocoReading) -> None:
 
 def _check_rotated_boxes(annotations: RowList) -> None:
     """Raise for the first rotated box that cannot be evaluated; boxes of equally many numbers are checked together."""
-    kind = RotatedType()
+    kind = shape_types(("rotated",), sigmas=None)["rotated"]
     num_rows = len(annotations.rows)
-    are_valid = torch.ones(num_rows, dtype=torch.bool, device="cpu")
-    are_crossing = torch.zeros(num_rows, dtype=torch.bool, device="cpu")
+    are_kept: dict[str, torch.Tensor] = {}
     lengths = [len(row["rotated_box"]) for row in annotations.rows]
     for length in set(lengths):
         positions = [position for position in range(num_rows) if lengths[position] == length]
         values = [annotations.rows[position]["rotated_box"] for position in positions]
         boxes = torch.tensor(values, dtype=torch.float64, device="cpu")
-        are_valid[positions] = kind.are_valid(boxes)
-        are_crossing[positions] = crossing_edges(boxes)
-    _check_valid(annotations, "rotated_box", ~are_crossing, CORNER_ORDER)
-    _check_valid(annotations, "rotated_box", are_valid, "finite numbers and sizes of at least 0")
+        for rule, is_kept in kind.rules_in_files(boxes).items():
+            are_kept.setdefault(rule, torch.ones(num_rows, dtype=torch.bool, device="cpu"))[positions] = is_kept
+    for rule, is_kept in are_kept.items():
+        _check_valid(annotations, "rotated_box", is_kept, rule)
 
 
 def _check_valid(row_list: RowList, key: str, are_valid: torch.Tensor, rule: str) -> None:

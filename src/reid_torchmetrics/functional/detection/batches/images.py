@@ -174,13 +174,13 @@ _FINGERPRINT_STATES = (
 )
 
 
-def empty_states(iou_types: Sequence[str], extras: Sequence[str]) -> dict[str, Tensor]:
-    """Return all states without rows: for boxes, other shapes, and `EXTRAS`."""
-    states = STATES | table_states(iou_types)
+def empty_states(types: Mapping[str, inputs.ShapeType], extras: Sequence[str]) -> dict[str, Tensor]:
+    """Return all states without rows: for boxes, other shapes by `iou_type`, and `EXTRAS`."""
+    states = STATES | table_states(list(types))
     for extra in extras:
         for name in EXTRAS[extra]:
             states[name] = _ALL_STATES[name]
-    if "rotated" in iou_types:
+    if any(kind.has_corners for kind in types.values()):
         states |= CORNER_STATES
     return states
 

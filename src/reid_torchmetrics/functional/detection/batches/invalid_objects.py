@@ -97,13 +97,12 @@ def drop_invalid_boxes(states: Mapping[str, Tensor], box_format: str) -> tuple[d
     return valid_states, num_dropped
 
 
-def text_of_warning(num_dropped: int, num_invalid: int, what: str, *, is_rotated: bool) -> str:
-    """Return the warning for the first batch with invalid objects."""
-    fault = "are not finite or have a negative size"
-    reason = "the network has not learned yet, or `box_format` is another one"
-    if is_rotated:
-        fault += " or corners that are not in turn, so that edges cross"
-        reason = "the network has not learned yet, or corners come in another order"
+def text_of_warning(num_dropped: int, num_invalid: int, types: Mapping[str, ShapeType]) -> str:
+    """Return the warning for the first batch with invalid objects: boxes, or shapes of some types."""
+    what = "objects" if types else "boxes"
+    kind: Any = next(iter(types.values()), ShapeType)
+    fault = kind.fault
+    reason = kind.reason
     if num_dropped:
         return f"Dropped {num_dropped} {what} that {fault}. Later drops are silent; see `metric.num_dropped`."
     return (

@@ -13,14 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import (
-    ObjectColumns,
-    ShapeType,
-    box_areas,
-    pack_names,
-    rotated_corners,
-    to_xywh,
-)
+from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, box_areas, pack_names, to_xywh
 
 from .invalid_objects import Dicts
 
@@ -33,7 +26,7 @@ KEPT_STATES = {
 """the states of a metric that keeps shapes, without rows: for each image the rows of its files, as text"""
 _NO_ROWS = torch.empty(0, dtype=torch.float64, device="cpu")
 CORNER_STATES = dict.fromkeys(("detection_corners", "ground_truth_corners"), _NO_ROWS.view(0, 8))
-"""the states of a metric of rotated boxes, without rows: boxes are drawn by their corners"""
+"""the states of a metric of shapes that are drawn by their corners, without rows"""
 
 
 class OverlapTable(NamedTuple):
@@ -147,9 +140,10 @@ class ShapeBatch:
         boxes = to_xywh(states["ground_truth_boxes"], self.box_format)
         for name in self.shapes:
             added |= self._table(name, states, boxes)
-        if "rotated" in self.shapes:
-            for state, images in zip(CORNER_STATES, self.shapes["rotated"], strict=True):
-                added[state] = torch.cat([rotated_corners(shapes).flatten(1).to(device) for shapes in images])
+        for name, kind in self.types.items():
+            if kind.has_corners:
+                for state, images in zip(CORNER_STATES, self.shapes[name], strict=True):
+                    added[state] = torch.cat([kind.corners(shapes).to(device) for shapes in images])
         if keeps:
             added.update(zip(KEPT_STATES, pack_names(self._texts()), strict=True))
         return added

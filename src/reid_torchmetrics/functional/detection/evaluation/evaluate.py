@@ -272,7 +272,7 @@ def evaluate_images(
             "confidence": str(checked_confidence),
             "boxes": repr(boxes),
         }
-        images = _shard_images(world, batch.states, empty_states(list(shapes), row.extras), box_format, settings)
+        images = _shard_images(world, batch.states, empty_states(shapes, row.extras), box_format, settings)
         names = named_classes(class_names)
         make = partial(make_results, rule=checked_rule, confidence=checked_confidence, class_names=names)
         return images, request, make

@@ -1,7 +1,18 @@
 """Objects of images, as boxes or other shapes, with thresholds and the orders of an evaluation."""
 # mypy: implicit-reexport
 
-from .boxes import BOX_FORMATS, Sides, box_areas, check_scores, pairwise_iou, to_xywh, to_xyxy
+from .boxes import (
+    BOX_FORMATS,
+    Sides,
+    box_areas,
+    check_finite,
+    check_scores,
+    check_sizes,
+    iou_of_areas,
+    pairwise_iou,
+    to_xywh,
+    to_xyxy,
+)
 from .grid import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -25,8 +36,7 @@ from .ordering import (
     order_by_class_and_score,
     place_of_labels,
 )
-from .rotated_boxes import CORNER_ORDER, RotatedType, crossing_edges, paired_rotated_iou, rotated_corners, rotated_iou
 from .run_lengths import RunLengths, first_invalid_counts
-from .shape_types import SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
+from .shape_types import SHAPE_TYPES, SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
 from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes
 from .suppression import non_maximum_suppression

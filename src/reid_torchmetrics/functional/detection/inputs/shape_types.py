@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reid_torchmetrics import _hints
+from reid_torchmetrics._registries import Registry
 
 from .grid import COCO_AREA_RANGES, COCO_MAX_DETECTIONS, AreaRange
 from .keypoints import COCO_SIGMAS, KeypointType, check_sigmas
 from .masks import MaskType
-from .rotated_boxes import RotatedType
 from .shapes import ShapeType
 
-SHAPE_TYPES: dict[str, Callable[[tuple[float, ...]], ShapeType]] = {
-    "segm": lambda _: MaskType(),
-    "keypoints": KeypointType,
-    "rotated": lambda _: RotatedType(),
-}
+SHAPE_TYPES: Registry[Callable[[tuple[float, ...]], ShapeType]] = Registry(
+    "SHAPE_TYPES",
+    {
+        "segm": lambda _: MaskType(),
+        "keypoints": KeypointType,
+    },
+)
 """functions that construct all kinds of shapes but boxes from the sigmas of keypoints"""
-SHAPES_IN_WORDS = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints", "rotated": "rotated boxes"}
+SHAPES_IN_WORDS = Registry("SHAPES_IN_WORDS", {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints"})
 """the shapes of each `iou_type`, for texts"""
 IOU_TYPES = (("bbox",), *((name,) for name in SHAPE_TYPES), ("bbox", "segm"), ("segm", "bbox"))
 """one kind alone or, as in instance segmentation, boxes beside masks"""

@@ -296,6 +296,12 @@ class ShapeType(ABC):
     """whether the tensors of `key` are coordinates, so that a dtype may round them"""
     count_key: ClassVar[str] = ""
     """optional key of ground truths; an object with a 0 there counts in no area range; "" for no such key"""
+    has_corners: ClassVar[bool] = False
+    """whether shapes are drawn by four corners, and not by their boxes"""
+    fault: ClassVar[str] = "are not finite or have a negative size"
+    """words for shapes that are not valid, in a warning"""
+    reason: ClassVar[str] = "the network has not learned yet, or `box_format` is another one"
+    """words for the usual cause"""
 
     @abstractmethod
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Any:
@@ -309,6 +315,10 @@ class ShapeType(ABC):
     def are_valid(self, value: Tensor) -> Tensor:
         """Return whether each shape of a tensor can be evaluated; True for all if `read` refuses the tensor."""
         return torch.ones(len(value), dtype=torch.bool, device=value.device)
+
+    def rules_in_files(self, shapes: Tensor) -> dict[str, Tensor]:
+        """Return for each rule of ground truths in files, in words, whether each shape of a tensor keeps it."""
+        return {"finite numbers": self.are_valid(shapes)}
 
     def check_images(self, names: Sequence[str], images: Sequence[Any]) -> None:  # noqa: B027 - most shapes need no more
         """Raise for a shape that `read` accepts and that cannot be measured; all images are checked together.
@@ -325,6 +335,10 @@ class ShapeType(ABC):
     @abstractmethod
     def boxes(self, shapes: Any) -> Tensor:
         """Return bounding boxes [x, y, width, height], float64."""
+
+    def corners(self, shapes: Any) -> Tensor:
+        """Return four corners [shapes, 8], x and y of each, if the type `has_corners`."""
+        raise NotImplementedError
 
     @abstractmethod
     def areas(self, shapes: Any) -> Tensor:

@@ -1,72 +1,23 @@
-"""Rotated boxes, as five numbers or four corners: areas, and exact intersection over union, in float64."""
+"""Overlaps of rotated boxes, as five numbers or as four corners: exact intersection over union, in float64."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, final
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.inputs import iou_of_areas
 
-from .boxes import box_areas, check_finite, check_sizes, iou_of_areas
-from .keypoints import keypoint_boxes
-from .shapes import ObjectColumns, ShapeType
-
-_Boxes = Float[Tensor, "boxes _"]
-_AnyBoxes = _Boxes | Float[Tensor, "boxes 4 2"] | _checks.Array
-_OtherBoxes = Float[Tensor, "boxes2 _"] | Float[Tensor, "boxes2 4 2"] | _checks.Array
-_Corners = Float[Tensor, "boxes 4 2"]
-_NUM_PARAMETERS = 5  # center x, center y, width, height, angle
-_NUM_COORDINATES = 8  # x and y of four corners
-_CORNER_SHAPE = (4, 2)
-_COLUMNS = f"{_NUM_PARAMETERS} or {_NUM_COORDINATES}] or [N, 4, 2"
+Boxes = Float[Tensor, "boxes _"]
+Corners = Float[Tensor, "boxes 4 2"]
+NUM_PARAMETERS = 5  # center x, center y, width, height, angle
+NUM_COORDINATES = 8  # x and y of four corners
 _CORNER_ROUNDING = 2.0**-20  # rounding of corners from float32, relative to their largest coordinate
-CORNER_ORDER = (
-    "corners in turn around the box, such as left top, right top, right bottom, left bottom, whose edges do not cross"
-)
-"""the rule for four corners in a message"""
 _PAIRS_AT_A_TIME = {"cpu": 1 << 12}  # stay in the cache
 _MOST_PAIRS = 1 << 18
-
-
-def rotated_iou(
-    boxes1: _AnyBoxes, boxes2: _OtherBoxes, *, is_crowd: Bool[Tensor, " boxes2"] | _checks.Array | None = None
-) -> Float[Tensor, "boxes1 boxes2"]:
-    """Compute the intersection over union of every rotated box in `boxes1` with every one in `boxes2`, float64.
-
-    It is exact up to rounding. The YOLO family's probIoU compares normal distributions instead: it is 1 for a square
-    and the same square turned by 45 degrees, with an overlap of 0.707, and 0.119 for two squares side by side.
-
-    Four corners stay the polygon that they are, as in DOTA's `polyiou`, and do not become a rectangle. They may come in
-    either direction, with an angle beyond 180 degrees, too. Their edges must not cross: left top, right top, left
-    bottom, right bottom is an error, because parts of such a shape would count as negative.
-
-    Args:
-        boxes1: center x, center y, width, height, and the angle of rotation from the x axis to the y axis, in radians;
-            or x and y of four corners in turn, [N, 8] or [N, 4, 2].
-        boxes2: rotated boxes in one of the same forms.
-        is_crowd: whether each of `boxes2` is a region with many objects: then the intersection is divided by the
-            area of the box in `boxes1` alone.
-
-    Raises:
-        TypeError: boxes of the wrong dtype.
-        ValueError: boxes that are neither [N, 5] nor [N, 8] nor [N, 4, 2] or not finite, a negative size, or edges
-            that cross.
-    """
-    kind = RotatedType()
-    boxes1 = kind.read("boxes1", boxes1, is_true=False)
-    boxes2 = kind.read("boxes2", boxes2, is_true=True)
-    _checks.same_device("boxes1", boxes1, "boxes2", boxes2)
-    kind.check_images(["boxes1", "boxes2"], [boxes1, boxes2])
-    if is_crowd is not None:
-        is_crowd = _checks.mask("is_crowd", is_crowd, len(boxes2), boxes2.device)
-    return pairwise_rotated_iou(boxes1, boxes2, is_crowd)
 
 
 def pairwise_rotated_iou(boxes: Tensor, others: Tensor, is_crowd: Tensor | None = None) -> Tensor:
@@ -96,8 +47,8 @@ def paired_rotated_iou(
         moved = other_corners.index_select(0, block_other) + offsets[:, None]
         parts.append(_common_areas(corners.index_select(0, block_row), moved))
 
-    areas = _turning_areas(boxes).index_select(0, row)
-    other_areas = _turning_areas(others).index_select(0, other)
+    areas = turning_areas(boxes).index_select(0, row)
+    other_areas = turning_areas(others).index_select(0, other)
     common = torch.cat(parts) * (areas.sign() * other_areas.sign())
     is_crowd = None if is_crowd is None else is_crowd.index_select(0, other)
     # By rounding, and where edges cross, the union can be less than the intersection.
@@ -124,7 +75,7 @@ class _Edges(NamedTuple):
         return self.y + self.slope * (x - self.x)
 
 
-def _common_areas(polygons: _Corners, others: _Corners) -> Float[Tensor, " boxes"]:
+def _common_areas(polygons: Corners, others: Corners) -> Float[Tensor, " boxes"]:
     """Compute the areas of the intersections of pairs, negative if they turn in different directions.
 
     A polygon is the region below its edges to the right, less the region below its edges to the left, or the other way
@@ -150,7 +101,7 @@ def _common_areas(polygons: _Corners, others: _Corners) -> Float[Tensor, " boxes
     return areas.nan_to_num(0, 0, 0).sum((1, 2))  # of edges apart that are almost upright
 
 
-def _edges(polygons: _Corners) -> _Edges:
+def _edges(polygons: Corners) -> _Edges:
     """Return the edges of polygons, from each corner to the next."""
     x, y = polygons.unbind(2)
     end_x, end_y = polygons.roll(-1, 1).unbind(2)
@@ -164,24 +115,24 @@ def _edges(polygons: _Corners) -> _Edges:
     )
 
 
-def _turning_areas(boxes: _Boxes) -> Float[Tensor, " boxes"]:
+def turning_areas(boxes: Boxes) -> Float[Tensor, " boxes"]:
     """Compute areas, negative for corners that turn from the y axis to the x axis, and 0 for negative sizes."""
-    if boxes.shape[1] == _NUM_PARAMETERS:
+    if boxes.shape[1] == NUM_PARAMETERS:
         return boxes[:, 2:4].clamp(min=0).prod(1)
     # From the first corner, or polygons far from the origin lose digits.
     x, y = (rotated_corners(boxes) - boxes[:, None, :2]).unbind(2)
     return (x * y.roll(-1, 1) - x.roll(-1, 1) * y).sum(1) / 2
 
 
-def rotated_corners(boxes: _Boxes) -> _Corners:
+def rotated_corners(boxes: Boxes) -> Corners:
     """Return the four corners in order of rotation from the x axis to the y axis; corners keep their order."""
     centers, corners = _around_centers(boxes)
     return centers[:, None] + corners
 
 
-def _around_centers(boxes: _Boxes) -> tuple[Float[Tensor, "boxes 2"], _Corners]:
+def _around_centers(boxes: Boxes) -> tuple[Float[Tensor, "boxes 2"], Corners]:
     """Return centers, and corners relative to them; the center of boxes that are corners is the origin."""
-    if boxes.shape[1] == _NUM_COORDINATES:
+    if boxes.shape[1] == NUM_COORDINATES:
         return torch.zeros_like(boxes[:, :2]), boxes.view(-1, 4, 2)
     signs = torch.tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]], dtype=boxes.dtype, device=boxes.device)
     sizes = boxes[:, None, 2:4].clamp(min=0)  # a negative size counts as 0
@@ -193,7 +144,7 @@ def _around_centers(boxes: _Boxes) -> tuple[Float[Tensor, "boxes 2"], _Corners]:
     return boxes[:, :2], torch.stack([x, y], 2)
 
 
-def crossing_edges(boxes: _Boxes) -> Bool[Tensor, " boxes"]:
+def crossing_edges(boxes: Boxes) -> Bool[Tensor, " boxes"]:
     """Return whether two opposite edges of each box cross, inside of both; False for boxes [boxes, 5].
 
     Such corners are not in turn: left top, right top, left bottom, right bottom. One of the two parts turns in the
@@ -201,7 +152,7 @@ def crossing_edges(boxes: _Boxes) -> Bool[Tensor, " boxes"]:
     corner is no crossing: the shape is a triangle or a line, with the right area. Nor is a crossing within the rounding
     of the corners, where the area is almost 0 in either order.
     """
-    if boxes.shape[1] != _NUM_COORDINATES:
+    if boxes.shape[1] != NUM_COORDINATES:
         return torch.zeros(len(boxes), dtype=torch.bool, device=boxes.device)
     corners = boxes.double().view(-1, 4, 2)
     starts = corners - corners[:, :1]
@@ -217,78 +168,3 @@ def crossing_edges(boxes: _Boxes) -> Bool[Tensor, " boxes"]:
     is_separating = is_next_apart & is_last_apart & (next_side.sign() != last_side.sign())
     # Two edges cross if each has the ends of the other on both of its sides.
     return (is_separating[:, :2] & is_separating[:, 2:]).any(1)
-
-
-@final
-@dataclass(frozen=True)
-class RotatedType(ShapeType):
-    """Rotated boxes: tensors [boxes, 5] with center, width, height and angle in radians, or corners.
-
-    Corners are x and y of four corners in turn, [boxes, 8] or [boxes, 4, 2].
-    """
-
-    key: ClassVar[str] = "rotated_boxes"
-
-    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:
-        """See `ShapeType`."""
-        if isinstance(value, Tensor) and not value.numel():  # of any shape
-            return torch.empty((0, _NUM_PARAMETERS), dtype=torch.float64, device=value.device)
-        if isinstance(value, (Tensor, np.ndarray)) and value.shape[1:] == _CORNER_SHAPE:
-            value = value.reshape(len(value), _NUM_COORDINATES)
-        boxes = _checks.floating_matrix(name, value, _COLUMNS)
-        if boxes.shape[1] not in (_NUM_PARAMETERS, _NUM_COORDINATES):
-            raise ValueError(f"`{name}` must have shape [N, {_COLUMNS}]; got {list(boxes.shape)}.")
-        if not any_values:
-            check_finite(name, boxes)
-            if boxes.shape[1] == _NUM_PARAMETERS:
-                check_sizes(name, boxes[:, 2:4])
-        return boxes.double()
-
-    def are_valid(self, value: Tensor) -> Tensor:
-        """See `ShapeType`: whether all numbers are finite, sizes are at least 0, and edges do not cross."""
-        if value.shape[1:] == _CORNER_SHAPE:
-            value = value.reshape(len(value), _NUM_COORDINATES)
-        if value.ndim != 2:
-            return super().are_valid(value)
-        is_finite = value.isfinite().all(1)
-        if value.shape[1] == _NUM_COORDINATES:
-            return is_finite & ~crossing_edges(value)
-        return is_finite & (value[:, 2:4] >= 0).all(1)
-
-    def check_images(self, names: Sequence[str], images: Sequence[Tensor]) -> None:
-        """See `ShapeType`: raise if edges cross."""
-        corners_by_device: dict[torch.device, list[Tensor]] = {}
-        for boxes in images:
-            if boxes.shape[1] == _NUM_COORDINATES:
-                corners_by_device.setdefault(boxes.device, []).append(boxes)
-        are_crossing = [crossing_edges(torch.cat(corners)).any() for corners in corners_by_device.values()]
-        if not any(map(bool, are_crossing)):
-            return
-        for name, boxes in zip(names, images, strict=True):
-            rows = crossing_edges(boxes).nonzero()[:, 0].tolist()
-            if rows:
-                row = rows[0]
-                raise ValueError(f"`{name}` must have {CORNER_ORDER}; got {boxes[row].tolist()} in row {row}.")
-
-    def measurable(self, shapes: Tensor) -> Tensor:
-        """See `ShapeType`: boxes with edges that cross become points."""
-        is_crossing = crossing_edges(shapes)[:, None]
-        return torch.where(is_crossing, torch.zeros_like(shapes), shapes)
-
-    def boxes(self, shapes: Tensor) -> Tensor:
-        """See `ShapeType`."""
-        return keypoint_boxes(rotated_corners(shapes))
-
-    def areas(self, shapes: Tensor) -> Tensor:
-        """See `ShapeType`."""
-        if shapes.shape[1] == _NUM_PARAMETERS:
-            return box_areas(shapes)
-        return _turning_areas(shapes).abs()
-
-    def rows(self, shapes: Tensor) -> list[dict[str, Any]]:
-        """See `ShapeType`: the five or eight numbers, by a key of this package."""
-        return [{"rotated_box": numbers} for numbers in shapes.tolist()]
-
-    def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
-        """See `ShapeType`."""
-        return pairwise_rotated_iou(detections, ground_truths, columns.is_crowd)

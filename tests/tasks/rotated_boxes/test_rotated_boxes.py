@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import pairwise_iou, rotated_iou
-from reid_torchmetrics.functional.detection.inputs import rotated_boxes
-from reid_torchmetrics.functional.detection.inputs.rotated_boxes import crossing_edges, rotated_corners
+from reid_torchmetrics.functional.detection import pairwise_iou
+from reid_torchmetrics.tasks.rotated_boxes import RotatedType, crossing_edges, polygons, rotated_corners, rotated_iou
 from tests.profiles import examples
 from tests.reference.rotated import edges_cross, polygon_iou
 from tests.reference.rotated import rotated_iou as reference_iou
@@ -108,7 +107,7 @@ def test_four_corners_overlap_as_by_hand(corners, area, common):
     for moved in (0, FAR):
         overlap = float(rotated_iou(square + moved, given + moved))
         assert overlap == pytest.approx(common / (16 + area - common), abs=1e-12)
-    assert float(rotated_boxes.RotatedType().areas(given)) == area
+    assert float(RotatedType().areas(given)) == area
     assert float(rotated_iou(square, given, is_crowd=is_crowd)) == pytest.approx(common / 16)
 
 
@@ -184,7 +183,7 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
     overlaps = rotated_iou(boxes, boxes)
     torch.testing.assert_close(overlaps.diagonal(), torch.ones(20).double(), rtol=0, atol=1e-12)
     assert float(overlaps.max()) <= 1  # not even by rounding
-    monkeypatch.setitem(rotated_boxes._PAIRS_AT_A_TIME, "cpu", 3)
+    monkeypatch.setitem(polygons._PAIRS_AT_A_TIME, "cpu", 3)
     assert torch.equal(rotated_iou(boxes, boxes), overlaps)
 
 
@@ -208,7 +207,7 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
 )
 def test_a_value_that_is_no_rotated_box_is_refused(boxes, error, message):
     with pytest.raises(error, match=message):
-        rotated_boxes.RotatedType().read("boxes", boxes, is_true=True)
+        RotatedType().read("boxes", boxes, is_true=True)
 
 
 FAR = 5e6  # of coordinates in meters, as maps have them
