@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from harness.claims import claim, compare, interleaved, is_there, main
-from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists
 
 NUM_QUERIES, LENGTH, NUM_GALLERY, NUM_POSITIVES = 100_000, 100, 1_000_000, 5
 

@@ -20,7 +20,7 @@ import torch
 
 from harness.claims import compare, interleaved, is_there, main
 from reid_torchmetrics.data import read_ground_truth, read_retrieved, read_yolo
-from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists
 
 NUM_QUERIES = LENGTH = 1000
 NUM_ITEMS, NUM_JUDGED = 5000, 50

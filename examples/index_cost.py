@@ -36,7 +36,8 @@ from reid_torchmetrics.data import read_samples
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reid_torchmetrics.functional.retrieval import Comparison, IndexRecall
+    from reid_torchmetrics.functional.retrieval import Comparison
+    from reid_torchmetrics.tasks import IndexRecall
 
     Search = Callable[[np.ndarray, int], np.ndarray]
     """returns the positions of k items for each query, -1 for nothing"""

@@ -29,8 +29,8 @@ from reid_torchmetrics import (
     verify_pairs,
 )
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_lists, evaluate_scores
-from reid_torchmetrics.tasks import accuracy_over_folds
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.tasks import accuracy_over_folds, evaluate_lists
 from tests.diagnosis.detection.right_values import RIGHT as RIGHT_VALUES
 from tests.diagnosis.detection.right_values import values
 from tests.diagnosis.retrieval.doors import right

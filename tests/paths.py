@@ -54,7 +54,7 @@ PATHS = {
     "near_item": "functional.retrieval.draws.strata_ahead._NEAR_ONE",
     "near_items": "functional.retrieval.draws.strata_ahead._NEAR",
     "small_strata": "functional.retrieval.draws.strata_ahead._SMALL",
-    "searched_scores": "functional.retrieval.evaluation.person_search._SCORES_AT_A_TIME",
+    "searched_scores": "tasks.person_search._SCORES_AT_A_TIME",
     "pooling_bytes": "functional.retrieval.evaluation.queries.WALK_BYTES",
     "resampled_draws": "functional.retrieval.evaluation.query_statistics._DRAWS_AT_A_TIME",
     "max_chances": "functional.retrieval.measures.cmc._MAX_CHANCES",

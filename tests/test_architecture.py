@@ -77,15 +77,19 @@ ENGINE = {
 }
 """layers of the engine, in an order, and those that each may import"""
 
-TASKS = {
+TASK_ROOMS = {
     "tasks.detection_errors": ["private", "shared", "functional.detection"],
     "tasks.evaluators": ["private", "shared", "functional.detection"],
+    "tasks.lists": ["private", "shared", "functional.retrieval"],
     "tasks.rotated_boxes": ["private", "shared", "functional.detection"],
+    "tasks.vector_indexes": ["private", "shared", "functional.retrieval", "tasks.lists"],
     "tasks.verification": ["private", "shared", "functional.retrieval"],
-    "tasks": [
-        *("private", "shared", "functional"),
-        *("tasks.detection_errors", "tasks.evaluators", "tasks.rotated_boxes", "tasks.verification"),
-    ],
+}
+"""rooms of tasks, in an order, and the layers that each may import"""
+
+TASKS = {
+    **TASK_ROOMS,
+    "tasks": ["private", "shared", "functional", *TASK_ROOMS],
     "tasks.metrics": ["private", "shared", "functional", "metrics", "tasks"],
 }
 """further evaluations and their metrics, and the layers that each may import; the engine works without them"""
@@ -120,7 +124,7 @@ PACKAGES = {
     "private": {"numpy", "orjson", "torch", "tqdm"},
     "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
-    "tasks": {"jaxtyping", "numpy", "pandas", "torch"},
+    "tasks": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "tasks.metrics": {"torch", "typing_extensions"},
     "diagnosis": {"jaxtyping", "numpy", "torch"},
     "data": {"jaxtyping", "numpy", "torch"},
@@ -421,6 +425,7 @@ ONE_IMPORTER = {
     "plot.warning_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
     "report.detection_page": "one page",
     "report.retrieval_page": "one page",
+    "tasks.vector_indexes.exact_search": "scores of a gallery in blocks; over 400 lines with the lists of an index",
 }
 """modules that a single other module imports, and why they are files of their own"""
 

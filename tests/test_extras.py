@@ -22,7 +22,6 @@ from reid_torchmetrics import (
     write_report,
 )
 from reid_torchmetrics.command import main
-from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.integrations import EvaluationPictures, log_picture
 from tests.report import problems
 
@@ -108,7 +107,7 @@ def test_the_command_needs_no_extra_for_words_alone(tmp_path, monkeypatch, capsy
 def test_numbers_need_no_extra(monkeypatch):
     for package in ("matplotlib", "PIL", "lightning", "yaml"):
         monkeypatch.setitem(sys.modules, package, None)
-    assert retrieval.evaluate_lists([[1]], [[1]])["map"] == 1.0
+    assert tasks.evaluate_lists([[1]], [[1]])["map"] == 1.0
 
 
 TABLES = {

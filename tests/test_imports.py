@@ -75,8 +75,7 @@ for ask in (
 EVERY_KIND = f"""
 import warnings
 import torch
-from {PACKAGE} import DetectionMAP, ReIDMetrics
-from {PACKAGE} import evaluate, evaluate_lists, evaluate_scores
+from {PACKAGE} import DetectionMAP, ReIDMetrics, evaluate, evaluate_scores
 from {PACKAGE}.functional.detection import evaluate_images
 
 torch.manual_seed(0)
@@ -92,8 +91,6 @@ detection.update(*images)
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     print(evaluate(first, second, *sides).means, evaluate_scores(torch.cdist(second[:40], second), *sides).means)
-    lists = torch.cdist(first, second).argsort(1)
-    print(evaluate_lists(lists, query_identities=sides[0], gallery_identities=sides[1]).means)
     print(metrics.compute(), metrics.results().means)
     print(detection.compute(), evaluate_images(*images).means)
 print(len(told))
@@ -125,7 +122,7 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
 EVERY_TASK = f"""
 import torch
 from {PACKAGE} import DetectionMAP, EmbeddingQuality, PairVerification, ReIDOpenSet
-from {PACKAGE} import evaluate, find_duplicates, verify_pairs
+from {PACKAGE} import evaluate, evaluate_lists, find_duplicates, index_recall, verify_pairs
 from {PACKAGE}.functional.detection import evaluate_images
 
 torch.manual_seed(0)
@@ -141,6 +138,8 @@ pairs = PairVerification()
 pairs.update(embeddings[1:], embeddings[:-1], labels[1:] > 1)
 print(float(pairs.compute()), verify_pairs(embeddings[:, 0], labels == 0))
 print(find_duplicates(embeddings, threshold=0.5), open_set.duplicates(0.5))
+lists = torch.cdist(embeddings, embeddings).argsort(1)
+print(evaluate_lists(lists, query_identities=labels, gallery_identities=labels), index_recall(lists, *[embeddings] * 2))
 
 corners, labels = torch.rand(60, 2) * 400, torch.arange(60) % 20
 box = {{"boxes": torch.cat([corners, corners + 40], 1), "labels": labels}}

@@ -49,7 +49,7 @@ MASKED: dict[str, tuple[Callable, tuple[np.ndarray, ...], tuple[str, ...]]] = {
     "update of boxes": (of_boxes, DETECTED, ("preds[0]['boxes']", "preds[0]['scores']", "preds[0]['labels']")),
     "verify_pairs": (lambda *given: vars(tasks.verify_pairs(*given)), PAIRS, ("`scores`", "`same`")),
     "evaluate_lists": (
-        lambda retrieved, first: retrieval.evaluate_lists(retrieved, [first, [3]]).means,
+        lambda retrieved, first: tasks.evaluate_lists(retrieved, [first, [3]]).means,
         (np.array([[1, 2], [3, 4]]), np.array([2, 1])),
         ("`retrieved`", "`positives`"),
     ),

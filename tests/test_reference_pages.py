@@ -94,7 +94,7 @@ MEANT = [
     ("ReIDMeanAP", "reid_torchmetrics.ReIDMINP", "reid_torchmetrics.ReIDMeanAP"),
     ("average_precision", f"{OF_RETRIEVAL}.r_precision", f"{OF_RETRIEVAL}.average_precision"),
     ("average_precision", f"{OF_DETECTION}.compute_ap", None),
-    ("functional.retrieval.evaluate_lists", f"{OF_DETECTION}.compute_ap", f"{OF_RETRIEVAL}.evaluate_lists"),
+    ("functional.retrieval.cmc_curve", f"{OF_DETECTION}.compute_ap", f"{OF_RETRIEVAL}.cmc_curve"),
     ("AP_RULES", "reid_torchmetrics.ReIDMeanAP", None),
     ("EmbeddingMetric.results", "reid_torchmetrics.ReIDMetrics", "reid_torchmetrics.EmbeddingMetric.results"),
     ("EmbeddingMetric.no_method", "reid_torchmetrics.ReIDMetrics", None),

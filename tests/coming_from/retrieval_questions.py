@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, evaluate_scores
-from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.coming_from.questions import Section, message_of
 
 RETRIEVAL = Section("Retrieval")

@@ -11,7 +11,8 @@ import scipy.io
 import torch
 
 from reid_torchmetrics.command import COMMANDS
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, RetrievalResults, compare, evaluate, evaluate_lists
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, RetrievalResults, compare, evaluate
+from reid_torchmetrics.tasks import evaluate_lists
 
 
 def numbers(said):

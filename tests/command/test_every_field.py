@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from reid_torchmetrics.command.pairs import PairNumbers
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate, evaluate_lists, evaluate_scores
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate, evaluate_scores
+from reid_torchmetrics.tasks import evaluate_lists
 
 PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "command.md"
 DICE = np.random.default_rng(0)

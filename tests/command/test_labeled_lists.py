@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reid_torchmetrics import command
-from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists
 
 NUM_QUERIES, NUM_GALLERY = 6, 30
 

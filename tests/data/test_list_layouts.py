@@ -9,7 +9,7 @@ import pytest
 from reid_torchmetrics import evaluate
 from reid_torchmetrics.command import main
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
-from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists
 
 
 def written(path, text):

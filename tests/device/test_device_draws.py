@@ -3,16 +3,10 @@
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import (
-    GalleryDraw,
-    find_relevance,
-    index_recall,
-    score_embeddings,
-    scores_from_matrix,
-)
+from reid_torchmetrics.functional.retrieval import GalleryDraw, find_relevance, score_embeddings, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.tasks import find_duplicates, fnmr_at_fmr, score_histogram, verify
+from reid_torchmetrics.tasks import find_duplicates, fnmr_at_fmr, index_recall, score_histogram, verify
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 DRAWS = [GalleryDraw(1), GalleryDraw(2, "identity_and_camera"), GalleryDraw(None)]

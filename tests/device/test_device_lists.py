@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import evaluate_lists, person_search
+from reid_torchmetrics.tasks import evaluate_lists, person_search
 from tests.device.problems import assert_as_on_the_cpu, moved
 
 LISTS = torch.tensor([[3, 1, 1, 0], [2, 5, -1, -1], [-1, -1, -1, -1]])

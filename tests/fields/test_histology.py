@@ -2,7 +2,8 @@
 
 import pytest
 
-from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_lists, mean_by
+from reid_torchmetrics.functional.retrieval import RetrievalResults, mean_by
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.fields.comparisons import assert_equal
 from tests.golden.field_cases import FieldCase, load_field
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_lists, reciprocal_rank
+from reid_torchmetrics.functional.retrieval import evaluate, reciprocal_rank
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.fields.comparisons import assert_equal, compared
 from tests.golden.field_cases import load_field
 

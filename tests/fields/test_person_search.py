@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reid_torchmetrics.functional.retrieval import person_search
+from reid_torchmetrics.tasks import person_search
 from tests.fields.comparisons import assert_equal, compared
 from tests.golden.field_cases import load_field
 

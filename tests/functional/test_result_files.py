@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import reid_torchmetrics
-from reid_torchmetrics import write_report
+from reid_torchmetrics import tasks, write_report
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.result_files import FORMAT, SavedResults
@@ -50,7 +50,7 @@ def test_every_function_that_returns_results_makes_some_that_are_saved():
     sources = "".join(map(inspect.getsource, (saved_results, two_models, problems)))
     functions = {
         name
-        for face in (retrieval, detection)
+        for face in (retrieval, detection, tasks)
         for name in face.__all__
         if inspect.isfunction(function := getattr(face, name))
         and function.__annotations__.get("return") in {kind.__name__ for kind in SavedResults.__subclasses__()}

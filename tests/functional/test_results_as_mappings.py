@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_lists
+from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.functional.detection.detection_samples import images
 
 RESULTS = {

@@ -26,7 +26,6 @@ from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, THRESHOLDS
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
 from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.evaluation import MISSING_QUERIES
 from reid_torchmetrics.functional.retrieval.measures import cutoffs, means
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
@@ -35,6 +34,7 @@ from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from reid_torchmetrics.tasks.evaluators import CLAIMS, YOLO_RULES
 from reid_torchmetrics.tasks.identification import FPIR_RULES
+from reid_torchmetrics.tasks.lists import MISSING_QUERIES
 from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 
 USES = Path(__file__).parents[1] / "typed_uses.py"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import GalleryDraw
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_lists, evaluate_scores
-from reid_torchmetrics.tasks import Identification
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.tasks import Identification, evaluate_lists
 from reid_torchmetrics.tasks.identification import FPIR_RULES
 from tests.profiles import examples
 from tests.reference import open_set as reference

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from reid_torchmetrics.functional.retrieval import IndexRecall, Protocol, RetrievalResults, index_recall
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.metrics.reid import ReIDMetrics
+from reid_torchmetrics.tasks import IndexRecall, index_recall
 
 from .embeddings import open_embeddings
 from .evaluate import naming_bad_rows

@@ -18,9 +18,9 @@ from typing import Any
 from reid_torchmetrics import _checks
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.model_tables import ModelTable
-from reid_torchmetrics.functional.retrieval import IndexRecall
 from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparison
 from reid_torchmetrics.report import write_report
+from reid_torchmetrics.tasks import IndexRecall
 
 from .images import ReportImages
 from .kinds import named_values

@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
-from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples, RankedSamples, SearchedLists
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.tasks.lists import ListedSamples
+from reid_torchmetrics.tasks.vector_indexes import SearchedLists
 from reid_torchmetrics.tasks.verification import ComparedPairs
 
 from .answers import collecting as collecting

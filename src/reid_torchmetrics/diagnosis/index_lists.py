@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.evaluation import IndexRecall, SearchedLists, search_lists
+from reid_torchmetrics.tasks import IndexRecall
+from reid_torchmetrics.tasks.vector_indexes import SearchedLists, search_lists
 
 from .causes import Causes, Values, is_beyond_chance
 from .lists import different_queries

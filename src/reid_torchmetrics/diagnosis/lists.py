@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.evaluation import ListedSamples
+from reid_torchmetrics.tasks.lists import ListedSamples
 
 from .causes import Causes, Values, is_beyond_chance
 from .spellings import spelling_that_fits

@@ -23,9 +23,9 @@ from .answers import Answer, Diagnosis, NotHeldError, collecting
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate,
     retrieval.evaluate_scores,
-    retrieval.evaluate_lists,
+    tasks.evaluate_lists,
     retrieval.evaluate_stream,
-    retrieval.index_recall,
+    tasks.index_recall,
     tasks.verify_pairs,
     tasks.accuracy_over_folds,
     detection.evaluate_images,

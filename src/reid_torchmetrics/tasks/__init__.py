@@ -4,7 +4,10 @@ from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, Loca
 from .duplicates import Duplicates, find_duplicates
 from .evaluators import yolo_average_precision
 from .identification import Identification
+from .lists import evaluate_lists
+from .person_search import person_search
 from .rotated_boxes import rotated_iou
+from .vector_indexes import IndexRecall, index_recall
 from .verification import (
     ScoreHistogram,
     Verification,
@@ -22,13 +25,17 @@ __all__ = [
     "Duplicates",
     "ErrorBreakdown",
     "Identification",
+    "IndexRecall",
     "LocalizationErrors",
     "ScoreHistogram",
     "Verification",
     "accuracy_over_folds",
+    "evaluate_lists",
     "find_duplicates",
     "fnmr_at_fmr",
     "global_average_precision",
+    "index_recall",
+    "person_search",
     "rotated_iou",
     "score_histogram",
     "verify",

@@ -18,14 +18,11 @@ from reid_torchmetrics.command import main
 from reid_torchmetrics.functional.retrieval import (
     RankCounter,
     evaluate,
-    evaluate_lists,
     evaluate_scores,
     evaluate_stream,
     find_protocol,
-    index_recall,
-    person_search,
 )
-from reid_torchmetrics.tasks import accuracy_over_folds, verify_pairs
+from reid_torchmetrics.tasks import accuracy_over_folds, evaluate_lists, index_recall, person_search, verify_pairs
 
 Data = dict[str, Any]
 FILE_KEYS = {"identities": "pids", "cameras": "camids"}

@@ -20,11 +20,11 @@ from reid_torchmetrics.command import main
 from reid_torchmetrics.functional.retrieval import (
     RankCounter,
     evaluate,
-    evaluate_lists,
     evaluate_scores,
     evaluate_stream,
     find_protocol,
 )
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.diagnosis.retrieval.right_samples import RIGHT, Sides
 
 KEYS = {"identities": "pids", "cameras": "camids", "positions": "positions"}

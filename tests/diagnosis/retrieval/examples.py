@@ -9,8 +9,9 @@ from torch import Tensor
 
 from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol, person_search
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from reid_torchmetrics.tasks import person_search
 from tests.diagnosis.retrieval.doors import call
 from tests.diagnosis.retrieval.wrong_samples import WRONG
 

@@ -9,8 +9,8 @@ import torch
 from reid_torchmetrics import compare, evaluate, evaluate_lists
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Comparison, RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from tests.functional.retrieval.evaluation.test_labeled_lists import ITEMS, make_problem
 from tests.profiles import each_row
+from tests.tasks.lists.test_labeled_lists import ITEMS, make_problem
 
 REPORTS = ("map", "rank_1", "mrr", "minp", "hit_rate_5", "precision_5", "recall_5", "ndcg_10", "r_precision")
 QUICK = {"num_resamples": 50, "num_permutations": 50}

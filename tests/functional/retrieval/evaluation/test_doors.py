@@ -10,10 +10,10 @@ from reid_torchmetrics.functional.retrieval import (
     RankCounter,
     RetrievalResults,
     evaluate,
-    evaluate_lists,
     evaluate_scores,
     evaluate_stream,
 )
+from reid_torchmetrics.tasks import evaluate_lists
 
 QUERY, GALLERY = torch.eye(8)[:3], torch.eye(8)[3:]
 IDS = {"query_identities": [0, 0, 1], "gallery_identities": [1, 2, 2, 0, 1]}

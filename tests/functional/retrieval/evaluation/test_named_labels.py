@@ -69,12 +69,12 @@ DOORS = {
     ),
     "find_relevance": (lambda **labels: retrieval.find_relevance(**labels).run_length.tolist(), NUMBERS),
     "evaluate_lists": (
-        lambda **labels: ranks_of(retrieval.evaluate_lists(SCORES.argsort(1, descending=True)[:, :8], **labels)),
+        lambda **labels: ranks_of(tasks.evaluate_lists(SCORES.argsort(1, descending=True)[:, :8], **labels)),
         IDENTITIES,
     ),
     "person_search": (
         lambda query_identities, gallery_identities: ranks_of(
-            retrieval.person_search(
+            tasks.person_search(
                 QUERY,
                 GALLERY,
                 BOXES,
@@ -323,15 +323,15 @@ TAKING = {
     "rank_positives": lambda one, two: retrieval.rank_positives(FOUR, FOUR, one, two),
     "rank_positives_from_scores": lambda one, two: retrieval.rank_positives_from_scores(FOUR, ONES, ONES, one, two),
     "find_relevance": retrieval.find_relevance,
-    "evaluate_lists": lambda one, two: retrieval.evaluate_lists(
+    "evaluate_lists": lambda one, two: tasks.evaluate_lists(
         [[0], [1], [2], [3]], query_identities=one, gallery_identities=two
     ),
-    "lists": retrieval.evaluate_lists,
+    "lists": tasks.evaluate_lists,
     "RankCounter": lambda one, two: retrieval.RankCounter(FOUR, FOUR, one, two).ranks(0),
     "RankCounter.count": lambda one, two: retrieval.RankCounter(FOUR, FOUR, ONES, ONES, ONES, ONES).count(
         FOUR, one, two, key=0
     ),
-    "person_search": lambda one, two: retrieval.person_search(
+    "person_search": lambda one, two: tasks.person_search(
         *(FOUR, FOUR, FOUR),
         images=one,
         query_images=[7] * 4,

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import evaluate_lists, evaluate_scores
+from reid_torchmetrics.functional.retrieval import evaluate_scores
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.functional.retrieval.evaluation.two_models import compared, ranked
 
 NAN = math.nan

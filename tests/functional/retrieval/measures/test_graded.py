@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, binary_preference, evaluate_lists, normalized_dcg
+from reid_torchmetrics.functional.retrieval import PositiveRanks, binary_preference, normalized_dcg
 from reid_torchmetrics.functional.retrieval.measures import GAINS
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.profiles import examples
 from tests.reference import lists as reference
 

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.retrieval import relevance
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 
 from .protocol import PROTOCOL_FIELDS, Protocol
@@ -374,16 +373,6 @@ def camera_rules_of(named_protocol: object, protocol: Protocol) -> tuple[str, st
     if not acting_rules:
         return None
     return str(named_protocol), ", ".join(acting_rules)
-
-
-def protocol_of_lists(
-    protocol: _names.ProtocolName | Protocol | None, labels: Mapping[str, Any]
-) -> _names.ProtocolName | Protocol:
-    """Return the protocol of ranked lists: that of the caller; else that of `evaluate` for cameras, or "trec"."""
-    if protocol is not None:
-        return protocol
-    has_cameras = all(labels.get(f"{side}_cameras") is not None for side in relevance.SIDES)
-    return DEFAULT_PROTOCOL if has_cameras else "trec"
 
 
 def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:

@@ -73,3 +73,24 @@ class RankedSamples:
     are_padded: bool = False
     """whether the last samples of a process are the first of the first process"""
     updates: UpdateFacts = field(default_factory=UpdateFacts)
+
+
+@dataclass(frozen=True)
+class ListCounts:
+    """Counts of the short lists and of the repeated items."""
+
+    num_short: int = 0
+    """lists that have fewer items left than `cutoff`, though their query has more candidates"""
+    cutoff: int | None = None
+    """the largest cutoff of the reported numbers; None where lists are not judged by labels"""
+    num_repeated: int = 0
+    """entries with an item that its list has before; they keep their places and score nothing"""
+
+    def __str__(self) -> str:
+        """Describe the counts in words; empty if all are 0."""
+        words = []
+        if self.num_short:
+            words.append(f"lists with fewer than {self.cutoff} left once junk is removed: {self.num_short}")
+        if self.num_repeated:
+            words.append(f"items that are repeated in a list and count once: {self.num_repeated}")
+        return "; ".join(words)

@@ -24,12 +24,12 @@ from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts
 
-from .labeled_lists import ListCounts
 from .problem import RetrievalProblem
 from .protocol import Protocol
 from .query_numbers import measure_queries
 from .query_statistics import Breakdown, Interval, LeftOutQueries, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
+from .ranked_samples import ListCounts
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe, key_of
 from .result_checks import check_stored, find_lacking

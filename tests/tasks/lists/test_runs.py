@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.reference import lists
 
 NAMES = [f"d{number}" for number in range(12)]

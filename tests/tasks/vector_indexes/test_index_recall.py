@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import AdviceWarning, evaluate, index_recall
 from reid_torchmetrics.data import SampleFile
-from reid_torchmetrics.functional.retrieval import IndexRecall
+from reid_torchmetrics.tasks import IndexRecall
 from tests.profiles import examples
 from tests.reference import index_recall as reference
 

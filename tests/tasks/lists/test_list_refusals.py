@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import evaluate_lists
-from tests.functional.retrieval.evaluation.test_person_search import search
+from reid_torchmetrics.tasks import evaluate_lists
+from tests.tasks.test_person_search import search
 
 Q = {"query_identities": [1], "gallery_identities": [1, 2]}
 BAD_LISTS = [

@@ -16,10 +16,29 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    DEFAULT_PROTOCOL,
+    Labels,
+    ListCounts,
+    Protocol,
+    ProtocolOptions,
+    RankedSamples,
+    Ranking,
+    RankLists,
+    RetrievalResults,
+    Setup,
+    check_own_places,
+    find_protocol,
+    listed_where_true,
+    names_of_labels,
+    summarize,
+    take_protocol,
+)
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
     OPTION_OF_LABEL,
+    SIDES,
     QueryCounts,
     SideLabels,
     as_arguments,
@@ -29,19 +48,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     rules_by_number,
 )
 
-from .ground_truth import listed_where_true
-from .labeled_lists import Entries, LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists
+from .labeled_lists import Entries, LabeledLists, count_repeated, judge, read_labeled_lists
 from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
 from .list_ranks import ListedSamples, count_positives, find_pairs_without_junk, rank_lists
-from .problem import Labels
-from .protocol import Protocol, ProtocolOptions
-from .protocols import find_protocol, protocol_of_lists, take_protocol
-from .queries import check_own_places
-from .rank_lists import RankLists
-from .ranked_samples import RankedSamples
-from .ranking import Ranking
-from .ranking_options import Setup, names_of_labels
-from .results import RetrievalResults, summarize
 
 ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[Any, Any]
 """Labels in the order of the samples, or by their names"""
@@ -428,3 +437,13 @@ def _summarize(
         first_positive_camera=None if cameras is None else at_first_hit(cameras, -1),
     )
     return replace(results, rank_lists=lists)
+
+
+def protocol_of_lists(
+    protocol: _names.ProtocolName | Protocol | None, labels: Mapping[str, Any]
+) -> _names.ProtocolName | Protocol:
+    """Return the protocol of ranked lists: that of the caller; else that of `evaluate` for cameras, or "trec"."""
+    if protocol is not None:
+        return protocol
+    has_cameras = all(labels.get(f"{side}_cameras") is not None for side in SIDES)
+    return DEFAULT_PROTOCOL if has_cameras else "trec"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -12,23 +11,18 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
-from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.named_numbers import json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import scores as scoring
-from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
-from reid_torchmetrics.functional.world import ALONE
+from reid_torchmetrics.functional.retrieval.evaluation import Files, Interval, are_files, bootstrap_interval
+from reid_torchmetrics.tasks.lists import ItemReader, ListQueries, Lists, read_items, read_names, read_retrieved
 
-from .labeled_lists import read_items
-from .list_forms import ItemReader, ListQueries, Lists, read_names, read_retrieved
-from .opened_files import Files, are_files
-from .query_statistics import Interval, bootstrap_interval
+from .exact_search import ExactSearch
 
 Gallery: TypeAlias = Shaped[Tensor, "gallery dim"] | _checks.Array | Files | Iterable[Any]
 """One array, files of `data.read_samples`, or blocks of items in the order of their positions"""
-_BYTES_PER_SCORE = 40  # beside the score: a mark, two positions, and a score in float64
 _ROUNDING = 1e-12  # of scores in float64
 _ROUNDING_OF_FUNCTIONS = 1e-6  # of scores by a user's function, in float32
 
@@ -206,7 +200,7 @@ def search_lists(
 
     `num_names` is the number of names of gallery items, if there are any.
     """
-    search = _Search(lists.query, lists.items, lists.k, lists.similarity, lists.max_bytes)
+    search = ExactSearch(lists.query, lists.items, lists.k, lists.similarity, lists.max_bytes)
     marks = lists.marks
     for block in _blocks_of(lists.gallery):
         codes, marks = scoring.read_block(
@@ -296,122 +290,3 @@ def _blocks_of(gallery: Any) -> Iterator[Any]:
         yield from gallery
     else:
         yield gallery
-
-
-class _Search:
-    """Exact search in blocks of a gallery, which also keeps the scores of the items in the lists of an index.
-
-    Scores of a similarity by name are computed in float64, and depend on the query and the item alone: products do so
-    in any block, and distances are computed by `Similarity.score_pairs` for the items in the lists, and for the items
-    whose scores by products of matrices, which round, do not prove that they are not among the k nearest.
-    """
-
-    def __init__(
-        self,
-        query: Float[Tensor, "queries dim"],
-        items: Int[Tensor, "queries longest"],
-        k: int,
-        similarity: str | scoring.CustomSimilarity,
-        max_bytes: int,
-    ) -> None:
-        self.num_gallery = 0
-        self.scores_of_items = torch.full(items.shape, -torch.inf, dtype=torch.float64, device=query.device)
-        """the scores of the items in the blocks so far"""
-        self._best = self.scores_of_items.new_full((len(query), k), -torch.inf)
-        self._query = scoring.Rows([query if callable(similarity) else query.double()])
-        self._items = items
-        self._similarity = similarity
-        self._max_bytes = max_bytes
-
-    def add(self, block: Float[Tensor, "items dim"]) -> None:
-        """Search the next block of the gallery."""
-        block_rows = scoring.Rows([block])
-        workers.run(
-            lambda: scoring.checked_rows(self._query, block_rows),
-            self._query.device,
-            inside=callable(self._similarity),
-        )
-        if not len(block):
-            return
-        scores = scoring.score_rows(
-            ALONE, self._query, block_rows, similarity=self._similarity, max_bytes=self._max_bytes
-        )
-        size = scoring.cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
-        search_tile = partial(self._search_tile, scores)
-        for rows, best in scoring.share_tiles(scores, size, search_tile, "Index recall"):
-            self._best[rows] = best
-        self.num_gallery += len(block)
-
-    def _search_tile(
-        self, scores: scoring.EmbeddingScores, walk: scoring.Walk, rows: slice
-    ) -> Float[Tensor, "queries k"]:
-        """Return the best scores of some queries so far, falling; note the scores of the items in their lists."""
-        best = self._best[rows]
-        for panel, num_seen in walk.panels:
-            values = walk.fill(rows, panel)[:, num_seen:]
-            best = self._search_panel(scores, values, rows, panel.start + num_seen, best)
-        return best
-
-    def _search_panel(
-        self,
-        scores: scoring.EmbeddingScores,
-        values: Float[Tensor, "queries columns"],
-        rows: slice,
-        first: int,
-        best: Float[Tensor, "queries k"],
-    ) -> Float[Tensor, "queries k"]:
-        """Return the best scores of some queries so far, and in a panel with the items from `first` on."""
-
-        def score(query: Int[Tensor, " pairs"], column: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
-            return scores.score_pairs(query + rows.start, column + first, values[query, column])
-
-        if callable(self._similarity):  # other scores are finite
-            _checks.no_nan(scores.argument, values)
-
-        # Score the items in the lists.
-        column = self._items[rows] - self.num_gallery - first
-        query, place = ((column >= 0) & (column < values.shape[1])).nonzero(as_tuple=True)
-        self.scores_of_items[rows][query, place] = score(query, column[query, place])
-
-        # Score the items that may be among the k nearest.
-        columns = slice(first, first + values.shape[1])
-        may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
-        if int(may_be_nearest.sum()) > best.numel():
-            # Those that seem the k nearest are scored first: they leave few other items.
-            _, nearest = stable_top_k(values, min(best.shape[1], values.shape[1]))
-            query = torch.arange(len(values), device=values.device).repeat_interleave(nearest.shape[1])
-            best = _with_scores(best, query, score(query, nearest.flatten()))
-            may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
-            may_be_nearest.scatter_(1, nearest, value=False)
-        query, column = may_be_nearest.nonzero(as_tuple=True)
-        return _with_scores(best, query, score(query, column))
-
-    def check_end(self, num_names: int | None) -> None:
-        """Raise unless all blocks together have the items of the lists."""
-        if not self.num_gallery:
-            raise ValueError("`gallery` must have at least one item; got none.")
-        if num_names not in (None, self.num_gallery):
-            got = f"{num_names} names for {self.num_gallery} items"
-            raise ValueError(f"`gallery_names` must hold one name for each gallery item; got {got}.")
-        _checks.in_range("retrieved", self._items.flatten(), -1, self.num_gallery)
-
-    def least_scores(self, tolerance: float) -> Float[Tensor, " queries"]:
-        """Return the score from which on an item counts as right, for each query."""
-        best = self._best[:, : self.num_gallery]
-        largest = best.where(best.isfinite(), 0).abs().amax(1)
-        return best[:, -1] - tolerance * largest
-
-
-def _with_scores(
-    best: Float[Tensor, "queries k"], query: Int[Tensor, " scores"], scores: Float[Tensor, " scores"]
-) -> Float[Tensor, "queries k"]:
-    """Return the k best scores of each query, falling, among earlier ones and those of further items.
-
-    `query` has the row of each further score, and ascends.
-    """
-    num_scores = torch.bincount(query, minlength=len(best))
-    first = num_scores.cumsum(0) - num_scores
-    place = torch.arange(len(query), device=query.device) - first[query]
-    padded = best.new_full((len(best), int(num_scores.amax())), -torch.inf)
-    padded[query, place] = scores
-    return torch.cat([best, padded], dim=1).topk(best.shape[1], dim=1).values

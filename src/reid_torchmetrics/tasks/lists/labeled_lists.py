@@ -10,7 +10,6 @@ Items are positions in the gallery, or names where the labels of the gallery are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -28,27 +27,6 @@ _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item with a label of the query
 
 Entries: TypeAlias = Int[Tensor, "queries longest"]
 """A number for each entry of the lists"""
-
-
-@dataclass(frozen=True)
-class ListCounts:
-    """Counts of the short lists and of the repeated items."""
-
-    num_short: int = 0
-    """lists that have fewer items left than `cutoff`, though their query has more candidates"""
-    cutoff: int | None = None
-    """the largest cutoff of the reported numbers; None where lists are not judged by labels"""
-    num_repeated: int = 0
-    """entries with an item that its list has before; they keep their places and score nothing"""
-
-    def __str__(self) -> str:
-        """Describe the counts in words; empty if all are 0."""
-        words = []
-        if self.num_short:
-            words.append(f"lists with fewer than {self.cutoff} left once junk is removed: {self.num_short}")
-        if self.num_repeated:
-            words.append(f"items that are repeated in a list and count once: {self.num_repeated}")
-        return "; ".join(words)
 
 
 class LabeledLists(NamedTuple):

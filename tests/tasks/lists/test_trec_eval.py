@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.golden.coco_cases import FOLDER
 
 PROBLEMS = json.loads((FOLDER / "trec_eval.json").read_text(encoding="utf-8"))

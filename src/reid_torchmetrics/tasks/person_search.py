@@ -20,17 +20,20 @@ from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    Grouping,
+    Protocol,
+    ProtocolOptions,
+    RankedSamples,
+    Ranking,
+    RetrievalResults,
+    Setup,
+    find_protocol,
+)
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import number_names
 
-from .groups import Grouping
 from .lists import summarize_lists
-from .protocol import Protocol, ProtocolOptions
-from .protocols import find_protocol
-from .ranked_samples import RankedSamples
-from .ranking import Ranking
-from .ranking_options import Setup
-from .results import RetrievalResults
 
 _SCORES_AT_A_TIME = 1 << 22
 

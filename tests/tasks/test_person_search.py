@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import person_search
+from reid_torchmetrics.tasks import person_search
 from tests.paths import taking
 from tests.reference import person_search as reference
 
