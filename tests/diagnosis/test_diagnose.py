@@ -114,7 +114,9 @@ WAYS = {
 @pytest.mark.usefixtures("rows")
 def test_every_cause_is_answered_once_without_suspicion(way):
     diagnosis = WAYS[way]()
-    lacks = "positions" if "embeddings" in way or "evaluate" in way else "points"
+    of_embeddings = "embeddings" in way or "evaluate" in way
+    lacks = {"results of embeddings": "samples", "results of boxes": "images"}.get(way)
+    lacks = lacks or ("positions" if of_embeddings else "sample of objects")
     assert as_rows(diagnosis) == [
         ("found", "found"),
         ("explained", "not found"),

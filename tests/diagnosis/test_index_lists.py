@@ -105,7 +105,7 @@ def test_a_gallery_that_can_be_read_once_is_not_looked_at_for_shifts_and_diagnos
     problem = Searched(3)
     given = {"retrieved": problem.nearest[:, :5] + 1, "query": problem.query}
     answers = {answer.name: answer for answer in diagnose(None, given | {"gallery": iter([problem.gallery[:, :]])})}
-    assert answers["shifted_positions"].state == "not looked at: no gallery"
+    assert answers["shifted_positions"].state == "not looked at: no gallery that can be read again"
     found = diagnose(None, given | {"gallery": np.concatenate([problem.gallery] * 2)}).found
     assert [answer.name for answer in found] == ["shifted_positions"]
 

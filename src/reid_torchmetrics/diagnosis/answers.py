@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 
-from .causes import Cause, CauseName, Values
-
-
-class NotHeldError(Exception):
-    """Raised for an attribute of a case that the results alone do not tell."""
+from .causes import Cause, CauseName, NotHeldError, Values
 
 
 class Answer(NamedTuple):
@@ -25,14 +21,14 @@ class Answer(NamedTuple):
     text: str | None = None
     """one or two sentences with the cause and the remedy; None if the cause was not found"""
     lacks: str | None = None
-    """name of the values that an answer needs; None for an answer"""
+    """what an answer needs, such as "samples"; None for an answer"""
 
     @property
     def state(self) -> str:
         """The answer in a few words."""
         if self.text is not None:
             return "found"
-        return "not found" if self.lacks is None else f"not looked at: no {self.lacks.replace('_', ' ')}"
+        return "not found" if self.lacks is None else f"not looked at: no {self.lacks}"
 
 
 class Diagnosis(Displayed, list[Answer]):
@@ -51,11 +47,12 @@ class Diagnosis(Displayed, list[Answer]):
 
     def ask(self, cause: Cause[Any], case: object) -> Values | None:
         """Try a cause, whether it is suspected or not, and note what it lacks; `add` notes what was found."""
-        seen = _SeenCase(case)
-        values = None
-        with suppress(NotHeldError):
-            values = cause.find(seen)
-        answer = Answer(cause.name, cause.checks, lacks=seen.lacks)
+        values = lacks = None
+        try:
+            values = cause.find(case)
+        except NotHeldError as error:
+            lacks = str(error)
+        answer = Answer(cause.name, cause.checks, lacks=lacks)
         for place, earlier in enumerate(self):
             if (earlier.name, earlier.checks) == (answer.name, answer.checks):
                 if answer.lacks is None:
@@ -69,24 +66,6 @@ class Diagnosis(Displayed, list[Answer]):
         for place, answer in enumerate(self):
             if answer.text is None and answer.name in texts:
                 self[place] = answer._replace(text=texts[answer.name], lacks=None)
-
-
-class _SeenCase:
-    """A case that remembers what a row asked for in vain."""
-
-    def __init__(self, case: object) -> None:
-        self._case = case
-        self.lacks: str | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            value = getattr(self._case, name)
-        except NotHeldError:
-            self.lacks = name
-            raise
-        if value is None or (isinstance(value, (list, tuple)) and not value):
-            self.lacks = self.lacks or name
-        return value
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -12,6 +13,7 @@ from reid_torchmetrics._warnings import AdviceWarning, asking
 from reid_torchmetrics.functional.world import WarningLog
 
 Case = TypeVar("Case")
+Value = TypeVar("Value")
 CauseName: TypeAlias = str
 Values: TypeAlias = Mapping[str, object]
 """values of a message by the names in its braces"""
@@ -75,6 +77,17 @@ class Causes(dict[CauseName, Cause[Case]]):
         return register
 
 
+class NotHeldError(Exception):
+    """Raised by a case for something that it does not know, with its name: a trial that needs it finds nothing."""
+
+
+def held(name: str, value: Value | None) -> Value:
+    """Return a value that a case may know."""
+    if value is None:
+        raise NotHeldError(name)
+    return value
+
+
 def values_if(is_so: object, **values: object) -> Values | None:
     """Return values of a message, or None if a fact is not so."""
     return values if is_so else None
@@ -111,7 +124,9 @@ def find_causes(causes: Iterable[Cause[Case]], case: Case, warning_log: WarningL
                     suspicions[suspect] = suspect(case)
                 if not suspicions[suspect]:
                     continue
-            values = cause.find(case)
+            values = None
+            with suppress(NotHeldError):
+                values = cause.find(case)
             if suspect is not None or values is not None:
                 warning_log.note(topic)
         if values is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -14,7 +13,7 @@ from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.tasks import IndexRecall
 from reid_torchmetrics.tasks.vector_indexes import SearchedLists, search_lists
 
-from .causes import Causes, Values, is_beyond_chance
+from .causes import Causes, NotHeldError, Values, is_beyond_chance
 from .lists import different_queries
 
 _SUSPECT = 0.25  # of the steps from item to item; fewer that rise raise no suspicion
@@ -29,10 +28,6 @@ class IndexCase:
         """Take the recall and the exact scores of items, and the lists."""
         self.recall, scores = results
         self.samples = samples
-        self.gallery: Any = samples.gallery
-        """the gallery, or None if it can be read once only"""
-        if not isinstance(self.gallery, Sequence) and not hasattr(self.gallery, "shape"):
-            self.gallery = None
         self.queries = different_queries(samples.items).to(scores.device)
         """some queries, see `different_queries`"""
         steps = scores[self.queries].diff(dim=1)
@@ -80,8 +75,10 @@ def shifted_positions(case: IndexCase) -> Values | None:
     at most 256 queries rises by {_GAIN} or more, and by more than luck explains, where 1 is subtracted from all
     positions, or added, and by less than half of it in the other direction.
     """
-    num_queries, num_gallery = len(case.queries), case.recall.num_gallery
-    if case.gallery is None or not num_queries:
+    num_queries, num_gallery, gallery = len(case.queries), case.recall.num_gallery, case.samples.gallery
+    if not isinstance(gallery, Sequence) and not hasattr(gallery, "shape"):
+        raise NotHeldError("gallery that can be read again")
+    if not num_queries:
         return None
     items, query = case.samples.items[case.queries], case.samples.query[case.queries]
     shifted = torch.cat([items - 1, items + 1]).masked_fill(torch.cat([items, items]) < 0, -1)

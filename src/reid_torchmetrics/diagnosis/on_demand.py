@@ -18,7 +18,8 @@ from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation
 
-from .answers import Answer, Diagnosis, NotHeldError, collecting
+from .answers import Answer, Diagnosis, collecting
+from .causes import NotHeldError
 
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate,
@@ -88,7 +89,7 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
 
 
 def _not_held() -> NoReturn:
-    raise NotHeldError
+    raise NotHeldError("images")
 
 
 def _function_of(samples: Mapping[str, Any]) -> Callable[..., Any]:

@@ -282,7 +282,7 @@ DETECTION_EXAMPLES: dict[str, list[Example]] = {
 for _mistake, (_cause, _shapes, _) in MISTAKES.items():
     if _cause != "rounded_coordinates":
         not_seen = NO_SIZES if _cause == "areas" else {}
-        if _cause in ("other_images", "exchanged_labels"):
+        if _cause == "other_images" or _mistake == "two classes exchanged":
             not_seen = {"two processes": "a process looks at its own images alone, which are too few"}
         examples = [Example("images", partial(with_mistake, _mistake, shape), not_seen) for shape in _shapes]
         DETECTION_EXAMPLES.setdefault(_cause, []).extend(examples)

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 
 from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics.diagnosis.causes import NotHeldError
 from reid_torchmetrics.diagnosis.detection import DetectionCase
 from reid_torchmetrics.diagnosis.detection.readings import other_reading
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
@@ -57,7 +59,9 @@ def find_reading(detections, ground_truths, box_format, image_sizes=None):
     if image_sizes is not None:
         shown = shown._replace(sizes=image_sizes[: len(shown.sizes)].flip(1))
     images = replace(images, box_format=box_format, shown=lambda: shown)
-    return other_reading(DetectionCase(match_on_grid(detections, ground_truths, grid), images))
+    with suppress(NotHeldError):
+        return other_reading(DetectionCase(match_on_grid(detections, ground_truths, grid), images))
+    return None
 
 
 def sized(boxes):

@@ -176,7 +176,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...], Callable[..., tuple[Items, Items
     "detections twice": ("copied_objects", AREAS, copied_detections(1)),
     "detections of some images three times": ("copied_objects", AREAS, copied_detections(3, 3)),
     "one score": ("equal_scores", AREAS, equal_scores),
-    "two classes exchanged": ("exchanged_labels", AREAS, exchanged_labels),
+    "two classes exchanged": ("labels", AREAS, exchanged_labels),
     "images in another order": ("other_images", AREAS, in_another_order),
     "detections of the neighbor": ("other_images", AREAS, of_the_neighbor),
 }

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import KReciprocal
+from reid_torchmetrics.diagnosis.causes import NotHeldError
 from reid_torchmetrics.diagnosis.retrieval import RetrievalCase
 from reid_torchmetrics.diagnosis.retrieval.case import MOST_QUERIES
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
@@ -35,10 +36,12 @@ def case_of(results: Any) -> RetrievalCase:
 
 def check(results: Any, scores: torch.Tensor, positives: list[list[int]], negatives: list[list[int]]) -> None:
     """Raise an AssertionError unless the sample is what is expected, given all scores."""
-    sample = case_of(results).sample
+    case = case_of(results)
     if not scores.numel():
-        assert sample is None
+        with pytest.raises(NotHeldError):
+            case.sample  # noqa: B018 - made when it is asked for
         return
+    sample = case.sample
     kept = torch.arange(scores.shape[1]) if sample.relevance.kept is None else sample.relevance.kept
     for query, (right, wrong) in enumerate(zip(positives, negatives, strict=True)):
         assert kept[sample.is_positive[query]].tolist() == sorted(right)
@@ -210,5 +213,7 @@ def test_a_sample_is_none_under_reranking_and_without_a_problem():
     random = Random(0)  # noqa: S311 - no secret
     queries, gallery = sides_of(random)
     case = case_of(evaluate(queries, gallery, torch.arange(6), torch.arange(15), rerank=KReciprocal(k1=3, k2=2)))
-    assert case.sample is None
-    assert RetrievalCase(case.ranking, RankedSamples(find_protocol("market1501"))).sample is None
+    without_samples = RetrievalCase(case.ranking, RankedSamples(find_protocol("market1501")))
+    for each, lacks in ((case, "scores without re-ranking"), (without_samples, "samples")):
+        with pytest.raises(NotHeldError, match=lacks):
+            each.sample  # noqa: B018 - made when it is asked for

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Causes
+from reid_torchmetrics.diagnosis.causes import Causes, held
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.batches import ShownImages
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, MatchedImages
@@ -113,20 +113,17 @@ class DetectionCase:
         return torch.tensor(sizes, dtype=torch.float64, device="cpu").view(-1, 2)
 
     @cached_property
-    def points(self) -> PointSample | None:
-        """The objects as points, without crowds, of as many images as can be compared; None if they are too few."""
+    def points(self) -> PointSample:
+        """The objects as points, without crowds, of as many images as can be compared."""
         kind = kind_of(self.iou_type, self.box_format, self.images.sigmas)
-        return sample_points(self.objects["preds"], self.objects["target"], self.image_sizes, kind)
+        sample = sample_points(self.objects["preds"], self.objects["target"], self.image_sizes, kind)
+        return held("sample of objects", sample)
 
     @cached_property
-    def paired_labels(self) -> PairedLabels | None:
-        """The labels of sampled detections that find a ground truth; None if there are none."""
+    def paired_labels(self) -> PairedLabels:
+        """The labels of sampled detections that find a ground truth."""
         sample = self.points
-        if sample is None:
-            return None
         rows, true_rows = sample.pairs_found(sample.points, sample.true_points, FOUND)
-        if not len(rows):
-            return None
         pairs = torch.stack([sample.true.column("labels")[true_rows], sample.found.column("labels")[rows]]).long()
         labels, places = pairs.unique(return_inverse=True)
         names = self.images.label_names

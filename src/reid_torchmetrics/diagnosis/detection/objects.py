@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -62,10 +63,9 @@ class ShownObjects(NamedTuple):
 
 
 def size_of(size: Any) -> tuple[float, float]:
-    """Return width and height of an image from its height and width, which may be anything."""
-    sides = size.tolist() if isinstance(size, Tensor) else size
-    if not isinstance(sides, (list, tuple)) or len(sides) != 2:
-        return math.nan, math.nan
-    if not all(isinstance(side, (int, float)) and side > 0 for side in sides):
-        return math.nan, math.nan
-    return sides[1], sides[0]
+    """Return width and height of an image from its height and width, which may be anything; NaN if unknown."""
+    with suppress(TypeError, ValueError):
+        height, width = map(float, size)
+        if min(height, width) > 0:
+            return width, height
+    return math.nan, math.nan

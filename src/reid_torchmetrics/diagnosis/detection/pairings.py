@@ -40,41 +40,55 @@ FOUND = 0.6
 """fraction of the ground truths that the detections of another image find"""
 
 
+def misses_many(case: DetectionCase) -> bool:
+    """Return whether enough ground truths for two classes are missed."""
+    recall = case.recall
+    return recall.num_ground_truths - recall.num_found >= 2 * (1 - LOST) * LEAST_BOXES
+
+
 @cause(
-    message="Only {num_right} of {num} ground truths that are found have the label of their detection; most"
-    " frequent are {pairs}. Number the classes of `preds` and `target` alike: one of them may start at 0, and the"
-    " other at 1.",
-    suspect=few_are_found,
+    message="Only {num_right} of {num} ground truths that are found have the label of their detection; most frequent"
+    " are {pairs}. Number the classes of `preds` and `target` alike: one of them may start at 0, and the other at 1.",
+    suspect=misses_many,
 )
 def labels(case: DetectionCase) -> Values | None:
-    """Look for labels in two numberings, such as from 0 in `preds` and from 1 in `target`.
+    """Look for labels in two numberings, such as from 0 in `preds` and from 1 in `target`, or exchanged classes.
 
     Fewer than {FEW} of the ground truths are found with their labels, and fewer than {FEW_OF_CLASSES} in the mean over
     classes. Without labels, more than half are found, and fewer than {FEW_RIGHT} of these pairs have equal labels.
     Either `preds` and `target` have no label in common, or in {SAME} of the pairs each label has its most frequent
-    partner.
+    partner. Or at least two classes with {LEAST_BOXES} ground truths have a recall below {LOST}, and {SAME} of the
+    objects of each are found with the label of one other of them.
     """
-    # The reason is a different numbering. If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3:
-    # each label has one partner. A classifier that learned nothing has other pairs, or predicts a single label.
+    pairs = case.paired_labels
+    if case.images.is_one_class or int(pairs.counts.sum()) < LEAST_BOXES:
+        return None
+    if not _are_renumbered(case, pairs.counts) and not _are_exchanged(case, pairs.counts):
+        return None
+    wrong = pairs.counts - pairs.counts.diag().diag()
+    places = sorted(wrong.nonzero().tolist(), key=lambda place: -int(wrong[tuple(place)]))
+    num_right = int(pairs.counts.diagonal().sum())
+    return {"num_right": num_right, "num": int(pairs.counts.sum()), "pairs": pairs.text(places[:3])}
+
+
+def _are_renumbered(case: DetectionCase, counts: Tensor) -> bool:
+    """Return whether few of the ground truths that are found have their label, because of a different numbering.
+
+    If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3: each label has one partner. A classifier
+    that learned nothing has other pairs, or predicts a single label.
+    """
     num_found, num_true = case.recall_of_classes
     recalls = (num_found.double() / num_true)[num_true > 0]
-    if case.images.is_one_class or num_found.sum() >= FEW * num_true.sum() or recalls.mean() >= FEW_OF_CLASSES:
-        return None
-    pairs, sample = case.paired_labels, case.points
-    if pairs is None or sample is None:
-        return None
-    num_pairs = int(pairs.counts.sum())
-    num_right = int(pairs.counts.diagonal().sum())
-    if num_pairs < LEAST_BOXES or 2 * num_pairs <= len(sample.true.images) or num_right >= FEW_RIGHT * num_pairs:
-        return None
-    num_true_labels, num_labels = (int((pairs.counts.sum(axis) > 0).sum()) for axis in (1, 0))
+    num_pairs, sample = counts.sum(), case.points
+    if num_found.sum() >= FEW * num_true.sum() or recalls.mean() >= FEW_OF_CLASSES:
+        return False
+    if 2 * num_pairs <= len(sample.true.images) or counts.diagonal().sum() >= FEW_RIGHT * num_pairs:
+        return False
+    num_true_labels, num_labels = (int((counts.sum(axis) > 0).sum()) for axis in (1, 0))
     if num_labels == 1 < num_true_labels:
-        return None
+        return False
     are_disjoint = not bool(torch.isin(sample.found.column("labels"), sample.true.column("labels")).any())
-    if not are_disjoint and not all(_have_one_partner(counts) for counts in (pairs.counts, pairs.counts.T)):
-        return None
-    places = sorted(pairs.counts.nonzero().tolist(), key=lambda place: -int(pairs.counts[tuple(place)]))
-    return {"num_right": num_right, "num": num_pairs, "pairs": pairs.text(places[:2])}
+    return are_disjoint or all(_have_one_partner(counts_of_side) for counts_of_side in (counts, counts.T))
 
 
 def _have_one_partner(counts: Tensor) -> bool:
@@ -89,37 +103,16 @@ def _have_one_partner(counts: Tensor) -> bool:
     return num_labels > 1 and num_repeated >= LEAST_BOXES and num_same >= SAME * num_repeated
 
 
-def misses_many(case: DetectionCase) -> bool:
-    """Return whether enough ground truths for two classes are missed."""
-    recall = case.recall
-    return recall.num_ground_truths - recall.num_found >= 2 * (1 - LOST) * LEAST_BOXES
-
-
-@cause(
-    message="{num} of {total} ground truths of some classes are found with the label of another of them: {pairs}."
-    " Number the classes of `preds` and `target` alike.",
-    suspect=misses_many,
-    explained_by=("labels",),
-)
-def exchanged_labels(case: DetectionCase) -> Values | None:
-    """Look for classes that are exchanged, while others are right.
-
-    At least two classes with {LEAST_BOXES} ground truths have a recall below {LOST}. In a sample of images, {SAME} of
-    the objects of each are found with the label of one other of them.
-    """
+def _are_exchanged(case: DetectionCase, counts: Tensor) -> bool:
+    """Return whether the objects of two classes or more are found with the label of another one of them."""
     num_found, num_true = case.recall_of_classes
-    num_lost = int(((num_true >= LEAST_BOXES) & (num_found < LOST * num_true)).sum())
-    if case.images.is_one_class or num_lost < 2 or case.paired_labels is None:
-        return None
-    counts = case.paired_labels.counts
+    if int(((num_true >= LEAST_BOXES) & (num_found < LOST * num_true)).sum()) < 2:
+        return False
     num_pairs = counts.sum(1)
     largest, partners = counts.max(1)
     is_other = partners != torch.arange(len(counts), device=counts.device)
     lost = ((num_pairs >= LEAST_BOXES) & (largest >= SAME * num_pairs) & is_other).nonzero()[:, 0]
-    if len(lost) < 2 or not torch.equal(partners[lost].sort().values, lost):
-        return None
-    text = case.paired_labels.text(torch.stack([lost, partners[lost]], 1)[:3].tolist())
-    return {"num": int(largest[lost].sum()), "total": int(num_pairs[lost].sum()), "pairs": text}
+    return len(lost) > 1 and torch.equal(partners[lost].sort().values, lost)
 
 
 @cause(
@@ -136,8 +129,6 @@ def other_images(case: DetectionCase) -> Values | None:
     the ground truths of another image at an overlap of {CLOSE}, each of a different one, and fewer of their own.
     """
     sample = case.points
-    if sample is None:
-        return None
     images = sample.true.images.unique()
     images = images[torch.isin(images, sample.found.images)]
     if len(images) < LEAST_IMAGES:

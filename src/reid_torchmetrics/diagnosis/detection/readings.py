@@ -74,8 +74,6 @@ def other_reading(case: DetectionCase) -> Values | None:
     offset, and images that were resized.
     """
     sample = case.points
-    if sample is None:
-        return None
     at_least = case.overlap_of_few or FOUND
     as_read = Reading("", "", "", sample.points, sample.true_points)
     readings = list(_readings(sample))

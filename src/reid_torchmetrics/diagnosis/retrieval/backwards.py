@@ -45,9 +45,9 @@ def distances_as_scores(case: RetrievalCase) -> Values | None:
     Rank-1 is below {FEW_HITS} times the Rank-1 of a random order. The opposite order has a Rank-1 of at least {GOOD},
     with at least {ODDS} times the odds of a random order.
     """
-    sample = case.sample
-    if sample is None or not may_be_backwards(case):
+    if not may_be_backwards(case):
         return None
+    sample = case.sample
     identities = one_number_each(sample.problem.labels.query).get("identities")
     # A model that recognizes only cameras multiplies the odds of a random order by the number of cameras at most.
     rank_1, random_rank_1 = _rank_1(sample.ranks("pessimistic", are_opposite=True), identities)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Causes
+from reid_torchmetrics.diagnosis.causes import Causes, NotHeldError, held
 from reid_torchmetrics.functional.retrieval.evaluation import (
     NO_RANKING,
     RankedSamples,
@@ -65,26 +65,32 @@ class RetrievalCase:
         return self.ranks.num_positives > 0
 
     @cached_property
-    def problem(self) -> RetrievalProblem | None:
-        """The problem of this process's samples; None for lists and streams."""
-        find = self.samples.find_problem
-        return None if find is None else find()
+    def problem(self) -> RetrievalProblem:
+        """The problem of this process's samples; lists and streams have none."""
+        find = held("samples", self.samples.find_problem)
+        return held("samples", find())
+
+    @property
+    def _searched(self) -> RetrievalProblem:
+        """The problem, or that of a sample of the queries of a stream."""
+        sampled = self.samples.sampled
+        return self.problem if self.samples.find_problem is not None or sampled is None else sampled
 
     @cached_property
-    def positions(self) -> tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None:
-        """Positions of queries and gallery items, and the radius; None where no radius decides relevance."""
-        problem = self.problem or self.samples.sampled
-        if problem is None or self.samples.positions is not None:
-            return self.samples.positions
-        return problem.labels.positions_within(self.protocol)
+    def positions(self) -> tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float]:
+        """Positions of queries and gallery items, and the radius, where it decides relevance."""
+        positions = self.samples.positions
+        if positions is None:
+            positions = self._searched.labels.positions_within(self.protocol)
+        return held("positions", positions)
 
     @cached_property
-    def sample(self) -> Sample | None:
-        """A sample of the queries; None without a problem, and under re-ranking."""
-        problem, options = self.problem or self.samples.sampled, self.samples.options
-        if problem is None or options is None or options.rerank is not None:
-            return None
-        return _sample(problem, options)
+    def sample(self) -> Sample:
+        """A sample of the queries; there is none without a problem, and under re-ranking."""
+        options = held("samples", self.samples.options)
+        if options.rerank is not None:
+            raise NotHeldError("scores without re-ranking")
+        return held("samples", _sample(self._searched, options))
 
 
 def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample | None:

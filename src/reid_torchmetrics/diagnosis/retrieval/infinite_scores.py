@@ -18,7 +18,6 @@ def infinite_scores(case: RetrievalCase) -> Values | None:
 
     A score is -inf, or a distance is inf.
     """
-    sample = None if case.matrix is None else case.sample
-    if sample is None or not bool((sample.scores[sample.is_candidate] == -math.inf).any()):
+    if case.matrix is None or not bool((case.sample.scores[case.sample.is_candidate] == -math.inf).any()):
         return None
     return {"argument": case.matrix, "infinite": "-inf" if case.matrix == "scores" else "inf"}

@@ -44,7 +44,8 @@ def unlike_labels(case: RetrievalCase) -> Values | None:
     if not have_few_positives(case):
         return None
     is_partial = case.counts.valid > 0
-    reading = _spelling_of(case, is_partial) if case.positions is None else _reading_of(*case.positions, is_partial)
+    has_names = case.protocol.radius is None
+    reading = _spelling_of(case, is_partial) if has_names else _reading_of(*case.positions, is_partial)
     return values_if(reading, num=case.counts.not_in_gallery, total=case.counts.total, reading=reading)
 
 

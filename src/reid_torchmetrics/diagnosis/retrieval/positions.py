@@ -69,8 +69,6 @@ def positions_in_degrees(case: RetrievalCase) -> Values | None:
 
 def _values_and_radius(case: RetrievalCase) -> tuple[Tensor | None, float]:
     """Return the first positions of queries and gallery, None if all are whole numbers, and the radius."""
-    if case.positions is None:
-        return None, 0.0
     query, gallery, radius = case.positions
     values = torch.cat([query[:MOST_POSITIONS], gallery[:MOST_POSITIONS]])
     return None if bool((values == values.round()).all()) else values, radius

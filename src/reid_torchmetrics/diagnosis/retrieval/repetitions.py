@@ -50,15 +50,13 @@ def zero_embeddings(case: RetrievalCase) -> Values | None:
 
     Embeddings are zero vectors in runs of at least {LEAST_ZEROS} samples, and more than by chance.
     """
-    has_embeddings = case.problem is not None and isinstance(case.problem.source, Embeddings)
+    has_embeddings = isinstance(case.problem.source, Embeddings)
     return _first_count(case, _count_unwritten) if has_embeddings else None
 
 
 def _first_count(case: RetrievalCase, count: Callable[[Rows, Mapping[str, Tensor]], int]) -> Values | None:
     """Return a count of the queries or of the gallery items in words, the first one above 0."""
     problem = case.problem
-    if problem is None:
-        return None
     source, labels = problem.source, problem.labels
     if isinstance(source, Embeddings):
         query, gallery = source.query.local, source.gallery

@@ -36,7 +36,7 @@ def tied_pairs(case: RetrievalCase) -> Values | None:
     Neither the caller nor the protocol sets `ties`, and in a sample of at least {LEAST_PAIRS} pairs of a positive and a
     negative more than a share of {MOST_TIED} have equal scores.
     """
-    if not case.samples.ties_are_open or case.sample is None:
+    if not case.samples.ties_are_open:
         return None
     worst, best = case.sample.ranks("pessimistic"), case.sample.ranks("optimistic")
     # A positive has one rank more for each negative with its score.
