@@ -7,8 +7,7 @@ from pathlib import Path
 
 from reid_torchmetrics.diagnosis.causes import Cause
 from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES
-from reid_torchmetrics.diagnosis.index_lists import INDEX_CAUSES
-from reid_torchmetrics.diagnosis.lists import LIST_CAUSES
+from reid_torchmetrics.diagnosis.lists import INDEX_CAUSES, LIST_CAUSES
 from reid_torchmetrics.diagnosis.pairs import PAIR_CAUSES
 from reid_torchmetrics.diagnosis.retrieval import RETRIEVAL_CAUSES
 

@@ -6,7 +6,7 @@ import torch
 
 from reid_torchmetrics import diagnose, index_recall
 from reid_torchmetrics.data import read_samples
-from reid_torchmetrics.diagnosis.index_lists import INDEX_CAUSES
+from reid_torchmetrics.diagnosis.lists import INDEX_CAUSES
 from tests.diagnosis.contract import check_cause
 from tests.diagnosis.list_problems import MODELS, Searched, advice
 from tests.profiles import each_row, of_each

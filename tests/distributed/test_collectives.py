@@ -10,7 +10,7 @@ from torchmetrics import Metric, MetricCollection
 import reid_torchmetrics
 from reid_torchmetrics import DetectionMAP, EmbeddingMetric, EmbeddingQuality, ReIDMeanAP
 from reid_torchmetrics.command import streams
-from reid_torchmetrics.diagnosis.retrieval import backwards
+from reid_torchmetrics.diagnosis.retrieval import score_rows
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 from reid_torchmetrics.functional.world import DistributedMetricError, warn_once
@@ -84,7 +84,7 @@ def distances(query, gallery):
 @pytest.mark.parametrize("disagreeing", [0, 1])
 def test_one_process_alone_that_thinks_that_scores_are_distances_is_no_hang(monkeypatch, disagreeing):
     # All samples are on all processes for a drawn gallery, and rounding may differ between two machines.
-    monkeypatch.setattr(backwards, "seems_backwards", lambda *_: recording.process_of_thread() == disagreeing)
+    monkeypatch.setattr(score_rows, "seems_backwards", lambda *_: recording.process_of_thread() == disagreeing)
 
     def compute(_world):
         options = {"protocol": "vehicleid", "similarity": distances}

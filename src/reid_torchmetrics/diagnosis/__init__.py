@@ -23,8 +23,7 @@ from .answers import collecting as collecting
 from .causes import Cause, Finding, find_causes
 from .causes import warn_of as warn_of
 from .detection import DETECTION_CAUSES, DetectionCase
-from .index_lists import INDEX_CAUSES, IndexCase
-from .lists import LIST_CAUSES, ListCase
+from .lists import INDEX_CAUSES, LIST_CAUSES, IndexCase, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
 from .retrieval import FACTS, RETRIEVAL_CAUSES, RetrievalCase, is_known

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 
-from .causes import Cause, CauseName, NotHeldError, Values
+from .causes import Cause, CauseName
 
 
 class Answer(NamedTuple):
@@ -45,21 +45,15 @@ class Diagnosis(Displayed, list[Answer]):
         title = f"Diagnosis: {len(notes)} of {counted(len(self), 'cause')} found"
         return Display(title, rows=rows, notes=notes, num_left=2)
 
-    def ask(self, cause: Cause[Any], case: object) -> Values | None:
-        """Try a cause, whether it is suspected or not, and note what it lacks; `add` notes what was found."""
-        values = lacks = None
-        try:
-            values = cause.find(case)
-        except NotHeldError as error:
-            lacks = str(error)
+    def note(self, cause: Cause[Any], lacks: str | None) -> None:
+        """Note that a cause was tried, and what was lacking; `add` notes what was found."""
         answer = Answer(cause.name, cause.checks, lacks=lacks)
         for place, earlier in enumerate(self):
             if (earlier.name, earlier.checks) == (answer.name, answer.checks):
                 if answer.lacks is None:
                     self[place] = earlier._replace(lacks=None)
-                return values
+                return
         self.append(answer)
-        return values
 
     def add(self, texts: Mapping[CauseName, str]) -> None:
         """Add what was found, on any process, by the names of the causes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -109,26 +108,21 @@ def find_causes(causes: Iterable[Cause[Case]], case: Case, warning_log: WarningL
     `diagnose` asks, all causes are tried.
     """
     findings: list[Finding] = []
-    suspicions: dict[Callable[[Case], bool], bool] = {}
     noted = warning_log.topics or ()
     diagnosis = asking.get()
     for cause in causes:
-        suspect, topic = cause.suspect, f"tried {cause.name}"
-        if diagnosis is not None:
-            values = diagnosis.ask(cause, case)
-        elif topic in noted:
+        topic = f"tried {cause.name}"
+        if diagnosis is None and (topic in noted or not (cause.suspect is None or cause.suspect(case))):
             continue
-        else:
-            if suspect is not None:
-                if suspect not in suspicions:
-                    suspicions[suspect] = suspect(case)
-                if not suspicions[suspect]:
-                    continue
-            values = None
-            with suppress(NotHeldError):
-                values = cause.find(case)
-            if suspect is not None or values is not None:
-                warning_log.note(topic)
+        values = lacks = None
+        try:
+            values = cause.find(case)
+        except NotHeldError as error:
+            lacks = str(error)
+        if diagnosis is not None:
+            diagnosis.note(cause, lacks)
+        elif cause.suspect is not None or values is not None:
+            warning_log.note(topic)
         if values is not None:
             findings.append(Finding(cause.name, cause.text(values), cause.explained_by))
     return findings

@@ -1,19 +1,23 @@
-"""Causes that ranked lists show: names in another spelling, items that are shifted, the opposite order."""
+"""Causes that ranked lists show, and those that lists of a vector index show beside the embeddings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.displays import counted
+from reid_torchmetrics.tasks import IndexRecall
 from reid_torchmetrics.tasks.lists import ListedSamples
+from reid_torchmetrics.tasks.vector_indexes import SearchedLists, search_lists
 
-from .causes import Causes, Values, is_beyond_chance
+from .causes import Causes, NotHeldError, Values, is_beyond_chance
 from .spellings import spelling_that_fits
 
 MOST_QUERIES = 256
@@ -24,6 +28,9 @@ _SUSPECT = 0.5  # of the queries have a positive first; more raise no suspicion
 _FEW = 0.5  # positives among the first two entries, as a factor of their share in whole lists
 _GOOD = 0.25  # of the lists, at least, end with a positive where they are worst first
 _ODDS, _ODDS_OF_SCORES = 20, 4  # of that, as a factor of the odds by luck; where scores rise in the order given
+_RISING_STEPS = 0.25  # of the steps from item to item of an index; fewer that rise raise no suspicion
+_OPPOSITE = 0.75  # of these steps rise in the opposite order
+_GAIN = 0.2  # of recall, by a shift
 _RISING = 0.6  # of the neighbors in the order given, lists included
 
 
@@ -156,3 +163,81 @@ def worst_first(case: ListCase) -> Values | None:
     if not is_better or not is_beyond_chance(num_right, len(kept), by_luck):
         return None
     return {"num": num_right, "queries": counted(len(kept), "query")}
+
+
+class IndexCase:
+    """The recall of an index, and a sample of its lists."""
+
+    def __init__(self, results: tuple[IndexRecall, Float[Tensor, "queries longest"]], samples: SearchedLists) -> None:
+        """Take the recall and the exact scores of items, and the lists."""
+        self.recall, scores = results
+        self.samples = samples
+        self.queries = different_queries(samples.items).to(scores.device)
+        """some queries, see `different_queries`"""
+        steps = scores[self.queries].diff(dim=1)
+        steps = steps[steps.isfinite() & (steps != 0)]
+        self.num_steps, self.num_rising = len(steps), int((steps > 0).sum())
+        """steps from one item of a list to the next, and those to a higher exact score"""
+
+
+INDEX_CAUSES: Causes[IndexCase] = Causes()
+"""rows by name, in the order in which they are tried"""
+index_cause = INDEX_CAUSES.add
+
+
+def _fit_badly(case: IndexCase) -> bool:
+    return case.num_rising >= _RISING_STEPS * case.num_steps  # also for lists of one item
+
+
+@index_cause(
+    message="Lists have their items in the opposite order of exact scores, which rise in {num} of {steps} from one"
+    " item to the next. They must be best first, and `similarity` must be that of the index, higher for closer"
+    " items.",
+    suspect=_fit_badly,
+)
+def opposite_lists(case: IndexCase) -> Values | None:
+    """Look for lists of an index that are worst first, or by another similarity.
+
+    From item to item of at most 256 lists a share of {_OPPOSITE} of the exact scores rise, and more than by luck.
+    """
+    num_steps, num_rising = case.num_steps, case.num_rising
+    if num_rising < _OPPOSITE * num_steps or not is_beyond_chance(num_rising, num_steps, 0.5):
+        return None
+    return {"num": f"{num_rising:,}", "steps": counted(num_steps, "step")}
+
+
+@index_cause(
+    message="The lists do not fit the embeddings: recall is {recall}, and {better} where 1 is {change} each"
+    " position. Positions count from 0, in the order of `gallery`.",
+    suspect=_fit_badly,
+    explained_by=("opposite_lists",),
+)
+def shifted_positions(case: IndexCase) -> Values | None:
+    """Look for positions of an index that count from 1.
+
+    From item to item a share of {_RISING_STEPS} of the exact scores rise, the gallery can be read again, and the recall
+    of at most 256 queries rises by {_GAIN} or more, and by more than luck explains, where 1 is subtracted from all
+    positions, or added, and by less than half of it in the other direction.
+    """
+    num_queries, num_gallery, gallery = len(case.queries), case.recall.num_gallery, case.samples.gallery
+    if not isinstance(gallery, Sequence) and not hasattr(gallery, "shape"):
+        raise NotHeldError("gallery that can be read again")
+    if not num_queries:
+        return None
+    items, query = case.samples.items[case.queries], case.samples.query[case.queries]
+    shifted = torch.cat([items - 1, items + 1]).masked_fill(torch.cat([items, items]) < 0, -1)
+    lists = replace(case.samples, items=shifted.where(shifted < num_gallery, -1), query=torch.cat([query, query]))
+    better, _ = search_lists(lists)
+    recall = float(case.recall.per_query[case.queries].mean())
+    gains = dict(zip((1, -1), (better.per_query.view(2, -1).mean(1) - recall).tolist(), strict=True))
+    # Lists of neighboring frames without the query itself are better in both directions.
+    offset = max(gains, key=gains.__getitem__)
+    by_luck = max(recall, min(1.0, case.recall.k / num_gallery))
+    is_better = is_beyond_chance((recall + gains[offset]) * num_queries, num_queries, by_luck)
+    if gains[offset] < max(_GAIN, 2 * gains[-offset]) or not is_better:
+        return None
+    return {
+        "recall": f"{recall:.4f}",
+        "better": f"{recall + gains[offset]:.4f}",
+        "change": "subtracted from" if offset == 1 else "added to",
+    }

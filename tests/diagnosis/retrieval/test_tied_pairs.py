@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, evaluate
-from reid_torchmetrics.diagnosis.retrieval.tied_pairs import tied_pairs
+from reid_torchmetrics.diagnosis.retrieval.score_rows import tied_pairs
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores
 from tests.diagnosis.retrieval.test_sample import case_of
 from tests.profiles import each_row

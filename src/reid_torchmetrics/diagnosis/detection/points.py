@@ -102,9 +102,9 @@ def _find_best(pairs: PairedRows, overlaps: Tensor, at_least: float) -> PairedRo
 
     A detection finds the ground truth that it overlaps most, if it does so by `at_least`.
     """
-    near = (overlaps >= at_least).nonzero()[:, 0]
+    near = overlaps >= at_least
     rows, true_rows = pairs.rows[near], pairs.true_rows[near]
-    if not len(near):
+    if not len(rows):
         return PairedRows(rows, true_rows)
     best = best_pairs(OverlappingPairs(true_rows, rows, overlaps[near]), int(rows.max()) + 1, takes_last=True)
     rows = (best.iou >= at_least).nonzero()[:, 0]
@@ -127,11 +127,11 @@ def sample_points(
     """
     if kind.key not in detections.values or kind.key not in ground_truths.values:
         return None
-    true = ground_truths.at(ground_truths.is_counted.nonzero()[:, 0])
+    true = ground_truths.at(ground_truths.is_counted)
     counts = true.images.bincount(minlength=len(sizes))
     most_detections = _DETECTIONS * counts.clamp(min=_LEAST_COUNT)
     num_images = max(1, int(((most_detections * counts).cumsum(0) <= MOST_PAIRS).sum()))
-    true = true.at((true.images < num_images).nonzero()[:, 0])
+    true = true.at(true.images < num_images)
     rows = kind.points(detections.values[kind.key]).flatten(1).isfinite().all(1).nonzero()[:, 0]
     rows = rows[detections.column("scores")[rows].argsort(descending=True, stable=True)]
     rows = rows[detections.images[rows].argsort(stable=True)]

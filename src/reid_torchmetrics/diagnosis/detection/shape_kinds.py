@@ -128,7 +128,7 @@ def _rotated_readings(numbers: Tensor) -> Iterator[tuple[str, str, Tensor]]:
 
 def _rotated_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, true: ShownObjects) -> Tensor:
     overlaps = _box_overlaps(pairs, points, true_points, true)
-    near = (overlaps > 0).nonzero()[:, 0]
+    near = overlaps > 0
     corners, true_corners = points.flatten(1), true_points.flatten(1)
     overlaps[near] = paired_rotated_iou(corners, true_corners, pairs.rows[near], pairs.true_rows[near])
     return overlaps

@@ -198,9 +198,10 @@ def _count_like_corners(objects: ShownObjects) -> int:
 def _count_beyond(objects: ShownObjects, image_sizes: Tensor) -> int:
     """Return the number of boxes if many exceed their image, but none would as two corners."""
     edges = image_sizes[objects.images] + _EDGE
-    rows = edges.isfinite().all(1).nonzero()[:, 0]
-    near, far = objects.values.get("boxes", objects.xywh)[rows].split(2, dim=1)
-    are_corners = ((near <= far + _ROUNDED) & (far <= edges[rows] + _ROUNDED)).all()
-    num_outside = int((objects.xywh[rows].view(-1, 2, 2).sum(1) > edges[rows]).any(1).sum())
-    is_odd = bool(are_corners) and num_outside >= SOME_OUTSIDE * len(rows)
-    return len(rows) if is_odd and len(rows) >= LEAST_BOXES else 0
+    has_size = edges.isfinite().all(1)
+    edges, objects = edges[has_size], objects.at(has_size)
+    near, far = objects.values.get("boxes", objects.xywh).split(2, dim=1)
+    are_corners = bool(((near <= far + _ROUNDED) & (far <= edges + _ROUNDED)).all())
+    num_outside = int((objects.xywh.view(-1, 2, 2).sum(1) > edges).any(1).sum())
+    is_odd = are_corners and num_outside >= SOME_OUTSIDE * len(edges) and len(edges) >= LEAST_BOXES
+    return len(edges) if is_odd else 0

@@ -64,7 +64,7 @@ def has_some_ground_truths(case: DetectionCase) -> bool:
 def _counted_ground_truths(case: DetectionCase) -> ShownObjects | None:
     """Return the ground truths that count; None if they have no boxes."""
     objects = case.objects["target"]
-    return objects.at(objects.is_counted.nonzero()[:, 0]) if len(objects.xywh) else None
+    return objects.at(objects.is_counted) if len(objects.xywh) else None
 
 
 @cause(
@@ -84,7 +84,7 @@ def areas(case: DetectionCase) -> Values | None:
     objects = _counted_ground_truths(case)
     if objects is None or (case.iou_type != "keypoints" and len(case.grid.area_ranges) == 1):
         return None
-    objects = objects.at(((objects.column("area") > 0) & (objects.xywh[:, 2:] > 0).all(1)).nonzero()[:, 0])
+    objects = objects.at((objects.column("area") > 0) & (objects.xywh[:, 2:] > 0).all(1))
     areas, sizes = objects.column("area"), objects.xywh[:, 2:]
     if len(areas) < LEAST_BOXES:
         return None
@@ -206,7 +206,7 @@ def _find_copies(objects: ShownObjects) -> Values | None:
     Networks without suppression repeat detections, too, if scores and boxes are rounded, but not all of an image
     equally often; and a network that has one answer for an image repeats a single one.
     """
-    objects = objects.at((objects.xywh[:, 2:] > 0).all(1).nonzero()[:, 0])
+    objects = objects.at((objects.xywh[:, 2:] > 0).all(1))
     total = len(objects.images)
     if not total:
         return None

@@ -1,17 +1,26 @@
-"""Rankings that seem to be in reverse order: distances that were passed as scores, or scores as distances.
+"""Rows about scores: in reverse order, infinite, or equal so often that their order decides the numbers.
 
-Then positives come last. They may also come late with a poor model, for example one that recognizes cameras instead of
-persons; but only if the order is reversed, the opposite order is good.
+If distances were passed as scores, or scores as distances, positives come last. They may also come late with a poor
+model, for example one that recognizes cameras instead of persons; but only if the order is reversed, the opposite order
+is good. Codes of few bits, rounded scores and collapsed embeddings have ties.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values
-from reid_torchmetrics.functional.retrieval.measures import hit_rate_at, mean_over_identities
+from reid_torchmetrics.functional.displays import counted
+from reid_torchmetrics.functional.retrieval.measures import (
+    average_precision,
+    hit_rate_at,
+    mean_over_identities,
+    mean_over_queries,
+)
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import one_number_each
 
@@ -80,3 +89,58 @@ def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> tuple[float, flo
     if identities is None:
         identities = torch.arange(len(hits), device=hits.device)
     return float(mean_over_identities(hits, identities)), float(mean_over_identities(random_hits, identities))
+
+
+@cause(
+    message="`{argument}` of {infinite} rank pairs last, but as candidates that count. To leave pairs out pass"
+    " `junk_pairs`, or labels with a rule such as `same_camera`.",
+)
+def infinite_scores(case: RetrievalCase) -> Values | None:
+    """Look for infinite scores or distances that are meant to leave out pairs.
+
+    A score is -inf, or a distance is inf.
+    """
+    if case.matrix is None or not bool((case.sample.scores[case.sample.is_candidate] == -math.inf).any()):
+        return None
+    return {"argument": case.matrix, "infinite": "-inf" if case.matrix == "scores" else "inf"}
+
+
+MOST_TIED = 0.05
+"""share of pairs of a positive and a negative that may tie without a warning"""
+LEAST_PAIRS = 10_000
+"""fewer pairs in the sample show nothing"""
+
+
+def ties_decide(case: RetrievalCase) -> bool:
+    """Return whether neither the caller nor the protocol chose the order of equal scores."""
+    return case.samples.ties_are_open and bool(case.counts.valid)
+
+
+@cause(
+    message="{share} of the pairs of a positive and a negative have equal scores, so that the order of equal scores"
+    " decides the numbers: mean average precision of {queries} is {worst} where negatives go first"
+    " (`ties='pessimistic'`, the default) and {best} where positives do ('optimistic'). Pass `ties` to choose, such"
+    " as 'expected'.",
+    suspect=ties_decide,
+    explained_by=("zero_embeddings",),
+)
+def tied_pairs(case: RetrievalCase) -> Values | None:
+    """Look for numbers that depend on the order of equal scores.
+
+    Neither the caller nor the protocol sets `ties`, and in a sample of at least {LEAST_PAIRS} pairs of a positive and a
+    negative more than a share of {MOST_TIED} have equal scores.
+    """
+    if not case.samples.ties_are_open:
+        return None
+    worst, best = case.sample.ranks("pessimistic"), case.sample.ranks("optimistic")
+    # A positive has one rank more for each negative with its score.
+    num_tied = int((worst.rank - best.rank).sum())
+    num_pairs = int((worst.num_positives * (worst.num_candidates - worst.num_positives)).sum())
+    if num_pairs < LEAST_PAIRS or num_tied <= MOST_TIED * num_pairs:
+        return None
+    return {
+        "share": f"{num_tied / num_pairs:.0%}",
+        "queries": counted(len(case.sample.scores), "query"),
+        "worst": f"{float(mean_over_queries(average_precision(worst))):.4f}",
+        "best": f"{float(mean_over_queries(average_precision(best))):.4f}",
+    }
