@@ -78,8 +78,9 @@ ENGINE = {
 """layers of the engine, in an order, and those that each may import"""
 
 TASK_ROOMS = {
-    "tasks.detection_errors": ["private", "shared", "functional.detection"],
-    "tasks.evaluators": ["private", "shared", "functional.detection"],
+    "tasks.operating_points": ["private", "shared", "functional.detection"],
+    "tasks.detection_errors": ["private", "shared", "functional.detection", "tasks.operating_points"],
+    "tasks.evaluators": ["private", "shared", "functional.detection", "tasks.operating_points"],
     "tasks.lists": ["private", "shared", "functional.retrieval"],
     "tasks.rotated_boxes": ["private", "shared", "functional.detection"],
     "tasks.vector_indexes": ["private", "shared", "functional.retrieval", "tasks.lists"],

@@ -54,12 +54,15 @@ print({PACKAGE}.__file__)
 print(results["map"], float(metrics.compute()["map"]), float(detection.compute()["map"]), sep="\\n")
 print(evaluate_images(*images)["map"])
 found = evaluate_images(*images, across_classes=True)
+assert "map_50" in found.class_table()
 for ask in (
     results.plot,
     results.identification,
     metrics.duplicates,
     found.confusion_matrix,
     lambda: DetectionMAP(metric="lrp"),
+    lambda: DetectionMAP(metric="f1_50"),
+    found.best_f1,
     lambda: evaluate_images(*images, evaluator="voc"),
     lambda: DetectionMAP(iou_type="rotated"),
 ):

@@ -61,6 +61,12 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 _ROWS_OF_TASKS = {
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},
     "tasks.metrics": {"METRIC_METHODS": "duplicates"},
+    "tasks.operating_points": {
+        "RESULT_METHODS": "ranked at_confidence best_f1 best_confidences image_errors confidence_curve"
+        " precision_recall_curve",
+        "MORE_VALUES": "precision_50 recall_50 f1_50 confidence_50 precision_75 recall_75 f1_75 confidence_75",
+        "CLASS_COLUMNS": "f1",
+    },
     "tasks.detection_errors": {
         "RESULT_METHODS": "confusion_matrix error_breakdown localization_errors",
         "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
@@ -72,6 +78,8 @@ for _task, _rows in _ROWS_OF_TASKS.items():
     for _registry, _row_names in _rows.items():
         _load = partial(import_module, f".{_task}", __name__)
         _registries.TASKS.setdefault(_registry, {}).update(dict.fromkeys(_row_names.split(), _load))
+if find_spec(".tasks", __name__) is None:  # tables have fewer columns then; what is asked for by its name is an error
+    del _registries.TASKS["CLASS_COLUMNS"]
 
 _PUBLIC_MODULES = (
     "functional.retrieval",

@@ -13,29 +13,27 @@ from reid_torchmetrics.functional.detection import (
     Detections,
     GroundTruths,
     RunLengths,
-    compute_ap,
     mask_iou,
     non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
 )
-from reid_torchmetrics.functional.detection.curves import (
-    AP_RULES,
-    at_confidence,
-    average_precision,
-    best_confidence,
-    best_f1,
-    confidence_curve,
-    curves_from_matches,
-    image_errors,
-    precision_recall_curve,
-    ranked_detections,
-)
+from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_matches
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, average_matches, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, CocoGrid, Sides, box_areas, to_xywh
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches, merge_object_pairs, pair_objects
 from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES, confusion_matrix, error_breakdown
 from reid_torchmetrics.tasks.evaluators import CLAIMS, VOC_RULES, YOLO_RULES, match_best_of_all, match_greedily
+from reid_torchmetrics.tasks.operating_points import (
+    at_confidence,
+    best_confidence,
+    best_f1,
+    compute_ap,
+    confidence_curve,
+    image_errors,
+    precision_recall_curve,
+    ranked_detections,
+)
 from reid_torchmetrics.tasks.rotated_boxes import rotated_iou
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import match_images, true_positives

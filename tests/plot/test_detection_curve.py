@@ -6,9 +6,9 @@ import torch
 
 mpl.use("Agg")
 
-from reid_torchmetrics.functional.detection import DetectionCurve
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.plot import plot_detection_curve
+from reid_torchmetrics.tasks.operating_points import DetectionCurve
 
 
 def curve_of(verdicts: str, num_positives: int) -> DetectionCurve:

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._names import DetectionRule
-from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCurve, confidence_curve
+from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 from reid_torchmetrics.functional.displays import UNDEFINED, counted
+from reid_torchmetrics.tasks.operating_points import DetectionCurve, confidence_curve
 
 from .axes import (
     THIN_CURVE,

@@ -5,6 +5,15 @@ from .duplicates import Duplicates, find_duplicates
 from .evaluators import yolo_average_precision
 from .identification import Identification
 from .lists import evaluate_lists
+from .operating_points import (
+    ConfidenceCurve,
+    DetectionCurve,
+    ImageErrors,
+    OperatingPoints,
+    PrecisionRecallCurve,
+    RankedDetections,
+    compute_ap,
+)
 from .person_search import person_search
 from .rotated_boxes import rotated_iou
 from .vector_indexes import IndexRecall, index_recall
@@ -21,15 +30,22 @@ from .verification import (
 
 __all__ = [
     "ERROR_KINDS",
+    "ConfidenceCurve",
     "ConfusionMatrix",
+    "DetectionCurve",
     "Duplicates",
     "ErrorBreakdown",
     "Identification",
+    "ImageErrors",
     "IndexRecall",
     "LocalizationErrors",
+    "OperatingPoints",
+    "PrecisionRecallCurve",
+    "RankedDetections",
     "ScoreHistogram",
     "Verification",
     "accuracy_over_folds",
+    "compute_ap",
     "evaluate_lists",
     "find_duplicates",
     "fnmr_at_fmr",

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.curves import at_confidence
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 from reid_torchmetrics.functional.detection.matching import pair_objects
 from reid_torchmetrics.tasks.detection_errors import confusion_matrix
+from reid_torchmetrics.tasks.operating_points import at_confidence
 from tests.found_classes import match_images
 
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "confusion.json").read_text(encoding="utf-8"))

@@ -11,15 +11,6 @@ Many rows are selected by `index_select`: on a CPU it takes a half (numbers) to 
 with a tensor.
 """
 
-from .curves import (
-    ConfidenceCurve,
-    DetectionCurve,
-    ImageErrors,
-    OperatingPoints,
-    PrecisionRecallCurve,
-    RankedDetections,
-    compute_ap,
-)
 from .evaluation import DetectionResults, evaluate_boxes, evaluate_images
 from .inputs import (
     COCO_AREA_RANGES,
@@ -38,17 +29,10 @@ __all__ = [
     "COCO_AREA_RANGES",
     "COCO_IOU_THRESHOLDS",
     "COCO_RECALL_THRESHOLDS",
-    "ConfidenceCurve",
-    "DetectionCurve",
     "DetectionResults",
     "Detections",
     "GroundTruths",
-    "ImageErrors",
-    "OperatingPoints",
-    "PrecisionRecallCurve",
-    "RankedDetections",
     "RunLengths",
-    "compute_ap",
     "evaluate_boxes",
     "evaluate_images",
     "mask_iou",

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._names import ConfusionMatrixRule, ErrorRule
-from reid_torchmetrics.functional.detection import curves
 from reid_torchmetrics.functional.detection.evaluation import (
     MORE_VALUES,
     RESULT_METHODS,
@@ -20,6 +19,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
 )
 from reid_torchmetrics.functional.detection.evaluators import Evaluator
 from reid_torchmetrics.functional.detection.matching import ObjectPairs
+from reid_torchmetrics.tasks.operating_points import best_confidence
 
 from .confusion import ConfusionMatrix, confusion_matrix
 from .error_breakdown import ErrorBreakdown, error_breakdown
@@ -44,7 +44,7 @@ def _confusion_matrix(
         least_scores = confidence
     else:
         threshold = results.averages.grid.threshold_index(iou_threshold)
-        least_scores = curves.best_confidence(results.matches, threshold=threshold)
+        least_scores = best_confidence(results.matches, threshold=threshold)
         if results.is_micro:  # the only confidence is for all labels
             least_scores = least_scores.expand(len(objects.classes))
     if rule is None:

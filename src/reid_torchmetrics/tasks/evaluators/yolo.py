@@ -21,6 +21,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import curves, inputs
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator, average_matches
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
+from reid_torchmetrics.tasks.operating_points import curves_from_flags
 
 from .best_of_all import match_best_of_all
 
@@ -217,7 +218,7 @@ def yolo_average_precision(
     area_rule = curves.AP_RULES[rule]
     if rule == "yolo":
         area_rule = curves.Rule(partial(curves.trapezoids, tail=end), 101)
-    precision = curves.average_precision(curves.curves_from_flags(is_right, class_index, num_positives), area_rule)
+    precision = curves.average_precision(curves_from_flags(is_right, class_index, num_positives), area_rule)
     return YoloAverages(precision, **values, classes=classes, confidence=confidence)
 
 

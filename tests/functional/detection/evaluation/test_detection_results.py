@@ -7,10 +7,10 @@ import torch
 
 from reid_torchmetrics.functional.detection import DetectionResults, pairwise_iou
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
-from reid_torchmetrics.functional.detection.curves import best_confidence
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches, merge_image_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from reid_torchmetrics.tasks.operating_points import best_confidence
 from tests.functional.detection.detection_samples import box, fed, images
 from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
 

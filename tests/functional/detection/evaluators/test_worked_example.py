@@ -6,7 +6,8 @@ Source of the boxes: rafaelpadilla/Object-Detection-Metrics, `groundtruths` and 
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, compute_ap, evaluate_boxes
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
+from reid_torchmetrics.tasks.operating_points import compute_ap
 
 PEOPLE = [
     [(25, 16, 38, 56), (129, 123, 41, 62)],

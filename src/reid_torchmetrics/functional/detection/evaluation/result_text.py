@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, SupportsFloat
 
 from torch import Tensor
 
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.detection import curves, evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import UNDEFINED, aligned, counted, cut
 from reid_torchmetrics.functional.model_tables import in_words, nan_if_negative
 
+CLASS_COLUMNS: Registry[Callable[[matching.Matches, int], dict[str, Tensor]]] = Registry("CLASS_COLUMNS", {})
+"""further columns of the numbers of classes, which tasks add: functions of matches and of the index of a threshold"""
 _COUNTS = ("ground truths", "detections")
 _LIMIT_SCOPES = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
 _MAX_NAME_LENGTH = 40  # in a table
@@ -251,7 +254,7 @@ def finite(value: Any) -> Any:
 def class_numbers(
     averages: evaluators.ClassAverages, matches: matching.Matches, names: Sequence[str], threshold: int
 ) -> dict[str, dict[str, float | int]]:
-    """Return numbers by name of each class, in the first area range; F1 at one IoU threshold."""
+    """Return numbers by name of each class, in the first area range; `CLASS_COLUMNS` at one IoU threshold."""
     columns: dict[str, Tensor] = {
         "ground truths": matches.num_positives[0],
         "detections": matches.class_index.bincount(minlength=len(matches.classes)),
@@ -262,9 +265,8 @@ def class_numbers(
         if value not in averages.grid.iou_thresholds:
             del columns[name]
     if not averages.at_confidence:
-        best = curves.best_f1(matches)
-        columns["f1"] = best.f1[threshold]
-        columns["confidence"] = best.confidence[threshold]
+        for column in CLASS_COLUMNS:
+            columns.update(CLASS_COLUMNS[column](matches, threshold))
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}
 

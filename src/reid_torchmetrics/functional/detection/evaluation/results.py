@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics._names import ConfusionMatrixRule, ErrorRule
 from reid_torchmetrics._registries import Registry
-from reid_torchmetrics.functional.detection import curves, evaluators, inputs, matching
+from reid_torchmetrics.functional.detection import evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import Heading, ModelTable, results_table
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
@@ -199,15 +199,9 @@ class DetectionResults(NamedNumbers, SavedResults):
         return list_matches(self)
 
     @property
-    def ranked(self) -> curves.RankedDetections:
+    def ranked(self) -> Any:
         """Every detection by class and descending score; `ranked.for_class(label)` is the curve of a class."""
-        ranked = curves.ranked_detections(self.matches)
-        return replace(
-            ranked,
-            image=self.images.to(ranked.image.device)[ranked.image],
-            image_names=self.image_names,
-            iou_thresholds=tuple(self.averages.grid.iou_thresholds),
-        )
+        return RESULT_METHODS["ranked"](self)
 
     def boxes_of(self, image: ImageIds) -> ImageDicts:
         """Return the detections and the ground truths of some images for drawings; other processes need not call this.
@@ -280,13 +274,13 @@ class DetectionResults(NamedNumbers, SavedResults):
             rule=rule,
         )
 
-    def at_confidence(self, confidence: float) -> curves.OperatingPoints:
+    def at_confidence(self, confidence: float) -> Any:
         """Compute precision, recall and F1 for every class and IoU threshold, with detections from this score on."""
-        return curves.at_confidence(self.matches, confidence)
+        return RESULT_METHODS["at_confidence"](self, confidence)
 
-    def best_f1(self) -> curves.OperatingPoints:
+    def best_f1(self) -> Any:
         """Return the confidence with the highest F1 for every class and IoU threshold, with precision and recall."""
-        return curves.best_f1(self.matches)
+        return RESULT_METHODS["best_f1"](self)
 
     def best_confidences(self, *, iou_threshold: float | None = None) -> dict[int, float]:
         """Return the confidence with the highest F1 for each detected label.
@@ -299,9 +293,8 @@ class DetectionResults(NamedNumbers, SavedResults):
             TypeError: `iou_threshold` is not a number.
             ValueError: it is not one of the metric's.
         """
-        # Labels belong to detections, so look up the confidence of the class of each detection.
-        confidences = self._best_confidence(iou_threshold)[self.matches.class_index.long()]
-        return dict(zip(self.labels.tolist(), confidences.tolist(), strict=True))
+        confidences: dict[int, float] = RESULT_METHODS["best_confidences"](self, threshold=self._index(iou_threshold))
+        return confidences
 
     def _threshold(self, iou_threshold: float | None) -> float:
         """Return an IoU threshold; for None the one nearest to 0.5, as in pictures and reports."""
@@ -311,13 +304,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         """Return the place of an IoU threshold among the metric's thresholds."""
         return self.averages.grid.threshold_index(self._threshold(iou_threshold))
 
-    def _best_confidence(self, iou_threshold: float | None) -> Tensor:
-        """Return the confidence with the highest F1 for each class."""
-        return curves.best_confidence(self.matches, threshold=self._index(iou_threshold))
-
-    def image_errors(
-        self, *, iou_threshold: float | None = None, confidence: float | None = None
-    ) -> curves.ImageErrors:
+    def image_errors(self, *, iou_threshold: float | None = None, confidence: float | None = None) -> Any:
         """Count true positives, false positives and misses in each image, in the order of `images`.
 
         Args:
@@ -328,17 +315,9 @@ class DetectionResults(NamedNumbers, SavedResults):
             TypeError: an option of the wrong type.
             ValueError: a threshold that is not one of the metric's.
         """
-        threshold = self._index(iou_threshold)
-        if confidence is None:
-            least_scores = self._best_confidence(iou_threshold)
-        else:
-            least_scores = self.at_confidence(confidence).confidence[threshold]
-        counts = curves.image_errors(self.matches, self.num_positives, least_scores, threshold=threshold)
-        return replace(counts, image=self.images, image_names=self.image_names)
+        return RESULT_METHODS["image_errors"](self, threshold=self._index(iou_threshold), confidence=confidence)
 
-    def worst_images(
-        self, n: int, *, iou_threshold: float | None = None, confidence: float | None = None
-    ) -> curves.ImageErrors:
+    def worst_images(self, n: int, *, iou_threshold: float | None = None, confidence: float | None = None) -> Any:
         """Return up to `n` images with the most false positives and misses, worst first: see `image_errors`.
 
         Among images with equally many errors, those with more misses come first, then those with lower numbers. Images
@@ -358,16 +337,14 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         return PairedDetections.of((self, other), names)
 
-    def confidence_curve(
-        self, label: int | None = None, *, iou_threshold: float | None = None
-    ) -> curves.ConfidenceCurve:
+    def confidence_curve(self, label: int | None = None, *, iou_threshold: float | None = None) -> Any:
         """Return precision, recall and F1 at every confidence: means over classes, or the numbers of one class.
 
         Raises:
             TypeError: an option of the wrong type.
             ValueError: no box has the label, or the threshold is not one of the metric's.
         """
-        return curves.confidence_curve(self.matches, label, threshold=self._index(iou_threshold))
+        return RESULT_METHODS["confidence_curve"](self, label, threshold=self._index(iou_threshold))
 
     def localization_errors(self, *, iou_threshold: float | None = None, area: str | None = None) -> Any:
         """Compute the optimal localization recall precision error of each class, in the order of `classes`.
@@ -382,9 +359,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         return RESULT_METHODS["localization_errors"](self, iou_threshold=self._threshold(iou_threshold), area=area)
 
-    def precision_recall_curve(
-        self, label: int | Tensor, *, iou_threshold: float | None = None
-    ) -> curves.PrecisionRecallCurve:
+    def precision_recall_curve(self, label: int | Tensor, *, iou_threshold: float | None = None) -> Any:
         """Return precision and recall of one class at each of its scores; with "micro" the only class is 0.
 
         Raises:
@@ -393,4 +368,4 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         if isinstance(label, Tensor):  # such as an element of `coco.classes`
             label = operator.index(label)
-        return curves.precision_recall_curve(self.matches, label, threshold=self._index(iou_threshold))
+        return RESULT_METHODS["precision_recall_curve"](self, label, threshold=self._index(iou_threshold))

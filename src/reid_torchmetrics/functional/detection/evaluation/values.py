@@ -9,22 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._registries import Registry
-from reid_torchmetrics.functional.detection import curves
-from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
-from reid_torchmetrics.functional.detection.matching import Matches
 
 from .image_matches import ImageMatches
-
-_POINT_VALUES = ("precision", "recall", "f1", "confidence")
-"""values of a detector that is used at one confidence: fields of `OperatingPoints`"""
 
 
 @dataclass(frozen=True)
@@ -131,47 +122,5 @@ def chosen_value(metric: str | None, names: Names, *, average: str, confidence: 
     return value
 
 
-def _best_confidence(matches: Matches, threshold_index: int) -> float | None:
-    """Return the confidence with the highest mean F1; None without true positives."""
-    curve = curves.confidence_curve(matches, threshold=threshold_index)
-    best: Any = curve.best()
-    return None if best is None else float(curve.confidence[best])
-
-
-def _value_at_point(
-    kind: str, iou_threshold: float, images: ImageMatches, label: int | None, confidence: float | None
-) -> Tensor:
-    """Compute a field of `OperatingPoints` at an IoU threshold, as a `NamedValue`."""
-    matches = images.matches
-    thresholds = list(images.request.grid.iou_thresholds)
-    undefined = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
-
-    # The mean is over classes with ground truths, or the class with the label.
-    is_averaged = matches.num_positives[0] > 0
-    if label is not None:
-        is_averaged = is_averaged & (matches.classes == label)
-    if iou_threshold not in thresholds or not bool(is_averaged.any()):
-        return undefined
-
-    index = thresholds.index(iou_threshold)
-    if confidence is None:
-        confidence = images.once(_best_confidence, index)
-    if confidence is None:  # there is no true positive
-        return undefined if kind == "confidence" else undefined.new_zeros(())
-    points = images.once(curves.at_confidence, confidence)
-    values: Tensor = getattr(points, kind)[index, is_averaged]
-    return values.nanmean().nan_to_num(0.0)
-
-
-def _values_at_points() -> dict[str, NamedValue]:
-    """Return the rows of values at one confidence by name, such as `f1_50`."""
-    rows = {}
-    for map_name, iou_threshold in AT_THRESHOLDS.items():
-        for kind in _POINT_VALUES:
-            compute = partial(_value_at_point, kind, iou_threshold)
-            rows[map_name.replace("map", kind)] = NamedValue(compute, takes_confidence=True)
-    return rows
-
-
-MORE_VALUES = Registry("MORE_VALUES", _values_at_points())
-"""the numbers of `DetectionMAP` that are not COCO's, by name"""
+MORE_VALUES: Registry[NamedValue] = Registry("MORE_VALUES", {})
+"""the numbers of `DetectionMAP` that are not COCO's, which tasks add, by name"""

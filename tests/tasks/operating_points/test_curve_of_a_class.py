@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection.curves import DetectionCurve
+from reid_torchmetrics.tasks.operating_points import DetectionCurve
 
 # Of four ground truths three are found, at the ranks 1, 3 and 5 of those that count.
 CURVE = DetectionCurve(

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import compute_ap
 from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.tasks.operating_points import compute_ap
 from tests.reference import detection_curves as reference
 
 

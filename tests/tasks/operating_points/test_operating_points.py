@@ -9,14 +9,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection.curves.operating_points import (
+from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.matching.matches import Matches, merge_matches
+from reid_torchmetrics.tasks.operating_points.operating_points import (
     OperatingPoints,
     at_confidence,
     best_f1,
     precision_recall_curve,
 )
-from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.matching.matches import Matches, merge_matches
 from tests.detection_strategies import Problem, problems
 from tests.found_classes import match_images
 from tests.profiles import examples

@@ -19,12 +19,10 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
+from reid_torchmetrics.functional.detection.curves import AP_RULES, Curves, evenly_spaced, number_of_class
 from reid_torchmetrics.functional.detection.inputs import ImageRows, nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import Display, Displayed, counted, cut, more_rows
-
-from .average_precision import AP_RULES, evenly_spaced
-from .precision_recall import Curves, number_of_class
 
 Values = Float[Tensor, " points"]
 _NUM_LINES = 20  # detections in the text of a curve

@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import ConfidenceCurve
-from reid_torchmetrics.functional.detection.curves import best_confidence, best_f1, confidence_curve
 from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.tasks.operating_points import ConfidenceCurve, best_confidence, best_f1, confidence_curve
 from tests.detection_strategies import Problem, problems
 from tests.found_classes import Found, images_of, match_images
 from tests.profiles import examples

@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, ImageErrors
-from reid_torchmetrics.functional.detection.curves import at_confidence, best_f1, image_errors
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.tasks.operating_points import ImageErrors, at_confidence, best_f1, image_errors
 from tests.detection_strategies import Problem, problems
 from tests.found_classes import match_images
 from tests.profiles import examples

@@ -16,10 +16,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.curves import number_of_class, running_counts
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import Displayed, displayed
-
-from .precision_recall import number_of_class, running_counts
 
 _ROUNDING = 1e-12  # of a running sum of F1: values that are closer are equal
 

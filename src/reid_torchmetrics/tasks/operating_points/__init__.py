@@ -1,0 +1,16 @@
+"""A detector that is used at a confidence: precision, recall and F1, errors in images, and the curves of detections."""
+# mypy: implicit-reexport
+
+from . import result_methods  # adds the rows
+from .detection_curves import DetectionCurve, RankedDetections, compute_ap, curves_from_flags, ranked_detections
+from .image_errors import ImageErrors, image_errors
+from .operating_points import (
+    ConfidenceCurve,
+    OperatingPoints,
+    PrecisionRecallCurve,
+    at_confidence,
+    best_confidence,
+    best_f1,
+    confidence_curve,
+    precision_recall_curve,
+)
