@@ -36,8 +36,7 @@ from reid_torchmetrics.data import read_samples
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reid_torchmetrics.functional.retrieval import Comparison
-    from reid_torchmetrics.tasks import IndexRecall
+    from reid_torchmetrics.tasks import Comparison, IndexRecall
 
     Search = Callable[[np.ndarray, int], np.ndarray]
     """returns the positions of k items for each query, -1 for nothing"""

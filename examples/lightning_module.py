@@ -41,7 +41,8 @@ from reid_torchmetrics.plot import draw_rank_lists, plot_cmc
 if TYPE_CHECKING:
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
 
-    from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
+    from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
+    from reid_torchmetrics.tasks import Comparison
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]  # pictures, identities, cameras, numbers in the data set
 

@@ -78,6 +78,7 @@ ENGINE = {
 """layers of the engine, in an order, and those that each may import"""
 
 TASK_ROOMS = {
+    "tasks.comparison": ["private", "shared", "functional.retrieval"],
     "tasks.operating_points": ["private", "shared", "functional.detection"],
     "tasks.detection_errors": ["private", "shared", "functional.detection", "tasks.operating_points"],
     "tasks.evaluators": ["private", "shared", "functional.detection", "tasks.operating_points"],
@@ -415,7 +416,6 @@ ONE_IMPORTER = {
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",
     "functional.retrieval.draws.hypergeometric": "distributions, which know no gallery",
     "functional.retrieval.draws.strata_ahead": "counting; over 400 lines with galleries",
-    "functional.retrieval.evaluation.paired_queries": "one order of the queries, with the reasons why there is none",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
     "functional.retrieval.ranking.rank_table": "from counts to ranks; about 500 lines with the tiles of all processes",
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
@@ -426,6 +426,9 @@ ONE_IMPORTER = {
     "plot.warning_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
     "report.detection_page": "one page",
     "report.retrieval_page": "one page",
+    "tasks.comparison.chances": "intervals and p-values, which know no models; over 500 lines with the comparison",
+    "tasks.comparison.comparison_text": "words; over 500 lines with the comparison",
+    "tasks.comparison.paired_queries": "one order of the queries, with the reasons why there is none",
     "tasks.vector_indexes.exact_search": "scores of a gallery in blocks; over 400 lines with the lists of an index",
 }
 """modules that a single other module imports, and why they are files of their own"""

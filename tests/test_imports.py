@@ -125,7 +125,7 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
 EVERY_TASK = f"""
 import torch
 from {PACKAGE} import DetectionMAP, EmbeddingQuality, PairVerification, ReIDOpenSet
-from {PACKAGE} import evaluate, evaluate_lists, find_duplicates, index_recall, verify_pairs
+from {PACKAGE} import compare, evaluate, evaluate_lists, find_duplicates, index_recall, verify_pairs
 from {PACKAGE}.functional.detection import evaluate_images
 
 torch.manual_seed(0)
@@ -143,6 +143,8 @@ print(float(pairs.compute()), verify_pairs(embeddings[:, 0], labels == 0))
 print(find_duplicates(embeddings, threshold=0.5), open_set.duplicates(0.5))
 lists = torch.cdist(embeddings, embeddings).argsort(1)
 print(evaluate_lists(lists, query_identities=labels, gallery_identities=labels), index_recall(lists, *[embeddings] * 2))
+models = [evaluate(torch.randn(40, 8), embeddings, labels, labels) for _ in range(2)]
+print(compare(*models, num_resamples=9, num_permutations=9))
 
 corners, labels = torch.rand(60, 2) * 400, torch.arange(60) % 20
 box = {{"boxes": torch.cat([corners, corners + 40], 1), "labels": labels}}

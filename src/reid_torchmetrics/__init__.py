@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .functional.retrieval import KReciprocal as KReciprocal
     from .functional.retrieval import Protocol as Protocol
     from .functional.retrieval import QueryExpansion as QueryExpansion
-    from .functional.retrieval import compare as compare
     from .functional.retrieval import evaluate as evaluate
     from .functional.retrieval import evaluate_scores as evaluate_scores
     from .functional.world import DistributedMetricError as DistributedMetricError
@@ -36,6 +35,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.reid import ReIDMetrics as ReIDMetrics
     from .metrics.reid import ReIDMINP as ReIDMINP
     from .report import write_report as write_report
+    from .tasks import compare as compare
     from .tasks import evaluate_lists as evaluate_lists
     from .tasks import find_duplicates as find_duplicates
     from .tasks import index_recall as index_recall
@@ -99,12 +99,12 @@ _NAMES = {
     "_warnings": "AdviceWarning",
     "data": "UnpaddedDistributedSampler",
     "diagnosis": "diagnose",
-    "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_scores",
+    "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion evaluate evaluate_scores",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics",
     "metrics.reid": "EmbeddingMetric ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP",
     "report": "write_report",
-    "tasks": "evaluate_lists find_duplicates index_recall verify_pairs",
+    "tasks": "compare evaluate_lists find_duplicates index_recall verify_pairs",
     "tasks.metrics": "EmbeddingQuality LvisMAP PairVerification ReIDOpenSet VocMAP YoloMAP",
 }
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}

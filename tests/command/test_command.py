@@ -11,8 +11,8 @@ import scipy.io
 import torch
 
 from reid_torchmetrics.command import COMMANDS
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, RetrievalResults, compare, evaluate
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, RetrievalResults, evaluate
+from reid_torchmetrics.tasks import compare, evaluate_lists
 
 
 def numbers(said):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from reid_torchmetrics import command
-from reid_torchmetrics.functional.retrieval import compare, evaluate
-from reid_torchmetrics.tasks import evaluate_lists, index_recall
+from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics.tasks import compare, evaluate_lists, index_recall
 
 NUM_QUERIES, NUM_GALLERY = 10, 60
 

@@ -17,9 +17,9 @@ import reid_torchmetrics
 from reid_torchmetrics import DetectionMAP, LvisMAP, _names
 from reid_torchmetrics.command import COMMANDS, main, options
 from reid_torchmetrics.command.pairs import PairNumbers
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, compare, evaluate
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, evaluate
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
-from reid_torchmetrics.tasks import evaluate_lists, find_duplicates
+from reid_torchmetrics.tasks import compare, evaluate_lists, find_duplicates
 from tests.profiles import each_row
 
 IN_FILES = {"query", "gallery", "ground_truth", "self_index", "positives", "retrieved", "gains", "num_positives"}

@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from reid_torchmetrics.functional.retrieval import RetrievalResults, compare, evaluate
+from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate
+from reid_torchmetrics.tasks import compare
 from tests.command.test_coco_files import problem as detections
 from tests.command.test_coco_files import written
 

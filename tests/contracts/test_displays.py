@@ -104,7 +104,7 @@ def counter() -> retrieval.RankCounter:
 
 
 @cache
-def comparison(*names: str) -> retrieval.Comparison:
+def comparison(*names: str) -> tasks.Comparison:
     models = {name: retrieved() for name in names}
     return compare(models, num_resamples=10, num_permutations=10)
 

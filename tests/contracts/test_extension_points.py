@@ -29,7 +29,6 @@ from reid_torchmetrics import (
 from reid_torchmetrics.functional.retrieval import (
     MEASURES,
     PROTOCOLS,
-    Comparison,
     Measure,
     RankCounter,
     RetrievalResults,
@@ -37,6 +36,7 @@ from reid_torchmetrics.functional.retrieval import (
     mean_over_queries,
     median_over_queries,
 )
+from reid_torchmetrics.tasks import Comparison
 
 NUM_QUERIES, NUM_ITEMS = 12, 40
 GENERATOR = torch.Generator().manual_seed(0)

@@ -9,7 +9,8 @@ from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.coco import COCO
 from reid_torchmetrics.data import read_ground_truth, read_labels, read_pairs, read_retrieved, read_samples
 from reid_torchmetrics.functional.detection import DetectionResults
-from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.tasks import Comparison
 
 READERS = {
     "read_labels.csv": read_labels,

@@ -9,7 +9,8 @@ import torch
 
 import reid_torchmetrics
 from reid_torchmetrics import DetectionMAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import GalleryDraw, PositiveRanks, compare, evaluate
+from reid_torchmetrics.functional.retrieval import GalleryDraw, PositiveRanks, evaluate
+from reid_torchmetrics.tasks import compare
 from tests.device.default_device import FACTORIES
 from tests.device.problems import moved, problem
 from tests.functional.detection.detection_samples import images

@@ -8,7 +8,6 @@ from reid_torchmetrics.functional.retrieval import (
     PROTOCOLS,
     KReciprocal,
     QueryExpansion,
-    compare,
     evaluate,
     evaluate_scores,
     expand_queries,
@@ -17,6 +16,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
 from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
+from reid_torchmetrics.tasks import compare
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 from tests.functional.detection.detection_samples import images
 from tests.metrics.reid.samples import needs_more

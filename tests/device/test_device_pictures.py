@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, write_report
-from reid_torchmetrics.functional.retrieval import compare, evaluate, find_relevance, score_embeddings
+from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, score_embeddings
 from reid_torchmetrics.integrations.drawings import DrawingOptions, drawings_of
 from reid_torchmetrics.integrations.pictures import PictureTable
 from reid_torchmetrics.plot import (
@@ -31,7 +31,7 @@ from reid_torchmetrics.plot import (
     plot_scores,
     plot_tpir,
 )
-from reid_torchmetrics.tasks import score_histogram, verify
+from reid_torchmetrics.tasks import compare, score_histogram, verify
 from tests.device.problems import moved, problem
 from tests.functional.detection.detection_samples import fed as fed_boxes
 from tests.functional.detection.detection_samples import images

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from reid_torchmetrics.functional.detection import DetectionResults
-from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults, compare
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.tasks import Comparison, compare
 
 FEW = {"num_resamples": 3, "num_permutations": 3}
 

@@ -13,10 +13,10 @@ import torch
 
 from reid_torchmetrics import compare
 from reid_torchmetrics.functional.model_tables import Heading, ModelTable, Tabled
-from tests.functional.retrieval.evaluation import two_models
-from tests.functional.retrieval.evaluation.two_models import ranked
 from tests.functional.saved_results import ALL, COMPARISON
 from tests.report import problems
+from tests.tasks.comparison import two_models
+from tests.tasks.comparison.two_models import ranked
 
 HEADINGS = {
     "map": Heading("mAP"),

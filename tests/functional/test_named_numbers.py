@@ -9,7 +9,7 @@ import re
 import pytest
 
 import reid_torchmetrics
-from reid_torchmetrics import plot
+from reid_torchmetrics import plot, tasks
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.functional.model_tables import split_conventions
 from tests.functional.saved_results import COMPARISON, DETECTION, RETRIEVAL, difference
@@ -121,7 +121,7 @@ def test_words_that_only_some_numbers_share_stay_with_these():
 
 def compared_without_queries():
     results = RETRIEVAL["not ranked"]()
-    return retrieval.compare(results, results, num_resamples=2, num_permutations=2)
+    return tasks.compare(results, results, num_resamples=2, num_permutations=2)
 
 
 UNDEFINED = {

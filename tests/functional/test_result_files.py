@@ -19,13 +19,14 @@ from reid_torchmetrics import tasks, write_report
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.result_files import FORMAT, SavedResults
-from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.tasks import Comparison
 from tests.functional import saved_results
 from tests.functional.asked_of_results import answers
 from tests.functional.broken_files import contents_of, file_of, parts_of, refused, reloaded, with_header
-from tests.functional.retrieval.evaluation import two_models
 from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.report import problems
+from tests.tasks.comparison import two_models
 
 
 @pytest.mark.sampled

@@ -12,9 +12,10 @@ mpl.use("Agg")
 
 from matplotlib.figure import Figure
 
-from reid_torchmetrics.functional.retrieval import Comparison, Difference, compare, evaluate_scores
+from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.functional.retrieval.measures import title_of
 from reid_torchmetrics.plot import plot_comparison
+from reid_torchmetrics.tasks import Comparison, Difference, compare
 
 NAN = math.nan
 UNDEFINED = Difference(0.5, NAN, NAN, NAN, NAN, NAN, 0, 0, 0, is_rank=False)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.retrieval import compare, evaluate_scores
-from reid_torchmetrics.functional.retrieval.evaluation import Difference
+from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.report import write_report
 from reid_torchmetrics.report.elements import Html
 from reid_torchmetrics.report.write import _difference_row, _list_queries
+from reid_torchmetrics.tasks import Difference, compare
 from tests.report import problems
 from tests.report.pages import data, parse, read, section
 

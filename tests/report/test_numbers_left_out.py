@@ -3,8 +3,8 @@
 import pytest
 
 from reid_torchmetrics import DetectionMAP, VocMAP, write_report
-from reid_torchmetrics.functional.retrieval import compare
 from reid_torchmetrics.plot import plot_comparison
+from reid_torchmetrics.tasks import compare
 from tests.functional.detection.detection_samples import fed, images
 
 METRICS = {"map_75": lambda: DetectionMAP(iou_thresholds=[0.5, 0.6]), "map_50": lambda: VocMAP(iou_thresholds=[0.75])}

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.retrieval import compare, evaluate
+from reid_torchmetrics.functional.retrieval import evaluate
 from reid_torchmetrics.report import write_report
+from reid_torchmetrics.tasks import compare
 from tests.report import problems
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)

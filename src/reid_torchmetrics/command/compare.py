@@ -10,7 +10,8 @@ import torch
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
-from reid_torchmetrics.functional.retrieval import RetrievalResults, compare
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.tasks import compare
 
 from .outputs import Outputs
 

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
-from reid_torchmetrics.functional.retrieval import Protocol, compare
+from reid_torchmetrics.functional.retrieval import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.tasks import compare, evaluate_lists
 from reid_torchmetrics.tasks.lists import protocol_of_lists
 
 from .exact_search import evaluate_exact, find_recall, read_exact

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from reid_torchmetrics.functional.displays import UNDEFINED, counted
-from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
+from reid_torchmetrics.tasks import Comparison, Difference
 from reid_torchmetrics.tasks.detection_errors import ErrorBreakdown
 
 from .axes import USUAL_SIZE, Axes, Plotted, new_axes, short_name

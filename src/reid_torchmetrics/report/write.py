@@ -18,7 +18,7 @@ from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.displays import UNDEFINED
-from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference, RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.plot import (
     COLUMN_SIZE,
     Pictures,
@@ -28,7 +28,7 @@ from reid_torchmetrics.plot import (
     plot_comparison,
     size_for_differences,
 )
-from reid_torchmetrics.tasks import Duplicates
+from reid_torchmetrics.tasks import Comparison, Difference, Duplicates
 
 from .detection_page import Boxes, detection_page
 from .elements import Html, details, element, figure, join, note, number_text, percent_text, rank_text, table

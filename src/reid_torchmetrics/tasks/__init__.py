@@ -1,5 +1,6 @@
 """Further evaluations, built on `functional` and `metrics`, which know nothing of them; `tasks.metrics` has metrics."""
 
+from .comparison import Comparison, Difference, compare
 from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, LocalizationErrors
 from .duplicates import Duplicates, find_duplicates
 from .evaluators import yolo_average_precision
@@ -30,9 +31,11 @@ from .verification import (
 
 __all__ = [
     "ERROR_KINDS",
+    "Comparison",
     "ConfidenceCurve",
     "ConfusionMatrix",
     "DetectionCurve",
+    "Difference",
     "Duplicates",
     "ErrorBreakdown",
     "Identification",
@@ -45,6 +48,7 @@ __all__ = [
     "ScoreHistogram",
     "Verification",
     "accuracy_over_folds",
+    "compare",
     "compute_ap",
     "evaluate_lists",
     "find_duplicates",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, compare, evaluate
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate
+from reid_torchmetrics.tasks import compare, evaluate_lists
 from tests.reference import retrieval as reference
 
 NUM_QUERIES, NUM_GALLERY = 12, 50

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import write_report
-from reid_torchmetrics.functional.retrieval import RetrievalResults, compare, evaluate, find_protocol, normalized_dcg
+from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate, find_protocol, normalized_dcg
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.tasks import compare, evaluate_lists
 from tests.closeness import assert_close
 from tests.profiles import examples
 from tests.reference import lists as reference

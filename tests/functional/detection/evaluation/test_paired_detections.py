@@ -18,10 +18,10 @@ from reid_torchmetrics.functional.detection import (
 from reid_torchmetrics.functional.detection.evaluation import paired_detections
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
-from reid_torchmetrics.functional.retrieval import Comparison
+from reid_torchmetrics.tasks import Comparison
 from tests.functional.detection.detection_samples import Dicts, fed, images
-from tests.functional.retrieval.evaluation.two_models import ranked
 from tests.reference import averages, detection
+from tests.tasks.comparison.two_models import ranked
 
 NUM = 7
 

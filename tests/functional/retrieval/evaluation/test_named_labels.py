@@ -227,10 +227,10 @@ def test_models_are_compared_by_names_however_these_were_numbered():
     metric = ReIDMetrics()
     metric.update(QUERY, labels["query_identities"], is_query=True)
     metric.update(GALLERY, labels["gallery_identities"], is_query=False)
-    assert retrieval.compare(whole, metric.results()).differences["map"].difference == 0
+    assert tasks.compare(whole, metric.results()).differences["map"].difference == 0
     labels["query_identities"][0] = "ida"
     with pytest.raises(ValueError, match="query_identities"):
-        retrieval.compare(whole, retrieval.evaluate(QUERY, GALLERY, **labels))
+        tasks.compare(whole, retrieval.evaluate(QUERY, GALLERY, **labels))
 
 
 def test_names_that_lack_one_side_are_searched_among_themselves():

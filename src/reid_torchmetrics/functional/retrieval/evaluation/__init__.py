@@ -1,7 +1,6 @@
 """Protocols, the one call, and its results."""
 # mypy: implicit-reexport
 
-from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores, evaluate_stream
 from .ground_truth import ListedTruth, check_list_names, listed_where_true
 from .groups import Grouping
@@ -10,10 +9,23 @@ from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, RelevanceOptions
 from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protocol, take_protocol
 from .queries import PooledQueries, check_own_places, pool_queries
-from .query_statistics import Breakdown, Interval, LeftOutQueries, bootstrap_interval, mean_by, seeded
+from .query_statistics import (
+    ROUNDING,
+    Breakdown,
+    Interval,
+    LeftOutQueries,
+    Resampling,
+    bootstrap_interval,
+    draws,
+    mean_by,
+    percentile_ends,
+    seeded,
+    terms,
+)
 from .rank_lists import RankLists
 from .ranked_samples import ListCounts, RankedSamples, UpdateFacts
-from .ranking import NO_RANKING, CameraPairs, Ranking
+from .ranking import NO_RANKING, CameraPairs, Ranking, rank_problem
 from .ranking_options import RankingOptions, Setup, describe, names_of_labels
+from .result_checks import find_lacking
 from .results import RETRIEVAL_METHODS, RetrievalResults, summarize
 from .sample_rankings import find_camera_pairs, list_samples, problem_of_process, rank_samples, share_defined

@@ -10,7 +10,7 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.tasks import evaluate_lists
-from tests.functional.retrieval.evaluation.two_models import compared, ranked
+from tests.tasks.comparison.two_models import compared, ranked
 
 NAN = math.nan
 SCORES = torch.tensor([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.3, 0.2, 0.1]])

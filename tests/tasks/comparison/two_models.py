@@ -5,15 +5,8 @@ from dataclasses import asdict
 
 import torch
 
-from reid_torchmetrics.functional.retrieval import (
-    PROTOCOLS,
-    Comparison,
-    Difference,
-    RetrievalResults,
-    compare,
-    evaluate,
-    evaluate_scores,
-)
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, RetrievalResults, evaluate, evaluate_scores
+from reid_torchmetrics.tasks import Comparison, Difference, compare
 
 
 def seeded(seed: int = 0) -> torch.Generator:

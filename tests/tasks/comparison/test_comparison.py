@@ -13,13 +13,13 @@ from torch import Tensor
 import reid_torchmetrics
 from reid_torchmetrics import KReciprocal, ReIDMeanAP
 from reid_torchmetrics.functional.detection import evaluate_boxes
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, Difference, compare
-from reid_torchmetrics.functional.retrieval.evaluation import comparison
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.functional.retrieval import PROTOCOLS
+from reid_torchmetrics.tasks import Difference, compare, evaluate_lists
+from reid_torchmetrics.tasks.comparison import comparison
 from tests.found_classes import images_of
-from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, samples, seeded
 from tests.metrics.reid.samples import needs_more
 from tests.reference import comparisons
+from tests.tasks.comparison.two_models import compared, evaluated, numbers_of, ranked, samples, seeded
 
 NAN = math.nan
 

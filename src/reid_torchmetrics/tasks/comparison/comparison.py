@@ -18,25 +18,24 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.displays import Displayed
-from reid_torchmetrics.functional.model_tables import (
-    NEVER,
-    Heading,
-    Tabled,
-    comparison_display,
-    comparison_table,
-    comparison_text,
-)
+from reid_torchmetrics.functional.model_tables import NEVER, Heading, Tabled
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    ROUNDING,
+    Protocol,
+    Resampling,
+    RetrievalResults,
+    Setup,
+    find_lacking,
+    seeded,
+)
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
+from .chances import UNDEFINED, Chance, chances, chances_of_draws
+from .comparison_text import comparison_display, comparison_table, comparison_text
 from .paired_queries import cut_as_lists, pair
-from .protocol import Protocol
-from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws, seeded
-from .ranking_options import Setup
-from .result_checks import find_lacking
-from .results import RetrievalResults
 
 _JSON_FIELDS = (
     "names",

@@ -8,8 +8,9 @@ from unittest import mock
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import RetrievalResults, compare, evaluate_scores
-from tests.functional.retrieval.evaluation.two_models import compared, ranked, seeded
+from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_scores
+from reid_torchmetrics.tasks import compare
+from tests.tasks.comparison.two_models import compared, ranked, seeded
 
 pytestmark = pytest.mark.usefixtures("unannotated")
 

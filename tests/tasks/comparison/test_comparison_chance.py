@@ -12,11 +12,11 @@ from scipy import stats
 
 from reid_torchmetrics.functional.retrieval import bootstrap_interval
 from reid_torchmetrics.functional.retrieval.evaluation import query_statistics
-from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import bootstrap_means, sign_flip_p_values
-from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, seeded
+from reid_torchmetrics.tasks.comparison.chances import bootstrap_means, sign_flip_p_values
 from tests.paths import taking
 from tests.profiles import examples
 from tests.reference import averages, comparisons
+from tests.tasks.comparison.two_models import compared, evaluated, numbers_of, ranked, seeded
 
 NAN = math.nan
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from reid_torchmetrics import compare, evaluate, evaluate_lists
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, Comparison, RetrievalResults
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from reid_torchmetrics.tasks import Comparison
 from tests.profiles import each_row
 from tests.tasks.lists.test_labeled_lists import ITEMS, make_problem
 

@@ -11,13 +11,16 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _hints
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    PROTOCOL_FIELDS,
+    Ranking,
+    RetrievalResults,
+    Setup,
+    rank_problem,
+    summarize,
+)
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, cut_after
-
-from .protocol import PROTOCOL_FIELDS
-from .ranking import Ranking, rank_problem
-from .ranking_options import Setup
-from .results import RetrievalResults, summarize
 
 Name = TypeVar("Name")
 
