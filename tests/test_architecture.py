@@ -60,7 +60,7 @@ def rooms_of(half: str, rooms: dict[str, list[str]]) -> dict[str, list[str]]:
     layers = {}
     for room, others in {**rooms, "evaluation": list(rooms)}.items():
         layers[f"{half}.{room}"] = ["private", "shared", *(f"{half}.{other}" for other in others)]
-    layers[half] = [f"{half}.{room}" for room in (*rooms, "evaluation")]
+    layers[half] = ["private", *(f"{half}.{room}" for room in (*rooms, "evaluation"))]
     return layers
 
 

@@ -392,3 +392,19 @@ def test_errors_list_names_by_one_function():
                 if "raise " in source and "', '.join(" in source:
                     found.setdefault(path.relative_to(root).as_posix(), []).append(function.name)
     assert found == NOT_BOUNDED
+
+
+HALVES = ("functional.retrieval", "functional.detection")
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_a_name_that_moved_out_of_a_half_is_told_to_those_who_import_it_from_there(half):
+    module = import_module(f"reid_torchmetrics.{half}")
+    for name in import_module("reid_torchmetrics.tasks").__all__:
+        said = f"module 'reid_torchmetrics.{half}' has no attribute '{name}'; "
+        with pytest.raises(ImportError, match=re.escape(said)) as raised:
+            exec(f"from reid_torchmetrics.{half} import {name}")  # noqa: S102 - the statement itself is tested
+        assert f"`{name}`" in str(raised.value)
+        assert not hasattr(module, name)
+    with pytest.raises(ImportError, match=r"^cannot import name 'zebra' from 'reid_torchmetrics"):
+        exec(f"from reid_torchmetrics.{half} import zebra")  # noqa: S102

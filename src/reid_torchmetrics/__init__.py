@@ -118,15 +118,22 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
             value = globals()[name] = getattr(import_module(_PLACES[full], __name__), full)
             return value
         if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-            hint = _hint_for(name)
-            # Python drops the text of an AttributeError in `from ... import`, which its import system looks up first.
-            is_import = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"  # noqa: SLF001
-            error = ImportError if hint and is_import else AttributeError
-            raise error(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
+            raise _no_attribute(__name__, name)
         return import_module(f".{name}", __name__)
 
     def __dir__() -> list[str]:
         return __all__
+
+    def _no_attribute(module: str, name: str) -> Exception:
+        """Return the error that the `__getattr__` of a module raises."""
+        is_module = not name.startswith("_") and find_spec(f"{module}.{name}") is not None
+        hint = "" if is_module else _hint_for(name)
+        # Python drops the text of an AttributeError in `from ... import`, which its import system looks up first.
+        is_import = sys._getframe(2).f_globals.get("__name__") == "importlib._bootstrap"  # noqa: SLF001
+        error = ImportError if hint and is_import else AttributeError
+        return error(f"module {module!r} has no attribute {name!r}{hint}", name=name)
+
+    _extras.no_attribute = _no_attribute
 
     def _hint_for(name: str) -> str:
         """Return a hint at the package that has a name, or at its counterpart; "" if neither is known."""

@@ -29,6 +29,19 @@ diagnosis: Callable[[], Any] | None = None
 """Return the package `reid_torchmetrics.diagnosis`, set likewise; None where it is absent."""
 
 
+no_attribute: Callable[[str, str], Exception]
+"""Return the error for a name that a module does not have, with a hint at its place, from both; set likewise."""
+
+
+def raise_no_attribute(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module without further names."""
+
+    def raise_error(name: str) -> Any:
+        raise no_attribute(module, name)
+
+    return raise_error
+
+
 def require(purpose: str, *packages: str) -> None:
     """Raise unless all packages are installed that `purpose` needs, before any work is done.
 

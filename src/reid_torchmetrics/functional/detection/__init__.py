@@ -11,6 +11,8 @@ Many rows are selected by `index_select`: on a CPU it takes a half (numbers) to 
 with a tensor.
 """
 
+from reid_torchmetrics import _extras
+
 from .evaluation import DetectionResults, evaluate_boxes, evaluate_images
 from .inputs import (
     COCO_AREA_RANGES,
@@ -40,3 +42,6 @@ __all__ = [
     "object_keypoint_similarity",
     "pairwise_iou",
 ]
+
+# A name that is not here may be in another package, as the error says. To type checkers no other name exists.
+globals()["__getattr__"] = _extras.raise_no_attribute(__name__)

@@ -1,5 +1,7 @@
 """Retrieval: from embeddings, or scores, and labels to the ranks of positives, and from ranks to measures."""
 
+from reid_torchmetrics import _extras
+
 from .draws import GalleryDraw
 from .evaluation import (
     PROTOCOLS,
@@ -99,3 +101,6 @@ __all__ = [
     "score_embeddings",
     "scores_from_matrix",
 ]
+
+# A name that is not here may be in another package, as the error says. To type checkers no other name exists.
+globals()["__getattr__"] = _extras.raise_no_attribute(__name__)
