@@ -78,7 +78,7 @@ ENGINE = {
 """layers of the engine, in an order, and those that each may import"""
 
 TASK_ROOMS = {
-    "tasks.comparison": ["private", "shared", "functional.retrieval"],
+    "tasks.comparison": ["private", "shared", "functional"],
     "tasks.operating_points": ["private", "shared", "functional.detection"],
     "tasks.detection_errors": ["private", "shared", "functional.detection", "tasks.operating_points"],
     "tasks.evaluators": ["private", "shared", "functional.detection", "tasks.operating_points"],
@@ -408,7 +408,7 @@ ONE_IMPORTER = {
     "data.mat_files": "a format of files, with its layout",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "data.yolo_tables": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
-    "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
+    "tasks.comparison.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.result_checks": "what must hold of a file; over 500 lines with the results",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",
     "functional.detection.inputs.counted_masks": "ways to count pixels behind one contract; about 500 lines with masks",

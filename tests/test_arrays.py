@@ -176,7 +176,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         {"keypoints": POINTS + 1, "true_keypoints": POINTS, "areas": VALUES[:2] * 1000, "boxes": SIZED},
     ),
     "non_maximum_suppression": (
-        lambda **given: detection.non_maximum_suppression(**given, iou_threshold=0.1),
+        lambda **given: tasks.non_maximum_suppression(**given, iou_threshold=0.1),
         {"boxes": BOXES, "scores": SCORES, "labels": LABELS, "images": LABELS},
     ),
     "yolo_average_precision": (

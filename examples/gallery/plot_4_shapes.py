@@ -8,7 +8,6 @@ which classes, at which confidence, by which kind of error, and in which images.
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection import non_maximum_suppression
 from reid_torchmetrics.plot import (
     draw_box_grid,
     plot_confusion_matrix,
@@ -16,6 +15,7 @@ from reid_torchmetrics.plot import (
     plot_detection_precision_recall,
     plot_error_breakdown,
 )
+from reid_torchmetrics.tasks import non_maximum_suppression
 
 # %%
 # Images

@@ -14,7 +14,6 @@ from reid_torchmetrics.functional.detection import (
     GroundTruths,
     RunLengths,
     mask_iou,
-    non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
 )
@@ -157,8 +156,8 @@ def test_boxes_that_are_kept_are_those_of_the_cpu(device):
         found, _ = packed(where)
         options = {"iou_threshold": 0.3, "images": found.images, "box_format": "xywh"}
         return [
-            non_maximum_suppression(found.boxes, found.scores, found.labels, **options),
-            non_maximum_suppression(found.boxes, found.scores, iou_threshold=0.1, box_format="xywh"),
+            tasks.non_maximum_suppression(found.boxes, found.scores, found.labels, **options),
+            tasks.non_maximum_suppression(found.boxes, found.scores, iou_threshold=0.1, box_format="xywh"),
         ]
 
     assert_as_on_the_cpu(device, kept)

@@ -17,6 +17,7 @@ from .operating_points import (
 )
 from .person_search import person_search
 from .rotated_boxes import rotated_iou
+from .suppression import non_maximum_suppression
 from .vector_indexes import IndexRecall, index_recall
 from .verification import (
     ScoreHistogram,
@@ -55,6 +56,7 @@ __all__ = [
     "fnmr_at_fmr",
     "global_average_precision",
     "index_recall",
+    "non_maximum_suppression",
     "person_search",
     "rotated_iou",
     "score_histogram",

@@ -22,7 +22,6 @@ from .inputs import (
     GroundTruths,
     RunLengths,
     mask_iou,
-    non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "evaluate_boxes",
     "evaluate_images",
     "mask_iou",
-    "non_maximum_suppression",
     "object_keypoint_similarity",
     "pairwise_iou",
 ]

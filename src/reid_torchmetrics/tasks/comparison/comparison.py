@@ -35,6 +35,7 @@ from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
 from .chances import UNDEFINED, Chance, chances, chances_of_draws
 from .comparison_text import comparison_display, comparison_table, comparison_text
+from .paired_detections import PairedDetections
 from .paired_queries import cut_as_lists, pair
 
 _JSON_FIELDS = (
@@ -389,7 +390,7 @@ def _compare_images(
     a: Any, b: Any, names: tuple[str, str], resampling: Resampling, *, per_identity: bool
 ) -> Comparison:
     """Compare the `DetectionResults` of two models."""
-    paired = a.paired_with(b, names)
+    paired = PairedDetections.of((a, b), names)
     by_class = paired.class_differences
     num_better = (by_class > ROUNDING).sum(0).tolist()
     num_worse = (by_class < -ROUNDING).sum(0).tolist()

@@ -22,7 +22,6 @@ from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
 from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes, list_matches
-from .paired_detections import PairedDetections
 from .result_checks import SAVED_AS, check_stored
 
 RESULT_METHODS: Registry[Callable[..., Any]] = Registry("RESULT_METHODS", {})
@@ -328,14 +327,6 @@ class DetectionResults(NamedNumbers, SavedResults):
             ValueError: `n` is below 1, or a threshold that is not one of the metric's.
         """
         return self.image_errors(iou_threshold=iou_threshold, confidence=confidence).worst(n)
-
-    def paired_with(self, other: DetectionResults, names: tuple[str, str]) -> PairedDetections:
-        """Pair with the results of another model on the same images, for `compare`; messages use the `names` of both.
-
-        Raises:
-            ValueError: other images, ground truths or options.
-        """
-        return PairedDetections.of((self, other), names)
 
     def confidence_curve(self, label: int | None = None, *, iou_threshold: float | None = None) -> Any:
         """Return precision, recall and F1 at every confidence: means over classes, or the numbers of one class.

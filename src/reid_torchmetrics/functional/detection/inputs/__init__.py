@@ -6,8 +6,11 @@ from .boxes import (
     Sides,
     box_areas,
     check_finite,
+    check_image_numbers,
     check_scores,
     check_sizes,
+    checked_boxes,
+    common_areas,
     iou_of_areas,
     pairwise_iou,
     to_xywh,
@@ -38,5 +41,4 @@ from .ordering import (
 )
 from .run_lengths import RunLengths, first_invalid_counts
 from .shape_types import SHAPE_TYPES, SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
-from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes
-from .suppression import non_maximum_suppression
+from .shapes import LEAST_REACH, SLACK, BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes, crowding

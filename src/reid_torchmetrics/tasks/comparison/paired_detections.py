@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, evaluator_options
 from reid_torchmetrics.functional.detection.matching import Matches, merge_matches
 
@@ -38,8 +39,12 @@ class PairedDetections:
     evaluator: Evaluator
 
     @classmethod
-    def of(cls, results: tuple[Any, Any], names: tuple[str, str]) -> PairedDetections:
-        """Pair two `DetectionResults`, see their `paired_with`."""
+    def of(cls, results: tuple[DetectionResults, DetectionResults], names: tuple[str, str]) -> PairedDetections:
+        """Pair the results of two models on the same images; messages use the names of both.
+
+        Raises:
+            ValueError: other images, ground truths or options.
+        """
         first, second = results
         _check_same_data(first, second, *names)
         device = first.positives.device
@@ -122,7 +127,7 @@ def _numbers(averages: ClassAverages) -> Float[Tensor, " numbers"]:
     return numbers.masked_fill(numbers < 0, math.nan)
 
 
-def _check_same_data(first: Any, second: Any, first_name: str, second_name: str) -> None:
+def _check_same_data(first: DetectionResults, second: DetectionResults, first_name: str, second_name: str) -> None:
     """Raise unless two `DetectionResults` have the same images, ground truths and options."""
     first_settings = _settings(first)
     second_settings = _settings(second)
@@ -155,7 +160,7 @@ def _check_same_data(first: Any, second: Any, first_name: str, second_name: str)
         raise ValueError(f"`{second_name}` must have the ground truths of `{first_name}`; got {got}.")
 
 
-def _settings(results: Any) -> dict[str, Any]:
+def _settings(results: DetectionResults) -> dict[str, Any]:
     """Return the options of `DetectionResults` by name."""
     options = evaluator_options(results.evaluator)
     title = options.pop("title")

@@ -15,10 +15,11 @@ from reid_torchmetrics.functional.detection import (
     evaluate_boxes,
     evaluate_images,
 )
-from reid_torchmetrics.functional.detection.evaluation import paired_detections
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.tasks import Comparison
+from reid_torchmetrics.tasks.comparison import paired_detections
+from reid_torchmetrics.tasks.comparison.paired_detections import PairedDetections
 from tests.functional.detection.detection_samples import Dicts, fed, images
 from tests.reference import averages, detection
 from tests.tasks.comparison.two_models import ranked
@@ -79,7 +80,7 @@ def test_a_draw_has_the_numbers_of_its_images_one_by_one(evaluator):
     both, target = models()
     options = {"evaluator": evaluator} | ({"iou_thresholds": (0.5, 0.75)} if evaluator != "coco" else {})
     pair = [evaluated(preds, target, **options) for preds in both]
-    paired = pair[0].paired_with(pair[1], ("a", "b"))
+    paired = PairedDetections.of((pair[0], pair[1]), ("a", "b"))
     for times, swapped in zip((TIMES[0], TIMES[1], TIMES[1], TIMES[2]), (*SWAPPED[::-1], *SWAPPED[::-1]), strict=True):
         found = paired.difference(torch.tensor(times), torch.tensor(swapped)).tolist()
         expected = of_draw(both, target, times, swapped, **options)
@@ -92,7 +93,7 @@ def test_a_draw_has_the_numbers_of_its_images_one_by_one(evaluator):
 def test_a_draw_keeps_the_options_of_coco(options):
     both, target = models(4)
     pair = [evaluated(preds, target, **options) for preds in both]
-    paired = pair[0].paired_with(pair[1], ("a", "b"))
+    paired = PairedDetections.of((pair[0], pair[1]), ("a", "b"))
     found = paired.difference(torch.tensor(TIMES[1]), torch.tensor(SWAPPED[1])).tolist()
     assert found == pytest.approx(of_draw(both, target, TIMES[1], SWAPPED[1], **options), abs=1e-12, nan_ok=True)
 
@@ -100,7 +101,7 @@ def test_a_draw_keeps_the_options_of_coco(options):
 def test_a_draw_with_a_given_confidence_keeps_it():
     both, target = models(5)
     pair = [evaluated(preds, target, evaluator="ultralytics", confidence=0.4) for preds in both]
-    paired = pair[0].paired_with(pair[1], ("a", "b"))
+    paired = PairedDetections.of((pair[0], pair[1]), ("a", "b"))
     found = paired.difference(torch.tensor(TIMES[1]), torch.tensor(SWAPPED[0])).tolist()
     expected = of_draw(both, target, TIMES[1], SWAPPED[0], evaluator="ultralytics", confidence=0.4)
     assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
@@ -157,7 +158,7 @@ def test_positives_are_those_of_the_matches_in_every_area_range(evaluator):
 def test_all_labels_together_are_one_class():
     both, target = models(12)
     micro = [fed(DetectionMAP(average="micro"), preds, target).results() for preds in both]
-    paired = micro[0].paired_with(micro[1], ("a", "b"))
+    paired = PairedDetections.of((micro[0], micro[1]), ("a", "b"))
     found = paired.difference(torch.tensor(TIMES[1]), torch.tensor(SWAPPED[1])).tolist()
     *both, target = ([item | {"labels": 0 * item["labels"]} for item in side] for side in (*both, target))
     assert found == pytest.approx(of_draw(both, target, TIMES[1], SWAPPED[1]), abs=1e-12, nan_ok=True)

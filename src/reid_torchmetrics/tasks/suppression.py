@@ -24,10 +24,20 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments, workers
-
-from .boxes import Sides, check_image_numbers, check_scores, checked_boxes, common_areas, to_xyxy
-from .ordering import distinct_labels, order_by_class_and_score, place_of_labels
-from .shapes import LEAST_REACH, SLACK, crowding
+from reid_torchmetrics.functional.detection.inputs import (
+    LEAST_REACH,
+    SLACK,
+    Sides,
+    check_image_numbers,
+    check_scores,
+    checked_boxes,
+    common_areas,
+    crowding,
+    distinct_labels,
+    order_by_class_and_score,
+    place_of_labels,
+    to_xyxy,
+)
 
 _FRONTS = (4, 16, 64)  # boxes of a group that are processed together, by the size of the group
 _MANY_PAIRS = 1 << 17  # pairs of a front and the rest of its group from which on nearby boxes are searched for

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import non_maximum_suppression
+from reid_torchmetrics.tasks import non_maximum_suppression
 from tests.paths import path, taking
 from tests.profiles import examples
 from tests.reference.detection import keep_boxes
