@@ -18,9 +18,9 @@ from torch import Tensor
 
 from harness.claims import compare, interleaved, main
 from reid_torchmetrics.functional.retrieval import cmc_curve, rank_positives, score_embeddings
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
+from reid_torchmetrics.tasks.draws.drawn_galleries import expect_draws
 
 DRAWS = 10
 DRAW = GalleryDraw(1)

@@ -29,9 +29,10 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives,
     score_embeddings,
 )
-from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, expect_draws
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from reid_torchmetrics.functional.retrieval.reranking import rerank_k_reciprocal
+from reid_torchmetrics.tasks.draws import expect_draws
 from reid_torchmetrics.tasks.verification import verify
 
 NUM_CORES, REPEATS = 2, 5

@@ -40,7 +40,6 @@ RETRIEVAL = {
     "ranking": ["relevance", "scores"],
     "measures": ["relevance", "ranking"],
     "sharding": ["relevance", "scores", "ranking"],
-    "draws": ["relevance", "scores", "ranking", "measures"],
     "reranking": ["relevance", "scores", "ranking"],
 }
 """rooms of retrieval below `evaluation`, in an order, and the rooms that each may import"""
@@ -78,6 +77,7 @@ ENGINE = {
 """layers of the engine, in an order, and those that each may import"""
 
 TASK_ROOMS = {
+    "tasks.draws": ["private", "shared", "functional.retrieval"],
     "tasks.comparison": ["private", "shared", "functional"],
     "tasks.operating_points": ["private", "shared", "functional.detection"],
     "tasks.detection_errors": ["private", "shared", "functional.detection", "tasks.operating_points"],
@@ -414,8 +414,8 @@ ONE_IMPORTER = {
     "functional.detection.inputs.counted_masks": "ways to count pixels behind one contract; about 500 lines with masks",
     "functional.detection.matching.assignment": "who takes what of the pairs that matching finds and orders",
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",
-    "functional.retrieval.draws.hypergeometric": "distributions, which know no gallery",
-    "functional.retrieval.draws.strata_ahead": "counting; over 400 lines with galleries",
+    "tasks.draws.hypergeometric": "distributions, which know no gallery",
+    "tasks.draws.strata_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
     "functional.retrieval.ranking.rank_table": "from counts to ranks; about 500 lines with the tiles of all processes",
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",

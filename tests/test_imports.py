@@ -40,7 +40,7 @@ def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning
 ENGINE_ALONE = f"""
 import torch
 import {PACKAGE}
-from {PACKAGE} import DetectionMAP, ReIDMetrics, evaluate
+from {PACKAGE} import DetectionMAP, GalleryDraw, ReIDMetrics, evaluate
 from {PACKAGE}.functional.detection import evaluate_images
 
 samples = torch.eye(4)[[0, 1, 0, 1]], torch.tensor([0, 1, 0, 1])
@@ -59,6 +59,7 @@ for ask in (
     results.plot,
     results.identification,
     metrics.duplicates,
+    lambda: evaluate(*[samples[0]] * 2, *[samples[1]] * 2, gallery_draw=GalleryDraw(1)),
     found.confusion_matrix,
     lambda: DetectionMAP(metric="lrp"),
     lambda: DetectionMAP(metric="f1_50"),
@@ -124,7 +125,7 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
 
 EVERY_TASK = f"""
 import torch
-from {PACKAGE} import DetectionMAP, EmbeddingQuality, PairVerification, ReIDOpenSet
+from {PACKAGE} import DetectionMAP, EmbeddingQuality, GalleryDraw, PairVerification, ReIDOpenSet
 from {PACKAGE} import compare, evaluate, evaluate_lists, find_duplicates, index_recall, verify_pairs
 from {PACKAGE}.functional.detection import evaluate_images
 
@@ -145,6 +146,7 @@ lists = torch.cdist(embeddings, embeddings).argsort(1)
 print(evaluate_lists(lists, query_identities=labels, gallery_identities=labels), index_recall(lists, *[embeddings] * 2))
 models = [evaluate(torch.randn(40, 8), embeddings, labels, labels) for _ in range(2)]
 print(compare(*models, num_resamples=9, num_permutations=9))
+print(evaluate(torch.randn(40, 8), embeddings, labels, labels, gallery_draw=GalleryDraw(1)))
 
 corners, labels = torch.rand(60, 2) * 400, torch.arange(60) % 20
 box = {{"boxes": torch.cat([corners, corners + 40], 1), "labels": labels}}

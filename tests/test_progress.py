@@ -16,9 +16,9 @@ from reid_torchmetrics.functional.retrieval import (
     rerank_k_reciprocal,
     score_embeddings,
 )
-from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks
 from reid_torchmetrics.tasks import find_duplicates, index_recall, person_search, score_histogram
+from reid_torchmetrics.tasks.draws import expect_draws
 from tests.distributed import threads
 from tests.paths import path
 from tests.report import problems

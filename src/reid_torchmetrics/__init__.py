@@ -59,6 +59,7 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
+    "tasks.draws": {"EXPECTATIONS": "drawn_galleries"},
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},
     "tasks.metrics": {"METRIC_METHODS": "duplicates"},
     "tasks.operating_points": {

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import GalleryDraw, find_relevance, score_embeddings, scores_from_matrix
-from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.tasks import find_duplicates, fnmr_at_fmr, index_recall, score_histogram, verify
+from reid_torchmetrics.tasks.draws import expect_draws
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 DRAWS = [GalleryDraw(1), GalleryDraw(2, "identity_and_camera"), GalleryDraw(None)]

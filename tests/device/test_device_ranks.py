@@ -18,11 +18,11 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     scores_from_matrix,
 )
-from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks, nearest
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, find_listed_relevance
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.tasks import verify
+from reid_torchmetrics.tasks.draws import expect_draws
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem, problem_of
 
 ONE_TILE, PANELS = 10**6, 5000  # bytes: the second makes panels of a part of the gallery

@@ -2,11 +2,11 @@
 
 from reid_torchmetrics import _extras
 
-from .draws import GalleryDraw
 from .evaluation import (
     PROTOCOLS,
     Breakdown,
     CameraPairs,
+    GalleryDraw,
     Interval,
     Protocol,
     RankLists,

@@ -17,7 +17,6 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.retrieval import evaluation
-from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import (
     DrawnResults,
     Measure,
@@ -28,7 +27,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
     means_among,
     parse_report,
 )
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, block_of
+from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, PositiveRanks, block_of
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
 from reid_torchmetrics.functional.retrieval.reranking import check_rerank
 from reid_torchmetrics.functional.retrieval.scores import check_similarity, read_with_marks

@@ -21,9 +21,9 @@ from reid_torchmetrics.functional.displays import Displayed
 from reid_torchmetrics.functional.model_tables import NEVER, Heading, Tabled
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
-from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation import (
     ROUNDING,
+    GalleryDraw,
     Protocol,
     Resampling,
     RetrievalResults,

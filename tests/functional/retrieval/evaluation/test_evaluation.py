@@ -18,9 +18,9 @@ from reid_torchmetrics.functional.retrieval import (
     rerank_k_reciprocal,
     scores_from_matrix,
 )
-from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
 from reid_torchmetrics.functional.retrieval.measures import parse_report
+from reid_torchmetrics.tasks.draws import expect_draws
 from tests.functional.retrieval.evaluation.one_call import (
     EXPECTED,
     FURTHER,

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix
-from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, drawn_galleries, expect_draws
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy, count_ranks
 from reid_torchmetrics.functional.retrieval.ranking.counting import negatives_above, sort_rows
+from reid_torchmetrics.tasks.draws import drawn_galleries, expect_draws
 from tests.closeness import assert_close
 from tests.profiles import examples
 from tests.strategies import Problem, problems

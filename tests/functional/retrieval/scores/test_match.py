@@ -11,9 +11,9 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     scores_from_matrix,
 )
-from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from reid_torchmetrics.tasks import fnmr_at_fmr, verify
+from reid_torchmetrics.tasks.draws import expect_draws
 from tests.closeness import assert_close
 
 QUERY, GALLERY = torch.randn(4, 3), torch.randn(12, 3)

@@ -6,7 +6,7 @@ from .ground_truth import ListedTruth, check_list_names, listed_where_true
 from .groups import Grouping
 from .opened_files import Files, are_files
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
-from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, RelevanceOptions
+from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol, ProtocolOptions, RelevanceOptions
 from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protocol, take_protocol
 from .queries import PooledQueries, check_own_places, pool_queries
 from .query_statistics import (
@@ -24,7 +24,7 @@ from .query_statistics import (
 )
 from .rank_lists import RankLists
 from .ranked_samples import ListCounts, RankedSamples, UpdateFacts
-from .ranking import NO_RANKING, CameraPairs, Ranking, rank_problem
+from .ranking import EXPECTATIONS, NO_RANKING, CameraPairs, Ranking, rank_problem
 from .ranking_options import RankingOptions, Setup, describe, names_of_labels
 from .result_checks import find_lacking
 from .results import RETRIEVAL_METHODS, RetrievalResults, summarize

@@ -8,9 +8,8 @@ from itertools import chain
 from typing import Any
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 
-from .protocol import PROTOCOL_FIELDS, Protocol
+from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol
 
 
 def _like(other: Protocol, name: str, source: str, **changes: Any) -> Protocol:

@@ -3,14 +3,14 @@
 relevance        the positives, negatives and junk of each query        relevance/
 scores           of all queries against this process's gallery          scores/, reranking/
 ranks, counts    of the positives among their candidates                ranking/, sharding/
-drawn            expectations where the protocol draws galleries        draws/
+drawn            expectations where the protocol draws galleries        EXPECTATIONS
 
 Measures between pairs of cameras take the same steps, once for every camera of the gallery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut
-from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import LabelTables, QueryCounts, rules_by_number
@@ -30,6 +30,9 @@ from .problem import RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import mean_by
 from .ranking_options import RankingOptions
+
+EXPECTATIONS: Registry[Callable[..., DrawnResults]] = Registry("EXPECTATIONS", {})
+"""expectations besides ranks, which tasks add: functions of scores, relevance, and options of a protocol"""
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,11 @@ def _rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Wor
     protocol = options.protocol
     drawn = None
     if protocol.gallery_draw is not None:  # a process that needs expectations has the whole gallery
-        drawn = expect_draws(
+        drawn = EXPECTATIONS["drawn_galleries"](
             scores,
             relevance,
             protocol.gallery_draw,
-            ties=options.ties,  # type: ignore[arg-type]
+            ties=options.ties,
             max_rank=options.max_rank,
             with_precision=protocol.gallery_draw_for_map,
             queries_in_draw=protocol.queries_in_draw,

@@ -20,12 +20,11 @@ from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable
 from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import OWN_AXES, SavedResults
 from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts
 
 from .problem import RetrievalProblem
-from .protocol import Protocol
+from .protocol import GalleryDraw, Protocol
 from .query_numbers import measure_queries
 from .query_statistics import Breakdown, Interval, LeftOutQueries, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists

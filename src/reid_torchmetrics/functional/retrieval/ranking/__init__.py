@@ -17,6 +17,6 @@ from .positive_ranks import (
 )
 from .rank_counter import RankCounter
 from .ranks import count_ranks, count_sharded_ranks, rank_positives, rank_positives_from_scores
-from .tie_policies import TIE_POLICIES, TiePolicy, in_order, sort_with_places
+from .tie_policies import DRAWN_TIES, TIE_POLICIES, TiePolicy, in_order, sort_with_places
 from .tiles import GalleryPart
 from .top_k import stable_top_k

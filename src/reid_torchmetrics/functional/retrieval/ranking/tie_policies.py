@@ -80,6 +80,9 @@ _POLICIES = (
 TIE_POLICIES: dict[str, TiePolicy] = {policy.name: policy for policy in _POLICIES}
 """the tie policies by name"""
 
+DRAWN_TIES = tuple(policy.name for policy in _POLICIES if not policy.groups)
+"""the policies of `TIE_POLICIES` that put the items of a drawn gallery in a definite order"""
+
 
 def best_first(
     scores: Tensor,

@@ -7,11 +7,11 @@ import re
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.relevance.relevance import find_listed_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
+from reid_torchmetrics.tasks.draws.drawn_galleries import expect_draws
 
 ID = torch.tensor([1, 2])
 BY_IDENTITY, LISTED = find_relevance(ID, ID), find_listed_relevance([ID[:1], ID[:1]], num_gallery=2)

@@ -10,35 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-
-
-@dataclass(frozen=True)
-class GalleryDraw:
-    """A rule for drawing galleries: `shots` items from every stratum, uniformly, without replacement, independently.
-
-    A stratum with fewer items gives all of them. With `shots` None everything is drawn, and nothing is random.
-
-    Raises:
-        TypeError: `shots` is neither an int nor None.
-        ValueError: `shots` is below 1, or an unknown `per`.
-    """
-
-    shots: int | None = 1
-    per: _names.DrawnPer = "identity"
-    """one stratum for each "identity" (CUHK03, VehicleID), or for each "identity_and_camera" (SYSU-MM01)"""
-
-    def __post_init__(self) -> None:
-        _checks.cutoff("shots", self.shots)
-        _checks.one_of("per", self.per, _names.DrawnPer)
-
-    def num_drawn(self, available: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-        """Return the number of items that are drawn from strata with `available` items."""
-        if self.shots is None:
-            return available
-        return available.clamp(max=self.shots)
 
 
 class Layers(NamedTuple):

@@ -16,10 +16,10 @@ from reid_torchmetrics.functional.retrieval import (
     mean_over_queries,
     scores_from_matrix,
 )
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.scores.scores import Scores
+from reid_torchmetrics.tasks.draws.drawn_galleries import expect_draws
 from tests.golden.cases import RECORDINGS, Record, as_problem
 from tests.golden.peers import assert_equal, inputs_of
 

@@ -9,19 +9,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.draws import drawn_galleries
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.hypergeometric import (
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
+from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
+from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
+from reid_torchmetrics.tasks.draws import drawn_galleries
+from reid_torchmetrics.tasks.draws.drawn_galleries import expect_draws
+from reid_torchmetrics.tasks.draws.hypergeometric import (
     Hypergeometric,
     largest_mean,
     poisson_binomial_cdf,
     quadrature_nodes,
 )
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
-from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
-from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
-from tests.functional.retrieval.draws.drawn_problems import assert_same, large
 from tests.profiles import examples
+from tests.tasks.draws.drawn_problems import assert_same, large
 
 
 def convolved(chances: np.ndarray) -> np.ndarray:

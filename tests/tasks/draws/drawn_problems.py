@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics import _names
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
+from reid_torchmetrics.tasks.draws.drawn_galleries import expect_draws
 from tests.closeness import assert_close
 from tests.reference import draws as reference
 from tests.strategies import Problem

@@ -5,14 +5,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import scores_from_matrix
-from tests.functional.retrieval.draws.drawn_problems import (
+from reid_torchmetrics.tasks.draws.drawn_galleries import expect_draws
+from tests.paths import taking
+from tests.profiles import examples
+from tests.reference import draws as reference
+from tests.strategies import TIES, problems
+from tests.tasks.draws.drawn_problems import (
     PLANS,
     TINY,
     as_table,
@@ -24,10 +28,6 @@ from tests.functional.retrieval.draws.drawn_problems import (
     table,
     with_cameras,
 )
-from tests.paths import taking
-from tests.profiles import examples
-from tests.reference import draws as reference
-from tests.strategies import TIES, problems
 
 
 @examples(80)

@@ -24,8 +24,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.retrieval.evaluation import EXPECTATIONS, GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, GalleryPart
+from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, GalleryPart
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, share_tiles
 
@@ -38,15 +39,12 @@ from .hypergeometric import (
     powers,
     quadrature_nodes,
 )
-from .strata import GalleryDraw, Strata, find_strata
+from .strata import Strata, find_strata
 from .strata_ahead import CaseCounts, StrataAhead, StratumCountTile, size_of_tiles
 
 _CELLS = 1 << 20  # values of a histogram, or of an integrand, that are held at a time
 _POSITIVES = 1024  # the most positives that are integrated at a time
 _MOST_NODES = 256  # of an integrand, as a rule
-
-DRAWN_TIES = tuple(policy.name for policy in TIE_POLICIES.values() if not policy.groups)
-"""the policies of `TIE_POLICIES` that put the items of a drawn gallery in a definite order"""
 
 
 @torch.no_grad()
@@ -311,3 +309,6 @@ class IdentityCurves:
             self.cmc.scatter_add_(0, query[:, None].expand_as(cmc), cmc)  # index_add_ is slow for rows
         self._waiting = []
         self._num_waiting = 0
+
+
+EXPECTATIONS["drawn_galleries"] = expect_draws

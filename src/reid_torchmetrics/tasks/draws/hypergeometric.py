@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics.functional import segments
-
-from .strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 
 _BELOW_ONE = 1 - 2.0**-53
 _NEGLIGIBLE = 1e-17  # a probability that changes no sum of float64
