@@ -48,10 +48,6 @@ class Cause(Generic[Case]):
     def _docs(self) -> tuple[str, str, str]:
         return (self.find.__doc__ or self.name).partition("\n\n")
 
-    def text(self, values: Values) -> str:
-        """Return the message."""
-        return self.message.format(**values)
-
 
 class Causes(dict[CauseName, Cause[Case]]):
     """A registry: causes by name, in the order in which they are tried."""
@@ -124,7 +120,7 @@ def find_causes(causes: Iterable[Cause[Case]], case: Case, warning_log: WarningL
         elif cause.suspect is not None or values is not None:
             warning_log.note(topic)
         if values is not None:
-            findings.append(Finding(cause.name, cause.text(values), cause.explained_by))
+            findings.append(Finding(cause.name, cause.message.format(**values), cause.explained_by))
     return findings
 
 

@@ -124,8 +124,7 @@ def shifted_items(case: ListCase) -> Values | None:
     num_given = int(case.samples.hits[queries, :_FIRST].any(1).sum())
     if offset == 0 or num_right < max(2 * num_given, 2 * num_opposite, _LEAST_SHARE * len(queries)):
         return None
-    num_items = max(len(items.unique()), len(item.unique()))
-    if not is_beyond_chance(num_right, len(queries), len(item) / len(queries) / num_items):
+    if not is_beyond_chance(num_right, len(queries), len(item) / len(queries) / len(items.unique())):
         return None
     return {
         "num_given": num_given,
@@ -219,25 +218,26 @@ def shifted_positions(case: IndexCase) -> Values | None:
     of at most 256 queries rises by {_GAIN} or more, and by more than luck explains, where 1 is subtracted from all
     positions, or added, and by less than half of it in the other direction.
     """
-    num_queries, num_gallery, gallery = len(case.queries), case.recall.num_gallery, case.samples.gallery
+    gallery, num_gallery, num_queries = case.samples.gallery, case.recall.num_gallery, len(case.queries)
     if not isinstance(gallery, Sequence) and not hasattr(gallery, "shape"):
         raise NotHeldError("gallery that can be read again")
     if not num_queries:
         return None
     items, query = case.samples.items[case.queries], case.samples.query[case.queries]
-    shifted = torch.cat([items - 1, items + 1]).masked_fill(torch.cat([items, items]) < 0, -1)
-    lists = replace(case.samples, items=shifted.where(shifted < num_gallery, -1), query=torch.cat([query, query]))
-    better, _ = search_lists(lists)
-    recall = float(case.recall.per_query[case.queries].mean())
-    gains = dict(zip((1, -1), (better.per_query.view(2, -1).mean(1) - recall).tolist(), strict=True))
+    recalls = {}
+    for offset in (0, 1, -1):
+        is_item = (items >= 0) & (items - offset < num_gallery)
+        lists = replace(case.samples, items=(items - offset).where(is_item, -1), query=query)
+        recalls[offset] = float(search_lists(lists)[0].per_query.mean())
+    recall, *_ = recalls.values()
     # Lists of neighboring frames without the query itself are better in both directions.
-    offset = max(gains, key=gains.__getitem__)
-    by_luck = max(recall, min(1.0, case.recall.k / num_gallery))
-    is_better = is_beyond_chance((recall + gains[offset]) * num_queries, num_queries, by_luck)
-    if gains[offset] < max(_GAIN, 2 * gains[-offset]) or not is_better:
+    offset = 1 if recalls[1] > recalls[-1] else -1
+    gain, by_luck = recalls[offset] - recall, max(recall, min(1.0, case.recall.k / num_gallery))
+    is_better = is_beyond_chance(recalls[offset] * num_queries, num_queries, by_luck)
+    if gain < max(_GAIN, 2 * (recalls[-offset] - recall)) or not is_better:
         return None
     return {
         "recall": f"{recall:.4f}",
-        "better": f"{recall + gains[offset]:.4f}",
+        "better": f"{recalls[offset]:.4f}",
         "change": "subtracted from" if offset == 1 else "added to",
     }

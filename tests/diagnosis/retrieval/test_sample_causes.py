@@ -26,7 +26,7 @@ def found(results) -> dict[str, str]:
         is_tried = row.suspect is None or row.suspect(case)
         values = row.find(case) if is_tried else None
         if values is not None:
-            texts[name] = row.text(values)
+            texts[name] = row.message.format(**values)
     return texts
 
 

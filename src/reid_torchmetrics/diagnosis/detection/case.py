@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Causes, held
+from reid_torchmetrics.diagnosis.causes import Causes
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.batches import ShownImages
-from reid_torchmetrics.functional.detection.evaluation import ImageMatches, MatchedImages
+from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.detection.matching import Matches
 
 from .objects import ShownObjects, size_of
@@ -68,10 +68,9 @@ class DetectionCase:
 
     @cached_property
     def recall(self) -> FoundCounts:
-        """The numbers of ground truths that are found, and of all; it is computed once for the same matches."""
-        if isinstance(self.results, ImageMatches):
-            return self.results.remember("recall", self._count_found)
-        return self._count_found()
+        """The numbers of ground truths that are found, and of all."""
+        num_found = self.matches.true_positive[0, 0].sum()
+        return FoundCounts(*torch.stack([num_found, self.matches.num_positives[0].sum()]).tolist())
 
     @property
     def overlap_of_few(self) -> float | None:
@@ -116,8 +115,7 @@ class DetectionCase:
     def points(self) -> PointSample:
         """The objects as points, without crowds, of as many images as can be compared."""
         kind = kind_of(self.iou_type, self.box_format, self.images.sigmas)
-        sample = sample_points(self.objects["preds"], self.objects["target"], self.image_sizes, kind)
-        return held("sample of objects", sample)
+        return sample_points(self.objects["preds"], self.objects["target"], self.image_sizes, kind)
 
     @cached_property
     def paired_labels(self) -> PairedLabels:
@@ -132,10 +130,6 @@ class DetectionCase:
             names=labels.tolist() if names is None else [names[label] for label in labels.tolist()],
             counts=counts.view(len(labels), len(labels)),
         )
-
-    def _count_found(self) -> FoundCounts:
-        num_found = self.matches.true_positive[0, 0].sum()
-        return FoundCounts(*torch.stack([num_found, self.matches.num_positives[0].sum()]).tolist())
 
 
 def has_many_objects(case: DetectionCase) -> bool:

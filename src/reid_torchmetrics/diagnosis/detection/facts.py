@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 
 from reid_torchmetrics.diagnosis.causes import Values, values_if
@@ -32,11 +31,7 @@ def class_groups(case: DetectionCase) -> Values | None:
     if not labels or not set(labels).isdisjoint(true_labels):
         return None
     names = ", ".join(f"`map_{name}`" for name, group in groups.items() if group)
-    return {"names": names, "labels": _first_labels(labels), "true_labels": _first_labels(true_labels)}
-
-
-def _first_labels(labels: Sequence[int]) -> str:
-    return ", ".join(str(label) for label in labels[:_MAX_LABELS])
+    return {"names": names, "labels": labels[:_MAX_LABELS], "true_labels": true_labels[:_MAX_LABELS]}
 
 
 @cause(

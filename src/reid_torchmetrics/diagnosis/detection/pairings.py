@@ -10,7 +10,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, pairwise_iou
 
-from .case import DetectionCase, cause, few_are_found
+from .case import DetectionCase, cause, few_are_found, has_many_objects
 from .objects import ShownObjects
 from .points import PointSample
 
@@ -40,16 +40,10 @@ FOUND = 0.6
 """fraction of the ground truths that the detections of another image find"""
 
 
-def misses_many(case: DetectionCase) -> bool:
-    """Return whether enough ground truths for two classes are missed."""
-    recall = case.recall
-    return recall.num_ground_truths - recall.num_found >= 2 * (1 - LOST) * LEAST_BOXES
-
-
 @cause(
     message="Only {num_right} of {num} ground truths that are found have the label of their detection; most frequent"
     " are {pairs}. Number the classes of `preds` and `target` alike: one of them may start at 0, and the other at 1.",
-    suspect=misses_many,
+    suspect=has_many_objects,
 )
 def labels(case: DetectionCase) -> Values | None:
     """Look for labels in two numberings, such as from 0 in `preds` and from 1 in `target`, or exchanged classes.
@@ -61,14 +55,15 @@ def labels(case: DetectionCase) -> Values | None:
     objects of each are found with the label of one other of them.
     """
     pairs = case.paired_labels
-    if case.images.is_one_class or int(pairs.counts.sum()) < LEAST_BOXES:
+    num = int(pairs.counts.sum())
+    if case.images.is_one_class or num < LEAST_BOXES:
         return None
     if not _are_renumbered(case, pairs.counts) and not _are_exchanged(case, pairs.counts):
         return None
     wrong = pairs.counts - pairs.counts.diag().diag()
     places = sorted(wrong.nonzero().tolist(), key=lambda place: -int(wrong[tuple(place)]))
     num_right = int(pairs.counts.diagonal().sum())
-    return {"num_right": num_right, "num": int(pairs.counts.sum()), "pairs": pairs.text(places[:3])}
+    return {"num_right": num_right, "num": num, "pairs": pairs.text(places[:3])}
 
 
 def _are_renumbered(case: DetectionCase, counts: Tensor) -> bool:
@@ -78,14 +73,12 @@ def _are_renumbered(case: DetectionCase, counts: Tensor) -> bool:
     that learned nothing has other pairs, or predicts a single label.
     """
     num_found, num_true = case.recall_of_classes
-    recalls = (num_found.double() / num_true)[num_true > 0]
     num_pairs, sample = counts.sum(), case.points
-    if num_found.sum() >= FEW * num_true.sum() or recalls.mean() >= FEW_OF_CLASSES:
+    if num_found.sum() >= FEW * num_true.sum() or (num_found / num_true).nanmean() >= FEW_OF_CLASSES:
         return False
     if 2 * num_pairs <= len(sample.true.images) or counts.diagonal().sum() >= FEW_RIGHT * num_pairs:
         return False
-    num_true_labels, num_labels = (int((counts.sum(axis) > 0).sum()) for axis in (1, 0))
-    if num_labels == 1 < num_true_labels:
+    if (counts.sum(0) > 0).sum() == 1 < (counts.sum(1) > 0).sum():
         return False
     are_disjoint = not bool(torch.isin(sample.found.column("labels"), sample.true.column("labels")).any())
     return are_disjoint or all(_have_one_partner(counts_of_side) for counts_of_side in (counts, counts.T))

@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.causes import NotHeldError
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import BoxShapes
@@ -114,19 +115,20 @@ def _find_best(pairs: PairedRows, overlaps: Tensor, at_least: float) -> PairedRo
     return PairedRows(first[true_rows], true_rows)
 
 
-def sample_points(
-    detections: ShownObjects, ground_truths: ShownObjects, sizes: Tensor, kind: ShapeKind
-) -> PointSample | None:
-    """Return the objects of the first images as points; None for few ground truths, or without finite detections.
+def sample_points(detections: ShownObjects, ground_truths: ShownObjects, sizes: Tensor, kind: ShapeKind) -> PointSample:
+    """Return the objects of the first images as points.
 
     Args:
         detections: detections in the first images.
         ground_truths: ground truths in the first images.
         sizes: width and height of each image, NaN if unknown.
         kind: the kind of shapes.
+
+    Raises:
+        NotHeldError: there are few ground truths, or no finite detections.
     """
     if kind.key not in detections.values or kind.key not in ground_truths.values:
-        return None
+        raise NotHeldError(f"`{kind.key}`")
     true = ground_truths.at(ground_truths.is_counted)
     counts = true.images.bincount(minlength=len(sizes))
     most_detections = _DETECTIONS * counts.clamp(min=_LEAST_COUNT)
@@ -138,5 +140,5 @@ def sample_points(
     images = detections.images[rows]
     rows = rows[(images < num_images) & (segments.ranks(images) < most_detections[images])]
     if len(true.images) < LEAST_BOXES or not len(rows):
-        return None
+        raise NotHeldError("sample of objects")
     return PointSample(kind, detections.at(rows), true, sizes[:num_images])

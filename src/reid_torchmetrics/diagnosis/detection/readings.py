@@ -30,7 +30,6 @@ _BETTER = 1.1  # factor of ground truths that a less simple reading must find
 _NOISE = 0.03  # of a measured factor
 _LEAST_MEASURED, _LEAST_PAIRS = 16, 5  # ground truths, and close pairs, for a measurement
 _NUM_FITS = 2  # measurements by pairs, each with the pairs from the one before
-_MOST_MEASURED = 256  # pairs for the measurement of an order
 _MOST_PLACES = 20  # of keypoints in a text
 _IN_ONE_ORDER = "Pass the keypoints of `preds` and `target` in one order."
 _IN_ONE_IMAGE = (
@@ -91,7 +90,7 @@ def other_reading(case: DetectionCase) -> Values | None:
     return {
         "argument": best.argument,
         "name": best.name,
-        "remedy": best.remedy.format(argument=best.argument),
+        "remedy": best.remedy,
         "num_found": num_found,
         "num_before": num_before,
         "num_ground_truths": num_ground_truths,
@@ -111,11 +110,12 @@ def _count_found(sample: PointSample, readings: Sequence[Reading], at_least: flo
 def _readings(sample: PointSample) -> Iterator[Reading]:
     """Yield readings, simple ones first."""
     points, true_points, images = sample.points, sample.true_points, sample.found.images
-    for name, remedy, other_points in sample.kind.readings(sample.found.values[sample.kind.key]):
-        yield Reading("preds", name, remedy, other_points, true_points)
-    for name, remedy, other_points in sample.kind.readings(sample.true.values[sample.kind.key]):
-        yield Reading("target", name, remedy, points, other_points)
-    if sample.kind.key == "keypoints":
+    kind = sample.kind
+    for name, other_points in kind.readings(sample.found.values[kind.key]).items():
+        yield Reading("preds", name, kind.remedy, other_points, true_points)
+    for name, other_points in kind.readings(sample.true.values[kind.key]).items():
+        yield Reading("target", name, kind.remedy, points, other_points)
+    if kind.key == "keypoints":
         yield from _other_order(sample)
     swapped = points.flip(2)
     yield Reading("preds", "y before x", "Pass x before y in `preds` and `target`.", swapped, true_points)
@@ -134,7 +134,6 @@ def _other_order(sample: PointSample) -> Iterator[Reading]:
     rows, true_rows = sample.close_pairs(keypoint_boxes(points), keypoint_boxes(true_points, is_labeled))
     if len(rows) < _LEAST_PAIRS:
         return
-    rows, true_rows = rows[:_MOST_MEASURED], true_rows[:_MOST_MEASURED]
     is_labeled = is_labeled[true_rows]
     distances = (torch.cdist(points[rows], true_points[true_rows]) * is_labeled[:, None]).sum(0)
     places = torch.arange(len(distances), device=distances.device)
@@ -198,8 +197,7 @@ def _measure_change(sample: PointSample, frame: _Frame, points: Tensor) -> _Chan
         return None
     change = _fit(_median(boxes)[None], _median(true_boxes)[None], has_offset=not frame.text)
     for _ in range(_NUM_FITS):
-        changed = torch.cat([change.apply(boxes[:, :2]), change.factor * boxes[:, 2:]], 1)
-        rows, true_rows = sample.close_pairs(changed, true_boxes)
+        rows, true_rows = sample.close_pairs(keypoint_boxes(change.apply(points)), true_boxes)
         if len(rows) < _LEAST_PAIRS:
             return None
         close = keypoint_boxes(points[rows], is_labeled[true_rows])

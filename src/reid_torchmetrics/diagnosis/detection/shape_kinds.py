@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
@@ -10,18 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.inputs import (
-    BOX_FORMATS,
-    BoxShapes,
-    keypoint_boxes,
-    paired_similarity,
-    to_xyxy,
-)
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, keypoint_boxes, paired_similarity, to_xyxy
 from reid_torchmetrics.tasks.rotated_boxes import paired_rotated_iou, rotated_corners
 
 from .objects import ShownObjects
 
 _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "center and size"}
+_BOX_REMEDY = (
+    'Pass `preds` and `target` in one format, and name it as `box_format`: "xyxy" are two corners, "xywh" are corner'
+    ' and size, "cxcywh" are center and size.'
+)
 _ROTATED_REMEDY = (
     "`rotated_boxes` are center x, center y, width, height, and the angle in radians from the x axis to the y axis,"
     " which points down."
@@ -42,8 +40,10 @@ class ShapeKind(NamedTuple):
     """users' key of the numbers"""
     points: Callable[[Tensor], Tensor]
     """returns points [shapes, points, 2] for the numbers as they are read"""
-    readings: Callable[[Tensor], Iterator[tuple[str, str, Tensor]]]
-    """yields names, remedies and points of other readings of the numbers that other shapes do not have"""
+    readings: Callable[[Tensor], Mapping[str, Tensor]]
+    """returns points by name in other readings of the numbers, which other shapes do not have"""
+    remedy: str
+    """what to do if another one of these readings fits"""
     overlaps: Callable[[PairedRows, Tensor, Tensor, ShownObjects], Tensor]
     """returns the overlaps of pairs of points in another reading, given the ground truths as they are read"""
 
@@ -51,12 +51,12 @@ class ShapeKind(NamedTuple):
 def kind_of(iou_type: str, box_format: str, sigmas: Sequence[float]) -> ShapeKind:
     """Return the kind of shape for an `iou_type`; masks are compared by the boxes around them."""
     if iou_type == "rotated":
-        return ShapeKind("rotated_boxes", rotated_corners, _rotated_readings, _rotated_overlaps)
+        return ShapeKind("rotated_boxes", rotated_corners, _rotated_readings, _ROTATED_REMEDY, _rotated_overlaps)
     if iou_type == "keypoints":
         overlaps = partial(_keypoint_overlaps, sigmas=sigmas)
-        return ShapeKind("keypoints", lambda numbers: numbers[..., :2], lambda _: iter(()), overlaps)
+        return ShapeKind("keypoints", lambda numbers: numbers[..., :2], lambda _: {}, "", overlaps)
     points = partial(_box_points, box_format=box_format)
-    return ShapeKind("boxes", points, partial(_box_readings, box_format=box_format), _box_overlaps)
+    return ShapeKind("boxes", points, partial(_box_readings, box_format=box_format), _BOX_REMEDY, _box_overlaps)
 
 
 def _box_points(boxes: Tensor, box_format: str) -> Tensor:
@@ -64,13 +64,9 @@ def _box_points(boxes: Tensor, box_format: str) -> Tensor:
     return to_xyxy(boxes, box_format).view(-1, 2, 2)
 
 
-def _box_readings(boxes: Tensor, box_format: str) -> Iterator[tuple[str, str, Tensor]]:
-    """Yield other formats."""
-    for name in BOX_FORMATS:
-        if name != box_format:
-            remedy = f'is read as "{box_format}": pass `preds` and `target` in one format.'
-            remedy = f'`{{argument}}` seems to be "{name}" and {remedy}'
-            yield _FORMAT_NAMES[name], remedy, _box_points(boxes, name)
+def _box_readings(boxes: Tensor, box_format: str) -> dict[str, Tensor]:
+    """Return the points of other formats."""
+    return {words: _box_points(boxes, name) for name, words in _FORMAT_NAMES.items() if name != box_format}
 
 
 def _box_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, _: ShownObjects) -> Tensor:
@@ -117,13 +113,15 @@ _ROTATED_CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
 """changes of rotated boxes, in the order in which two of them are made"""
 
 
-def _rotated_readings(numbers: Tensor) -> Iterator[tuple[str, str, Tensor]]:
-    """Yield other conventions; two of them may differ."""
+def _rotated_readings(numbers: Tensor) -> dict[str, Tensor]:
+    """Return the corners of other conventions; two of them may differ."""
+    readings = {}
     for names in [(name,) for name in _ROTATED_CHANGES] + list(combinations(_ROTATED_CHANGES, 2)):
         corners = rotated_corners(numbers)
         for name in names:
             corners = _ROTATED_CHANGES[name](corners)
-        yield " and ".join(names), _ROTATED_REMEDY, corners
+        readings[" and ".join(names)] = corners
+    return readings
 
 
 def _rotated_overlaps(pairs: PairedRows, points: Tensor, true_points: Tensor, true: ShownObjects) -> Tensor:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values, values_if
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within
-from reid_torchmetrics.functional.detection.inputs import to_xyxy
 
 from .case import DetectionCase, cause, has_many_objects
 from .objects import ShownObjects
@@ -41,18 +39,17 @@ _NUM_ANGLED = 5  # numbers of a rotated box; four corners have no angle
 def keypoints_in_shares(case: DetectionCase) -> Values | None:
     """Look for keypoints as fractions of the image size.
 
-    There are at least {LEAST_BOXES} ground truths, and most of their labeled keypoints lie within [0, 1] and outside of
-    their box.
+    There are at least {LEAST_BOXES} ground truths, and most of their labeled keypoints lie within [0, 1], and left of
+    their box or above it.
     """
     # A keypoint in pixels lies in its box, except for rounding. A fraction of the size does so only by chance.
     objects = case.objects["target"]
     if objects.is_labeled is None or not len(objects.xywh):
         return None
     places = objects.values["keypoints"][..., :2]
-    near, far = to_xyxy(objects.xywh, "xywh")[:, None].split(2, dim=2)
     is_within = ((places - 0.5).abs() <= 0.5 + ROUNDING).all(2)
-    is_outside = ((places < near - ROUNDING) | (places > far + ROUNDING)).any(2)
-    is_odd = is_within & is_outside & objects.is_labeled
+    is_before_box = (places < objects.xywh[:, None, :2] - ROUNDING).any(2)
+    is_odd = is_within & is_before_box & objects.is_labeled
     return _if_most(int(is_odd.sum()), int(objects.is_labeled.sum()))
 
 
@@ -107,11 +104,10 @@ def mixed_units(case: DetectionCase) -> Values | None:
     `preds` and `target` have at least {LEAST_BOXES} boxes each. In one of them, {MOST} of the boxes lie within [0, 1];
     in the other, both sides of {MOST} of the boxes are longer than {PIXELS}.
     """
-    units = {argument: _unit(objects) for argument, objects in case.objects.items()}
-    for shares, pixels in permutations(units):
-        if units[shares] == "shares" and units[pixels] == "pixels":
-            return {"num": len(case.objects[shares].images), "shares": shares, "pixels": pixels}
-    return None
+    units = {_unit(objects): argument for argument, objects in case.objects.items()}
+    if set(units) != {"shares", "pixels"}:
+        return None
+    return {"num": len(case.objects[units["shares"]].images), **units}
 
 
 @cause(
@@ -134,17 +130,17 @@ def sizes_of_shares(case: DetectionCase) -> Values | None:
     return {"num": sum(len(objects.images) for objects in sides)}
 
 
-def _unit(objects: ShownObjects) -> str | None:
-    """Return the unit of boxes: "shares" of the image size, "pixels", or None if unclear.
+def _unit(objects: ShownObjects) -> str:
+    """Return the unit of boxes: "shares" of the image size, "pixels", or "" if unclear.
 
     Boxes of one size or of whole numbers do not count as shares.
     """
     if len(objects.xywh) < LEAST_BOXES:
-        return None
+        return ""
     boxes, sizes = objects.values["boxes"], objects.xywh[:, 2:]
     if are_within(boxes):
-        return "shares" if are_shares(boxes, sizes) else None
-    return "pixels" if float((sizes > PIXELS).all(1).double().mean()) >= MOST else None
+        return "shares" if are_shares(boxes, sizes) else ""
+    return "pixels" if float((sizes > PIXELS).all(1).double().mean()) >= MOST else ""
 
 
 def have_sizes(case: DetectionCase) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.causes import Values, held
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
 from reid_torchmetrics.functional.fingerprints import mixed
@@ -43,8 +43,6 @@ SOME = 0.05
 """fraction of objects that are copies, or have no extent"""
 MOST_TIMES = 4
 """number of times that an object occurs if files were joined; networks that answer with one box repeat it more often"""
-FEW_FOUND = 0.1
-"""fraction of the ground truths that detections of one score must find"""
 _KEYS = {"bbox": "boxes", "keypoints": "keypoints", "rotated": "rotated_boxes"}
 _SMALLEST_AREA = 1e-30  # files with an area of 0 have a smaller one
 _EMPTY = {
@@ -56,15 +54,11 @@ _EMPTY = {
 _EMPTY_BOXES = "a width or height of 0: they count as missed. Leave these objects out, or mark them by `iscrowd`."
 
 
-def has_some_ground_truths(case: DetectionCase) -> bool:
-    """Suspect that the first ground truths have no extent as soon as there are a few."""
-    return case.recall.num_ground_truths >= LEAST_EMPTY
-
-
-def _counted_ground_truths(case: DetectionCase) -> ShownObjects | None:
-    """Return the ground truths that count; None if they have no boxes."""
+def _counted_ground_truths(case: DetectionCase) -> ShownObjects:
+    """Return the ground truths that count, with their boxes."""
     objects = case.objects["target"]
-    return objects.at(objects.is_counted) if len(objects.xywh) else None
+    held("boxes", objects.values.get("boxes"))
+    return objects.at(objects.is_counted)
 
 
 @cause(
@@ -82,7 +76,7 @@ def areas(case: DetectionCase) -> Values | None:
     height; nearly all are below {TINY} of their box, or the same share below {SAME_SHARE} of it.
     """
     objects = _counted_ground_truths(case)
-    if objects is None or (case.iou_type != "keypoints" and len(case.grid.area_ranges) == 1):
+    if case.iou_type != "keypoints" and len(case.grid.area_ranges) == 1:
         return None
     objects = objects.at((objects.column("area") > 0) & (objects.xywh[:, 2:] > 0).all(1))
     areas, sizes = objects.column("area"), objects.xywh[:, 2:]
@@ -114,7 +108,7 @@ def _are_boxes_of_keypoints(objects: ShownObjects) -> bool:
 
 @cause(
     message="{num} of {total} checked ground truths have {problem}",
-    suspect=has_some_ground_truths,
+    suspect=lambda case: case.recall.num_ground_truths >= LEAST_EMPTY,
     explained_by=("areas",),
 )
 def without_extent(case: DetectionCase) -> Values | None:
@@ -124,8 +118,6 @@ def without_extent(case: DetectionCase) -> Values | None:
     keypoints without an extent and neither `area` nor `boxes`.
     """
     objects = _counted_ground_truths(case)
-    if objects is None:
-        return None
     areas = objects.xywh[:, 2:].prod(1)
     if case.iou_type == "segm":
         areas = objects.values.get("masks", areas)
@@ -248,13 +240,12 @@ def _are_different(values: Tensor) -> bool:
 def equal_scores(case: DetectionCase) -> Values | None:
     """Look for one score for all detections.
 
-    At least {LEAST_BOXES} detections are right and {LEAST_BOXES} wrong, {FEW_FOUND} of the ground truths are found, and
-    all scores are equal although boxes differ.
+    At least {LEAST_BOXES} detections are right and {LEAST_BOXES} wrong, and all scores are equal although boxes differ.
     """
     scores = case.matches.scores
-    num_found, num_true = case.recall
+    num_found = case.recall.num_found
     is_mixed = min(num_found, len(scores) - num_found) >= LEAST_BOXES
-    if not is_mixed or num_found < FEW_FOUND * num_true or bool((scores != scores[0]).any()):
+    if not is_mixed or bool((scores != scores[0]).any()):
         return None
     if not _are_different(case.objects["preds"].xywh):  # a network with one answer for all images
         return None

@@ -90,14 +90,14 @@ class RetrievalCase:
         options = held("samples", self.samples.options)
         if options.rerank is not None:
             raise NotHeldError("scores without re-ranking")
-        return held("samples", _sample(self._searched, options))
+        return _sample(self._searched, options)
 
 
-def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample | None:
+def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample:
     """Score some queries of a problem, and mark their positives and negatives."""
     num_queries, num_gallery = problem.source.shape
     if not num_queries or not num_gallery:
-        return None
+        raise NotHeldError("samples")
     most_bytes = problem.source.max_bytes or _MOST_BYTES
     most_pairs = min(most_bytes, _MOST_BYTES) // _BYTES_OF_PAIR
     size = max(1, min(num_queries, MOST_QUERIES, most_pairs // num_gallery))

@@ -50,7 +50,7 @@ def copied_queries(case: RetrievalCase) -> Values | None:
     with each other's best positive.
     """
     sample = case.sample
-    if sample.problem.groups is not None or sample.scores.shape[1] < 2:
+    if sample.problem.groups is not None:
         return None
     labels = sample.problem.labels
     # The copies are left out, or lists say what is right. Of samples with several labels few have the same ones.
@@ -78,7 +78,8 @@ def _have_lead(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " 
     first = scores.gather(1, best[:, None])[:, 0]
     lead = first - scores.scatter(1, best[:, None], -torch.inf).amax(1)
     mean = scores.where(scores.isfinite(), torch.nan).nanmean(1)
-    return (lead > 0) & (lead >= LEAD * (first - mean))
+    is_apart: Tensor = lead > LEAD * (first - mean)
+    return is_apart
 
 
 def _are_copies(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:

@@ -183,7 +183,6 @@ def _kin(case: RetrievalCase) -> str:
 
 MOST_NUMBERS = 2
 """distinct negative identities; if there are more, they are ordinary identities"""
-_MOST_NAMED = 5  # identities in a message
 _LEAST_NUMBER = -999_999  # below it a number is an identity, such as a hash
 _FROM_NAN = (-(1 << 31), -(1 << 63))  # values of NaN converted to an integer
 
@@ -208,7 +207,7 @@ def unknown_identities(case: RetrievalCase) -> Values | None:
         unknown: list[Any] = sorted(words[number] for number in matched if number in words)
     else:
         unknown = _unknown_numbers(matched)
-    listed = ", ".join(map(repr, unknown[:_MOST_NAMED]))
+    listed = ", ".join(map(repr, unknown))
     return values_if(unknown, listed=listed, junk=f"-1, {listed}")
 
 
