@@ -50,7 +50,7 @@ def copied_queries(case: RetrievalCase) -> Values | None:
     with each other's best positive.
     """
     sample = case.sample
-    if sample.problem.groups is not None:
+    if sample.problem.groups is not None or not sample.scores.numel():
         return None
     labels = sample.problem.labels
     # The copies are left out, or lists say what is right. Of samples with several labels few have the same ones.
