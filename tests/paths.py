@@ -14,6 +14,7 @@ PATHS = {
     "many_boxes": "functional.detection.batches.images._MANY_BOXES",
     "many_labels": "functional.detection.batches.packing._MANY_LABELS",
     "curve_values": "functional.detection.curves.average_precision._MAX_VALUES",
+    "trapezoid_values": "tasks.evaluators.area_rules._MAX_VALUES",
     "few_positives_at_recall": "functional.detection.curves.average_precision._FEW_POSITIVES",
     "most_int32": "functional.detection.curves.average_precision._MOST_INT32",
     "most_counted": "functional.detection.curves.precision_recall._MOST_COUNTED",

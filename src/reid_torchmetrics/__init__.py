@@ -73,7 +73,10 @@ _ROWS_OF_TASKS = {
         "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
     },
     "tasks.rotated_boxes": {"SHAPE_TYPES": "rotated", "SHAPES_IN_WORDS": "rotated"},
-    "tasks.evaluators": {"EVALUATORS": "lvis lvis_fixed voc ultralytics scaled_yolov4 yolov4"},
+    "tasks.evaluators": {
+        "EVALUATORS": "lvis lvis_fixed voc ultralytics scaled_yolov4 yolov4",
+        "AP_RULES": "voc07 voc yolo yolov5 ultralytics",
+    },
 }
 for _task, _rows in _ROWS_OF_TASKS.items():
     for _registry, _row_names in _rows.items():

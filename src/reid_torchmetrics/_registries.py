@@ -28,9 +28,8 @@ class Registry(MutableMapping[str, Row]):
         self._rows = dict(rows)
 
     def __getitem__(self, name: str) -> Row:
-        tasks = self._tasks()
-        if name not in self._rows and name in tasks:
-            tasks[name]()
+        if name not in self._rows and name in self._tasks():
+            self._tasks()[name]()
         return self._rows[name]
 
     def __setitem__(self, name: str, row: Row) -> None:

@@ -23,6 +23,7 @@ from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassA
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.tasks.operating_points import curves_from_flags
 
+from .area_rules import trapezoids
 from .best_of_all import match_best_of_all
 
 _NUM_CONFIDENCES = 1000
@@ -217,7 +218,7 @@ def yolo_average_precision(
     confidence, values = read_at(detections, confidence, epsilon)
     area_rule = curves.AP_RULES[rule]
     if rule == "yolo":
-        area_rule = curves.Rule(partial(curves.trapezoids, tail=end), 101)
+        area_rule = curves.Rule(partial(trapezoids, tail=end), 101)
     precision = curves.average_precision(curves_from_flags(is_right, class_index, num_positives), area_rule)
     return YoloAverages(precision, **values, classes=classes, confidence=confidence)
 

@@ -132,7 +132,7 @@ def test_recalls_next_to_those_of_true_positives_are_told_apart(rule, num_positi
 def test_curves_in_blocks_have_the_same_areas(rows):
     rows = with_missed(rows)
     for rule in AP_RULES:
-        with taking(curve_values=202):  # 2 curves, 101 recalls
+        with taking(curve_values=202, trapezoid_values=202):  # 2 curves, 101 recalls
             in_blocks = values_of(rows, rule)
         assert in_blocks == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
 
