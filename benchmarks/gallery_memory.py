@@ -23,7 +23,8 @@ from harness.memory import resident
 from harness.problems import msmt17_size
 from harness.processes import Cost, measured, run
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import RankCounter, average_precision, rank_positives
+from reid_torchmetrics.functional.retrieval import average_precision, rank_positives
+from reid_torchmetrics.tasks import RankCounter
 
 BATCH, NUM_THREADS = 64, 2
 DIMENSION, BLOCK, STORED = 128, 50_000, 200_000

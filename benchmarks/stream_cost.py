@@ -19,7 +19,7 @@ import torch
 
 from harness.claims import claim, interleaved, main
 from harness.processes import MIB, measured, run
-from reid_torchmetrics.functional.retrieval import RankCounter
+from reid_torchmetrics.tasks import RankCounter
 
 PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
 FORMULAS = dict(re.findall(r"^\| ([^|]+) \| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))

@@ -20,12 +20,12 @@ from dask import bag, delayed
 from dask.distributed import Client
 
 from reid.parquet_gallery import PROTOCOL, asked_for, gallery_files, has_query, make_counter, read_items
-from reid_torchmetrics.functional.retrieval import evaluate_stream
+from reid_torchmetrics.tasks import evaluate_stream
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
 
-    from reid_torchmetrics.functional.retrieval import Counts, RankCounter
+    from reid_torchmetrics.tasks import Counts, RankCounter
 
 
 def count(file: str, counter: RankCounter, others: Expression) -> Counts:

@@ -19,10 +19,10 @@ import ray
 from ray.data.expressions import col
 
 from reid.parquet_gallery import PROTOCOL, asked_for, gallery_files, has_query, items_of, make_counter, read_items
-from reid_torchmetrics.functional.retrieval import evaluate_stream
+from reid_torchmetrics.tasks import evaluate_stream
 
 if TYPE_CHECKING:
-    from reid_torchmetrics.functional.retrieval import Counts, RankCounter
+    from reid_torchmetrics.tasks import Counts, RankCounter
 
 
 def count_gallery(folder: Path) -> tuple[RankCounter, Counts]:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from torch import distributed
 
 from reid.parquet_gallery import PROTOCOL, asked_for, gallery_files, has_query, make_counter, read_items
-from reid_torchmetrics.functional.retrieval import evaluate_stream
+from reid_torchmetrics.tasks import evaluate_stream
 
 if TYPE_CHECKING:
-    from reid_torchmetrics.functional.retrieval import Counts, RankCounter
+    from reid_torchmetrics.tasks import Counts, RankCounter
 
 
 def gather(value: Any) -> list[Any]:

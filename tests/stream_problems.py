@@ -2,7 +2,8 @@
 
 import torch
 
-from reid_torchmetrics.functional.retrieval import Counts, PositiveRanks, RankCounter, rank_positives
+from reid_torchmetrics.functional.retrieval import PositiveRanks, rank_positives
+from reid_torchmetrics.tasks import Counts, RankCounter
 
 QUERIES, POSITIVES = 7, 20
 

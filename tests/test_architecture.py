@@ -77,6 +77,7 @@ ENGINE = {
 """layers of the engine, in an order, and those that each may import"""
 
 TASK_ROOMS = {
+    "tasks.streams": ["private", "shared", "functional.retrieval"],
     "tasks.draws": ["private", "shared", "functional.retrieval"],
     "tasks.comparison": ["private", "shared", "functional"],
     "tasks.operating_points": ["private", "shared", "functional.detection"],

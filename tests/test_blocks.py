@@ -85,13 +85,13 @@ def of_recall(max_bytes, cut, similarity):
 def of_counter(max_bytes, cut, similarity):
     query, gallery = embeddings_for(similarity)
     options = {"similarity": similarity, "max_bytes": max_bytes, "ties": "expected"}
-    counter = retrieval.RankCounter(query, gallery[:9], IDENTITIES[0], IDENTITIES[0][:9].clamp(max=6), **options)
+    counter = tasks.RankCounter(query, gallery[:9], IDENTITIES[0], IDENTITIES[0][:9].clamp(max=6), **options)
     counts = [
         counter.count(block, torch.full((len(block),), 99), key=number)
         for number, block in enumerate(cut_at(gallery[9:], cut))
         if len(block)
     ]
-    return retrieval.evaluate_stream(counter, sum(counts)).average_precision
+    return tasks.evaluate_stream(counter, sum(counts)).average_precision
 
 
 def of_rerank(rerank):

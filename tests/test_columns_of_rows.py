@@ -17,7 +17,7 @@ from scipy import sparse
 import reid_torchmetrics
 from reid_torchmetrics import evaluate, evaluate_lists, index_recall, tasks
 from reid_torchmetrics.functional import retrieval
-from reid_torchmetrics.functional.retrieval import RankCounter
+from reid_torchmetrics.tasks import RankCounter
 from tests.profiles import each_row
 
 EMBEDDINGS = {"query", "gallery", "embeddings"}

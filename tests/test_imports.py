@@ -126,7 +126,7 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
 EVERY_TASK = f"""
 import torch
 from {PACKAGE} import DetectionMAP, EmbeddingQuality, GalleryDraw, PairVerification, ReIDOpenSet
-from {PACKAGE} import compare, evaluate, evaluate_lists, find_duplicates, index_recall, verify_pairs
+from {PACKAGE} import compare, evaluate, evaluate_lists, find_duplicates, index_recall, tasks, verify_pairs
 from {PACKAGE}.functional.detection import evaluate_images
 
 torch.manual_seed(0)
@@ -147,6 +147,8 @@ print(evaluate_lists(lists, query_identities=labels, gallery_identities=labels),
 models = [evaluate(torch.randn(40, 8), embeddings, labels, labels) for _ in range(2)]
 print(compare(*models, num_resamples=9, num_permutations=9))
 print(evaluate(torch.randn(40, 8), embeddings, labels, labels, gallery_draw=GalleryDraw(1)))
+counter = tasks.RankCounter(embeddings, embeddings.flip(1), query_identities=labels, positive_identities=labels)
+print(tasks.evaluate_stream(counter, counter.count(embeddings + 1, labels + 9, key=0)))
 
 corners, labels = torch.rand(60, 2) * 400, torch.arange(60) % 20
 box = {{"boxes": torch.cat([corners, corners + 40], 1), "labels": labels}}

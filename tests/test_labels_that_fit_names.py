@@ -12,8 +12,9 @@ import torch
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.command import main
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_scores, rank_positives
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, rank_positives
 from reid_torchmetrics.functional.world import DistributedMetricError
+from reid_torchmetrics.tasks import RankCounter
 from tests.distributed import recording
 from tests.reference.label_names import as_integers
 

@@ -18,8 +18,8 @@ def updated(metric, *batch, **options):
 
 
 def of_a_counter(query, identities, block, block_identities):
-    counter = retrieval.RankCounter(query, X[8:16], identities, IDS[8:16])
-    return retrieval.evaluate_stream(counter, counter.count(block, block_identities, key=0)).means
+    counter = tasks.RankCounter(query, X[8:16], identities, IDS[8:16])
+    return tasks.evaluate_stream(counter, counter.count(block, block_identities, key=0)).means
 
 
 def of_boxes(boxes, scores, labels):

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from reid_torchmetrics.functional.retrieval import RankCounter, find_protocol
+from reid_torchmetrics.functional.retrieval import find_protocol
+from reid_torchmetrics.tasks import RankCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

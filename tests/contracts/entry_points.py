@@ -27,9 +27,10 @@ from reid_torchmetrics import (
     evaluate_lists,
     evaluate_scores,
 )
-from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_protocol
+from reid_torchmetrics.functional.retrieval import RetrievalResults, find_protocol
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.contracts.expected import CMC_LENGTH, Candidate, Numbers, in_order, judge
 from tests.contracts.problems import Problem
 from tests.distributed import recording

@@ -97,10 +97,10 @@ def detected() -> detection.DetectionResults:
     return metric.results(across_classes=True, boxes=True, localization=True)
 
 
-def counter() -> retrieval.RankCounter:
+def counter() -> tasks.RankCounter:
     query, items = embeddings()
     identities = list(range(100))
-    return retrieval.RankCounter(query[:100], items[:100], query_identities=identities, positive_identities=identities)
+    return tasks.RankCounter(query[:100], items[:100], query_identities=identities, positive_identities=identities)
 
 
 @cache

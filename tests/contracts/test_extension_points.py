@@ -30,13 +30,11 @@ from reid_torchmetrics.functional.retrieval import (
     MEASURES,
     PROTOCOLS,
     Measure,
-    RankCounter,
     RetrievalResults,
-    evaluate_stream,
     mean_over_queries,
     median_over_queries,
 )
-from reid_torchmetrics.tasks import Comparison
+from reid_torchmetrics.tasks import Comparison, RankCounter, evaluate_stream
 
 NUM_QUERIES, NUM_ITEMS = 12, 40
 GENERATOR = torch.Generator().manual_seed(0)

@@ -10,10 +10,9 @@ import torch
 
 from reid_torchmetrics import ReIDMeanAP, _names, evaluate, evaluate_lists, evaluate_scores
 from reid_torchmetrics.data.array_names import FIELD_NAMES
-from reid_torchmetrics.functional.retrieval import Protocol, RankCounter, find_protocol, find_relevance
+from reid_torchmetrics.functional.retrieval import Protocol, find_protocol, find_relevance
 from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.evaluation.evaluate import EvaluateOptions
-from reid_torchmetrics.functional.retrieval.ranking import rank_counter
 from reid_torchmetrics.functional.retrieval.relevance import (
     EXTRA,
     LABEL_OPTIONS,
@@ -26,6 +25,8 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS, names_in_rules
 from reid_torchmetrics.functional.retrieval.relevance.labels import Label, with_default_rules
+from reid_torchmetrics.tasks import RankCounter
+from reid_torchmetrics.tasks.streams import rank_counter
 from tests.contracts import expected
 from tests.contracts.problems import DRAWN, SINGULAR, BothSides, Problem, Row, make_problem
 from tests.contracts.rows import ROWS

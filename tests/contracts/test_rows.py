@@ -9,12 +9,13 @@ import pytest
 
 from reid_torchmetrics import EmbeddingMetric, ReIDMetrics, evaluate, evaluate_lists, evaluate_scores
 from reid_torchmetrics.command.options import command_options
-from reid_torchmetrics.functional.retrieval import MEASURES, Protocol, RankCounter, evaluate_stream, find_protocol
+from reid_torchmetrics.functional.retrieval import MEASURES, Protocol, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABEL_OPTIONS, LABELS, NAMED_LABELS, StreamLabels
 from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS
 from reid_torchmetrics.functional.retrieval.relevance.label_names import RULES_BY_LABEL
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.contracts import expected
 from tests.contracts.entry_points import PROTOCOL, REFUSED_BY_ALL
 from tests.contracts.problems import DRAWN, FORMS, SINGULAR, Problem, Row, feature_of, make_problem

@@ -13,7 +13,7 @@ from torch import Tensor
 import reid_torchmetrics
 from reid_torchmetrics import ReIDMetrics, _names, evaluate
 from reid_torchmetrics.functional import retrieval
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate_stream, find_relevance, rank_positives
+from reid_torchmetrics.functional.retrieval import find_relevance, rank_positives
 from reid_torchmetrics.functional.retrieval.scores import (
     SIMILARITIES,
     EmbeddingScores,
@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 from reid_torchmetrics.functional.retrieval.scores.products import product
 from reid_torchmetrics.functional.retrieval.scores.similarity import Similarity
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
 from tests.reference import retrieval as reference

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from reid_torchmetrics import ReIDMeanAP, _names, evaluate_scores
 from reid_torchmetrics.command.inputs import TIES_BY_PLACE
-from reid_torchmetrics.functional.retrieval import RankCounter, rank_positives_from_scores
+from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
+from reid_torchmetrics.tasks import RankCounter
 from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
 from tests.reference import measures, ties

@@ -8,10 +8,8 @@ import torch
 from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
     PositiveRanks,
-    RankCounter,
     evaluate,
     evaluate_scores,
-    evaluate_stream,
     find_relevance,
     rank_positives,
     rank_positives_from_scores,
@@ -21,7 +19,7 @@ from reid_torchmetrics.functional.retrieval import (
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks, nearest
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, find_listed_relevance
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
-from reid_torchmetrics.tasks import verify
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream, verify
 from reid_torchmetrics.tasks.draws import expect_draws
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem, problem_of
 

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import reid_torchmetrics
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_stream, rank_positives
+from reid_torchmetrics.functional.retrieval import evaluate, rank_positives
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.stream_problems import assert_equal
 
 pytest.importorskip("pyarrow")

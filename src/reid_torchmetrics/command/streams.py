@@ -17,10 +17,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.diagnosis import collecting
-from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
+from reid_torchmetrics.functional.retrieval import RetrievalResults, find_relevance
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, hash_names, merge_names, without_extra
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 
 from .embeddings import open_embeddings
 from .inputs import check_streamed

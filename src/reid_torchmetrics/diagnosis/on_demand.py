@@ -25,7 +25,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate,
     retrieval.evaluate_scores,
     tasks.evaluate_lists,
-    retrieval.evaluate_stream,
+    tasks.evaluate_stream,
     tasks.index_recall,
     tasks.verify_pairs,
     tasks.accuracy_over_folds,

@@ -17,6 +17,7 @@ from .operating_points import (
 )
 from .person_search import person_search
 from .rotated_boxes import rotated_iou
+from .streams import Counts, GalleryStatistics, RankCounter, evaluate_stream
 from .suppression import non_maximum_suppression
 from .vector_indexes import IndexRecall, index_recall
 from .verification import (
@@ -35,16 +36,19 @@ __all__ = [
     "Comparison",
     "ConfidenceCurve",
     "ConfusionMatrix",
+    "Counts",
     "DetectionCurve",
     "Difference",
     "Duplicates",
     "ErrorBreakdown",
+    "GalleryStatistics",
     "Identification",
     "ImageErrors",
     "IndexRecall",
     "LocalizationErrors",
     "OperatingPoints",
     "PrecisionRecallCurve",
+    "RankCounter",
     "RankedDetections",
     "ScoreHistogram",
     "Verification",
@@ -52,6 +56,7 @@ __all__ = [
     "compare",
     "compute_ap",
     "evaluate_lists",
+    "evaluate_stream",
     "find_duplicates",
     "fnmr_at_fmr",
     "global_average_precision",

@@ -15,14 +15,16 @@ from torch.nn.functional import normalize
 
 from reid_torchmetrics import PairVerification, ReIDCMC, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.command import main
-from reid_torchmetrics.functional.retrieval import (
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
+from reid_torchmetrics.tasks import (
     RankCounter,
-    evaluate,
-    evaluate_scores,
+    accuracy_over_folds,
+    evaluate_lists,
     evaluate_stream,
-    find_protocol,
+    index_recall,
+    person_search,
+    verify_pairs,
 )
-from reid_torchmetrics.tasks import accuracy_over_folds, evaluate_lists, index_recall, person_search, verify_pairs
 
 Data = dict[str, Any]
 FILE_KEYS = {"identities": "pids", "cameras": "camids"}

@@ -17,14 +17,8 @@ from torch.nn.functional import normalize
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.command import main
-from reid_torchmetrics.functional.retrieval import (
-    RankCounter,
-    evaluate,
-    evaluate_scores,
-    evaluate_stream,
-    find_protocol,
-)
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
+from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream
 from tests.diagnosis.retrieval.right_samples import RIGHT, Sides
 
 KEYS = {"identities": "pids", "cameras": "camids", "positions": "positions"}

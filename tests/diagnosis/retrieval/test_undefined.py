@@ -7,17 +7,11 @@ import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval import (
-    RankCounter,
-    evaluate,
-    evaluate_scores,
-    evaluate_stream,
-    find_protocol,
-)
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import NO_RANKING, RankedSamples, Ranking
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
-from reid_torchmetrics.tasks import evaluate_lists, person_search
+from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream, person_search
 from tests.diagnosis.contract import told_by
 from tests.diagnosis.retrieval.examples import vectors
 

@@ -14,7 +14,6 @@ from .evaluation import (
     bootstrap_interval,
     evaluate,
     evaluate_scores,
-    evaluate_stream,
     find_protocol,
     mean_by,
 )
@@ -43,7 +42,7 @@ from .measures import (
     reciprocal_rank,
     retrieval_rank,
 )
-from .ranking import Counts, GalleryStatistics, PositiveRanks, RankCounter, rank_positives, rank_positives_from_scores
+from .ranking import PositiveRanks, rank_positives, rank_positives_from_scores
 from .relevance import Relevance, find_relevance
 from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import score_embeddings, scores_from_matrix
@@ -53,16 +52,13 @@ __all__ = [
     "PROTOCOLS",
     "Breakdown",
     "CameraPairs",
-    "Counts",
     "GalleryDraw",
-    "GalleryStatistics",
     "Interval",
     "KReciprocal",
     "Measure",
     "PositiveRanks",
     "Protocol",
     "QueryExpansion",
-    "RankCounter",
     "RankLists",
     "Relevance",
     "RetrievalResults",
@@ -75,7 +71,6 @@ __all__ = [
     "cumulative_gain_at",
     "evaluate",
     "evaluate_scores",
-    "evaluate_stream",
     "expand_queries",
     "find_protocol",
     "find_relevance",

@@ -4,16 +4,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import (
-    PROTOCOLS,
-    Protocol,
-    RankCounter,
-    RetrievalResults,
-    evaluate,
-    evaluate_scores,
-    evaluate_stream,
-)
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, RetrievalResults, evaluate, evaluate_scores
+from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream
 
 QUERY, GALLERY = torch.eye(8)[:3], torch.eye(8)[3:]
 IDS = {"query_identities": [0, 0, 1], "gallery_identities": [1, 2, 2, 0, 1]}

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import GalleryDraw, evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval import Protocol, RankCounter, evaluate_stream, find_protocol, find_relevance
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.functional.retrieval import Protocol, find_protocol, find_relevance
+from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream
 from tests.extra_labels import Problem, ranks_in
 from tests.paths import path
 from tests.profiles import examples

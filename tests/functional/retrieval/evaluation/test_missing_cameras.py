@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import AdviceWarning, ReIDMeanAP, ReIDMetrics, evaluate, evaluate_lists
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, RankCounter, evaluate_scores, evaluate_stream
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, evaluate_scores
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 
 GENERATOR = torch.Generator().manual_seed(0)
 QUERY, GALLERY = torch.randn(6, 4, generator=GENERATOR), torch.randn(30, 4, generator=GENERATOR)

@@ -153,11 +153,11 @@ def test_names_are_ranked_by_a_counter_of_blocks():
             positives = {
                 name.replace("gallery", "positive"): values for name, values in each.items() if name not in queries
             }
-            counter = retrieval.RankCounter(QUERY, GALLERY, **queries, **positives, **rules)
+            counter = tasks.RankCounter(QUERY, GALLERY, **queries, **positives, **rules)
             other = ["somebody"], ["yard"]
             counts = counter.count(GALLERY[:1], *(other if each is not labels else ([77], [2])), key=0)
             protocol = find_protocol("market1501").with_options(rules)
-            found.append(retrieval.evaluate_stream(counter, counts, protocol=protocol))
+            found.append(tasks.evaluate_stream(counter, counts, protocol=protocol))
         assert str(dict(found[0])) == str(dict(found[1]))
         assert found[0].to_frame("query")["query_identities"].tolist() == named(labels, "list")["query_identities"]
 
@@ -199,10 +199,10 @@ def test_a_side_without_any_identity_goes_with_names_and_with_integers(known, fo
 @pytest.mark.usefixtures("unannotated")
 def test_a_counter_takes_blocks_without_any_identity_beside_names_and_integers(known):
     positives = {"positive_identities": known, "missing_identities": "junk"}
-    counter = retrieval.RankCounter(QUERY[:2], GALLERY[:2], query_identities=known, **positives)
+    counter = tasks.RankCounter(QUERY[:2], GALLERY[:2], query_identities=known, **positives)
     counts = counter.count(GALLERY[2:4], [None, None], key=0)
     assert counter.ranks(counts).num_candidates.tolist() == [2, 2]
-    counter = retrieval.RankCounter(QUERY[:2], GALLERY[:2], query_identities=[None, None], **positives)
+    counter = tasks.RankCounter(QUERY[:2], GALLERY[:2], query_identities=[None, None], **positives)
     assert counter.ranks(0).num_candidates.tolist() == [2, 2]
 
 
@@ -268,7 +268,7 @@ def test_a_metric_and_a_counter_take_whole_numbers_as_floats():
         metrics.append(metric.results())
         positives = {f"positive_{name}": values for name, values in sides[1].items()}
         queries = {f"query_{name}": values for name, values in sides[0].items()}
-        counters.append(retrieval.RankCounter(QUERY, GALLERY, **queries, **positives).ranks(0))
+        counters.append(tasks.RankCounter(QUERY, GALLERY, **queries, **positives).ranks(0))
     assert ranks_of(metrics[0]) == ranks_of(metrics[1]) == ranks_of(counters[0]) == ranks_of(counters[1])
     assert metrics[1].query_identities.dtype == torch.int64
 
@@ -327,8 +327,8 @@ TAKING = {
         [[0], [1], [2], [3]], query_identities=one, gallery_identities=two
     ),
     "lists": tasks.evaluate_lists,
-    "RankCounter": lambda one, two: retrieval.RankCounter(FOUR, FOUR, one, two).ranks(0),
-    "RankCounter.count": lambda one, two: retrieval.RankCounter(FOUR, FOUR, ONES, ONES, ONES, ONES).count(
+    "RankCounter": lambda one, two: tasks.RankCounter(FOUR, FOUR, one, two).ranks(0),
+    "RankCounter.count": lambda one, two: tasks.RankCounter(FOUR, FOUR, ONES, ONES, ONES, ONES).count(
         FOUR, one, two, key=0
     ),
     "person_search": lambda one, two: tasks.person_search(

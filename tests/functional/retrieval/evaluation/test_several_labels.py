@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_scores, write_report
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate_stream, find_protocol, find_relevance
+from reid_torchmetrics.functional.retrieval import find_protocol, find_relevance
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream
 from tests.profiles import examples
 from tests.reference import several_labels as reference
 from tests.strategies import TIES

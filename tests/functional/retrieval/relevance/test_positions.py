@@ -11,15 +11,9 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval import (
-    RankCounter,
-    evaluate,
-    evaluate_scores,
-    evaluate_stream,
-    find_protocol,
-    find_relevance,
-)
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol, find_relevance
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.diagnosis.contract import told_by
 from tests.paths import path
 from tests.profiles import examples

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, rank_positives, rank_positives_from_scores
+from reid_torchmetrics.functional.retrieval import evaluate, rank_positives, rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.tasks import find_duplicates
+from reid_torchmetrics.tasks import RankCounter, find_duplicates
 from tests.distributed import recording
 from tests.profiles import examples
 from tests.reference import retrieval

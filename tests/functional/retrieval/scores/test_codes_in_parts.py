@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMeanAP, index_recall
 from reid_torchmetrics.command import main
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_scores, rank_positives
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, rank_positives
+from reid_torchmetrics.tasks import RankCounter
 from tests.distributed import recording
 from tests.profiles import each_row, examples
 

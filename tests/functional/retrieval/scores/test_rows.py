@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reid_torchmetrics.functional.retrieval import RankCounter, rank_positives
+from reid_torchmetrics.functional.retrieval import rank_positives
 from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks
-from reid_torchmetrics.tasks import index_recall
+from reid_torchmetrics.tasks import RankCounter, index_recall
 from tests.distributed import threads
 
 BLOCKS = [torch.randn(rows, 48, generator=torch.Generator().manual_seed(rows)) for rows in (1, 70, 30)]

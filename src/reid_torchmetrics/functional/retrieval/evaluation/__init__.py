@@ -1,7 +1,7 @@
 """Protocols, the one call, and its results."""
 # mypy: implicit-reexport
 
-from .evaluate import evaluate, evaluate_scores, evaluate_stream
+from .evaluate import evaluate, evaluate_scores
 from .ground_truth import ListedTruth, check_list_names, listed_where_true
 from .groups import Grouping
 from .opened_files import Files, are_files

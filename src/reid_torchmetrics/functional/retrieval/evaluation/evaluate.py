@@ -1,10 +1,10 @@
-"""Evaluate embeddings, scores, or the counts of a streamed gallery under a benchmark protocol, in one call."""
+"""Evaluate embeddings or scores under a benchmark protocol, in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Integer, Real, Shaped
@@ -14,15 +14,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter, StreamSample
-from reid_torchmetrics.functional.retrieval.relevance import (
-    GivenJunkPairs,
-    SideLabels,
-    check_needed,
-    in_one_spelling,
-    num_labels_of,
-    one_number_each,
-)
+from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, SideLabels, check_needed, num_labels_of
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, checked_rows, read_pair
 
@@ -33,8 +25,7 @@ from .protocol import Protocol, ProtocolOptions
 from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol
 from .queries import check_own_places, pool_queries
 from .ranked_samples import RankedSamples
-from .ranking import Ranking, rank_problem
-from .ranking_options import Setup, names_of_labels
+from .ranking import rank_problem
 from .results import RetrievalResults, summarize
 
 _LABEL_ARGUMENTS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
@@ -230,92 +221,6 @@ def evaluate_scores(
     # A matrix does not tell which scores compare a query with itself.
     check_own_places(protocol, labels.self_index, len(matrix))
     return _evaluate(problem, RankedSamples(protocol, named_protocol, matrix=argument), ties=ties, max_rank=max_rank)
-
-
-@torch.no_grad()
-def evaluate_stream(
-    counter: RankCounter,
-    counts: Counts | Literal[0],
-    *,
-    protocol: _names.ProtocolName | Protocol = DEFAULT_PROTOCOL,
-    max_rank: int = 50,
-) -> RetrievalResults:
-    """Evaluate the counts of a `RankCounter`: the numbers of `evaluate` for the whole gallery.
-
-    The results hold no embeddings, and so no lists of neighbors.
-
-    Args:
-        counter: the counter; its rules of relevance are the protocol's.
-        counts: the sum of its counts in all blocks; 0 for no block.
-        protocol: a name in `PROTOCOLS` or a `Protocol`.
-        max_rank: length of the CMC curve.
-
-    Raises:
-        TypeError: `counter` is no `RankCounter`, or `counts` no `Counts`.
-        ValueError: counts of another counter; a protocol with other rules than the counter's, with two camera rules,
-            with drawn galleries or groups, that needs lists, or that searches every query among the others, for a
-            counter without `self_index` of all.
-    """
-    _checks.instance("counter", counter, (RankCounter,))
-    _checks.positive_int("max_rank", max_rank)
-    named_protocol = protocol
-    protocol = find_protocol(named_protocol)
-    _check_fits_counter(protocol, counter)
-
-    ranks = counter.ranks(counts)
-    labels = one_number_each(counter.query_labels)
-    label_names = names_of_labels(counter.query_labels)
-    ranking = Ranking(
-        ranks,
-        counter.query_counts,
-        query_index=torch.arange(ranks.num_queries, device=ranks.rank.device),
-        query_identities=labels.get("identities"),
-        query_cameras=labels.get("cameras"),
-        query_hash=counter.query_hash,
-        labels=label_names,
-        names=counter.label_names,
-    )
-    setup = Setup.of(counter.ties, counter.similarity, None, label_names)
-    results = summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
-
-    samples = RankedSamples(protocol, named_protocol)
-    if counter.sample is not None:
-        sampled = _problem_of(counter.sample, counter)
-        options = sampled.ranking_options(protocol, for_cmc=True, ties=counter.ties)
-        samples = replace(samples, sampled=sampled, options=options)
-    results_made(ranking, samples)
-    return results
-
-
-def _problem_of(sample: StreamSample, counter: RankCounter) -> RetrievalProblem:
-    """Return the problem of some queries of a counter, and of the items that are listed for them."""
-    source = Embeddings(Rows([sample.query]), Rows([sample.items]), counter.similarity, rerank=None, max_bytes=None)
-    labels = Labels(sample.query_labels, sample.labels, self_index=sample.self_index, names=counter.label_names)
-    return RetrievalProblem(source, labels)
-
-
-def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:
-    """Raise unless a protocol ranks one whole gallery by the rules of a counter."""
-    protocol.check_relevance({}, lists=False)
-    obstacle = None
-    if protocol.gallery_draw is not None:
-        obstacle = "draws galleries"
-    elif protocol.needs_groups:
-        obstacle = "ranks groups"
-    elif protocol.for_cmc is not protocol:
-        obstacle = "has two"
-    if obstacle is not None:
-        raise ValueError(
-            "`protocol` must rank one whole gallery of items by one camera rule, as a counter does; got"
-            f" {protocol.name!r}, which {obstacle}."
-        )
-    check_own_places(protocol, counter.self_index, counter.query_counts.total)
-    for name, rule in in_one_spelling(protocol.relevance_options).items():
-        if rule != counter.rules[name]:
-            raise ValueError(
-                f"`protocol` must have the counter's rules; got {protocol.name!r} with {name}={rule!r} for a counter"
-                f" with {counter.rules[name]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
-            )
 
 
 def _read_if_files(argument: str, value: Any, arguments: dict[str, Any]) -> Any:

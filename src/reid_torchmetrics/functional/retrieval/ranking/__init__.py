@@ -2,7 +2,6 @@
 # mypy: implicit-reexport
 
 from .counting import are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
-from .counts import Counts, GalleryStatistics, StreamSample
 from .nearest import Nearest, nearest
 from .positive_ranks import (
     UNRETRIEVED,
@@ -14,9 +13,9 @@ from .positive_ranks import (
     cut_after,
     in_float,
     ranks_of_hits,
+    unchecked_ranks,
 )
-from .rank_counter import RankCounter
 from .ranks import count_ranks, count_sharded_ranks, rank_positives, rank_positives_from_scores
-from .tie_policies import DRAWN_TIES, TIE_POLICIES, TiePolicy, in_order, sort_with_places
-from .tiles import GalleryPart
+from .tie_policies import DRAWN_TIES, TIE_POLICIES, TiePolicy, best_first, in_order, sort_with_places
+from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives
 from .top_k import stable_top_k

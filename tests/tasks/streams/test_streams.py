@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_stream, find_protocol
-from reid_torchmetrics.tasks import find_duplicates
+from reid_torchmetrics.functional.retrieval import evaluate, find_protocol
+from reid_torchmetrics.tasks import RankCounter, evaluate_stream, find_duplicates
 from tests.stream_problems import counted, counter_of, drawn, joined
 
 

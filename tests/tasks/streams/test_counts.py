@@ -10,13 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import (
-    Counts,
-    GalleryStatistics,
-    RankCounter,
-    evaluate_stream,
-    find_protocol,
-)
+from reid_torchmetrics.functional.retrieval import find_protocol
+from reid_torchmetrics.tasks import Counts, GalleryStatistics, RankCounter, evaluate_stream
 from tests.reference.retrieval import evaluate as slow_evaluate
 from tests.reference.retrieval import similarity as slow_similarity
 from tests.strategies import STREAMED_TIES

@@ -20,6 +20,17 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.retrieval.ranking import (
+    TIE_POLICIES,
+    GalleryPart,
+    PositiveRanks,
+    Thresholds,
+    Tiles,
+    best_first,
+    cells_of_positives,
+    count_ranks,
+    unchecked_ranks,
+)
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
@@ -57,10 +68,6 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 
 from .counts import Counts, GalleryStatistics, Nothing, StreamSample, digest_of, keys_of
-from .positive_ranks import PositiveRanks, unchecked_ranks
-from .ranks import count_ranks
-from .tie_policies import TIE_POLICIES, best_first
-from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives
 
 Identities: TypeAlias = _checks.IntegersOrNames | _checks.SeveralLabels
 
@@ -162,7 +169,7 @@ class RankCounter:
             a tie policy by places.
 
     Example:
-        >>> from reid_torchmetrics.functional.retrieval import RankCounter
+        >>> from reid_torchmetrics.tasks import RankCounter
         >>> query, positives = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 1.0], [1.0, 3.0]])
         >>> counter = RankCounter(query, positives, query_identities=[7], positive_identities=[7, 7])
         >>> blocks = {"a": torch.tensor([[1.0, 1.0], [0.0, 1.0]]), "b": torch.tensor([[1.0, 0.0]])}

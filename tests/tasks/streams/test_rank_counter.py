@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import (
-    RankCounter,
     evaluate,
     find_protocol,
     find_relevance,
@@ -19,6 +18,7 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.tasks import RankCounter
 from tests.profiles import each_row, examples
 from tests.reference.retrieval import evaluate as slow_evaluate
 from tests.reference.retrieval import similarity as slow_similarity
