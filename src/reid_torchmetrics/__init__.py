@@ -111,6 +111,15 @@ _NAMES = {
     "tasks": "compare evaluate_lists find_duplicates index_recall verify_pairs",
     "tasks.metrics": "EmbeddingQuality LvisMAP PairVerification ReIDOpenSet VocMAP YoloMAP",
 }
+_MOVED = {
+    "functional.retrieval": "Comparison Counts Difference Duplicates GalleryStatistics Identification IndexRecall"
+    " RankCounter ScoreHistogram Verification accuracy_over_folds compare evaluate_lists evaluate_stream find_duplicates"
+    " fnmr_at_fmr global_average_precision index_recall person_search score_histogram verify verify_pairs",
+    "functional.detection": "ConfidenceCurve ConfusionMatrix DetectionCurve ERROR_KINDS ErrorBreakdown ImageErrors"
+    " LocalizationErrors OperatingPoints PrecisionRecallCurve RankedDetections compute_ap non_maximum_suppression"
+    " rotated_iou yolo_average_precision",
+}
+"""names of tasks that modules of the engine had"""
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are written once
 
@@ -127,6 +136,14 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
 
     def __dir__() -> list[str]:
         return __all__
+
+    def _moved(module: str, name: str) -> Any:
+        """Return what a module had and `tasks` has now; None for other names."""
+        names = _MOVED[module.removeprefix(f"{__name__}.")].split()
+        has_tasks = name in names and find_spec(".tasks", __name__) is not None
+        return getattr(import_module(".tasks", __name__), name) if has_tasks else None
+
+    _extras.moved = _moved
 
     def _no_attribute(module: str, name: str) -> Exception:
         """Return the error that the `__getattr__` of a module raises."""

@@ -33,13 +33,20 @@ no_attribute: Callable[[str, str], Exception]
 """Return the error for a name that a module does not have, with a hint at its place, from both; set likewise."""
 
 
-def raise_no_attribute(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module without further names."""
+moved: Callable[[str, str], Any]
+"""Return what a module of the engine had by a name, and a task has now; None for other names; set likewise."""
 
-    def raise_error(name: str) -> Any:
-        raise no_attribute(module, name)
 
-    return raise_error
+def names_that_moved(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module, which still has the names that moved from it to tasks."""
+
+    def find(name: str) -> Any:
+        value = moved(module, name)
+        if value is None:
+            raise no_attribute(module, name)
+        return value
+
+    return find
 
 
 def require(purpose: str, *packages: str) -> None:

@@ -41,5 +41,6 @@ __all__ = [
     "pairwise_iou",
 ]
 
-# A name that is not here may be in another package, as the error says. To type checkers no other name exists.
-globals()["__getattr__"] = _extras.raise_no_attribute(__name__)
+# Names that moved to tasks can be imported from here as before, and errors say where other names are. To type checkers
+# no other name exists.
+globals()["__getattr__"] = _extras.names_that_moved(__name__)
