@@ -113,8 +113,9 @@ _NAMES = {
 }
 _MOVED = {
     "functional.retrieval": "Comparison Counts Difference Duplicates GalleryStatistics Identification IndexRecall"
-    " RankCounter ScoreHistogram Verification accuracy_over_folds compare evaluate_lists evaluate_stream find_duplicates"
-    " fnmr_at_fmr global_average_precision index_recall person_search score_histogram verify verify_pairs",
+    " RankCounter ScoreHistogram Verification accuracy_over_folds compare evaluate_lists evaluate_stream"
+    " find_duplicates fnmr_at_fmr global_average_precision index_recall person_search score_histogram verify"
+    " verify_pairs",
     "functional.detection": "ConfidenceCurve ConfusionMatrix DetectionCurve ERROR_KINDS ErrorBreakdown ImageErrors"
     " LocalizationErrors OperatingPoints PrecisionRecallCurve RankedDetections compute_ap non_maximum_suppression"
     " rotated_iou yolo_average_precision",
