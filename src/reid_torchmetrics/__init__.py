@@ -71,6 +71,8 @@ _ROWS_OF_TASKS = {
     "tasks.detection_errors": {
         "RESULT_METHODS": "confusion_matrix error_breakdown localization_errors",
         "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
+        "MATCH_PARTS": "across_classes",
+        "SAVED_PARTS": "ObjectPairs",
     },
     "tasks.rotated_boxes": {"SHAPE_TYPES": "rotated", "SHAPES_IN_WORDS": "rotated"},
     "tasks.evaluators": {

@@ -20,8 +20,14 @@ from reid_torchmetrics.functional.detection import (
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_matches
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, average_matches, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, CocoGrid, Sides, box_areas, to_xywh
-from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches, merge_object_pairs, pair_objects
-from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES, confusion_matrix, error_breakdown
+from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
+from reid_torchmetrics.tasks.detection_errors import (
+    CONFUSION_RULES,
+    confusion_matrix,
+    error_breakdown,
+    merge_object_pairs,
+    pair_objects,
+)
 from reid_torchmetrics.tasks.evaluators import CLAIMS, VOC_RULES, YOLO_RULES, match_best_of_all, match_greedily
 from reid_torchmetrics.tasks.operating_points import (
     at_confidence,

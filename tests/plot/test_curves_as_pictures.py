@@ -9,7 +9,6 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
-from reid_torchmetrics.functional.detection.matching import pair_objects
 from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, score_embeddings
 from reid_torchmetrics.plot import (
     plot_camera_pairs,
@@ -26,7 +25,7 @@ from reid_torchmetrics.plot import (
 )
 from reid_torchmetrics.plot.axes import curve_label, short_name
 from reid_torchmetrics.tasks import score_histogram, verify
-from reid_torchmetrics.tasks.detection_errors import ConfusionMatrix, error_breakdown
+from reid_torchmetrics.tasks.detection_errors import ConfusionMatrix, error_breakdown, pair_objects
 from tests.profiles import of_each
 
 LABELS = torch.arange(24) % 4, torch.arange(24) % 8, torch.arange(24) // 4 % 3, torch.arange(24) // 8 + 3

@@ -56,6 +56,11 @@ class SavedResults:
     _SAVED_AS: Mapping[str, Any] = MappingProxyType({})
     """annotations of values that are saved in another form, or instead of computed fields"""
 
+    @classmethod
+    def _find_part(cls, name: str) -> type | None:
+        """Return the class that may occur in the fields under a name; None for a name of no such class."""
+        return {part.__name__: part for part in (cls, *cls._PARTS)}.get(name)
+
     def _to_fields(self) -> dict[str, Any]:
         """Return the saved fields by name: tensors, numbers, strings, collections of them, and `_PARTS`."""
         return {name: value for name, value in _fields_of(self).items() if name not in self._COMPUTED}
@@ -94,8 +99,8 @@ class SavedResults:
             ValueError: results that `load` would refuse.
         """
         arrays: dict[str, Any] = {}
-        parts = (type(self), *self._PARTS)
-        saved = {name: _to_json(value, name, parts, arrays) for name, value in self._to_fields().items()}
+        find_part = self._find_part
+        saved = {name: _to_json(value, name, find_part, arrays) for name, value in self._to_fields().items()}
         header = {"format": FORMAT, "kind": type(self).__name__, "version": __version__, "fields": saved}
         text = json.dumps(header, allow_nan=False)
         # Read the file again: an error is better now than when these results are gone.
@@ -164,15 +169,14 @@ class SavedResults:
             "$array": arrays.pop,
             "$bfloat16": StoredArray.as_bfloat16,
         }
-        for part in cls._PARTS:
-            builders[f"${part.__name__}"] = partial(Part, part)
         builders[f"${cls.__name__}"] = partial(cls._build, allowance=allowance)  # results within results
 
         def build_value(entries: dict[str, Any]) -> Any:
             kind = next(iter(entries), "")
-            if kind.startswith("$"):
-                return builders[kind](entries[kind])
-            return entries
+            if not kind.startswith("$"):
+                return entries
+            part = None if kind in builders else cls._find_part(kind[1:])
+            return builders[kind](entries[kind]) if part is None else Part(part, entries[kind])
 
         saved = json.loads(json.dumps(header["fields"]), object_hook=build_value)
         if arrays:
@@ -225,21 +229,21 @@ def _fields_of(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _to_json(value: Any, place: str, classes: tuple[type, ...], arrays: dict[str, Any]) -> Any:
+def _to_json(value: Any, place: str, find_part: Callable[[str], type | None], arrays: dict[str, Any]) -> Any:
     """Return a value for JSON, and add its arrays to `arrays` by their place, such as "ranks.positives".
 
     A value that JSON lacks becomes an object with one key, "$" and its kind: {"$tuple": [1, 2]}.
     """
 
     def convert(values: Mapping[Any, Any]) -> dict[Any, Any]:
-        return {name: _to_json(item, f"{place}.{name}", classes, arrays) for name, item in values.items()}
+        return {name: _to_json(item, f"{place}.{name}", find_part, arrays) for name, item in values.items()}
 
     if isinstance(value, Tensor):
         if value.dtype == torch.bfloat16:  # unknown to NumPy
-            return {"$bfloat16": _to_json(value.view(torch.int16), place, classes, arrays)}
+            return {"$bfloat16": _to_json(value.view(torch.int16), place, find_part, arrays)}
         arrays[place] = value.detach().cpu().numpy()
         return {"$array": place}
-    if type(value) in classes:
+    if find_part(type(value).__name__) is type(value):
         return {f"${type(value).__name__}": convert(_fields_of(value))}
     if isinstance(value, Mapping):
         return {"$mapping": list(convert(value).items())}
@@ -351,8 +355,8 @@ def _items_of(value: Any, kind: Any) -> Iterable[tuple[Any, Any, Any]] | None:
     origin, kinds = get_origin(kind), get_args(kind)
     if kind is Any:
         origin, kinds = tuple, (Any, ...)
-    if isinstance(value, Part) and value.kind is kind:
-        hints = _annotations_of(kind)
+    if isinstance(value, Part) and kind in (value.kind, Part):
+        hints = _annotations_of(value.kind)
         return [(name, item, hints[name]) for name, item in value.saved.items()]
     if isinstance(value, dict) and origin is Mapping:
         return [(name, item, kinds[1]) for name, item in value.items()]

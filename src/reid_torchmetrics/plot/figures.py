@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
-from reid_torchmetrics.functional.detection.matching import LEAST_OVERLAP
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.tasks.detection_errors import why_no_breakdown
+from reid_torchmetrics.tasks.detection_errors import LEAST_OVERLAP, why_no_breakdown
 
 from .axes import COLUMN_SIZE, Axes, Plotted
 from .detection_curves import plot_detection_confidence, plot_detection_precision_recall

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.matching import ObjectPairs, merge_object_pairs, pair_objects
-from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES, ConfusionMatrix, confusion_matrix
+from reid_torchmetrics.tasks.detection_errors import (
+    CONFUSION_RULES,
+    ConfusionMatrix,
+    ObjectPairs,
+    confusion_matrix,
+    merge_object_pairs,
+    pair_objects,
+)
 from tests.detection_strategies import Problem, problems
 from tests.found_classes import match_images
 from tests.profiles import examples

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.evaluators import average_matches
-from reid_torchmetrics.functional.detection.matching import merge_object_pairs, pair_objects
-from reid_torchmetrics.tasks.detection_errors import ERROR_KINDS, ErrorBreakdown, error_breakdown
+from reid_torchmetrics.tasks.detection_errors import (
+    ERROR_KINDS,
+    ErrorBreakdown,
+    error_breakdown,
+    merge_object_pairs,
+    pair_objects,
+)
 from tests.detection_strategies import problems
 from tests.found_classes import match_images
 from tests.profiles import examples

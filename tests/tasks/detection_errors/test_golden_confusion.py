@@ -10,8 +10,7 @@ import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs import to_xywh
-from reid_torchmetrics.functional.detection.matching import pair_objects
-from reid_torchmetrics.tasks.detection_errors import confusion_matrix
+from reid_torchmetrics.tasks.detection_errors import confusion_matrix, pair_objects
 from reid_torchmetrics.tasks.operating_points import at_confidence
 from tests.found_classes import match_images
 

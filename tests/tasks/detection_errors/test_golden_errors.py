@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from reid_torchmetrics.functional.detection.matching import pair_objects
-from reid_torchmetrics.tasks.detection_errors import ErrorBreakdown, error_breakdown
+from reid_torchmetrics.tasks.detection_errors import ErrorBreakdown, error_breakdown, pair_objects
 from tests.reference.detection import Detection, GroundTruth
 from tests.reference.detection_curves import HUNDREDTHS, mean_at_recalls
 from tests.reference.detection_errors import Breakdown, break_down

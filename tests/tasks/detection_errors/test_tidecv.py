@@ -8,8 +8,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.matching import pair_objects
-from reid_torchmetrics.tasks.detection_errors import ErrorBreakdown, error_breakdown
+from reid_torchmetrics.tasks.detection_errors import ErrorBreakdown, error_breakdown, pair_objects
 from tests.golden.tide_cases import TideProblem, TideRecord, tide_problems
 from tests.tasks.detection_errors.test_error_breakdown import BESIDE, BOX, breakdown_of
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.inputs import place_of_labels
-from reid_torchmetrics.functional.detection.matching import ObjectPairs
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed
+
+from .object_pairs import ObjectPairs
 
 LARGEST_THRESHOLD = 1 - 1e-10
 """COCO's largest threshold, see `match_on_grid`"""

@@ -18,11 +18,12 @@ from reid_torchmetrics._names import ErrorRule
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, recalls_on
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
-from reid_torchmetrics.functional.detection.matching import ObjectPairs, OverlappingPairs, best_pairs, select
+from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs, select
 from reid_torchmetrics.functional.displays import Display, Displayed
 from reid_torchmetrics.tasks.operating_points import curves_from_flags
 
 from .confusion import CONFUSION_RULES, LARGEST_THRESHOLD, check_threshold, flag_of_match, match_candidates
+from .object_pairs import ObjectPairs
 
 ERROR_KINDS: dict[str, str] = {
     "classification": "it overlaps a ground truth of another class enough",

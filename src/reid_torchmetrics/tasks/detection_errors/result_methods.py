@@ -18,12 +18,12 @@ from reid_torchmetrics.functional.detection.evaluation import (
     NamedValue,
 )
 from reid_torchmetrics.functional.detection.evaluators import Evaluator
-from reid_torchmetrics.functional.detection.matching import ObjectPairs
 from reid_torchmetrics.tasks.operating_points import best_confidence
 
 from .confusion import ConfusionMatrix, confusion_matrix
 from .error_breakdown import ErrorBreakdown, error_breakdown
 from .localization_error import LRP_VALUES, LocalizationErrors, localization_errors
+from .object_pairs import ObjectPairs
 
 _CONFUSION_RULES: dict[str, ConfusionMatrixRule] = {"Ultralytics": "ultralytics"}
 """rules of confusion matrices by the title of the evaluator; COCO's for all others"""
@@ -105,6 +105,7 @@ def _objects_of(results: DetectionResults, purpose: str) -> ObjectPairs:
     """Return the pairs of objects across classes; raise if the results lack them."""
     if results.objects is None:
         raise ValueError(f"`across_classes` must be True in `results(...)` for {purpose}; got False.")
+    assert isinstance(results.objects, ObjectPairs)  # noqa: S101 - for the type checker
     return results.objects
 
 

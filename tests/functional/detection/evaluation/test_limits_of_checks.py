@@ -27,11 +27,6 @@ def test_a_ground_truth_in_no_range_or_in_one_that_does_not_exist_is_refused(bit
         result_checks._check_positives(torch.tensor([[0, 7, bits]]), matches_of([[0], [0]]))
 
 
-def test_scores_of_objects_that_are_nan_are_named():
-    with pytest.raises(ValueError, match=r"^`objects\.scores` must give scores that can be ordered; got NaN\.$"):
-        result_checks._check_objects(SimpleNamespace(scores=torch.tensor([0.5, math.nan])))
-
-
 @pytest.mark.parametrize(
     ("least", "most", "text"),
     [

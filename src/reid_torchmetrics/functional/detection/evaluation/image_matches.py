@@ -28,16 +28,10 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     place_of_labels,
 )
-from reid_torchmetrics.functional.detection.matching import (
-    Matches,
-    ObjectPairs,
-    find_pairs,
-    merge_matches,
-    merge_object_pairs,
-    pair_objects,
-)
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, merge_matches
 from reid_torchmetrics.functional.result_cache import ResultCache
 
+from .match_parts import MATCH_PARTS, MatchPart
 from .repetitions import NO_REPETITIONS, Repetitions
 
 Group = tuple[int | str, int]
@@ -45,6 +39,8 @@ Group = tuple[int | str, int]
 Result = TypeVar("Result")
 Objects = TypeVar("Objects", Detections, GroundTruths)
 
+ACROSS_CLASSES = "across_classes"
+"""the option for overlaps of detections and ground truths of different classes"""
 _METRIC_FIELDS = ("grid", "evaluator", "max_bytes")  # fields of a request that follow from options of the metric
 _ORIGIN_FIELDS = ("rows", "ground_truths")  # fields of matches that are read, and therefore sent, only with origins
 
@@ -230,15 +226,17 @@ class MatchRequest:
             labels=detections.labels.index_select(0, matches.rows).long(),
             positives=self._positives(to_match[1], excluded),
         )
-        pairs = self._pair(detections, ground_truths, matches, is_difficult) if self.across_classes else None
-        answer = replace(answer, matches=matches.with_rows(places, true_places), origins=origins, objects=pairs)
+        answer = replace(answer, matches=matches.with_rows(places, true_places), origins=origins)
+        if self.across_classes:
+            part = MATCH_PARTS[ACROSS_CLASSES].of_matches(self, detections, ground_truths, matches, is_difficult)
+            answer = replace(answer, objects=part)
         return answer.within_classes()
 
     def _overlaps_of(self, matches: Matches, detections: Detections, ground_truths: GroundTruths) -> Tensor:
         """Return the overlap of each matched detection with its ground truth; crowds count like other ground truths."""
         assert matches.ground_truths is not None  # noqa: S101 - they were requested
-        shapes = self._with_edges(detections).shapes
-        true_shapes = self._with_edges(ground_truths).shapes
+        shapes = self.with_edges(detections).shapes
+        true_shapes = self.with_edges(ground_truths).shapes
         is_matched = matches.ground_truths >= 0
         rows = matches.rows[matches.columns].expand(matches.matched.shape)
         overlaps = torch.zeros(matches.matched.shape, dtype=torch.float64, device=rows.device)
@@ -263,34 +261,11 @@ class MatchRequest:
         columns = [ground_truths.images.long(), ground_truths.labels.long(), bits]
         return torch.stack(columns, dim=1)[bits > 0]
 
-    def _with_edges(self, objects: Objects) -> Objects:
+    def with_edges(self, objects: Objects) -> Objects:
         """Return the objects with the edges that the evaluator counts."""
         if self.evaluator.with_edges is None:
             return objects
         return objects.with_columns(boxes=self.evaluator.with_edges(self.evaluator, objects.shapes))
-
-    def _pair(
-        self, detections: Detections, ground_truths: GroundTruths, matches: Matches, is_difficult: Tensor | None
-    ) -> ObjectPairs:
-        """Pair matched objects across classes, with the overlaps and the crowds that the evaluator knows."""
-        # Detections beyond the largest limit were not matched.
-        order = matches.rows.argsort()
-        is_outside = None
-        if self.evaluator.is_federated:
-            is_outside = matches.area_bits[order] & 1 == 0
-        if not self.evaluator.has_crowds and ground_truths.is_crowd is not None:
-            rows = (~ground_truths.is_crowd).nonzero()[:, 0]
-            ground_truths = ground_truths.at(rows)
-            is_difficult = None if is_difficult is None else is_difficult[rows]
-        area_range, *_ = self.grid.area_ranges.values()
-        return pair_objects(
-            self._with_edges(detections.at(matches.rows[order])),
-            self._with_edges(ground_truths),
-            area_range=area_range,
-            max_bytes=self.max_bytes,
-            is_difficult=is_difficult,
-            is_outside=is_outside,
-        )
 
 
 @dataclass(frozen=True)
@@ -305,7 +280,7 @@ class ImageMatches:
     """overlaps of each process, if requested"""
     origins: Origins | None = None
     """if requested"""
-    objects: ObjectPairs | None = None
+    objects: MatchPart | None = None
     """pairs across classes, with the matched detections and the users' labels, if requested"""
     by_class: ImageMatches | None = None
     """the matches of each class, if they are requested besides these"""
@@ -350,7 +325,8 @@ class ImageMatches:
         if request.with_origins:
             image_matches = replace(image_matches, origins=Origins(rest.popleft(), rest.popleft()))
         if request.across_classes:
-            image_matches = replace(image_matches, objects=ObjectPairs.from_tensors(list(rest)))
+            part = MATCH_PARTS[ACROSS_CLASSES].from_tensors(list(rest))
+            image_matches = replace(image_matches, objects=part)
         if request.by_class is not None:
             image_matches = replace(image_matches, by_class=cls.from_tensors(rest, request.by_class))
         return image_matches
@@ -410,7 +386,7 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
         matches=replace(matches, rows=rows.index_select(0, matches.rows)),
         overlaps=tuple(overlaps),
         origins=origins,
-        objects=merge_object_pairs(objects) if objects else None,
+        objects=MATCH_PARTS[ACROSS_CLASSES].merge(objects) if objects else None,
         by_class=merge_image_matches(by_class) if by_class else None,
     ).within_classes()
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
-from reid_torchmetrics.functional.detection.matching import Matches, ObjectPairs
+from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.result_files import Part
 
 # Columns of `ImageBoxes.columns`; the last one of ground truths is a flag that only some evaluators have.
 _IMAGE_COLUMNS = (Int[Tensor, " boxed"],) * 3
@@ -32,6 +33,7 @@ SAVED_AS: Mapping[str, Any] = MappingProxyType(
         "grid": CocoGrid,
         "rule": str,
         "labels": Int[Tensor, " detections"] | None,
+        "objects": Part | None,
     }
 )
 """annotations of fields that are saved in another form, or instead of averages"""
@@ -53,9 +55,7 @@ def check_stored(saved: Mapping[str, Any]) -> None:
         _checks.length("images", len(images), len(saved["image_names"]))
     image_numbers = {"positives": positives[:, 0], "matches.images": matches.images}
     if objects is not None:
-        _check_objects(objects)
-        image_numbers["objects.images"] = objects.images
-        image_numbers["objects.true_images"] = objects.true_images
+        image_numbers.update({f"objects.{name}": numbers for name, numbers in objects.check().items()})
     for name, values in image_numbers.items():
         _checks.in_range(name, values, 0, len(images))
     if saved["boxes"] is not None:
@@ -96,7 +96,7 @@ def _check_matches(matches: Matches, grid: CocoGrid) -> None:
     if matches.ground_truths is not None:
         _checks.in_range("matches.ground_truths", matches.ground_truths.flatten(), -1, _MAX_INT64)
     if matches.overlaps is not None:
-        _check_fractions("matches.overlaps", matches.overlaps)
+        check_fractions("matches.overlaps", matches.overlaps)
 
 
 def _check_positives(positives: Tensor, matches: Matches) -> None:
@@ -109,17 +109,6 @@ def _check_positives(positives: Tensor, matches: Matches) -> None:
     for area, counts in enumerate(matches.num_positives):
         if int(counts.sum()) != int((bits >> area & 1).sum()):
             raise ValueError(f"`matches.num_positives` must be those of `positives`; got {counts.tolist()}.")
-
-
-def _check_objects(objects: ObjectPairs) -> None:
-    """Raise unless scores and overlaps are numbers, and the objects of all pairs exist."""
-    _checks.no_nan("objects.scores", objects.scores)
-    _check_fractions("objects.iou", objects.iou)
-    _checks.in_range("objects.detection", objects.detection, 0, len(objects.scores))
-    _checks.in_range("objects.ground_truth", objects.ground_truth, 0, len(objects.true_labels))
-    if objects.crowd_iou is not None:
-        _check_fractions("objects.crowd_iou", objects.crowd_iou)
-        _checks.length("objects.crowd_iou", int(objects.is_crowd[objects.ground_truth].sum()), len(objects.crowd_iou))
 
 
 def _check_boxes(boxes: Sequence[Tensor], images: Tensor, matches: Matches) -> None:
@@ -148,7 +137,7 @@ def _check_rows(name: str, rows: Tensor, num_rows: Tensor) -> None:
         raise ValueError(f"`matches.{name}` must be those of boxes of the image; got up to {rows.max()}.")
 
 
-def _check_fractions(name: str, values: Tensor) -> None:
+def check_fractions(name: str, values: Tensor) -> None:
     """Raise unless all values are in [0, 1], except for rounding."""
     if not bool(((values >= 0) & (values <= 1 + 1e-9)).all()):
         raise ValueError(f"`{name}` must lie in [0, 1]; got {values.min()} to {values.max()}.")

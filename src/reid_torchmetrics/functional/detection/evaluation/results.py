@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
 from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes, list_matches
+from .match_parts import SAVED_PARTS, MatchPart
 from .result_checks import SAVED_AS, check_stored
 
 RESULT_METHODS: Registry[Callable[..., Any]] = Registry("RESULT_METHODS", {})
@@ -37,7 +38,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     """
 
     _ROWS = "class"
-    _PARTS = (inputs.CocoGrid, matching.Matches, matching.ObjectPairs)
+    _PARTS = (inputs.CocoGrid, matching.Matches)
     _COMPUTED = ("averages",)
     _SAVED_AS = SAVED_AS
 
@@ -53,7 +54,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     """ground truths that count in some area range: number of the image, label, and the ranges, bit 0 for the first"""
     class_names: Mapping[int, str] = field(default_factory=dict)
     """names of classes by label"""
-    objects: matching.ObjectPairs | None = None
+    objects: MatchPart | None = None
     """pairs of boxes that overlap, across classes; None without `across_classes`"""
     boxes: Mapping[int, ImageBoxes] | None = None
     """all boxes by image; None without `boxes`"""
@@ -157,6 +158,10 @@ class DetectionResults(NamedNumbers, SavedResults):
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
         return columns
+
+    @classmethod
+    def _find_part(cls, name: str) -> type | None:
+        return SAVED_PARTS[name] if name in SAVED_PARTS else super()._find_part(name)
 
     def _to_fields(self) -> dict[str, Any]:
         fields = super()._to_fields()

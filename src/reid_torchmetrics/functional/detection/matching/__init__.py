@@ -3,5 +3,4 @@
 
 from .matches import Matches, merge_matches
 from .matching import match_on_grid
-from .object_pairs import LEAST_OVERLAP, ObjectPairs, merge_object_pairs, pair_objects
 from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, best_pairs, find_pairs, overlapping_pairs, select

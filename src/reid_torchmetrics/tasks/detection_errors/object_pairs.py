@@ -13,9 +13,16 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.evaluation import (
+    MATCH_PARTS,
+    SAVED_PARTS,
+    MatchPart,
+    MatchRequest,
+    check_fractions,
+)
 from reid_torchmetrics.functional.detection.inputs import AreaRange, Detections, GroundTruths, distinct_labels
-
-from .pairs import find_pairs
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs
 
 LEAST_OVERLAP = 0.1
 """below it a detection lies on background, as in TIDE"""
@@ -28,7 +35,7 @@ _CROWD_PAIR_AXIS = {"axis": "crowd_pairs"}
 
 
 @dataclass(frozen=True)
-class ObjectPairs:
+class ObjectPairs(MatchPart):
     """Detections and ground truths by image, within an image in the order of input, and their overlapping pairs.
 
     It depends neither on the order of the images nor on how they were sharded: see `merge_object_pairs`.
@@ -63,6 +70,52 @@ class ObjectPairs:
     def to_tensors(self) -> list[Tensor]:
         """Return all fields except `at_least`, in the order of `AXES`."""
         return [getattr(self, name) for name in AXES]
+
+    @classmethod
+    def of_matches(
+        cls,
+        request: MatchRequest,
+        detections: Detections,
+        ground_truths: GroundTruths,
+        matches: Matches,
+        is_difficult: Tensor | None,
+    ) -> ObjectPairs:
+        """Pair matched objects across classes, with the overlaps and the crowds that the evaluator knows."""
+        # Detections beyond the largest limit were not matched.
+        order = matches.rows.argsort()
+        is_outside = None
+        if request.evaluator.is_federated:
+            is_outside = matches.area_bits[order] & 1 == 0
+        if not request.evaluator.has_crowds and ground_truths.is_crowd is not None:
+            rows = (~ground_truths.is_crowd).nonzero()[:, 0]
+            ground_truths = ground_truths.at(rows)
+            is_difficult = None if is_difficult is None else is_difficult[rows]
+        area_range, *_ = request.grid.area_ranges.values()
+        return pair_objects(
+            request.with_edges(detections.at(matches.rows[order])),
+            request.with_edges(ground_truths),
+            area_range=area_range,
+            max_bytes=request.max_bytes,
+            is_difficult=is_difficult,
+            is_outside=is_outside,
+        )
+
+    @classmethod
+    def merge(cls, parts: Sequence[ObjectPairs]) -> ObjectPairs:
+        """Merge the pairs of all processes."""
+        return merge_object_pairs(parts)
+
+    def check(self) -> dict[str, Tensor]:
+        """Raise unless scores and overlaps are numbers, and the objects of all pairs exist."""
+        _checks.no_nan("objects.scores", self.scores)
+        check_fractions("objects.iou", self.iou)
+        _checks.in_range("objects.detection", self.detection, 0, len(self.scores))
+        _checks.in_range("objects.ground_truth", self.ground_truth, 0, len(self.true_labels))
+        if self.crowd_iou is not None:
+            check_fractions("objects.crowd_iou", self.crowd_iou)
+            num_crowd_pairs = int(self.is_crowd[self.ground_truth].sum())
+            _checks.length("objects.crowd_iou", num_crowd_pairs, len(self.crowd_iou))
+        return {"images": self.images, "true_images": self.true_images}
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor]) -> ObjectPairs:
@@ -182,3 +235,7 @@ def _order_by_image(images: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows by image, and the new place of each row."""
     order = images.argsort(stable=True)
     return order, torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+
+
+MATCH_PARTS["across_classes"] = ObjectPairs
+SAVED_PARTS["ObjectPairs"] = ObjectPairs
