@@ -61,6 +61,7 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 _ROWS_OF_TASKS = {
     "tasks.draws": {"EXPECTATIONS": "drawn_galleries"},
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},
+    "tasks.votes": {"LIST_METHODS": "knn_accuracy"},
     "tasks.metrics": {"METRIC_METHODS": "duplicates"},
     "tasks.operating_points": {
         "RESULT_METHODS": "ranked at_confidence best_f1 best_confidences image_errors confidence_curve"
@@ -116,8 +117,8 @@ _NAMES = {
 _MOVED = {
     "functional.retrieval": "Comparison Counts Difference Duplicates GalleryStatistics Identification IndexRecall"
     " RankCounter ScoreHistogram Verification accuracy_over_folds compare evaluate_lists evaluate_stream"
-    " find_duplicates fnmr_at_fmr global_average_precision index_recall person_search score_histogram verify"
-    " verify_pairs",
+    " find_duplicates fnmr_at_fmr global_average_precision index_recall knn_accuracy person_search score_histogram"
+    " verify verify_pairs",
     "functional.detection": "ConfidenceCurve ConfusionMatrix DetectionCurve ERROR_KINDS ErrorBreakdown ImageErrors"
     " LocalizationErrors OperatingPoints PrecisionRecallCurve RankedDetections compute_ap non_maximum_suppression"
     " rotated_iou yolo_average_precision",

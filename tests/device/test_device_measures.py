@@ -18,7 +18,6 @@ from reid_torchmetrics.functional.retrieval import (
     first_rank,
     hit_rate_at,
     inverse_negative_penalty,
-    knn_accuracy,
     mean_by,
     mean_over_identities,
     mean_over_queries,
@@ -39,10 +38,10 @@ from reid_torchmetrics.functional.retrieval.measures import (
     CMC_MODES,
     EMPTY_TARGET_ACTIONS,
     PRECISION_DIVISORS,
-    VOTES,
 )
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.tasks import global_average_precision
+from reid_torchmetrics.tasks import global_average_precision, knn_accuracy
+from reid_torchmetrics.tasks.votes import VOTES
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 MEASURES = [

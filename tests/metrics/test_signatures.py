@@ -36,6 +36,7 @@ from reid_torchmetrics.tasks.evaluators import CLAIMS, YOLO_RULES
 from reid_torchmetrics.tasks.identification import FPIR_RULES
 from reid_torchmetrics.tasks.lists import MISSING_QUERIES
 from reid_torchmetrics.tasks.metrics import PAIR_METRICS
+from reid_torchmetrics.tasks.votes import VOTES
 
 USES = Path(__file__).parents[1] / "typed_uses.py"
 CLASSES = {
@@ -60,7 +61,7 @@ TABLES = {
     "PairMetric": PAIR_METRICS,
     "MedianRule": means._MEDIAN_RULES,
     "RankVariant": cutoffs._RETRIEVAL_RANKS,
-    "Vote": measures.VOTES,
+    "Vote": VOTES,
     "Expansion": EXPANSIONS,
     "OriginalDistance": ORIGINAL_DISTANCES,
     "MissingQueries": MISSING_QUERIES,

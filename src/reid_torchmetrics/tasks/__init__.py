@@ -30,6 +30,7 @@ from .verification import (
     verify,
     verify_pairs,
 )
+from .votes import knn_accuracy
 
 __all__ = [
     "ERROR_KINDS",
@@ -61,6 +62,7 @@ __all__ = [
     "fnmr_at_fmr",
     "global_average_precision",
     "index_recall",
+    "knn_accuracy",
     "non_maximum_suppression",
     "person_search",
     "rotated_iou",

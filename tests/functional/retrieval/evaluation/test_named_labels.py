@@ -343,7 +343,7 @@ TAKING = {
     "pool_queries": lambda one, two: pool_queries(FOUR, one, two),
     "mean_by": lambda one, two: retrieval.mean_by(ONES, one, two),
     "mean_over_identities": lambda one, _: retrieval.mean_over_identities(ONES, one),
-    "knn_accuracy": lambda one, two: retrieval.knn_accuracy(torch.as_tensor(FOUR).long(), FOUR, one),
+    "knn_accuracy": lambda one, two: tasks.knn_accuracy(torch.as_tensor(FOUR).long(), FOUR, one),
     "bootstrap_interval": lambda one, _: retrieval.bootstrap_interval(
         ONES, generator=torch.Generator().manual_seed(0), num_resamples=2, identities=one
     ),

@@ -22,7 +22,7 @@ from .query_statistics import (
     seeded,
     terms,
 )
-from .rank_lists import RankLists
+from .rank_lists import LIST_METHODS, RankLists
 from .ranked_samples import ListCounts, RankedSamples, UpdateFacts
 from .ranking import EXPECTATIONS, NO_RANKING, CameraPairs, Ranking, rank_problem
 from .ranking_options import RankingOptions, Setup, describe, names_of_labels

@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, more_rows
-from reid_torchmetrics.functional.retrieval.measures import knn_accuracy
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, one_number_each
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
@@ -22,6 +22,8 @@ from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 from .problem import RetrievalProblem
 from .protocol import Protocol
 
+LIST_METHODS: Registry[Callable[..., Any]] = Registry("LIST_METHODS", {})
+"""methods of `RankLists` by name, which tasks add: functions of lists and of options"""
 _MOST_COLUMNS = 5  # of candidates in the text
 
 
@@ -174,9 +176,8 @@ class RankLists(Displayed):
         Raises:
             ValueError: relevance came as lists, so that no identity is known, or as `knn_accuracy`.
         """
-        if self.identities is None or self.query_identities is None:
-            raise ValueError("`identities` must have been given to the evaluation; got lists without them.")
-        return knn_accuracy(self.identities, self.scores, self.query_identities, **options)
+        accuracy: Float[Tensor, " queries"] = LIST_METHODS["knn_accuracy"](self, **options)
+        return accuracy
 
     def _tensors(self) -> dict[str, Tensor]:
         return {name: values for name, values in vars(self).items() if isinstance(values, Tensor)}

@@ -41,4 +41,3 @@ from .registry import (
     title_of,
     with_expectation,
 )
-from .votes import VOTES, knn_accuracy

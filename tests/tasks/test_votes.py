@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, knn_accuracy
-from reid_torchmetrics.functional.retrieval.measures import VOTES
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.tasks import knn_accuracy
+from reid_torchmetrics.tasks.votes import VOTES
 from tests.profiles import examples
 from tests.reference.measures import place_by_votes
 

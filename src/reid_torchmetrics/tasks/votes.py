@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Real
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.evaluation import LIST_METHODS, RankLists
 
 
 def _weighted_votes(scores: Tensor, temperature: float) -> Tensor:
@@ -78,6 +80,13 @@ def knn_accuracy(
     return is_right.double()
 
 
+def _accuracy_of_lists(lists: RankLists, **options: Any) -> Float[Tensor, " queries"]:
+    """See `RankLists.knn_accuracy`."""
+    if lists.identities is None or lists.query_identities is None:
+        raise ValueError("`identities` must have been given to the evaluation; got lists without them.")
+    return knn_accuracy(lists.identities, lists.scores, lists.query_identities, **options)
+
+
 def _label_places(labels: Tensor, weight: Tensor, can_vote: Tensor, query_labels: Tensor) -> Tensor:
     """Return the place of each query's label by votes, infinite if no item votes for it."""
     # Items of one label are a run of the sorted list, and the run begins with the nearest of them. For instance the
@@ -104,3 +113,6 @@ def _label_places(labels: Tensor, weight: Tensor, can_vote: Tensor, query_labels
     is_before = counts & (has_more | is_nearer)
     num_before = query[is_before].bincount(minlength=len(labels))
     return (1.0 + num_before).masked_fill(right_votes.isinf(), torch.inf)
+
+
+LIST_METHODS["knn_accuracy"] = _accuracy_of_lists
