@@ -110,6 +110,7 @@ def test_a_name_in_a_docstring_means_what_is_documented_under_it(text, seen_from
 def test_how_a_class_is_made_is_left_out_where_users_are_only_given_it():
     given = reference_pages.only_returned()
     assert "reid_torchmetrics.functional.retrieval.RetrievalResults" in given
+    assert {f"reid_torchmetrics.tasks.{name}" for name in ("ConfusionMatrix", "ImageErrors", "Identification")} <= given
     assert "reid_torchmetrics.Protocol" not in given
     assert "reid_torchmetrics.functional.detection.Detections" not in given
 

@@ -204,7 +204,7 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     @property
     def ranked(self) -> Any:
-        """Every detection by class and descending score; `ranked.for_class(label)` is the curve of a class."""
+        """`RankedDetections`: all by class and descending score; `ranked.for_class(label)` is the curve of a class."""
         return RESULT_METHODS["ranked"](self)
 
     def boxes_of(self, image: ImageIds) -> ImageDicts:
@@ -230,7 +230,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         rule: ConfusionMatrixRule | None = None,
         num_classes: int | None = None,
     ) -> Any:
-        """Count the classes of ground truths (rows) and of their matched detections (columns), and background.
+        """Return the `ConfusionMatrix`: classes of ground truths (rows) and of their matches (columns), and background.
 
         Args:
             iou_threshold: any threshold from 0.1 on; one of the metric's thresholds if `confidence` is None.
@@ -256,7 +256,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     def error_breakdown(
         self, *, iou_threshold: float | None = None, background_threshold: float = 0.1, rule: ErrorRule | None = None
     ) -> Any:
-        """Compute the errors of each kind and their cost in average precision, after TIDE: see `ERROR_KINDS`.
+        """Return the `ErrorBreakdown`: errors of each of `ERROR_KINDS` and their cost in average precision, after TIDE.
 
         Average precision is computed by the metric's `rule` in the first area range, with all detections. With "micro"
         there are no classification errors.
@@ -279,11 +279,11 @@ class DetectionResults(NamedNumbers, SavedResults):
         )
 
     def at_confidence(self, confidence: float) -> Any:
-        """Compute precision, recall and F1 for every class and IoU threshold, with detections from this score on."""
+        """Return the `OperatingPoints` of every class and IoU threshold, with the detections from this score on."""
         return RESULT_METHODS["at_confidence"](self, confidence)
 
     def best_f1(self) -> Any:
-        """Return the confidence with the highest F1 for every class and IoU threshold, with precision and recall."""
+        """Return the `OperatingPoints` with the highest F1 for every class and IoU threshold."""
         return RESULT_METHODS["best_f1"](self)
 
     def best_confidences(self, *, iou_threshold: float | None = None) -> dict[int, float]:
@@ -309,7 +309,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         return self.averages.grid.threshold_index(self._threshold(iou_threshold))
 
     def image_errors(self, *, iou_threshold: float | None = None, confidence: float | None = None) -> Any:
-        """Count true positives, false positives and misses in each image, in the order of `images`.
+        """Return the `ImageErrors`: true positives, false positives and misses in each image, in the order of `images`.
 
         Args:
             iou_threshold: one of the metric's thresholds.
@@ -322,7 +322,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         return RESULT_METHODS["image_errors"](self, threshold=self._index(iou_threshold), confidence=confidence)
 
     def worst_images(self, n: int, *, iou_threshold: float | None = None, confidence: float | None = None) -> Any:
-        """Return up to `n` images with the most false positives and misses, worst first: see `image_errors`.
+        """Return the `ImageErrors` of up to `n` images with the most false positives and misses, worst first.
 
         Among images with equally many errors, those with more misses come first, then those with lower numbers. Images
         without errors are left out.
@@ -334,7 +334,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         return self.image_errors(iou_threshold=iou_threshold, confidence=confidence).worst(n)
 
     def confidence_curve(self, label: int | None = None, *, iou_threshold: float | None = None) -> Any:
-        """Return precision, recall and F1 at every confidence: means over classes, or the numbers of one class.
+        """Return the `ConfidenceCurve`: precision, recall and F1 at every confidence, over classes or of one class.
 
         Raises:
             TypeError: an option of the wrong type.
@@ -343,7 +343,9 @@ class DetectionResults(NamedNumbers, SavedResults):
         return RESULT_METHODS["confidence_curve"](self, label, threshold=self._index(iou_threshold))
 
     def localization_errors(self, *, iou_threshold: float | None = None, area: str | None = None) -> Any:
-        """Compute the optimal localization recall precision error of each class, in the order of `classes`.
+        """Return the `LocalizationErrors`: the optimal localization recall precision error of each class.
+
+        Classes are in the order of `classes`.
 
         Args:
             iou_threshold: one of the metric's thresholds, below 1.
@@ -356,7 +358,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         return RESULT_METHODS["localization_errors"](self, iou_threshold=self._threshold(iou_threshold), area=area)
 
     def precision_recall_curve(self, label: int | Tensor, *, iou_threshold: float | None = None) -> Any:
-        """Return precision and recall of one class at each of its scores; with "micro" the only class is 0.
+        """Return the `PrecisionRecallCurve` of one class, at each of its scores; with "micro" the only class is 0.
 
         Raises:
             TypeError: an option of the wrong type.
