@@ -22,7 +22,6 @@ from reid_torchmetrics.functional.model_tables import NEVER, Heading, Tabled
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.evaluation import (
-    ROUNDING,
     GalleryDraw,
     Protocol,
     Resampling,
@@ -33,7 +32,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
 )
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
-from .chances import UNDEFINED, Chance, chances, chances_of_draws
+from .chances import ROUNDING, UNDEFINED, Chance, chances, chances_of_draws
 from .comparison_text import comparison_display, comparison_table, comparison_text
 from .paired_detections import PairedDetections
 from .paired_queries import cut_as_lists, pair

@@ -10,7 +10,6 @@ from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol, ProtocolOptions, R
 from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protocol, take_protocol
 from .queries import PooledQueries, check_own_places, pool_queries
 from .query_statistics import (
-    ROUNDING,
     Breakdown,
     Interval,
     LeftOutQueries,

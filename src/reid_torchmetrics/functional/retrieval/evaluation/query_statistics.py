@@ -21,7 +21,6 @@ from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, 
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
 _DRAWS_AT_A_TIME = 1 << 20  # random numbers that are drawn at a time
-ROUNDING = 1e-12  # numbers that are as close as that, relative to their size, are equal
 
 
 class LeftOutQueries(ABC):
