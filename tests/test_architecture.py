@@ -99,8 +99,9 @@ TASKS = {
 
 TOOLS = {
     "diagnosis": ["private", "shared", "functional", "tasks"],
-    "data": ["private", "functional", "tasks"],
-    "coco": ["private", "shared", "functional.detection"],
+    "files": ["private", "functional.detection"],
+    "data": ["private", "functional", "tasks", "files"],
+    "coco": ["private", "shared", "functional.detection", "files"],
     "plot": ["private", "functional", "tasks"],
     "report": ["private", "functional", "tasks", "plot"],
     "integrations.pictures": ["private", "plot"],
@@ -111,6 +112,7 @@ TOOLS = {
         "metrics",
         "tasks",
         "diagnosis",
+        "files",
         "data",
         "coco",
         "plot",
@@ -130,6 +132,7 @@ PACKAGES = {
     "tasks": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "tasks.metrics": {"torch", "typing_extensions"},
     "diagnosis": {"jaxtyping", "numpy", "torch"},
+    "files": {"numpy", "torch"},
     "data": {"jaxtyping", "numpy", "torch"},
     "coco": {"matplotlib", "numpy", "torch"},
     "plot": {"PIL", "matplotlib", "numpy", "torch"},

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import _extras, _files
-from reid_torchmetrics.functional.detection.batches import parsed
+from reid_torchmetrics.files import parsed
 
 orjson = pytest.importorskip("orjson")
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
 # Only this file imports the engine, the tasks and the tools. Results and metrics draw with the package that it sets
 # here, and the engine calls the other one when results have been made.
 _extras.pictures = partial(import_module, ".plot", __name__)
+_extras.files = partial(import_module, ".files", __name__)
 if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name__) is not None:
     _extras.diagnosis = partial(import_module, ".diagnosis", __name__)
 

@@ -25,6 +25,9 @@ pictures: Callable[[], Any]
 """Return the package `reid_torchmetrics.plot`. `reid_torchmetrics/__init__.py` sets this function, because the engine
 does not import the tools."""
 
+files: Callable[[], Any]
+"""Return the package `reid_torchmetrics.files`, set likewise."""
+
 diagnosis: Callable[[], Any] | None = None
 """Return the package `reid_torchmetrics.diagnosis`, set likewise; None where it is absent."""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.detection.batches import (
+from reid_torchmetrics.files import (
     ANNOTATIONS,
     CATEGORIES,
     IMAGES,

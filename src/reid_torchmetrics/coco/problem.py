@@ -15,16 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics._warnings import warn
+from reid_torchmetrics.files import counts_although_ignored, num_without_mask, similar_key, size_of
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection.batches import (
-    SMALLEST_AREA,
-    ShownColumns,
-    ShownImages,
-    counts_although_ignored,
-    num_without_mask,
-    similar_key,
-    size_of,
-)
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from reid_torchmetrics import _names
-from reid_torchmetrics.functional.detection.batches import bare_name
+from reid_torchmetrics.files import bare_name
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
 
 from .sample_sets import SampleSet

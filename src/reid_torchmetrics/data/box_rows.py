@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from reid_torchmetrics import _checks, _hints, _names
-from reid_torchmetrics.functional.detection.batches import image_dict
+from reid_torchmetrics.files import image_dict
 
 from .array_files import read_text_lines, reading
 from .folders import Folder, list_files, match_images, warn_of_exchange

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection.batches import image_dict
+from reid_torchmetrics.files import image_dict
 
 from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, labels_by_name, read_folders
 from .folders import Folder

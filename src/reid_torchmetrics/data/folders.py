@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.detection.batches import bare_name
+from reid_torchmetrics.files import bare_name
 
 Folder = str | PathLike[str]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.batches import bare_name
+from reid_torchmetrics.files import bare_name
 
 Size: TypeAlias = tuple[int, int]
 Sizes: TypeAlias = Size | Mapping[str, Size] | None

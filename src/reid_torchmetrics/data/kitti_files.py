@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from reid_torchmetrics.functional.detection.batches import image_dict
+from reid_torchmetrics.files import image_dict
 
 from .box_rows import BoxColumns, Columns, Dicts, Row, labels_by_name, read_folders
 from .folders import Folder

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from reid_torchmetrics.functional.detection.batches import image_dict
+from reid_torchmetrics.files import image_dict
 
 from .box_rows import BoxColumns, Dicts, Row, Rows, Table, align_images, labels_by_name, read_table
 from .folders import warn_of_exchange

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import torch
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection.batches import ImagesByName, image_dict
+from reid_torchmetrics.files import ImagesByName, image_dict
 from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
 from .array_files import read_text_lines

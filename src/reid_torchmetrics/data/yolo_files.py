@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.detection.batches import image_dict
+from reid_torchmetrics.files import image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 from .folders import Folder, match_images, warn_of_exchange

@@ -11,15 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.detection.batches import (
-    KEPT_STATES,
-    CocoReading,
-    ImageNumbering,
-    read_coco,
-    write_coco,
-)
+from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering
 from reid_torchmetrics.functional.detection.evaluation import ShardedImages
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names
@@ -65,7 +59,7 @@ class CocoFiles(ABC):
         numbering = ImageNumbering.alone(images)
         numbered = numbering.number(images, 0)
         has_boxes = "bbox" in self.iou_type or any(kind.has_corners for kind in self._shape_types.values())
-        write_coco(numbered, name, self._kept_rows(numbering.ids), has_boxes=has_boxes)
+        _extras.files().write_coco(numbered, name, self._kept_rows(numbering.ids), has_boxes=has_boxes)
 
     def _kept_rows(self, ids: Tensor | None) -> list[Any]:
         """Return the kept shapes of each image; of images with the same id the first counts."""
@@ -139,7 +133,8 @@ class CocoFiles(ABC):
         _checks.one_of("unknown_categories", unknown_categories, _names.UnknownCategories)
         _checks.one_of("detection_areas", detection_areas, _names.DetectionAreas)
         evaluator = EVALUATORS[cls._row]
-        reading = CocoReading(
+        files = _extras.files()
+        reading = files.CocoReading(
             iou_type=tuple(names),
             is_federated=evaluator.is_federated,
             invalid=invalid,
@@ -147,10 +142,10 @@ class CocoFiles(ABC):
             detection_areas=detection_areas if evaluator.has_limits else "shape",
             notes=[],
         )
-        images = read_coco(coco_preds, coco_target, reading)
+        preds, target = files.read_coco(coco_preds, coco_target, reading)
         for note in reading.notes:
             if guesses is not None:
                 guesses.append(note.text)
             elif note.is_doubtful:
                 warn(note.text)
-        return images
+        return preds, target

@@ -8,8 +8,7 @@ from typing import Any
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection.batches import CATEGORIES, parsed, row_list
+from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, SingleValue, names_of_values
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
@@ -343,8 +342,9 @@ class LvisMAP(EvaluatorMetric):
         Raises:
             ValueError: the file has no `categories`, or one without a whole `id` or with another frequency.
         """
-        categories = row_list(path, "categories", parsed(path))
-        categories.check(CATEGORIES)
+        files = _extras.files()
+        categories = files.row_list(path, "categories", files.parsed(path))
+        categories.check(files.CATEGORIES)
         for position, row in enumerate(categories.rows):
             frequency = row.get("frequency")
             if not isinstance(frequency, str) or frequency not in FREQUENCIES:

@@ -24,6 +24,10 @@ from .image_ids import NAME_LENGTHS, joined_ids, kind_of_ids
 from .invalid_objects import are_valid
 from .shape_batches import CORNER_STATES, OverlapTable, table_states
 
+SMALLEST_AREA = torch.finfo(torch.float32).tiny
+"""replaces the area 0 of a file in dicts, where 0 means no area: the ranges and overlaps are the same"""
+
+
 _MANY_BOXES = 1 << 17  # in one batch, converted some at a time
 
 # Metadata of the fields that a metric has as states: the state without rows.

@@ -10,12 +10,8 @@ from typing import Any
 
 import torch
 
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, Images, NumberedImages
 from reid_torchmetrics.functional.detection.inputs import to_xywh
-
-from .images import Images, NumberedImages
-
-SMALLEST_AREA = torch.finfo(torch.float32).tiny
-"""replaces the area 0 of a file in dicts, where 0 means no area: the ranges and overlaps are the same"""
 
 
 def write_coco(numbered: NumberedImages, name: str, kept_shapes: Sequence[Any] = (), *, has_boxes: bool = True) -> None:

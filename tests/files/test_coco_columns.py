@@ -5,7 +5,7 @@ import json
 import pytest
 
 from reid_torchmetrics import DetectionMAP, LvisMAP
-from reid_torchmetrics.functional.detection.batches.coco_columns import TABLES
+from reid_torchmetrics.files.coco_columns import TABLES
 
 BOX = [10.0, 10.0, 30.0, 40.0]
 SHAPES = {

@@ -13,6 +13,7 @@ import torch
 
 from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._files import read_json
+from reid_torchmetrics.functional.detection.batches import LISTS, SMALLEST_AREA, are_valid_boxes
 from reid_torchmetrics.functional.detection.inputs import SHAPES_IN_WORDS, shape_types
 
 from .coco_areas import fill_boxes_and_areas, shape_of_areas
@@ -32,9 +33,6 @@ from .coco_columns import (
 )
 from .coco_images import Note, find_images
 from .coco_masks import check_mask_sizes, check_masks, num_without_mask, run_lengths
-from .coco_writing import SMALLEST_AREA
-from .invalid_objects import are_valid_boxes
-from .key_names import LISTS
 
 _MAX_IDS = 5  # in a message
 _TOO_LONG = 2**31  # pixels, for a side of an image

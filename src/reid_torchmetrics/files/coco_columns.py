@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .key_names import are_similar, simplified
+from reid_torchmetrics.functional.detection.batches import are_similar, simplified
 
 Row: TypeAlias = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection.batches import ImagesByName
+from reid_torchmetrics.files import ImagesByName
 
 FILES = {"train/a.jpg": 1, "val/a.jpg": 2, "0003.png": 3, "images\\b.v2.jpeg": 4, "c": 5}
 

@@ -1,0 +1,22 @@
+"""Files of detections and ground truths in COCO's format: rows that are read, checked and written."""
+# mypy: implicit-reexport
+
+from .coco_areas import fill_boxes_and_areas
+from .coco_columns import (
+    ANNOTATIONS,
+    CATEGORIES,
+    IMAGES,
+    RESULTS,
+    Column,
+    RowList,
+    check_kind_of_ids,
+    counts_although_ignored,
+    is_missing,
+    shortened,
+    similar_key,
+)
+from .coco_images import find_images
+from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_lengths
+from .coco_rows import CocoReading, image_dict, parsed, read_coco, row_list, size_of
+from .coco_writing import write_coco
+from .file_names import ImagesByName, bare_name
