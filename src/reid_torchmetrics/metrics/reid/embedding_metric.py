@@ -365,7 +365,7 @@ class EmbeddingMetric(SampleStates):
             return self._rank_lists(k, queries)
 
     def duplicates(self, threshold: float = 0.95) -> Any:
-        """Return near duplicates of queries in the gallery, or among samples without roles; see `find_duplicates`.
+        """Return the `Duplicates` of queries in the gallery, or among samples without roles; see `find_duplicates`.
 
         All processes must call it with the same arguments, and get the same pairs. The rules of the protocol drop no
         pair. `results().means_without(duplicates)` has the numbers without the queries that have a near duplicate.

@@ -379,7 +379,7 @@ class ReIDMetrics(MetricCollection):
         return self._first_member(direction).nearest(k, queries)
 
     def duplicates(self, threshold: float = 0.95, *, direction: str | None = None) -> Any:
-        """Return near duplicates of queries in the gallery; see `EmbeddingMetric.duplicates` and `results`."""
+        """Return the `Duplicates` of queries in the gallery; see `EmbeddingMetric.duplicates` and `results`."""
         return self._first_member(direction).duplicates(threshold)
 
     def plot(self, *args: Any, **options: Any) -> Any:

@@ -342,7 +342,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return self.nearest(1).confident_mistakes(n)
 
     def identification(self) -> Any:
-        """Return open-set identification of the queries, from the lists of `nearest`, as an `Identification`.
+        """Return the `Identification` of the queries in an open set, from the lists of `nearest`.
 
         Raises:
             ModuleNotFoundError: the package lacks its further evaluations.
