@@ -149,3 +149,13 @@ def test_five_ground_truths_without_an_extent_are_enough_to_say():
         item["boxes"][:, 2] = item["boxes"][:, 0]
     (text,) = told_of(preds, target)
     assert "6 of 6 checked ground truths have a width or height of 0" in text
+
+
+@pytest.mark.parametrize("num_images", [12, 80, 100])
+@pytest.mark.parametrize("order", ["reversed", "halves exchanged"])
+def test_images_in_an_order_of_another_kind_are_told_however_many_there_are(num_images, order):
+    preds, target = right("bbox", num_images)
+    half = num_images // 2
+    preds = preds[::-1] if order == "reversed" else preds[half:] + preds[:half]
+    (text,) = told_of(preds, target)
+    assert "find most ground truths of another image" in text

@@ -63,7 +63,7 @@ def detected(network: str, found: Tensor, objects) -> Tensor:
     if network == "of one place":
         found[..., :2] = middle + 0.01 * (places - middle)
     if network == "small":
-        found[..., :2] = middle + 0.5 * (places - middle)
+        found[..., :2] = middle + 0.5 * (places - middle) + 0.3 * places.std() * torch.randn(2)  # no one change of all
     if network == "noisy":
         found[..., :2] += 0.3 * places.std() * torch.randn_like(places)
     if network == "without order" and found.ndim == 3:

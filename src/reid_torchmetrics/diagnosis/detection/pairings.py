@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values, values_if
+from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance, values_if
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, pairwise_iou
@@ -31,11 +31,10 @@ MOST_BOXES = (8, 4)
 CLOSE = 0.7
 """overlap of a detection with a ground truth of another image"""
 LEAST_IMAGES = 8
-"""images with two ground truths or more that fit another image"""
-SPECIFIC = 2
-"""factor between the fits at one distance and at an average one; detections may fit as many images"""
+"""fewer images say nothing"""
 MANY = 0.4
 """fraction of the images that fit another one"""
+_ALONE_BY_LUCK = 0.14  # the share of images in such pairs is at most exp(-2) if they fit independently
 FOUND = 0.6
 """fraction of the ground truths that the detections of another image find"""
 
@@ -128,14 +127,14 @@ def other_images(case: DetectionCase) -> Values | None:
         return None
     images = images[:NUM_IMAGES]
     num_fits, total = _count_fits(sample, images), len(images)
-    return values_if(num_fits >= max(LEAST_IMAGES, MANY * total), num=num_fits, total=total)
+    is_sign = num_fits >= MANY * total and is_beyond_chance(num_fits, total, _ALONE_BY_LUCK)
+    return values_if(is_sign, num=num_fits, total=total)
 
 
 def _count_fits(sample: PointSample, images: Tensor) -> int:
     """Count the images with detections that find the ground truths of another image, if neither finds its own.
 
-    A single ground truth may be found by chance. So all other images must be at the same distance in the order of
-    images, or have several ground truths, each image its own.
+    Detections may fit any image by luck, so only pairs count in which each image fits no other one.
     """
     rows, num_detections = _first_rows(sample.found, images, MOST_BOXES[0])
     true_rows, num_true = _first_rows(sample.true, images, MOST_BOXES[1])
@@ -146,16 +145,8 @@ def _count_fits(sample: PointSample, images: Tensor) -> int:
     fractions = segments.reduce(is_found.T.contiguous(), "sum", num_true) / num_true[:, None]
     is_missed = fractions.diagonal() < FOUND
     fits = (fractions >= FOUND) & is_missed & is_missed[:, None]
-    places, others = fits.nonzero().T
-    distances = ((places - others) % len(images)).bincount(minlength=1)
-    num_at_distance = int(distances.amax())
-    if num_at_distance * len(images) < SPECIFIC * len(places):
-        num_at_distance = 0
-    partners = fits & (num_true > 1)[:, None]
-    num_partners = min(int(partners.any(axis).sum()) for axis in (0, 1))
-    if int(partners.sum()) > SPECIFIC * num_partners:
-        num_partners = 0
-    return max(num_at_distance, num_partners)
+    is_alone = (fits.sum(1, keepdim=True) == 1) & (fits.sum(0) == 1)
+    return int((fits & is_alone).sum())
 
 
 def _first_rows(objects: ShownObjects, images: Tensor, most: int) -> tuple[Tensor, Tensor]:
