@@ -21,7 +21,7 @@ class Answer(NamedTuple):
     text: str | None = None
     """one or two sentences with the cause and the remedy; None if the cause was not found"""
     lacks: str | None = None
-    """what an answer needs, such as "samples"; None for an answer"""
+    """name of the things that an answer needs, such as "samples"; None for an answer"""
 
     @property
     def state(self) -> str:

@@ -15,6 +15,21 @@ _MAX_LABELS = 3  # in a text
 
 
 @cause(
+    message="None of {num_without_lists} images has `neg_category_ids` or `not_exhaustive_category_ids`:"
+    " detections of classes without ground truths in their image do not count. Pass the lists in `target`, or use"
+    " `DetectionMAP` if all classes are annotated in all images.",
+)
+def missing_lists(case: DetectionCase) -> Values | None:
+    """Look for LVIS data without lists of classes for each image.
+
+    There are at least {LEAST_IMAGES} images, none has a list, and some detections have a class without ground truths in
+    their image.
+    """
+    num = case.images.num_without_lists
+    return values_if(num >= LEAST_IMAGES, num_without_lists=num)
+
+
+@cause(
     message="No ground truth has a label of {names}: the groups have the labels {labels}, and the ground truths"
     " have {true_labels}. Use the same numbering for both.",
 )
@@ -32,36 +47,6 @@ def class_groups(case: DetectionCase) -> Values | None:
         return None
     names = ", ".join(f"`map_{name}`" for name, group in groups.items() if group)
     return {"names": names, "labels": labels[:_MAX_LABELS], "true_labels": true_labels[:_MAX_LABELS]}
-
-
-@cause(
-    message="Images that came again on their process, {num} of {num_repeated}, have other detections, and none of"
-    " the {num_repeated} counts: among images with the same `image_id`, the first one counts. Was `reset`"
-    " forgotten after the last evaluation, or does `image_id` start again in each batch? It must be the number or"
-    " name of the image in its data set.",
-)
-def other_detections(case: DetectionCase) -> Values | None:
-    """Look for images that come again with other detections.
-
-    Most images with a repeated `image_id` have other detections: sums of their scores or boxes differ by more than 0.1.
-    """
-    num, num_repeated = case.images.num_other_detections, case.images.num_repeated
-    return values_if(2 * num > num_repeated, num=num, num_repeated=num_repeated)
-
-
-@cause(
-    message="None of {num_without_lists} images has `neg_category_ids` or `not_exhaustive_category_ids`:"
-    " detections of classes without ground truths in their image do not count. Pass the lists in `target`, or use"
-    " `DetectionMAP` if all classes are annotated in all images.",
-)
-def missing_lists(case: DetectionCase) -> Values | None:
-    """Look for LVIS data without lists of classes for each image.
-
-    There are at least {LEAST_IMAGES} images, none has a list, and some detections have a class without ground truths in
-    their image.
-    """
-    num = case.images.num_without_lists
-    return values_if(num >= LEAST_IMAGES, num_without_lists=num)
 
 
 @cause(
@@ -141,3 +126,18 @@ def padded_images(case: DetectionCase) -> Values | None:
     of the first images of the first process.
     """
     return values_if(case.images.are_padded)
+
+
+@cause(
+    message="Images that came again on their process, {num} of {num_repeated}, have other detections, and none of"
+    " the {num_repeated} counts: among images with the same `image_id`, the first one counts. Was `reset`"
+    " forgotten after the last evaluation, or does `image_id` start again in each batch? It must be the number or"
+    " name of the image in its data set.",
+)
+def other_detections(case: DetectionCase) -> Values | None:
+    """Look for images that come again with other detections.
+
+    Most images with a repeated `image_id` have other detections: sums of their scores or boxes differ by more than 0.1.
+    """
+    num, num_repeated = case.images.num_other_detections, case.images.num_repeated
+    return values_if(2 * num > num_repeated, num=num, num_repeated=num_repeated)

@@ -43,7 +43,7 @@ class ShapeKind(NamedTuple):
     readings: Callable[[Tensor], Mapping[str, Tensor]]
     """returns points by name in other readings of the numbers, which other shapes do not have"""
     remedy: str
-    """what to do if another one of these readings fits"""
+    """a sentence for users, if another one of these readings fits"""
     overlaps: Callable[[PairedRows, Tensor, Tensor, ShownObjects], Tensor]
     """returns the overlaps of pairs of points in another reading, given the ground truths as they are read"""
 

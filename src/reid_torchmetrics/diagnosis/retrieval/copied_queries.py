@@ -73,7 +73,7 @@ def copied_queries(case: RetrievalCase) -> Values | None:
 
 
 def _have_lead(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:
-    """Mark queries whose best positive is first, and apart from the next candidate."""
+    """Mark queries with their best positive first, and apart from the next candidate."""
     scores = sample.scores.masked_fill(~sample.is_candidate, -torch.inf)
     first = scores.gather(1, best[:, None])[:, 0]
     lead = first - scores.scatter(1, best[:, None], -torch.inf).amax(1)

@@ -65,8 +65,8 @@ def test_a_batch_of_forward_without_lists_says_nothing():
 
 GROUPS = [
     ({1: "r", 3: "f"}, None),
-    ({3: "r", 2: "c"}, "`map_rare`, `map_common`: the groups have the labels 2, 3, and the ground truths have 1"),
-    (dict.fromkeys(range(9, 4, -1), "f"), "`map_frequent`: the groups have the labels 5, 6, 7, and the ground tr"),
+    ({3: "r", 2: "c"}, "`map_rare`, `map_common`: the groups have the labels [2, 3], and the ground truths have [1]"),
+    (dict.fromkeys(range(9, 4, -1), "f"), "`map_frequent`: the groups have the labels [5, 6, 7], and the ground tr"),
 ]
 
 

@@ -12,7 +12,7 @@ from reid_torchmetrics._registries import Registry
 
 
 class MatchPart(ABC):
-    """What a task needs to know of the objects of all images; a dataclass of tensors and numbers.
+    """Values that a task needs of the objects of all images; a dataclass of tensors and numbers.
 
     Each process computes its part, sends it as a list of tensors, and merges the parts of all processes.
     """
