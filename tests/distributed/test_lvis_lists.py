@@ -16,4 +16,4 @@ def test_lists_and_classes_of_one_process_are_enough(processes):
         assert processes.run(2, told_of_processes, listed) == [[], []]
     lists, groups = processes.run(2, told_of_processes, -1)[0]
     assert lists.startswith("None of 20 images has")
-    assert groups.startswith("No ground truth has a label of `map_rare`: the groups have the labels 1, and the ground")
+    assert groups.startswith("No ground truth has a label of `map_rare`: the groups have the labels [1], and the")

@@ -92,7 +92,7 @@ def other_names(case: ListCase) -> Values | None:
     different things keep different names.
     """
     reader, items = case.samples.reader, case.samples.items
-    if not reader.unnumbered or int(items[items >= 0].min()) < reader.num_numbered:
+    if not reader.unnumbered or bool(((items >= 0) & (items < reader.num_numbered)).any()):
         return None  # some item is in the truth
     names = [reader.name_of_unknown(item) for item in case.items[:, 0].tolist()]
     spelling = spelling_that_fits(names, list(reader.names))

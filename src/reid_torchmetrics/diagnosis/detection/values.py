@@ -198,7 +198,7 @@ def _find_copies(objects: ShownObjects) -> Values | None:
     Networks without suppression repeat detections, too, if scores and boxes are rounded, but not all of an image
     equally often; and a network that has one answer for an image repeats a single one.
     """
-    objects = objects.at((objects.xywh[:, 2:] > 0).all(1))
+    objects = objects.at((objects.xywh[:, 2:] > 0).all(1).nonzero()[:, 0])  # none without boxes
     total = len(objects.images)
     if not total:
         return None

@@ -75,7 +75,7 @@ def _reading_of(
         return "It seems that `positions` have their axes in another order on one side"
     if is_partial:
         return None
-    if query.shape[1] == 1:
+    if query.shape[1] == 1 and len(query) >= LEAST_QUERIES:
         first_query, first_item = float(query.min()), float(gallery.min())
         if _share_near(query - first_query, gallery - first_item, radius) >= FITS:
             return f"`positions` begin at {first_query:,g} in the queries and at {first_item:,g} in the gallery"

@@ -107,7 +107,7 @@ def infinite_scores(case: RetrievalCase) -> Values | None:
 
 MOST_TIED = 0.05
 """share of pairs of a positive and a negative that may tie without a warning"""
-LEAST_PAIRS = 10_000
+LEAST_PAIRS = 1 << 16
 """fewer pairs in the sample show nothing"""
 
 

@@ -109,8 +109,9 @@ class GivenImages:
             nothing = ShownColumns(torch.zeros(0, dtype=torch.int64, device="cpu"), {})
             return ShownImages(nothing, nothing, [])
         # A device is waited for once.
-        counts = [torch.stack([images.preds.counts, images.target.counts]) for images in batches]
-        counts_of_sides = torch.cat(counts, 1).cpu()
+        found = torch.cat([images.preds.counts for images in batches])
+        true = torch.cat([images.target.counts for images in batches])
+        counts_of_sides = torch.stack([found, true]).cpu()
         num_images = int((counts_of_sides.sum(0).cumsum(0) <= _MOST_OBJECTS).sum())
         counts_of_sides[:, num_images:] = 0
         parts = counts_of_sides.split([len(images.sizes) for images in batches], dim=1)
