@@ -107,8 +107,8 @@ def infinite_scores(case: RetrievalCase) -> Values | None:
 
 MOST_TIED = 0.05
 """share of pairs of a positive and a negative that may tie without a warning"""
-LEAST_PAIRS = 1 << 16
-"""fewer pairs in the sample show nothing"""
+LEAST_PAIRS, QUERIES_PER_PART = 1000, 64
+"""pairs of the average query, times the parts of 64 queries that a sample has; fewer show nothing"""
 
 
 def ties_decide(case: RetrievalCase) -> bool:
@@ -127,8 +127,9 @@ def ties_decide(case: RetrievalCase) -> bool:
 def tied_pairs(case: RetrievalCase) -> Values | None:
     """Look for numbers that depend on the order of equal scores.
 
-    Neither the caller nor the protocol sets `ties`, and in a sample of at least {LEAST_PAIRS} pairs of a positive and a
-    negative more than a share of {MOST_TIED} have equal scores.
+    Neither the caller nor the protocol sets `ties`, and in a sample more than a share of {MOST_TIED} of the pairs of a
+    positive and a negative have equal scores. The average query has {LEAST_PAIRS} pairs, or fewer by the number of
+    parts of {QUERIES_PER_PART} queries in the sample.
     """
     if not case.samples.ties_are_open:
         return None
@@ -136,11 +137,13 @@ def tied_pairs(case: RetrievalCase) -> Values | None:
     # A positive has one rank more for each negative with its score.
     num_tied = int((worst.rank - best.rank).sum())
     num_pairs = int((worst.num_positives * (worst.num_candidates - worst.num_positives)).sum())
-    if num_pairs < LEAST_PAIRS or num_tied <= MOST_TIED * num_pairs:
+    num_queries = len(case.sample.scores)
+    num_parts = -(-num_queries // QUERIES_PER_PART)
+    if num_pairs * num_parts < LEAST_PAIRS * num_queries or num_tied <= MOST_TIED * num_pairs:
         return None
     return {
         "share": f"{num_tied / num_pairs:.0%}",
-        "queries": counted(len(case.sample.scores), "query"),
+        "queries": counted(num_queries, "query"),
         "worst": f"{float(mean_over_queries(average_precision(worst))):.4f}",
         "best": f"{float(mean_over_queries(average_precision(best))):.4f}",
     }
