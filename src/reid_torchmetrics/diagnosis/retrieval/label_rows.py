@@ -198,10 +198,10 @@ def unknown_identities(case: RetrievalCase) -> Values | None:
     A query with an identity such as "unknown" has a positive; or a query with a negative number other than -1 has one,
     and at most {MOST_NUMBERS} identities are such numbers.
     """
-    if case.identities is None:
+    names = case.ranking.names.get("identities")
+    if case.identities is None or (names is None and not bool((case.identities < -1).any())):
         return None
     matched = case.identities[case.is_valid].unique().tolist()
-    names = case.ranking.names.get("identities")
     if names is not None:
         words = words_for_unknown(names)
         unknown: list[Any] = sorted(words[number] for number in matched if number in words)
