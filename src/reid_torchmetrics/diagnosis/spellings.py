@@ -40,13 +40,16 @@ def _each(read: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
     return lambda names: [read(name) for name in names]
 
 
-READINGS = {
+CLOSE_READINGS = {
     "with / in the place of \\": _each(lambda name: name.replace("\\", "/")),
     "regardless of case and of spaces around them": _each(
         lambda name: unicodedata.normalize("NFC", name).strip().casefold()
     ),
     "as numbers": _each(_as_number),
     "without extensions": _each(_without_extension),
+}
+"""functions that return the rest of each name of one side, by their description; what is different stays different"""
+READINGS = CLOSE_READINGS | {
     "without the first folders": _without_first_folders,
     "without folders": _each(_last_part),
     "without folders and extensions, regardless of case": _each(
@@ -54,9 +57,8 @@ READINGS = {
     ),
     "by their numbers alone": _each(_numbers),
 }
-"""functions that return the rest of each name of one side, by their description"""
-_NUM_CLOSE = 4  # the first readings, in which different things keep different names
-_FITS, _FITS_CLOSELY = 0.5, 0.25  # share of the names that a reading must find on the other side
+"""the same, and readings in which different things may become the same"""
+_FITS, _FITS_CLOSELY = 0.5, 0.25  # share of the names that a reading, or a close one, must find on the other side
 _MOST_MERGED = 0.1  # share of the names of a side that may become equal to others
 
 
@@ -76,12 +78,10 @@ def spelling_that_fits(names: list[str], other_names: list[str], *, is_close: bo
     Args:
         names: different names of one side, none of which is on the other side.
         other_names: different names of the other side.
-        is_close: allow only readings in which different things keep different names, such as "12" and "00012".
+        is_close: allow only `CLOSE_READINGS`, such as "12" for "00012".
     """
-    for number, (words, read) in enumerate(READINGS.items()):
-        if number == _NUM_CLOSE and is_close:
-            return None
-        least = (_FITS_CLOSELY if number < _NUM_CLOSE else _FITS) * len(names)
+    for words, read in (CLOSE_READINGS if is_close else READINGS).items():
+        least = (_FITS_CLOSELY if words in CLOSE_READINGS else _FITS) * len(names)
         first = dict(zip(read(names), names, strict=True))
         second = dict(zip(read(other_names), other_names, strict=True))
         common = first.keys() & second.keys()

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 import torch
 
-from reid_torchmetrics.diagnosis.retrieval import RETRIEVAL_CAUSES
+from reid_torchmetrics.diagnosis.retrieval import RETRIEVAL_CAUSES, label_rows
 from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from tests.diagnosis.retrieval.right_samples import RIGHT
@@ -134,3 +134,11 @@ def test_axes_are_not_exchanged_if_few_queries_have_an_item_near_by_chance():
     gallery = torch.cat([query[:4], query[4:].flip(1), query.flip(1)[:4] + 900])
     far = torch.cat([query, query[4:] + torch.tensor([0.0, 5000.0])])
     assert places_of(far[:12], gallery) == {}
+
+
+def test_a_share_of_many_queries_counts_for_those_that_were_looked_at(monkeypatch):
+    numbers = []
+    monkeypatch.setattr(label_rows, "is_beyond_chance", lambda right, number, chance: numbers.append(number))
+    query = torch.rand(6000, 2, dtype=torch.float64) * 1000 + torch.tensor([4e5, 5.3e6])
+    assert places_of(query, query.flip(1)[::2]) == {}
+    assert 0 < numbers[0] <= 256

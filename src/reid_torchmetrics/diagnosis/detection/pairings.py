@@ -117,8 +117,9 @@ def _are_exchanged(case: DetectionCase, counts: Tensor) -> bool:
 def other_images(case: DetectionCase) -> Values | None:
     """Look for detections of other images, by ids of another table or in another order.
 
-    Fewer than half of the ground truths are found. Of at most 128 images, {MANY} have detections that find {FOUND} of
-    the ground truths of another image at an overlap of {CLOSE}, each of a different one, and fewer of their own.
+    Fewer than half of the ground truths are found. Of at most {NUM_IMAGES} images, {MANY} have detections that find
+    {FOUND} of the ground truths of another image at an overlap of {CLOSE}, and fewer of their own, in pairs in which
+    each image fits no other one, which are more than by luck.
     """
     sample = case.points
     images = sample.true.images.unique()

@@ -107,7 +107,8 @@ def mixed_units(case: DetectionCase) -> Values | None:
     units = {_unit(objects): argument for argument, objects in case.objects.items()}
     if set(units) != {"shares", "pixels"}:
         return None
-    return {"num": len(case.objects[units["shares"]].images), **units}
+    shares, pixels = units["shares"], units["pixels"]
+    return {"num": len(case.objects[shares].images), "shares": shares, "pixels": pixels}
 
 
 @cause(

@@ -71,13 +71,14 @@ def _reading_of(
     """Return a sentence about what positions of two sides with few pairs within the radius seem to be."""
     if not len(query) or not len(gallery):
         return None
-    if _fit_in_another_order(query, gallery, radius):
+    sampled = query[:: len(query) // MOST_QUERIES + 1]
+    if _fit_in_another_order(sampled, gallery, radius):
         return "It seems that `positions` have their axes in another order on one side"
     if is_partial:
         return None
     if query.shape[1] == 1 and len(query) >= LEAST_QUERIES:
         first_query, first_item = float(query.min()), float(gallery.min())
-        if _share_near(query - first_query, gallery - first_item, radius) >= FITS:
+        if _share_near(sampled - first_query, gallery - first_item, radius) >= FITS:
             return f"`positions` begin at {first_query:,g} in the queries and at {first_item:,g} in the gallery"
     for side, positions, others in (("queries", query, gallery), ("gallery", gallery, query)):
         if bool(positions.abs().max() <= _LARGEST_DEGREE) and bool((others.abs().amin(0) > _LARGEST_DEGREE).any()):
@@ -94,8 +95,8 @@ def _fit_in_another_order(query: Tensor, gallery: Tensor, radius: float) -> bool
 
 
 def _share_near(query: Tensor, gallery: Tensor, radius: float) -> float:
-    """Return the share of queries, in a sample, with a gallery item within the radius."""
-    _, num_near, _ = find_near(query[:: len(query) // MOST_QUERIES + 1], gallery, radius)
+    """Return the share of queries with a gallery item within the radius."""
+    _, num_near, _ = find_near(query, gallery, radius)
     return float((num_near > 0).double().mean())
 
 
