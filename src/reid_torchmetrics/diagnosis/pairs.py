@@ -18,7 +18,8 @@ from reid_torchmetrics.tasks.verification import (
 from .causes import Causes, Values, is_beyond_chance
 
 _MOST_AREA = 0.1  # under the ROC curve: the opposite order has 0.9 at least
-_DEVIATIONS = 5  # of the area below that of a random order, in its standard deviations
+_CHANCE = 0.25  # the area of a random order where the pairs without `same` are the nearer half, as hard ones are
+_DEVIATIONS = 3  # of the area below that of chance, in its standard deviations
 _SUSPECT = 0.95  # a higher accuracy over folds raises no suspicion
 _ROUNDING = 0.01  # of distances in 16 bits
 _GAIN = 0.05  # of accuracy, by a threshold that the grid lacks
@@ -64,8 +65,8 @@ _REMEDIES = {
 def opposite_pairs(case: PairCase) -> Values | None:
     """Look for distances of pairs as scores, cosines as distances, or `same` with the opposite meaning.
 
-    The area under the ROC curve is at most {_MOST_AREA}, and {_DEVIATIONS} standard deviations below that of a random
-    order.
+    The area under the ROC curve is at most {_MOST_AREA}, and {_DEVIATIONS} standard deviations below {_CHANCE}, which
+    is that of a random order where the pairs without `same` are the nearer half.
     """
     counts = case.counts()
     area = float(counts.area_under_curve())
@@ -73,7 +74,7 @@ def opposite_pairs(case: PairCase) -> Values | None:
     if not area <= _MOST_AREA:  # NaN if there are pairs of one kind alone
         return None
     deviation = math.sqrt((num_genuine + num_impostors + 1) / (12 * num_genuine * num_impostors))
-    if 0.5 - area < _DEVIATIONS * deviation:
+    if _CHANCE - area < _DEVIATIONS * deviation:
         return None
     return {
         "pairs": counted(num_genuine, "pair"),
