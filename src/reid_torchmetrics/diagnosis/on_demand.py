@@ -124,25 +124,18 @@ def _of_first_process(metric: Any, diagnosis: Diagnosis) -> Diagnosis:
 
 def _ranking_of(results: retrieval.RetrievalResults) -> tuple[evaluation.Ranking, evaluation.RankedSamples]:
     """Return the ranking that results hold, and what they know of its samples."""
-    problem, protocol, ties = results.problem, results.protocol, results.setup.ties
-    ranking = evaluation.Ranking(
-        results.ranks,
-        results.counts,
-        results.query_index,
-        results.query_identities,
-        results.query_cameras,
-        names=results.label_names or {},
-    )
+    evaluated, protocol, ties = results.problem, results.protocol, results.setup.ties
     samples = evaluation.RankedSamples(
         protocol, protocol, ties_are_open=ties == protocol.ties_or(None), has_lists=results.setup.lists
     )
-    if problem is not None:
+    if isinstance(evaluated, evaluation.EvaluatedProblem):
+        problem = evaluated.problem
         source = problem.source
         samples = replace(
             samples,
-            options=problem.ranking_options(protocol, for_cmc=False, ties=ties),
+            options=evaluated.options(for_cmc=False),
             find_problem=lambda: problem,
             matrix=source.argument if isinstance(source, evaluation.Matrix) else None,
             num_gallery=source.shape[1],
         )
-    return ranking, samples
+    return results.ranking, samples

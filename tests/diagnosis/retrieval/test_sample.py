@@ -14,7 +14,6 @@ from reid_torchmetrics.diagnosis.retrieval import RetrievalCase
 from reid_torchmetrics.diagnosis.retrieval.case import MOST_QUERIES
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
-from reid_torchmetrics.functional.retrieval.evaluation.ranking import rank_problem
 from tests.extra_labels import PROTOCOL
 from tests.extra_labels import Problem as ProblemWithNames
 from tests.profiles import examples
@@ -26,12 +25,16 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def case_of(results: Any) -> RetrievalCase:
     """The case of the results of a function."""
-    problem, protocol, ties = results.problem, results.protocol, results.setup.ties
-    options = problem.ranking_options(protocol, for_cmc=True, ties=ties)
+    evaluated = results.problem
+    problem = evaluated.problem
     samples = RankedSamples(
-        protocol, options=options, find_problem=lambda: problem, num_gallery=problem.source.shape[1]
+        results.protocol,
+        options=evaluated.options(for_cmc=True),
+        find_problem=lambda: problem,
+        num_gallery=problem.source.shape[1],
     )
-    return RetrievalCase(rank_problem(problem, options), samples)
+    _, ranking_for_cmc = evaluated.rank()
+    return RetrievalCase(ranking_for_cmc, samples)
 
 
 def check(results: Any, scores: torch.Tensor, positives: list[list[int]], negatives: list[list[int]]) -> None:

@@ -16,7 +16,6 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     Ranking,
     RetrievalResults,
     Setup,
-    rank_problem,
     summarize,
 )
 from reid_torchmetrics.functional.retrieval.measures import parse_report
@@ -68,15 +67,7 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
     if TIE_POLICIES[results.setup.ties].by_place is None:
         ranking, ranking_for_cmc = _rank_in_order(name, results)
     else:
-        ranking = Ranking(
-            results.ranks,
-            results.counts,
-            query_index=results.query_index,
-            query_identities=results.query_identities,
-            query_cameras=results.query_cameras,
-            names=dict(results.label_names or {}),
-        )
-        ranking_for_cmc = ranking
+        ranking = ranking_for_cmc = results.ranking
         if results.ranks_for_cmc is not None:
             ranking_for_cmc = replace(ranking, ranks=results.ranks_for_cmc)
     cut = summarize(
@@ -91,19 +82,13 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
 
 def _rank_in_order(name: object, results: RetrievalResults) -> tuple[Ranking, Ranking]:
     """Rank the samples again with equal scores in the order of the gallery, for all measures and for the CMC."""
-    problem = results.problem
-    if problem is None:
+    samples = results.problem
+    if samples is None:
         rule = "must be ranked with `ties='stable'` beside lists, in which items with equal scores have one order"
         raise ValueError(
             f"`{name}` {rule}; got {results.setup.ties!r} from a metric or a file, which hold no samples to rank again."
         )
-    protocol = results.protocol
-    options_for_cmc = problem.ranking_options(protocol, ties="stable", for_cmc=True)
-    ranking_for_cmc = rank_problem(problem, options_for_cmc)
-    if protocol.for_cmc is protocol:
-        return ranking_for_cmc, ranking_for_cmc
-    options = problem.ranking_options(protocol, ties="stable", for_cmc=False)
-    return rank_problem(problem, options), ranking_for_cmc
+    return samples.rank(ties="stable")
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:

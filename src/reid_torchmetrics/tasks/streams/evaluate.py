@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     Protocol,
     RankedSamples,
     Ranking,
+    RankingOptions,
     RetrievalProblem,
     RetrievalResults,
     Setup,
@@ -80,7 +81,7 @@ def evaluate_stream(
     samples = RankedSamples(protocol, named_protocol)
     if counter.sample is not None:
         sampled = _problem_of(counter.sample, counter)
-        options = sampled.ranking_options(protocol, for_cmc=True, ties=counter.ties)
+        options = RankingOptions.of(protocol, for_cmc=True, longest=1, similarity=counter.similarity, ties=counter.ties)
         samples = replace(samples, sampled=sampled, options=options)
     results_made(ranking, samples)
     return results

@@ -2,6 +2,7 @@
 # mypy: implicit-reexport
 
 from .evaluate import evaluate, evaluate_scores
+from .evaluated import EvaluatedProblem
 from .ground_truth import ListedTruth, check_list_names, listed_where_true
 from .groups import Grouping
 from .opened_files import Files, are_files
@@ -22,8 +23,9 @@ from .query_statistics import (
     terms,
 )
 from .rank_lists import LIST_METHODS, RankLists
+from .ranked import NO_RANKING, CameraPairs, Ranking
 from .ranked_samples import ListCounts, RankedSamples, UpdateFacts
-from .ranking import EXPECTATIONS, NO_RANKING, CameraPairs, Ranking, rank_problem
+from .ranking import EXPECTATIONS
 from .ranking_options import RankingOptions, Setup, describe, names_of_labels
 from .result_checks import find_lacking
 from .results import RETRIEVAL_METHODS, RetrievalResults, summarize

@@ -18,6 +18,7 @@ from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, Sid
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, checked_rows, read_pair
 
+from .evaluated import EvaluatedProblem
 from .ground_truth import GroundTruth
 from .opened_files import Files, are_files, are_labels, read_files, rows_by_role
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
@@ -25,7 +26,6 @@ from .protocol import Protocol, ProtocolOptions
 from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol
 from .queries import check_own_places, pool_queries
 from .ranked_samples import RankedSamples
-from .ranking import rank_problem
 from .results import RetrievalResults, summarize
 
 _LABEL_ARGUMENTS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
@@ -278,17 +278,12 @@ def _evaluate(
     protocol = samples.protocol
     setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
     _checks.positive_int("max_rank", max_rank)
-    options = problem.ranking_options(protocol, for_cmc=True, ties=setup.ties, longest=max_rank)
-    ranking_for_cmc = rank_problem(problem, options)
-    ranking = ranking_for_cmc
-    if protocol.for_cmc is not protocol:
-        options = problem.ranking_options(protocol, for_cmc=False, ties=setup.ties, longest=max_rank)
-        ranking = rank_problem(problem, options)
-
+    evaluated = EvaluatedProblem(problem, protocol, setup.ties, max_rank)
+    ranking, ranking_for_cmc = evaluated.rank()
     results = summarize(ranking, ranking_for_cmc, protocol, setup, max_rank=max_rank)
     samples = replace(
         samples,
-        options=options,
+        options=evaluated.options(for_cmc=False),
         ties_are_open=protocol.leaves_ties_open(ties),
         find_problem=lambda: problem,
         has_lists=problem.labels.ground_truth is not None,
@@ -296,7 +291,7 @@ def _evaluate(
         num_gallery=problem.source.shape[1],
     )
     results_made(ranking, samples)
-    return replace(results, problem=problem)
+    return replace(results, problem=evaluated)
 
 
 def _find_samples(

@@ -38,7 +38,7 @@ from reid_torchmetrics.functional.world import ALONE, World
 from .ground_truth import GroundTruth, find_lists
 from .groups import Grouping
 from .protocol import Protocol
-from .ranking_options import RankingOptions, Setup, names_of_labels
+from .ranking_options import Setup, names_of_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,17 +376,6 @@ class RetrievalProblem:
         if places is not None and relevance.kept is not None:
             places = places[relevance.kept]
         return places
-
-    def ranking_options(self, protocol: Protocol, *, ties: str, for_cmc: bool, longest: int = 1) -> RankingOptions:
-        """Return the options of a ranking under a protocol, for the CMC or for other measures."""
-        return RankingOptions.of(
-            protocol,
-            for_cmc=for_cmc,
-            longest=longest,
-            ties=ties,
-            similarity=self.source.similarity,
-            rerank=self.source.rerank,
-        )
 
     def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
         """Return the settings that decide the numbers besides the protocol."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval import measures
 
 from .protocol import Protocol
-from .ranking import Ranking
+from .ranked import Ranking
 
 
 class QueryNumbers(NamedTuple):

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable, evaluated, results_table, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
@@ -23,13 +23,12 @@ from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts
 
-from .problem import RetrievalProblem
 from .protocol import GalleryDraw, Protocol
 from .query_numbers import measure_queries
 from .query_statistics import Breakdown, Interval, LeftOutQueries, bootstrap_interval, mean_by
-from .rank_lists import Later, RankLists, find_rank_lists
+from .rank_lists import Later, RankLists
+from .ranked import CameraPairs, EvaluatedSamples, Ranking
 from .ranked_samples import ListCounts
-from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe, key_of
 from .result_checks import check_stored, find_lacking
 
@@ -105,8 +104,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """lists of all queries; None unless the caller asked for them"""
     camera_pairs: Mapping[str, CameraPairs] | None = None
     """the reported numbers between pairs of cameras; None unless the caller asked for them"""
-    problem: RetrievalProblem | None = None
-    """the evaluated problem; None in results of a metric, which does not hand out its samples"""
+    problem: EvaluatedSamples | None = None
+    """the evaluated samples; None in results of a metric, which does not hand them out"""
     query_names: tuple[str, ...] | None = None
     """the names of the queries, where lists came with strings as their keys"""
     gallery_names: tuple[str, ...] | None = Later()  # type: ignore[assignment]
@@ -122,6 +121,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "per_query", Reported(self.per_query))
+
+    @property
+    def ranking(self) -> Ranking:
+        """The ranking from which the numbers follow, besides those of the CMC where it has a rule of its own."""
+        return _ranking_of(vars(self))
 
     @property
     def means(self) -> dict[str, float]:
@@ -144,16 +148,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def weight_of(self, name: str) -> Float[Tensor, " queries"] | None:
         """Return the weight of each query in the mean of a number: `weight` over drawn galleries, else None."""
-        measure, _ = measures.parse_report(name)
-        return self.weight if self.protocol.draws(measure) else None
+        return self.weight if self.protocol.draws(measures.parse_report(name)[0]) else None
 
     @property
     def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
-        """Values of `per_query` for the numbers that are means over queries, without medians.
-
-        Raises:
-            ValueError: there are none.
-        """
+        """Values of `per_query` for the numbers that are means over queries; a ValueError if there are only medians."""
         return {name: self.per_query[name] for name in measures.means_among(self.per_query)}
 
     @property
@@ -236,10 +235,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             _checks.one_of("name", name, self.camera_pairs)
             pairs = self.camera_pairs[name]
         else:
-            problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
-            measure, _ = measures.parse_report(name)
-            options = problem.ranking_options(self.protocol, ties=self.setup.ties, for_cmc=measure.is_cmc)
-            pairs = mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
+            pairs = self._samples("by_camera_pair", "metric.results(camera_pairs=True)").by_camera_pair(name)
         return replace(pairs, camera_names=self.names_of("cameras") or None)
 
     def interval(
@@ -319,9 +315,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
             ValueError: `k` is below 1 or more than is held, no query has a number of `queries`, or no lists are held.
         """
         if self.rank_lists is None:
-            problem = self._problem("nearest", f"metric.nearest({k})` or `metric.results(nearest={k})")
-            (queries,) = _arrays.as_tensors(queries, device=problem.source.device)
-            return find_rank_lists(problem, self.protocol, k, queries, ties=self.setup.ties)
+            remedy = f"metric.nearest({k})` or `metric.results(nearest={k})"
+            return self._samples("nearest", remedy).nearest(k, queries)
         _checks.positive_int("k", k)
         length = self.rank_lists.index.shape[1]
         if bool((self.num_candidates <= length).all()):  # the lists hold all candidates
@@ -400,22 +395,15 @@ class RetrievalResults(NamedNumbers, SavedResults):
         with suppress(ValueError):
             saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names=None)
         with suppress(ValueError):
-            camera_pairs = self.camera_pairs
-            if not camera_pairs:
-                camera_pairs = {self._name_or_first(None): replace(self.by_camera_pair(), camera_names=None)}
-            saved["camera_pairs"] = camera_pairs
+            if not self.camera_pairs:
+                pairs = replace(self.by_camera_pair(), camera_names=None)
+                saved["camera_pairs"] = {self._name_or_first(None): pairs}
         return saved
 
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> RetrievalResults:
         check_stored(saved)
-        ranking = Ranking(
-            saved["ranks"],
-            saved["counts"],
-            query_index=saved["query_index"],
-            query_identities=saved["query_identities"],
-            query_cameras=saved["query_cameras"],
-        )
+        ranking = _ranking_of(saved)
         ranking_for_cmc = replace(ranking, ranks=saved["ranks_for_cmc"] or saved["ranks"], drawn=saved["drawn"])
         results = summarize(ranking, ranking_for_cmc, saved["protocol"], saved["setup"], max_rank=saved.pop("max_rank"))
         return replace(results, **saved)
@@ -438,8 +426,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
         _checks.one_of("name", name, averaged)
         return key_of(name, averaged)
 
-    def _problem(self, method: str, remedy: str) -> RetrievalProblem:
-        """Return the problem; raise for results of a metric, which keeps its samples to itself."""
+    def _samples(self, method: str, remedy: str) -> EvaluatedSamples:
+        """Return the evaluated samples; raise for results of a metric, which keeps its samples to itself."""
         if self.problem is None:
             got = f"results of a metric or of a file, which hold no embeddings: write `{remedy}`"
             raise ValueError(f"`{method}` must come from results that hold it; got {got}.")
@@ -491,6 +479,18 @@ def summarize(
         label_names=ranking.names or None,
         ranks_for_cmc=ranking_for_cmc.ranks if has_ranks_for_cmc else None,
         drawn=numbers.drawn,
+    )
+
+
+def _ranking_of(fields: Mapping[str, Any]) -> Ranking:
+    """Return the ranking that the fields of results hold."""
+    return Ranking(
+        fields["ranks"],
+        fields["counts"],
+        query_index=fields["query_index"],
+        query_identities=fields["query_identities"],
+        query_cameras=fields["query_cameras"],
+        names=fields["label_names"] or {},
     )
 
 

@@ -33,11 +33,13 @@ from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .ground_truth import GroundTruth
+from .nearest_items import find_rank_lists
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
-from .rank_lists import RankLists, find_rank_lists
+from .rank_lists import RankLists
+from .ranked import CameraPairs, Ranking
 from .ranked_samples import RankedSamples, UpdateFacts
-from .ranking import CameraPairs, Ranking, mean_by_camera_pair, rank_problem
+from .ranking import mean_by_camera_pair, rank_problem
 from .ranking_options import RankingOptions, names_of_labels
 
 
