@@ -17,8 +17,8 @@ from torch import Tensor
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.files import counts_although_ignored, num_without_mask, similar_key, size_of
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ShownColumns, ShownImages
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA
+from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects, ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
     CocoGrid,
@@ -228,7 +228,8 @@ class CocoProblem:
 
     def show(self, matches: Matches) -> None:
         """Let the diagnosis look at the matches."""
-        images = MatchedImages.of_objects(
+        is_ignored = partial(counts_although_ignored, reads_keypoints=self.key[0] == "keypoints")
+        objects = EvaluatedObjects(
             self.detections,
             self.ground_truths,
             self.grid,
@@ -236,9 +237,9 @@ class CocoProblem:
             shown=self._shown,
             label_names=self.categories,
             sigmas=self.key[4],
+            num_ignored=sum(map(is_ignored, self.truth.rows)),
         )
-        is_ignored = partial(counts_although_ignored, reads_keypoints=self.key[0] == "keypoints")
-        results_made(matches, replace(images, num_ignored=sum(map(is_ignored, self.truth.rows))))
+        results_made(matches, objects)
 
     def _shown(self) -> ShownImages:
         """Return the objects in the first images, in the form of metrics."""

@@ -14,12 +14,12 @@ from torch import nn
 
 from reid_torchmetrics import _hints, tasks
 from reid_torchmetrics.functional import detection, retrieval
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation
 
 from .answers import Answer, Diagnosis, collecting
 from .causes import NotHeldError
+from .detection import MatchedImages
 
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate,

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection.batches import ShownColumns, ShownImages
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages
+from reid_torchmetrics.diagnosis.detection import MatchedImages
+from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects, ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 from reid_torchmetrics.functional.made import results_made
@@ -54,7 +54,9 @@ def _look(
     ground_truths = GroundTruths(target, true_labels, images)
     matches = match_on_grid(detections, ground_truths, grid)
     changes = {"value_names": ["map"], **changes}
-    results_made(matches, replace(MatchedImages.of_objects(detections, ground_truths, grid), **changes))
+    results_made(
+        matches, replace(MatchedImages.of_objects(EvaluatedObjects(detections, ground_truths, grid)), **changes)
+    )
 
 
 def _perfect(**changes: Any) -> None:

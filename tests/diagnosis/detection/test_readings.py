@@ -14,10 +14,10 @@ import torch
 from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.diagnosis.causes import NotHeldError
-from reid_torchmetrics.diagnosis.detection import DetectionCase
+from reid_torchmetrics.diagnosis.detection import DetectionCase, MatchedImages
 from reid_torchmetrics.diagnosis.detection.readings import other_reading
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages
+from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 from tests.functional.detection.detection_samples import fed
@@ -52,7 +52,7 @@ def problem(seed=0, noise=0.03, num_images=NUM_IMAGES, num_objects=4):
 def find_reading(detections, ground_truths, box_format, image_sizes=None):
     """The reading of boxes x, y, width and height, whatever other rows would say."""
     grid = CocoGrid()
-    images = MatchedImages.of_objects(detections, ground_truths, grid)
+    images = MatchedImages.of_objects(EvaluatedObjects(detections, ground_truths, grid))
     shown = images.shown()
     for side in (shown.preds, shown.target):
         side.columns["boxes"] = WRITTEN[box_format](side.columns["boxes"])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.batches import ShownColumns
+from reid_torchmetrics.functional.detection.evaluation import ShownColumns
 from reid_torchmetrics.functional.detection.inputs import box_areas, to_xywh
 
 

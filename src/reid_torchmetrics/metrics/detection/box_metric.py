@@ -18,7 +18,7 @@ from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.made import InputRecord, results_made
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
@@ -93,7 +93,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.metric: str | None = None
         self.confidence: float | None = None
         self._single: evaluation.SingleValue | None = None
-        self._given = batches.GivenImages()
+        self._given = InputRecord()
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # a script of the metric has no type for this attribute
             self._shape_types = shapes
@@ -245,7 +245,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         if names is None and self.metric is not None:
             names = (self.metric,)
         for image_matches in matches:
-            images = evaluation.MatchedImages.of(image_matches, sharded, self._given, names)
+            images = evaluation.EvaluatedImages(sharded, self._given, names)
             results_made(image_matches, images, sharded.world)
 
     def _sharded(self) -> evaluation.ShardedImages:

@@ -10,7 +10,8 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.detection import batches, evaluation
+from reid_torchmetrics.functional.detection import evaluation
+from reid_torchmetrics.functional.made import InputRecord
 from reid_torchmetrics.metrics import base
 
 from .detection_map import DetectionMAP, DetectionOptions
@@ -91,7 +92,7 @@ class DetectionMetrics(MetricCollection):
             )
 
         # Each member has one number. The members share their images, and what is known of them.
-        given = batches.GivenImages()
+        given = InputRecord()
         collection_options = (
             ("values", repr(values)),
             ("classes", repr(classes)),

@@ -6,7 +6,7 @@ image, so that the error names the image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,7 +20,6 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
-from .given_images import GivenBatch
 from .image_ids import pack_ids
 from .images import STATES
 from .invalid_objects import Dicts, are_valid, are_valid_boxes, drop_invalid_boxes, drop_invalid_objects
@@ -33,6 +32,21 @@ _MANY_IMAGES = 1 << 8  # enough for several threads to join the columns
 
 Share = Callable[..., Iterable[Any]]
 """`map`, or `workers.share` for several threads"""
+
+
+class GivenBatch(NamedTuple):
+    """A checked batch, as it was given."""
+
+    preds: Dicts
+    target: Dicts
+    keys: Collection[Any]
+    """the keys of all dicts in `target`"""
+    extras: Sequence[str]
+    """columns that the evaluation uses beside boxes, see `pack`"""
+    shapes: ShapeBatch | None
+    """masks, keypoints or rotated boxes, with boxes around them"""
+    states: Mapping[str, Tensor]
+    """the rows for the states of boxes"""
 
 
 class Batch(NamedTuple):

@@ -2,11 +2,10 @@
 # mypy: implicit-reexport
 
 from .evaluate import evaluate_boxes, evaluate_images, make_results
+from .evaluated_images import EvaluatedImages, EvaluatedObjects, ShownColumns, ShownImages
 from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes
 from .image_matches import ImageMatches, MatchRequest, Overlaps
 from .match_parts import MATCH_PARTS, SAVED_PARTS, MatchPart
-from .matched_images import MatchedImages
-from .repetitions import CLOSE_SUMS
 from .result_checks import check_fractions
 from .result_text import CLASS_COLUMNS, convention_of, name_of, named_classes, title_of
 from .results import RESULT_METHODS, DetectionResults

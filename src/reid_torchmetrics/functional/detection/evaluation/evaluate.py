@@ -13,14 +13,14 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
-from reid_torchmetrics.functional.detection.batches import GivenImages, empty_states, pack_images
+from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.made import InputRecord, results_made
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
+from .evaluated_images import EvaluatedImages, EvaluatedObjects
 from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
-from .matched_images import MatchedImages
 from .result_text import named_classes
 from .results import DetectionResults
 from .sharded_images import ShardedImages
@@ -120,7 +120,7 @@ def evaluate_boxes(
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
     matches = request.run(detections, ground_truths, is_difficult=is_difficult, classes=classes)
     results = make_results(replace(matches, ids=ids), rule, confidence)
-    results_made(matches, MatchedImages.of_objects(detections, ground_truths, grid))
+    results_made(matches, EvaluatedObjects(detections, ground_truths, grid))
     return results
 
 
@@ -223,7 +223,7 @@ def evaluate_images(
         TypeError: an argument of the wrong type or dtype.
         ValueError: values that do not fit, or an option that the evaluator does not have.
     """
-    given = GivenImages()
+    given = InputRecord()
 
     def prepare() -> tuple[ShardedImages, MatchRequest, Callable[..., DetectionResults]]:
         """Check the options and pack the images; also return the function that makes results from matches."""
@@ -283,7 +283,7 @@ def evaluate_images(
         matches = images.match(request)
         all_boxes = images.boxes_of()[0] if boxes else None
         results = make(matches, boxes=all_boxes)
-        results_made(matches, MatchedImages.of(matches, images, given), world)
+        results_made(matches, EvaluatedImages(images, given), world)
         return results
 
 

@@ -32,7 +32,6 @@ from reid_torchmetrics.functional.detection.matching import Matches, find_pairs,
 from reid_torchmetrics.functional.result_cache import ResultCache
 
 from .match_parts import MATCH_PARTS, MatchPart
-from .repetitions import NO_REPETITIONS, Repetitions
 
 Group = tuple[int | str, int]
 """image, by number or name, and class"""
@@ -292,7 +291,8 @@ class ImageMatches:
     """number of images of all processes, if no image has the lists of classes that some detections need"""
     num_repeated: int = 0
     """number of images of this process that do not count, because an image with their `image_id` came before"""
-    repetitions: Repetitions = NO_REPETITIONS
+    fingerprints: Sequence[Tensor] = ()
+    """fingerprints of the ground truths of each image, by process; none for images with ids, or one process"""
     _values: dict[Hashable, Any] = field(default_factory=dict)
 
     def to_tensors(self) -> list[Tensor]:

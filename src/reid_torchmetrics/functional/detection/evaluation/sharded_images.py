@@ -27,7 +27,6 @@ from reid_torchmetrics.functional.world import SentRows, Settings, World, agree,
 
 from .image_boxes import ImageBoxes, ImageIds, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
-from .repetitions import NO_REPETITIONS, Repetitions
 from .tensor_exchange import exchange_tensors
 
 Result = TypeVar("Result")
@@ -141,18 +140,18 @@ class ShardedImages:
         parts = [request.run(detections, ground_truths, is_difficult=is_difficult, lists=numbered.lists())]
 
         # Third message: the matches of all processes.
-        repetitions = NO_REPETITIONS
+        fingerprints: list[Tensor] = []
         if world.size > 1:
             has_ids = numbering.ids is not None
             prints = torch.empty(0, dtype=torch.int64, device=images.device) if has_ids else images.fingerprints()
             received = self._exchange([*parts[0].to_tensors(), prints], images.device)
-            repetitions = Repetitions.of([tensors.pop() for tensors in received])
+            fingerprints = [tensors.pop() for tensors in received]
             parts = [ImageMatches.from_tensors(tensors, request) for tensors in received]
         matches = replace(
             merge_image_matches(parts),
             num_without_lists=_num_without_lists(image_counts),
             num_repeated=len(images) - len(numbered.images),
-            repetitions=repetitions,
+            fingerprints=fingerprints,
         )
         if not request.is_aggregate_only:
             return replace(matches, ids=numbering.ids_by_number, names=numbering.names)

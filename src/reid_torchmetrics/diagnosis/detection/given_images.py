@@ -1,24 +1,19 @@
-"""Records of the input that `update` does not store: facts about all images, and the first images as they were given.
-
-No number depends on it. A metric keeps it outside of its states, until `reset`.
-"""
+"""Records of input that `update` does not store: facts about all images, and the first images as they were given."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
+from reid_torchmetrics.functional.detection.batches import LISTS, GivenBatch
+from reid_torchmetrics.functional.detection.evaluation import ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, KeypointType
-
-from .invalid_objects import Dicts
-from .key_names import LISTS
-from .shape_batches import ShapeBatch
 
 _MOST_IMAGES = 256  # that are shown
 _MOST_OBJECTS = 1 << 15  # that are shown: a few megabytes
@@ -30,53 +25,10 @@ _COLUMNS = (
 _OPTIONAL = ("iscrowd", "area")  # their states are zeros if no image has them
 
 
-class ShownColumns(NamedTuple):
-    """The objects of some images, in `preds` or in `target`."""
-
-    counts: Tensor
-    """numbers of objects, [images]"""
-    columns: Mapping[str, Tensor]
-    """values of the objects by the users' keys, image by image; numbers of pixels in the place of `masks`"""
-
-
-class ShownImages(NamedTuple):
-    """Some images, as they were given.
-
-    `boxes` are those around other shapes, if they were not given. `iscrowd` and `area` are there if some image had
-    them, with zeros where another one lacked them.
-    """
-
-    preds: ShownColumns
-    target: ShownColumns
-    sizes: Sequence[Any]
-    """height and width of each image as they were given; None if they were not"""
-    extremes: Sequence[Tensor] = ()
-    """the lowest and the highest value in all masks of an image, [2], if masks are numbers"""
-
-
-class GivenBatch(NamedTuple):
-    """A checked batch, as it was given."""
-
-    preds: Dicts
-    target: Dicts
-    keys: Collection[Any]
-    """the keys of all dicts in `target`"""
-    extras: Sequence[str]
-    """columns that the evaluation uses beside boxes, see `pack`"""
-    shapes: ShapeBatch | None
-    """masks, keypoints or rotated boxes, with boxes around them"""
-    states: Mapping[str, Tensor]
-    """the rows for the states of boxes"""
-
-
 class GivenImages:
-    """Facts about the images that a process was given since `reset`, and the first images."""
+    """Facts about the images that a process was given since `reset`, and the first images; see `InputRecord`."""
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all batches."""
         self.num_difficult = 0
         """number of difficult ground truths in the first batch with any, if the evaluation ignores them"""
         self.num_ignored = 0

@@ -32,9 +32,6 @@ class Repetitions(NamedTuple):
         return cls(are_gathered=len(set(sums)) < len(sums), are_padded=_are_padded(fingerprints))
 
 
-NO_REPETITIONS = Repetitions()
-
-
 def _are_distinct(prints: Tensor) -> bool:
     """Return whether enough images are different ones for a comparison of sums."""
     return len(prints.unique()) >= max(LEAST_GATHERED, (len(prints) + 1) // 2)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.batches import (
-    SMALLEST_AREA,
-    GivenImages,
-    ImageNumbering,
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageNumbering
+from reid_torchmetrics.functional.detection.evaluation import (
+    EvaluatedImages,
+    EvaluatedObjects,
+    ImageMatches,
+    ShardedImages,
     ShownColumns,
     ShownImages,
 )
-from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid, Detections, GroundTruths
+from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid
 from reid_torchmetrics.functional.fingerprints import count_forgotten
 
-from .image_matches import ImageMatches
-from .repetitions import count_other_detections
-from .sharded_images import ShardedImages
+from .given_images import GivenImages
+from .image_repetitions import Repetitions, count_other_detections
 
 _MOST_IMAGES = 256  # that are shown
 _LABEL_STATES = [f"ground_truth_{name}" for name in ("counts", "labels", "areas", "boxes")]
@@ -68,30 +70,23 @@ class MatchedImages:
     """whether the last images of a process are the first of the first process"""
 
     @classmethod
-    def of(
-        cls,
-        matches: ImageMatches,
-        sharded: ShardedImages,
-        given: GivenImages,
-        value_names: Collection[str] | None = None,
-    ) -> MatchedImages:
-        """Return what is known of the images of metrics, and of functions that take dicts; once for each evaluation.
+    def of(cls, results: Any, samples: EvaluatedImages | EvaluatedObjects) -> MatchedImages:
+        """Return what is known of images or of packed objects; once for each evaluation."""
+        return cls.of_objects(samples) if isinstance(samples, EvaluatedObjects) else cls.of_images(results, samples)
 
-        Args:
-            matches: matches of the images of all processes.
-            sharded: the images of this process.
-            given: what this process was given beside its states.
-            value_names: names of the requested numbers; None for all numbers.
-        """
-        request, states = matches.request, sharded.states
+    @classmethod
+    def of_images(cls, matches: ImageMatches, samples: EvaluatedImages) -> MatchedImages:
+        """Return what is known of the images of metrics, and of functions that take dicts."""
+        request, sharded, states = matches.request, samples.sharded, samples.sharded.states
+        given: GivenImages = samples.given.kept or GivenImages()
         has_ids = bool(states["image_ids"] or states["image_name_lengths"])
-
+        repetitions = Repetitions.of(matches.fingerprints) if matches.fingerprints else Repetitions()
         return cls(
             grid=request.grid,
             shown=given.shown,
             iou_type=request.iou_type,
             box_format=sharded.box_format,
-            value_names=value_names,
+            value_names=samples.value_names,
             sigmas=given.sigmas,
             is_one_class=request.micro,
             num_without_lists=matches.num_without_lists,
@@ -101,40 +96,22 @@ class MatchedImages:
             num_forgotten=0 if has_ids else count_forgotten(*(states[name] for name in _LABEL_STATES)),
             num_repeated=matches.num_repeated,
             num_other_detections=_num_other_detections(matches, sharded) if matches.num_repeated else 0,
-            are_gathered=matches.repetitions.are_gathered,
-            are_padded=matches.repetitions.are_padded,
+            are_gathered=repetitions.are_gathered,
+            are_padded=repetitions.are_padded,
         )
 
     @classmethod
-    def of_objects(
-        cls,
-        detections: Detections,
-        ground_truths: GroundTruths,
-        grid: CocoGrid,
-        *,
-        iou_type: str | None = None,
-        shown: Callable[[], ShownImages] | None = None,
-        label_names: Sequence[object] | None = None,
-        sigmas: Sequence[float] = COCO_SIGMAS,
-    ) -> MatchedImages:
-        """Return what is known of packed objects; boxes are x, y, width and height.
-
-        Args:
-            detections: detections in all images.
-            ground_truths: ground truths in all images.
-            grid: the grid of thresholds that they were matched on.
-            iou_type: "bbox", "segm", "keypoints" or "rotated"; None for "bbox" if the shapes are boxes.
-            shown: see `MatchedImages`; None for the packed boxes.
-            label_names: the users' label for each label number; None if both are equal.
-            sigmas: sigmas of keypoints.
-        """
-        are_boxes = isinstance(detections.shapes, BoxShapes) and isinstance(ground_truths.shapes, BoxShapes)
+    def of_objects(cls, samples: EvaluatedObjects) -> MatchedImages:
+        """Return what is known of packed objects; boxes are x, y, width and height."""
+        shapes = (samples.detections.shapes, samples.ground_truths.shapes)
+        are_boxes = all(isinstance(shape, BoxShapes) for shape in shapes)
         return cls(
-            grid=grid,
-            shown=(lambda: _show_objects(detections, ground_truths)) if shown is None else shown,
-            iou_type=iou_type or ("bbox" if are_boxes else ""),
-            label_names=label_names,
-            sigmas=sigmas,
+            grid=samples.grid,
+            shown=partial(_show_objects, samples) if samples.shown is None else samples.shown,
+            iou_type=samples.iou_type or ("bbox" if are_boxes else ""),
+            label_names=samples.label_names,
+            sigmas=samples.sigmas,
+            num_ignored=samples.num_ignored,
         )
 
 
@@ -149,8 +126,9 @@ def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:
     return matches.remember("other detections", count)
 
 
-def _show_objects(detections: Detections, ground_truths: GroundTruths) -> ShownImages:
+def _show_objects(samples: EvaluatedObjects) -> ShownImages:
     """Return the boxes in the first images with any objects."""
+    detections, ground_truths = samples.detections, samples.ground_truths
     images = torch.cat([detections.images, ground_truths.images]).unique()[:_MOST_IMAGES]
     columns = {"boxes": detections.shapes, "scores": detections.scores, "labels": detections.labels}
     true_columns = {"boxes": ground_truths.shapes, "labels": ground_truths.labels}
