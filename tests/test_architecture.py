@@ -26,6 +26,7 @@ SHARED = [
     "functional.made",
     "functional.model_tables",
     "functional.named_numbers",
+    "functional.number",
     "functional.result_cache",
     "functional.result_files",
     "functional.segments",

@@ -160,6 +160,12 @@ def captions(query, gallery, numbers):
 
 
 IMAGES, OF_CAPTIONS = np.arange(8), np.arange(NUM) // 5
+
+
+def pair_values(**options):
+    return {name: number.value for name, number in PairNumbers(COSINES, SAME, **options).numbers.items()}
+
+
 EXPECTED = {
     "evaluate query.npz gallery.npz --protocol market1501": lambda: by_labels("market1501", cameras=CAMERAS),
     "evaluate query_folder": lambda: by_labels("msmt17", cameras=CAMERAS),
@@ -187,9 +193,9 @@ EXPECTED = {
     "lists ranked": lambda: {"map": 0.75},
     "lists bm25": lambda: {"map": 0.5, "ndcg_10": 1 / np.log2(3)},
     "lists tower": lambda: {"map": 0.0},
-    "pairs pairs.npz": lambda: PairNumbers(COSINES, SAME).means,
-    "pairs veri_test": lambda: PairNumbers(COSINES, SAME, reports=("eer_voxceleb", "min_dcf")).means,
-    "pairs pairs.txt": lambda: PairNumbers(COSINES, SAME, reports=("accuracy", "auc")).means,
+    "pairs pairs.npz": pair_values,
+    "pairs veri_test": lambda: pair_values(reports=("eer_voxceleb", "min_dcf")),
+    "pairs pairs.txt": lambda: pair_values(reports=("accuracy", "auc")),
 }
 """what a line that begins so must give"""
 

@@ -12,23 +12,26 @@ import pytest
 import torch
 
 from reid_torchmetrics import compare
-from reid_torchmetrics.functional.model_tables import Heading, ModelTable, Tabled
+from reid_torchmetrics.functional.model_tables import ModelTable, Tabled
+from reid_torchmetrics.functional.number import Number
 from tests.functional.saved_results import ALL, COMPARISON
 from tests.report import problems
 from tests.tasks.comparison import two_models
 from tests.tasks.comparison.two_models import ranked
 
-HEADINGS = {
-    "map": Heading("mAP"),
-    "anmrr": Heading("ANMRR", lower_is_better=True),
-    "mean_rank": Heading("Mean rank", is_rank=True, lower_is_better=True),
-}
-ROWS = {
-    "a_1": {"map": 0.70049, "anmrr": 0.25, "mean_rank": math.inf},
-    "b": {"map": 0.7, "anmrr": math.nan, "mean_rank": 12.25},
-    "c&d|e": {"map": 0.1, "anmrr": 0.5},
-}
-TABLE = ModelTable(HEADINGS, ROWS, "50% of a_1", marked={("b", "map"), ("c&d|e", "anmrr")})
+MAP = Number("map", "mAP", 0.70049)
+ANMRR = Number("anmrr", "ANMRR", 0.25, lower_is_better=True)
+MEAN_RANK = Number("mean_rank", "Mean rank", math.inf, is_share=False, lower_is_better=True)
+
+
+def row(*values):
+    """The numbers of a model, which may lack the last ones."""
+    numbers = zip((MAP, ANMRR, MEAN_RANK), values, strict=False)
+    return {number.name: number._replace(value=value) for number, value in numbers}
+
+
+ROWS = {"a_1": row(0.70049, 0.25, math.inf), "b": row(0.7, math.nan, 12.25), "c&d|e": row(0.1, 0.5)}
+TABLE = ModelTable(ROWS, "50% of a_1", marked={("b", "map"), ("c&d|e", "anmrr")})
 
 
 def test_the_best_are_bold_as_they_are_written_and_marks_are_daggers():
@@ -66,7 +69,7 @@ def test_a_table_of_latex():
 def test_comma_separated_values():
     expected = ["model,mAP (%),ANMRR (%),Mean rank", "a_1,70,25,never", "b,70,,12", "c&d|e,10,50,"]
     assert TABLE.csv(0).splitlines() == expected
-    named = ModelTable({"map": Heading("mAP")}, {'a, "b"': {"map": 0.5}}, "").csv(1)
+    named = ModelTable({'a, "b"': row(0.5)}, "").csv(1)
     assert [*csv.reader(named.splitlines())] == [["model", "mAP (%)"], ['a, "b"', "50.0"]]
 
 
@@ -97,10 +100,10 @@ def test_a_comparison_has_a_row_for_each_model():
     three = {"one": ranked(1, 2, 4, None), "two": ranked(1, 1, 2, None), "three": ranked(1, 1, 1, None)}
     found = compare(three, num_resamples=9, num_permutations=9)
     table = found.model_table()
-    assert {model: row["map"] for model, row in table.rows.items()} == pytest.approx(
+    assert {model: numbers["map"].value for model, numbers in table.rows.items()} == pytest.approx(
         {"one": 7 / 12, "two": 5 / 6, "three": 1.0}
     )
-    assert [heading.title for heading in table.headings.values()] == ["mAP", "mINP", "Rank-1", "Rank-5", "Rank-10"]
+    assert [number.title for number in table.numbers.values()] == ["mAP", "mINP", "Rank-1", "Rank-5", "Rank-10"]
     assert [line.split("|")[2].strip() for line in found.to_markdown().splitlines()[2:5]] == [
         "58.3",
         "83.3",
@@ -215,8 +218,8 @@ def test_latex_can_read_every_table(every_table):
         # The head and a row for each model, with as many cells; a row that begins with an option would be none.
         rows = [line for line in text.splitlines() if line.endswith(r" \\")]
         assert len(rows) == 1 + len(table.rows)
-        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(table.headings)}
-        assert f"{{tabular}}{{l{'r' * len(table.headings)}}}\n" in text
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(table.numbers)}
+        assert f"{{tabular}}{{l{'r' * len(table.numbers)}}}\n" in text
         assert not any(row.startswith(("[", "*")) for row in rows)
         assert not re.search(r"[#$%&_^~\\<>|]", re.sub(OURS, "", text, flags=re.MULTILINE))
 
@@ -225,7 +228,7 @@ def test_markdown_has_as_many_cells_in_each_row(every_table):
     for results in every_table:
         lines, table = results.to_markdown().splitlines(), results.model_table()
         cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines[: 2 + len(table.rows)]]
-        assert {len(row) for row in cells} == {1 + len(table.headings)}
+        assert {len(row) for row in cells} == {1 + len(table.numbers)}
         names = [re.sub(r"\\(.)", r"\1", row[0].strip()) for row in cells[2:]]
         assert names == [" ".join(name.split()) for name in table.rows]
         assert lines[2 + len(table.rows)] == ""
@@ -268,7 +271,7 @@ def kinds_of_results():
 @pytest.mark.parametrize("kind", ["retrieval", "detection", "comparison"])
 def test_a_table_in_latex_takes_a_caption_a_label_and_measures(kind):
     results = kinds_of_results()[kind]
-    first, second, *_ = results.model_table().headings.values()
+    first, second, *_ = results.model_table().numbers.values()
     text = results.to_latex(caption="50 % of R&D", label="tab:a_1", measures=["map"], two_columns=True)
     lines = text.splitlines()
     assert lines[0] == r"\begin{table*}"
@@ -276,7 +279,7 @@ def test_a_table_in_latex_takes_a_caption_a_label_and_measures(kind):
     assert r"\caption{50 \% of R\&D}" in lines
     assert lines[lines.index(r"\caption{50 \% of R\&D}") + 1] == r"\label{tab:a_1}"
     assert r"\begin{tabular}{lr}" in lines
-    assert results.to_latex() == results.to_latex(measures=list(results.model_table().headings))
+    assert results.to_latex() == results.to_latex(measures=list(results.model_table().numbers))
     shown = results.to_latex(measures=["map"])
     assert r"\label" not in shown
     assert first.title in shown

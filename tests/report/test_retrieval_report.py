@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -169,7 +170,7 @@ def test_all_pairs_of_cameras_that_are_held_are_drawn(report):
         return CameraPairs(one, one, torch.tensor([[value]], dtype=torch.float64), torch.tensor([[1]]))
 
     held = {"map": pairs(0.5), "rank_1": pairs(0.25), "mean_rank": pairs(3.0)}
-    results = problems.of_metric(camera_pairs=held)
+    results = replace(problems.retrieval(reports=tuple(held)), problem=None, camera_pairs=held)
     object.__setattr__(results, "by_camera_pair", held.__getitem__)
     shown = section(report(results), "camera-pairs")
     assert len(shown.all("figure")) == 2

@@ -132,8 +132,8 @@ class Outputs:
         """Raise if `--fail-under` has a bound for a share that no share reaches."""
         ranks: set[str] = set()
         for prefix, part in results.items():
-            headings = part.model_table().headings
-            ranks.update(f"{prefix}{name}" for name, heading in headings.items() if heading.is_rank)
+            numbers = part.model_table().numbers
+            ranks.update(f"{prefix}{name}" for name, number in numbers.items() if not number.is_share)
         for name, threshold in self._thresholds.items():
             if threshold > 1 and name not in ranks:
                 rule = f"must be a share of 1 for {name}, such as {threshold / 100:g} for {threshold:g} %"
@@ -187,8 +187,8 @@ def _numbers_by_name(results: Mapping[str, Any]) -> dict[str, float]:
     for prefix, part in results.items():
         numbers_of_models = list(part.model_table().rows.values())
         model_numbers = numbers_of_models[0] if len(numbers_of_models) == 1 else numbers_of_models[1]
-        for name, value in model_numbers.items():
-            numbers[f"{prefix}{name}"] = value
+        for name, number in model_numbers.items():
+            numbers[f"{prefix}{name}"] = number.value
     return numbers
 
 

@@ -11,7 +11,8 @@ import torch
 from reid_torchmetrics import _names
 from reid_torchmetrics.data import read_pairs
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.model_tables import Heading, ModelTable
+from reid_torchmetrics.functional.model_tables import ModelTable
+from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.tasks import verify_pairs
 from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 
@@ -65,30 +66,28 @@ class PairNumbers:
         self._counts_text = f"{counted(self._num_genuine, 'pair')} of one identity, {self._num_impostors:,} of two"
         tensors = (torch.tensor(scores, device="cpu"), torch.tensor(same, device="cpu"))
         options = SimpleNamespace(far=far, p_target=p_target)
-        self.means: dict[str, float] = {}
-        self._conventions: dict[str, str] = {}
+        self.numbers: dict[str, Number] = {}
         for name in reports:
-            self.means[name] = float(PAIR_METRICS[name](options, verification, tensors))
-            _, convention = _MEASURES[name]
-            self._conventions[name] = convention.format(far=far, p_target=p_target)
+            title, convention = _MEASURES[name]
+            value = float(PAIR_METRICS[name](options, verification, tensors))
+            self.numbers[name] = Number(name, title, value, convention.format(far=far, p_target=p_target))
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, conventions and counts, JSON-safe."""
-        measures = {name: {"value": mean, "convention": self._conventions[name]} for name, mean in self.means.items()}
+        measures = {name: number.to_dict() for name, number in self.numbers.items()}
         return {"measures": measures, "counts": {"same": self._num_genuine, "other": self._num_impostors}}
 
     def model_table(self, name: str = "model") -> ModelTable:
         """Return a table of papers with one row."""
-        headings: dict[str, Heading] = {}
         sentences = [self._counts_text]
-        for measure, convention in self._conventions.items():
-            title, _ = _MEASURES[measure]
-            headings[measure] = Heading(title)
-            sentences.append(f"{title}: {convention}")
-        return ModelTable(headings, {name: self.means}, ". ".join(sentences))
+        row = {}
+        for measure, number in self.numbers.items():
+            sentences.append(f"{number.title}: {number.convention}")
+            row[measure] = number._replace(convention="")  # the caption has it, for numbers of one kind, too
+        return ModelTable({name: row}, ". ".join(sentences))
 
     def __format__(self, form: str) -> str:
         lines = [self._counts_text]
-        for name, mean in self.means.items():
-            lines.append(f"  {name:<12} {mean:{form}}  {self._conventions[name]}")
+        for name, number in self.numbers.items():
+            lines.append(f"  {name:<12} {number.value:{form}}  {number.convention}")
         return "\n".join(lines)

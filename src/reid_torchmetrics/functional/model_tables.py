@@ -13,15 +13,13 @@ import re
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
 
 from .displays import UNDEFINED, Displayed, aligned, counted
+from .number import Number
 
-NEVER = "never"
-"""text for an infinite number, such as a mean of ranks where a positive is never retrieved"""
 _SYMBOLS = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar", "<": "less", ">": "greater"}
 _IN_PROSE = {
     "same camera: same_identity": "gallery images of the query's identity and camera are removed",
@@ -98,29 +96,22 @@ class Tabled(Displayed, ABC):
         return table.latex(decimals, caption=caption, label=label, two_columns=two_columns)
 
 
-class Heading(NamedTuple):
-    """The heading of a column: a measure."""
-
-    title: str
-    is_rank: bool = False
-    lower_is_better: bool = False
-
-
 class ModelTable(NamedTuple):
-    """Numbers of models (shares of 1, or ranks), with the texts of a caption."""
+    """Numbers of models, with the texts of a caption."""
 
-    headings: Mapping[str, Heading]
-    """headings by the name of the number"""
-    rows: Mapping[str, Mapping[str, float]]
-    """the numbers of each model, NaN where they are undefined"""
+    rows: Mapping[str, Mapping[str, Number]]
+    """the numbers of each model by name; the first model has all"""
     setting: str
     """text about the evaluation, without a full stop at its end"""
-    conventions: Mapping[str, str] = MappingProxyType({})
-    """conventions of the numbers by name"""
     note: str = ""
     """sentence at the end of the caption"""
     marked: Collection[tuple[str, str]] = ()
     """models and names of the numbers with a dagger"""
+
+    @property
+    def numbers(self) -> Mapping[str, Number]:
+        """The numbers of the first model."""
+        return next(iter(self.rows.values()))
 
     def select(self, measures: Sequence[str]) -> ModelTable:
         """Return the table with some of the numbers, in their order."""
@@ -128,19 +119,22 @@ class ModelTable(NamedTuple):
         if not measures or len(set(measures)) < len(measures):
             raise ValueError(f"`measures` must name some numbers, each once; got {tuple(measures)!r}.")
         for name in measures:
-            _checks.one_of("measures", name, self.headings)
-        return self._replace(headings={name: self.headings[name] for name in measures})
+            _checks.one_of("measures", name, self.numbers)
+        rows: dict[str, dict[str, Number]] = {}
+        for model, numbers in self.rows.items():
+            rows[model] = {name: numbers[name] for name in measures if name in numbers}
+        return self._replace(rows=rows)
 
     @property
     def caption(self) -> str:
         """Sentences about the evaluation, and about the definition of the first measure of each kind."""
-        conventions = {name: text for name, text in self.conventions.items() if name in self.headings}
+        conventions = {name: number.convention for name, number in self.numbers.items() if number.convention}
         separate, shared = split_conventions(prose_of(conventions))
         subject = self.setting[:1].upper() + self.setting[1:]
         sentences = [f"{subject}; {shared}." if subject and shared else f"{subject or shared}."]
         kinds = set()
         for name, text in separate.items():
-            title = self.headings[name].title
+            title = self.numbers[name].title
             kind = re.split(r"\W*\d| ", title)[0]  # Rank-1 and Rank-5 are of one kind
             if text and kind not in kinds:
                 sentences.append(f"{title}: {text}.")
@@ -152,7 +146,7 @@ class ModelTable(NamedTuple):
     def markdown(self, decimals: int) -> str:
         """Return a table in GitHub's Markdown, and the caption below it."""
         head, *body = self._cells(decimals, _escape_markdown, best="**{}**", marked="{}\N{DAGGER}")
-        alignment = [":--"] + ["--:"] * len(self.headings)
+        alignment = [":--"] + ["--:"] * len(self.numbers)
         lines = [f"| {row} |" for row in aligned([head, alignment, *body], between=" | ")]
         return "\n".join([*lines, "", _escape_markdown(self.caption)])
 
@@ -170,7 +164,7 @@ class ModelTable(NamedTuple):
             r"\setlength{\belowcaptionskip}{6pt}",
             rf"\caption{{{_escape_latex(self.caption if caption is None else caption)}}}",
             *labels,
-            rf"\begin{{tabular}}{{l{'r' * len(self.headings)}}}",
+            rf"\begin{{tabular}}{{l{'r' * len(self.numbers)}}}",
             r"\toprule",
             head,
             r"\midrule",
@@ -207,21 +201,21 @@ class ModelTable(NamedTuple):
         """
         _checks.positive_int("decimals", decimals, 0)
         columns = [["model", *map(escape, self.rows)]]
-        for name, heading in self.headings.items():
+        for name, first in self.numbers.items():
             texts: list[str] = []
             finite: dict[float, str] = {}
             for numbers in self.rows.values():
-                value = numbers.get(name, math.nan)
-                text = in_words(value, f".{decimals}%", is_share=not heading.is_rank).rstrip("%")
+                number = numbers.get(name, first._replace(value=math.nan))
+                text = number.text(f".{decimals}%").rstrip("%")
                 texts.append(text)
-                if math.isfinite(value):
-                    finite[value] = text
+                if math.isfinite(number.value):
+                    finite[number.value] = text
 
             # The best numbers are all that have the same text as the best one.
             best_text = None
             if len(texts) > 1 and finite:
-                best_text = finite[min(finite) if heading.lower_is_better else max(finite)]
-            column = [escape(heading.title if heading.is_rank else f"{heading.title} (%)")]
+                best_text = finite[min(finite) if first.lower_is_better else max(finite)]
+            column = [escape(first.heading)]
             for model, text in zip(self.rows, texts, strict=True):
                 cell = best.format(text) if text == best_text else text.replace(UNDEFINED, undefined)
                 column.append(marked.format(cell) if (model, name) in self.marked else cell)
@@ -235,23 +229,6 @@ def _escape_latex(text: str) -> str:
 
 def _escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|&~$])", r"\\\1", " ".join(text.split()))
-
-
-def in_words(value: float, form: str = ".4f", *, is_share: bool = True) -> str:
-    """Return the text for a number: "n/a" if it is undefined, "never" if it is infinite.
-
-    Only a share is printed as a percentage.
-    """
-    if math.isnan(value):
-        return UNDEFINED
-    if math.isinf(value):
-        return NEVER
-    return format(value, form if is_share else form.replace("%", "f"))
-
-
-def nan_if_negative(value: float) -> float:
-    """Return a number of an evaluation; NaN for -1, the undefined number of detection."""
-    return math.nan if value < 0 else value
 
 
 def in_prose(convention: str) -> str:
@@ -304,7 +281,6 @@ def summary_text(results: Any, form: str = "") -> str:
     `f"{results:.2%}"` has shares in percent.
     """
     counts = results.counts
-    headings = results.model_table().headings
     first = (
         f"RetrievalResults: {evaluated(results.protocol, counts.valid, counts.total)}"
         f" ({counts.not_in_gallery} not in the gallery, {counts.same_camera_only} without a positive left,"
@@ -312,8 +288,8 @@ def summary_text(results: Any, form: str = "") -> str:
     )
     separate, shared = split_conventions(prose_of(results.conventions))
     cells = []
-    for name, heading in headings.items():
-        cells.append((f"  {name:<12}", in_words(results[name], form or ".4f", is_share=not heading.is_rank)))
+    for name, number in results.numbers.items():
+        cells.append((f"  {name:<12}", number.text(form or ".4f")))
     lines = [first]
     for row, text in zip(aligned(cells, between=" "), separate.values(), strict=True):
         lines.append(f"{row}  {text}".rstrip())
@@ -322,9 +298,3 @@ def summary_text(results: Any, form: str = "") -> str:
         lines.append(f"  {list_counts}")
     lines.append("  " + "; ".join(filter(None, (str(results.setup), shared))))
     return "\n".join(lines)
-
-
-def results_table(results: Any, name: str, headings: Mapping[str, Heading], setting: str) -> ModelTable:
-    """Return the table of one model; `setting` is a text about the evaluation for the caption."""
-    numbers = {number_name: nan_if_negative(mean) for number_name, mean in results.means.items()}
-    return ModelTable(headings, {name: numbers}, setting, results.conventions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reid_torchmetrics import _checks, _extras, _hints, _names
 
 from .displays import Display
-from .model_tables import Tabled, in_words, nan_if_negative
+from .model_tables import ModelTable, Tabled
+from .number import Number
 
 Value = TypeVar("Value")
 
@@ -42,8 +42,20 @@ class NamedNumbers(Tabled, Mapping[str, float]):
 
     @property
     @abstractmethod
+    def numbers(self) -> Mapping[str, Number]:
+        """Return the numbers with their titles, units and conventions."""
+
+    @property
     def conventions(self) -> dict[str, str]:
-        """Return a text for each number about its computation."""
+        """The convention of each number, in words."""
+        by_name: Any = type(self.means)  # its errors are about the same names
+        conventions: dict[str, str] = by_name({name: number.convention for name, number in self.numbers.items()})
+        return conventions
+
+    @property
+    @abstractmethod
+    def _setting(self) -> str:
+        """Return a text about the evaluation for the caption of a table."""
 
     _ROWS = ""
     """the rows of `_columns`, such as "query" for retrieval"""
@@ -51,6 +63,10 @@ class NamedNumbers(Tabled, Mapping[str, float]):
     @abstractmethod
     def _columns(self) -> dict[str, Any]:
         """Return the columns of a table by name, the index first."""
+
+    def model_table(self, name: str = "model") -> ModelTable:
+        """Return a table, as papers have it, with one row: that of the model, by its name."""
+        return ModelTable({name: self.numbers}, self._setting)
 
     def __contains__(self, name: object) -> bool:
         return name in self.means
@@ -97,7 +113,7 @@ class NamedNumbers(Tabled, Mapping[str, float]):
     def _display(self) -> Display:
         """Return a table of the numbers between the first and the last line of the text."""
         first_line, *_, last_line = str(self).splitlines()
-        rows = [(name, in_words(nan_if_negative(mean))) for name, mean in self.means.items()]
+        rows = [(name, number.text()) for name, number in self.numbers.items()]
         return Display(first_line, rows=rows, notes=[last_line.strip()])
 
     def plot(self, figure: str | None = None, *, ax: Any = None) -> Any:
@@ -124,8 +140,3 @@ class NamedNumbers(Tabled, Mapping[str, float]):
         if reason:
             raise ValueError(f"`figure` must be one that the results have; got {figure!r}: {reason}")
         return figures[figure].plot(self, ax=ax)
-
-
-def json_safe(value: float) -> float | None:
-    """Return a number for JSON: None instead of a number that is undefined or infinite."""
-    return value if math.isfinite(value) else None

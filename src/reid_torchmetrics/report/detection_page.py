@@ -63,7 +63,7 @@ def detection_page(
     data = {**results.to_dict(), "errors": _error_kinds(results)}
     sections = [
         *compared,
-        Section("numbers", "Numbers", _numbers(results, data["numbers"])),
+        Section("numbers", "Numbers", _numbers(results)),
         Section("classes", "Classes", _classes(results, data["classes"])),
         Section("errors", "Errors", _errors(results, data["errors"])),
         Section("images", "Images with the most errors", _worst_images(results, num_worst, draw, image_names or {})),
@@ -74,14 +74,13 @@ def detection_page(
     return Page(f"Detection results, {results.evaluator.title}", lead, sections, data)
 
 
-def _numbers(results: DetectionResults, numbers: Mapping[str, Any]) -> list[Html]:
+def _numbers(results: DetectionResults) -> list[Html]:
     """Return the numbers of the evaluator, the curves next to them, and the conventions below."""
     rows = []
     conventions = {}
-    for name, number in numbers.items():
-        title = title_of(name)
-        rows.append([f"{title} (%)", percent_text(number["value"])])
-        conventions[title] = number["convention"]
+    for number in results.numbers.values():
+        rows.append([number.heading, percent_text(number.value)])
+        conventions[number.title] = number.convention
     number_table = table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows)
     figures = element("div", figures_section(results, "numbers"), conventions_note(conventions))
     return [element("div", number_table, figures, class_="beside")]

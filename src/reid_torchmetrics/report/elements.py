@@ -15,8 +15,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from reid_torchmetrics.functional.displays import UNDEFINED
-from reid_torchmetrics.functional.model_tables import in_words
-from reid_torchmetrics.functional.retrieval.measures import parse_report, title_of
+from reid_torchmetrics.functional.number import Number, in_words
 from reid_torchmetrics.plot import COLUMN_SIZE, new_axes
 
 _VOID = frozenset({"img", "input", "link", "meta"})
@@ -226,11 +225,6 @@ def number_text(value: float | None, form: str) -> str:
     return UNDEFINED if value is None else in_words(value, form)
 
 
-def measure_formatter(name: str) -> Callable[[float], str]:
-    """Return the function that writes the values of a measure: shares in percent, or ranks."""
-    return percent_text if parse_report(name)[0].is_share else rank_text
-
-
-def measure_heading(name: str) -> str:
-    """Return the title of a measure and its unit."""
-    return f"{title_of(name)} (%)" if parse_report(name)[0].is_share else title_of(name)
+def formatter_of(number: Number) -> Callable[[float], str]:
+    """Return the function that writes the values of a number: shares in percent, or ranks."""
+    return percent_text if number.is_share else rank_text

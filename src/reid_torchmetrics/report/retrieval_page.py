@@ -14,6 +14,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import in_prose
+from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.functional.retrieval import Breakdown, CameraPairs, RankLists, RetrievalResults, measures
 from reid_torchmetrics.functional.retrieval.evaluation import seeded
 from reid_torchmetrics.plot import (
@@ -26,20 +27,7 @@ from reid_torchmetrics.plot import (
 )
 from reid_torchmetrics.tasks import Duplicates
 
-from .elements import (
-    Html,
-    details,
-    element,
-    figure,
-    join,
-    measure_formatter,
-    measure_heading,
-    note,
-    percent_text,
-    picture,
-    rank_text,
-    table,
-)
+from .elements import Html, details, element, figure, formatter_of, join, note, percent_text, picture, rank_text, table
 from .page import (
     Page,
     Section,
@@ -125,19 +113,19 @@ def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html
     """Return every reported number with its interval, the CMC and counts next to them, and the conventions below."""
     rows = []
     averaged = results.averaged
-    for name, mean in results.means.items():
-        format_number = measure_formatter(name)
+    for name, number in results.numbers.items():
+        format_number = formatter_of(number)
         interval_text = "none: no mean over queries"
         if name in averaged:
             interval = results.interval(name, generator=generator, level=_LEVEL, num_resamples=_REPEATS)
             low = format_number(float(interval.low))
             high = format_number(float(interval.high))
             interval_text = low if low == high else f"{low} to {high}"
-        rows.append([measure_heading(name), format_number(mean), interval_text])
+        rows.append([number.heading, format_number(number.value), interval_text])
     columns = ("measure", "value", f"{100 * _LEVEL:g} % interval")
     numbers = table("Means over queries", columns, rows)
     counts = element("div", *_query_counts(results), class_="counts")
-    conventions = {measures.title_of(name): in_prose(words) for name, words in results.conventions.items()}
+    conventions = {number.title: in_prose(number.convention) for number in results.numbers.values()}
     remark = note(
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
         " so they are about other queries, not about another gallery or another training run."
@@ -185,9 +173,9 @@ def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictu
     _checks.in_range("duplicates.query", duplicates.affected_queries, 0, len(results.query_index))
     means_without = results.means_without(duplicates)
     rows = []
-    for name, mean in results.means.items():
-        format_number = measure_formatter(name)
-        rows.append([measure_heading(name), format_number(mean), format_number(means_without[name])])
+    for name, number in results.numbers.items():
+        format_number = formatter_of(number)
+        rows.append([number.heading, format_number(number.value), format_number(means_without[name])])
     columns = ("measure", "all queries", "without near copies")
     content = [
         note(f"{duplicates.summary}."),
@@ -213,29 +201,30 @@ def _duplicates(queries: _ReportedQueries, duplicates: Duplicates, copies: Pictu
 def _cameras(results: RetrievalResults) -> list[Html]:
     """Return the reported numbers of each query camera."""
     breakdowns = {name: results.by_camera(name) for name in results.averaged}
-    return [_breakdown_table("camera", breakdowns, slice(None), results.names_of("cameras"))]
+    return [_breakdown_table("camera", results, breakdowns, slice(None), results.names_of("cameras"))]
 
 
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Html]:
     """Return the reported numbers of each identity, the hardest by the first number first."""
     breakdowns = {name: results.by_identity(name) for name in results.averaged}
     (first_name, first), *_ = breakdowns.items()
-    measure, _ = measures.parse_report(first_name)
-    order_word = "falling" if measure.lower_is_better else "rising"
-    means = -first.mean if measure.lower_is_better else first.mean
+    number = results.numbers[first_name]
+    order_word = "falling" if number.lower_is_better else "rising"
+    means = -first.mean if number.lower_is_better else first.mean
     hardest = means.argsort(stable=True)[:_MOST_ROWS]  # NaN is last
     num_identities = len(first.labels)
     number_text = f"All {num_identities}"
     if num_identities > _MOST_ROWS:
         number_text = f"The worst {_MOST_ROWS:,} of {num_identities:,}"
     filter_by = "identity beginning with"
-    identity_table = _breakdown_table("identity", breakdowns, hardest, names, filter_by=filter_by)
-    summary = f"{number_text} identities, by {order_word} {measures.title_of(first_name)}"
+    identity_table = _breakdown_table("identity", results, breakdowns, hardest, names, filter_by=filter_by)
+    summary = f"{number_text} identities, by {order_word} {number.title}"
     return [details(summary, identity_table)]
 
 
 def _breakdown_table(
     label: str,
+    results: RetrievalResults,
     breakdowns: Mapping[str, Breakdown],
     order: Tensor | slice,
     names: Mapping[int, str],
@@ -250,7 +239,8 @@ def _breakdown_table(
         "with a value": map(str, first.num_valid[order].tolist()),
     }
     for name, breakdown in breakdowns.items():
-        columns[measure_heading(name)] = map(measure_formatter(name), breakdown.mean[order].tolist())
+        number = results.numbers[name]
+        columns[number.heading] = map(formatter_of(number), breakdown.mean[order].tolist())
     rows = zip(*columns.values(), strict=True)
     return table(f"Means over the queries of each {label}", list(columns), rows, filter_by=filter_by)
 
@@ -268,27 +258,26 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
     summary = "As tables"
     for name in names:
         pairs = results.by_camera_pair(name)
-        title = measures.title_of(name)
-        measure, _ = measures.parse_report(name)
-        if measure.is_share:  # colors are shares
+        number = results.numbers[name]
+        if number.is_share:  # colors are shares
             caption = "Queries of a camera against the gallery of one camera alone."
-            plot = partial(plot_camera_pairs, pairs, name=title)
+            plot = partial(plot_camera_pairs, pairs, name=number.title)
             figures.append(figure(plot, f"camera-pairs-{name}", caption))
         shown_pairs = _select_cameras(pairs)
         if shown_pairs.mean.shape != pairs.mean.shape:
             summary = f"As tables, of {_MOST_CAMERAS} cameras at most, those with the most queries"
-        tables.append(_camera_table(name, shown_pairs))
+        tables.append(_camera_table(number, shown_pairs))
     return [element("div", *figures, details(summary, *tables), class_="figures")]
 
 
-def _camera_table(name: str, pairs: CameraPairs) -> Html:
+def _camera_table(number: Number, pairs: CameraPairs) -> Html:
     """Return a number between pairs of cameras, query cameras as rows."""
     camera_names = pairs.camera_names or {}
     gallery_columns = [f"gallery camera {camera_names.get(label, label)}" for label in pairs.gallery_cameras.tolist()]
     rows = []
     for camera, means in zip(pairs.query_cameras.tolist(), pairs.mean.tolist(), strict=True):
-        rows.append([str(camera_names.get(camera, camera)), *map(measure_formatter(name), means)])
-    return table(measure_heading(name), ["query camera", *gallery_columns], rows)
+        rows.append([str(camera_names.get(camera, camera)), *map(formatter_of(number), means)])
+    return table(number.heading, ["query camera", *gallery_columns], rows)
 
 
 def _select_cameras(pairs: CameraPairs) -> CameraPairs:

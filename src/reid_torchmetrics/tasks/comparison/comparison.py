@@ -18,8 +18,9 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.displays import Displayed
-from reid_torchmetrics.functional.model_tables import NEVER, Heading, Tabled
-from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers, json_safe
+from reid_torchmetrics.functional.model_tables import Tabled
+from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
+from reid_torchmetrics.functional.number import NEVER, Number, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.evaluation import (
     GalleryDraw,
@@ -232,7 +233,9 @@ class Comparison(Tabled, SavedResults):
         require("A DataFrame", "pandas")
         import pandas as pd  # noqa: PLC0415 - an optional package
 
-        return pd.DataFrame.from_dict(self.model_table().rows, orient="index").rename_axis("model")
+        rows = self.model_table().rows
+        values = {model: {name: number.value for name, number in row.items()} for model, row in rows.items()}
+        return pd.DataFrame.from_dict(values, orient="index").rename_axis("model")
 
     model_table = comparison_table
     _display = comparison_display
@@ -397,16 +400,15 @@ def _compare_images(
     means_a, means_b = paired.means.tolist()
     all_chances = chances_of_draws(paired, resampling)
     differences = {}
-    for column, (name, heading) in enumerate(a.model_table().headings.items()):
-        chance = all_chances[column]
+    for column, (name, number) in enumerate(a.numbers.items()):
         differences[name] = Difference(
             means_a[column],
             means_b[column],
-            *chance,
+            *all_chances[column],
             num_better=num_better[column],
             num_worse=num_worse[column],
             num_equal=num_equal[column],
-            title=heading.title,
+            title=number.title,
         )
     return Comparison(
         names=names,
@@ -450,11 +452,10 @@ def _compare_queries(
     )
 
     query_index = a.query_index.cpu()
-    headings = a.model_table().headings
     return Comparison(
         names=names,
         differences={
-            name: _difference(headings[name], means[name], values, resampled.get(name, UNDEFINED))
+            name: _difference(a.numbers[name], means[name], values, resampled.get(name, UNDEFINED))
             for name, values in differences.items()
         },
         conventions={name: a.conventions[name] for name in pairs},
@@ -485,15 +486,15 @@ def _without_rounding(
     return differences.masked_fill((values_a == values_b) | is_rounding, 0.0)
 
 
-def _difference(heading: Heading, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
-    gains = -differences if heading.lower_is_better else differences
+def _difference(number: Number, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
+    gains = -differences if number.lower_is_better else differences
     return Difference(
         *means,
         *chance,
         num_better=int((gains > 0).sum()),
         num_worse=int((gains < 0).sum()),
         num_equal=int((differences == 0).sum()),
-        is_rank=heading.is_rank,
-        title=heading.title,
-        lower_is_better=heading.lower_is_better,
+        is_rank=not number.is_share,
+        title=number.title,
+        lower_is_better=number.lower_is_better,
     )

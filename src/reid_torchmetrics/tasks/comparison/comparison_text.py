@@ -6,15 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from reid_torchmetrics.functional.displays import UNDEFINED, Display, aligned, counted
-from reid_torchmetrics.functional.model_tables import (
-    NEVER,
-    Heading,
-    ModelTable,
-    evaluated,
-    in_words,
-    prose_of,
-    split_conventions,
-)
+from reid_torchmetrics.functional.model_tables import ModelTable, evaluated, prose_of, split_conventions
+from reid_torchmetrics.functional.number import NEVER, Number, in_words
 
 _SIGNIFICANT = 0.05  # p-values below it are marked
 
@@ -67,15 +60,22 @@ def comparison_table(comparison: Any) -> ModelTable:
     """Return a table with a row for each model of a `Comparison`; p-values below 0.05 against the first are marked."""
     pairs = comparison.by_name
     first = comparison.names[0]
-    headings: dict[str, Heading] = {}
-    rows: dict[str, dict[str, float]] = {first: {}}
+    rows: dict[str, dict[str, Number]] = {first: {}}
     marked = set()
     for model, pair in pairs.items():
         rows[model] = {}
         for name, difference in pair.differences.items():
-            headings[name] = Heading(difference.title or name, difference.is_rank, difference.lower_is_better)
-            rows[first][name] = difference.mean_a
-            rows[model][name] = difference.mean_b
+            number = Number(
+                name,
+                difference.title or name,
+                difference.mean_a,
+                # Captions have the conventions of the first comparison alone.
+                comparison.conventions.get(name, ""),
+                is_share=not difference.is_rank,
+                lower_is_better=difference.lower_is_better,
+            )
+            rows[first][name] = number
+            rows[model][name] = number._replace(value=difference.mean_b)
             # Without a correction `p_holm` is NaN, and `max` returns the p-value.
             if max(difference.p_value, difference.p_holm) < _SIGNIFICANT:
                 marked.add((model, name))
@@ -90,7 +90,7 @@ def comparison_table(comparison: Any) -> ModelTable:
     correction = " with Holm's correction" if len(pairs) > 1 else ""
     _, _, test = comparison.chance.partition("; ")
     note = f"\N{DAGGER} p < {_SIGNIFICANT} against {first}{correction}; {test}."
-    return ModelTable(headings, rows, setting, comparison.conventions, note, marked)
+    return ModelTable(rows, setting, note, marked)
 
 
 def _setups(comparison: Any) -> dict[str, str]:

@@ -7,7 +7,7 @@ from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, ch
 from .image_matches import ImageMatches, MatchRequest, Overlaps
 from .match_parts import MATCH_PARTS, SAVED_PARTS, MatchPart
 from .result_checks import check_fractions
-from .result_text import CLASS_COLUMNS, convention_of, name_of, named_classes, title_of
+from .result_text import CLASS_COLUMNS, name_of, named_classes, title_of
 from .results import RESULT_METHODS, DetectionResults
 from .sharded_images import ShardedImages
 from .values import MORE_VALUES, NamedValue, SingleValue, chosen_value, coco_names, names_of_values, prefix

@@ -11,7 +11,7 @@ from torch import Tensor
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.detection import curves, evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import UNDEFINED, aligned, counted, cut
-from reid_torchmetrics.functional.model_tables import in_words, nan_if_negative
+from reid_torchmetrics.functional.number import Number, in_words
 
 CLASS_COLUMNS: Registry[Callable[[matching.Matches, int], dict[str, Tensor]]] = Registry("CLASS_COLUMNS", {})
 """further columns of the numbers of classes, which tasks add: functions of matches and of the index of a threshold"""
@@ -63,7 +63,7 @@ def summary_text(results: Any, form: str = "") -> str:
     sizes = {"image": len(results.images), "class": len(results.classes)}
     sizes |= {"ground truth": num_ground_truths, "detection": num_detections}
     lines = [f"DetectionResults({', '.join(counted(number, noun) for noun, number in sizes.items())})"]
-    numbers = {name: in_words(nan_if_negative(value), form or ".3f") for name, value in results.means.items()}
+    numbers = {name: number.text(form or ".3f") for name, number in results.numbers.items()}
     width = max(map(len, numbers.values()), default=0)
     for name, number in numbers.items():
         lines.append(f" {_line(name, results.averages)} = {number:>{width}}  {name}")
@@ -175,9 +175,14 @@ def _terms_of(name: str, averages: evaluators.ClassAverages) -> _Terms:
     return _Terms(threshold, term if term in areas else areas[0], limit)
 
 
-def convention_of(name: str, results: Any) -> str:
-    """Return the convention of a number of `DetectionResults`, in words."""
-    return "; ".join([_quantity_in_words(name, results.averages), *_options_in_words(results)])
+def numbers_of(results: Any) -> dict[str, Number]:
+    """Return the numbers of `DetectionResults` with their titles and conventions; NaN for -1."""
+    options = _options_in_words(results)
+    numbers = {}
+    for name, mean in results.means.items():
+        convention = "; ".join([_quantity_in_words(name, results.averages), *options])
+        numbers[name] = Number(name, title_of(name), math.nan if mean < 0 else mean, convention)
+    return numbers
 
 
 def _quantity_in_words(name: str, averages: evaluators.ClassAverages) -> str:
@@ -222,12 +227,8 @@ def numbers_as_dict(results: Any) -> dict[str, Any]:
     """Return the numbers with their conventions, and the options; undefined numbers are None."""
     averages: evaluators.ClassAverages = results.averages
     grid = averages.grid
-    numbers = {}
-    for name, value in averages.known().items():
-        number = float(value)
-        numbers[name] = {"value": None if number < 0 else number, "convention": convention_of(name, results)}
     values: dict[str, Any] = {
-        "numbers": numbers,
+        "numbers": {name: number.to_dict() for name, number in results.numbers.items()},
         "evaluator": results.evaluator.title,
         "iou_type": grid.iou_type,
         "average": grid.average,

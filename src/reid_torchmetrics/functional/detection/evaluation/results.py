@@ -16,8 +16,8 @@ from reid_torchmetrics._names import ConfusionMatrixRule, ErrorRule
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.detection import evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.model_tables import Heading, ModelTable, results_table
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
+from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
@@ -64,10 +64,9 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     __str__ = __format__ = result_text.summary_text
 
-    def model_table(self, name: str = "model") -> ModelTable:
-        """Return a table for papers, with one row for the model."""
-        headings = {number: Heading(result_text.title_of(number)) for number in self.means}
-        return results_table(self, name, headings, f"{self.evaluator.title}, {counted(len(self.images), 'image')}")
+    @property
+    def _setting(self) -> str:
+        return f"{self.evaluator.title}, {counted(len(self.images), 'image')}"
 
     def class_table(self, *, iou_threshold: float | None = None) -> str:
         """Return a table of the numbers of each class as text, see `class_numbers`.
@@ -147,9 +146,9 @@ class DetectionResults(NamedNumbers, SavedResults):
         return ByName({name: float(value) for name, value in self.averages.known().items()})
 
     @cached_property
-    def conventions(self) -> dict[str, str]:
-        """The convention for each number, in words."""
-        return ByName({name: result_text.convention_of(name, self) for name in self.averages.known_names})
+    def numbers(self) -> dict[str, Number]:
+        """The numbers with their titles and conventions; NaN where `means` has -1."""
+        return result_text.numbers_of(self)
 
     def _columns(self) -> dict[str, Any]:
         numbers = self.class_numbers()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -16,8 +15,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._registries import Registry
-from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable, evaluated, results_table, summary_text
-from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
+from reid_torchmetrics.functional.model_tables import evaluated, summary_text
+from reid_torchmetrics.functional.named_numbers import NamedNumbers
+from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.functional.result_files import OWN_AXES, SavedResults
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
@@ -155,10 +155,21 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """Values of `per_query` for the numbers that are means over queries; a ValueError if there are only medians."""
         return {name: self.per_query[name] for name in measures.means_among(self.per_query)}
 
-    @property
-    def conventions(self) -> dict[str, str]:
-        """Convention of each reported number, in words."""
-        return Reported({name: describe(name, self.protocol, self.setup) for name in self.per_query})
+    @cached_property
+    def numbers(self) -> dict[str, Number]:
+        """The reported numbers with their titles, units and conventions."""
+        numbers = {}
+        for name, mean in self._means.items():
+            measure, _ = measures.parse_report(name)
+            numbers[name] = Number(
+                name,
+                measures.title_of(name),
+                mean,
+                describe(name, self.protocol, self.setup),
+                is_share=measure.is_share,
+                lower_is_better=measure.lower_is_better,
+            )
+        return numbers
 
     def name_of(self, query: int) -> str | int:
         """Return the name of a query, counted from 0, or its `query_index` if queries have no names."""
@@ -350,25 +361,15 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
         Undefined and infinite numbers are None; infinite ones also have the key "said", with the value "never".
         """
-        rows = {}
-        for name, mean in self._means.items():
-            rows[name] = {"value": json_safe(mean), "convention": describe(name, self.protocol, self.setup)}
-            if math.isinf(mean):
-                rows[name]["said"] = NEVER
+        rows = {name: number.to_dict() for name, number in self.numbers.items()}
         settings = {name: asdict(getattr(self, name)) for name in ("counts", "protocol", "setup")}
         return {"measures": rows, **settings}
 
     __str__ = __format__ = summary_text
 
-    def model_table(self, name: str = "model") -> ModelTable:
-        """Return a table, as papers have it, with one row: that of the model, by its name."""
-        headings = {}
-        for report in self.means:
-            measure, _ = measures.parse_report(report)
-            title = measures.title_of(report)
-            headings[report] = Heading(title, is_rank=not measure.is_share, lower_is_better=measure.lower_is_better)
-        caption = evaluated(self.protocol, self.counts.valid, self.counts.total)
-        return results_table(self, name, headings, f"{caption}; {self.setup}")
+    @property
+    def _setting(self) -> str:
+        return f"{evaluated(self.protocol, self.counts.valid, self.counts.total)}; {self.setup}"
 
     def _columns(self) -> dict[str, Any]:
         """Return the columns of `to_frame`, with a value for each query."""
