@@ -21,7 +21,7 @@ from harness.processes import Cost, measured, run
 from reid_torchmetrics.functional.retrieval import average_precision, mean_over_queries, rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
-from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import rerank_k_reciprocal
+from reid_torchmetrics.tasks.reranking.k_reciprocal import rerank_k_reciprocal
 
 DIMENSION, NOISE = 256, 1.8
 REPEATS, NUM_THREADS = 3, 2

@@ -31,8 +31,8 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
-from reid_torchmetrics.functional.retrieval.reranking import rerank_k_reciprocal
 from reid_torchmetrics.tasks.draws import expect_draws
+from reid_torchmetrics.tasks.reranking import rerank_k_reciprocal
 from reid_torchmetrics.tasks.verification import verify
 
 NUM_CORES, REPEATS = 2, 5

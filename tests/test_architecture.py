@@ -41,7 +41,6 @@ RETRIEVAL = {
     "ranking": ["relevance", "scores"],
     "measures": ["relevance", "ranking"],
     "sharding": ["relevance", "scores", "ranking"],
-    "reranking": ["relevance", "scores", "ranking"],
 }
 """rooms of retrieval below `evaluation`, in an order, and the rooms that each may import"""
 
@@ -80,6 +79,7 @@ ENGINE = {
 TASK_ROOMS = {
     "tasks.streams": ["private", "shared", "functional.retrieval"],
     "tasks.draws": ["private", "shared", "functional.retrieval"],
+    "tasks.reranking": ["private", "shared", "functional.retrieval"],
     "tasks.comparison": ["private", "shared", "functional"],
     "tasks.operating_points": ["private", "shared", "functional.detection"],
     "tasks.detection_errors": ["private", "shared", "functional.detection", "tasks.operating_points"],

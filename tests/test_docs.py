@@ -25,8 +25,8 @@ from reid_torchmetrics.functional.retrieval.measures import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
-from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
+from reid_torchmetrics.tasks.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXTS = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("measures.md", "conventions.md", "protocols.md")}

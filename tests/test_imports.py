@@ -61,6 +61,7 @@ for ask in (
     results.nearest(1).knn_accuracy,
     metrics.duplicates,
     lambda: evaluate(*[samples[0]] * 2, *[samples[1]] * 2, gallery_draw=GalleryDraw(1)),
+    lambda: evaluate(*[samples[0]] * 2, *[samples[1]] * 2, rerank=object()),
     found.confusion_matrix,
     lambda: evaluate_images(*images, across_classes=True),
     lambda: DetectionMAP(metric="lrp"),
@@ -127,7 +128,7 @@ def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mi
 
 EVERY_TASK = f"""
 import torch
-from {PACKAGE} import DetectionMAP, EmbeddingQuality, GalleryDraw, PairVerification, ReIDOpenSet
+from {PACKAGE} import DetectionMAP, EmbeddingQuality, GalleryDraw, KReciprocal, PairVerification, ReIDOpenSet
 from {PACKAGE} import compare, evaluate, evaluate_lists, find_duplicates, index_recall, tasks, verify_pairs
 from {PACKAGE}.functional.detection import evaluate_images
 
@@ -149,6 +150,7 @@ print(evaluate_lists(lists, query_identities=labels, gallery_identities=labels),
 models = [evaluate(torch.randn(40, 8), embeddings, labels, labels) for _ in range(2)]
 print(compare(*models, num_resamples=9, num_permutations=9))
 print(evaluate(torch.randn(40, 8), embeddings, labels, labels, gallery_draw=GalleryDraw(1)))
+print(evaluate(torch.randn(40, 8), embeddings, labels, labels, rerank=KReciprocal(k1=4)))
 counter = tasks.RankCounter(embeddings, embeddings.flip(1), query_identities=labels, positive_identities=labels)
 print(tasks.evaluate_stream(counter, counter.count(embeddings + 1, labels + 9, key=0)))
 

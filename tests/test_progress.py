@@ -9,15 +9,9 @@ import torch
 
 from reid_torchmetrics import GalleryDraw, _progress, progress, write_report
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
-from reid_torchmetrics.functional.retrieval import (
-    evaluate,
-    find_relevance,
-    rank_positives,
-    rerank_k_reciprocal,
-    score_embeddings,
-)
+from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, rank_positives, score_embeddings
 from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks
-from reid_torchmetrics.tasks import find_duplicates, index_recall, person_search, score_histogram
+from reid_torchmetrics.tasks import find_duplicates, index_recall, person_search, rerank_k_reciprocal, score_histogram
 from reid_torchmetrics.tasks.draws import expect_draws
 from tests.distributed import threads
 from tests.paths import path

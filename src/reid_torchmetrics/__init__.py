@@ -19,9 +19,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .data import UnpaddedDistributedSampler as UnpaddedDistributedSampler
     from .diagnosis import diagnose as diagnose
     from .functional.retrieval import GalleryDraw as GalleryDraw
-    from .functional.retrieval import KReciprocal as KReciprocal
     from .functional.retrieval import Protocol as Protocol
-    from .functional.retrieval import QueryExpansion as QueryExpansion
     from .functional.retrieval import evaluate as evaluate
     from .functional.retrieval import evaluate_scores as evaluate_scores
     from .functional.world import DistributedMetricError as DistributedMetricError
@@ -35,6 +33,8 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.reid import ReIDMetrics as ReIDMetrics
     from .metrics.reid import ReIDMINP as ReIDMINP
     from .report import write_report as write_report
+    from .tasks import KReciprocal as KReciprocal
+    from .tasks import QueryExpansion as QueryExpansion
     from .tasks import compare as compare
     from .tasks import evaluate_lists as evaluate_lists
     from .tasks import find_duplicates as find_duplicates
@@ -61,6 +61,7 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
     "tasks.draws": {"EXPECTATIONS": "drawn_galleries"},
+    "tasks.reranking": {"RERANKINGS": "KReciprocal QueryExpansion"},
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},
     "tasks.votes": {"LIST_METHODS": "knn_accuracy"},
     "tasks.metrics": {"METRIC_METHODS": "duplicates"},
@@ -107,19 +108,19 @@ _NAMES = {
     "_warnings": "AdviceWarning",
     "data": "UnpaddedDistributedSampler",
     "diagnosis": "diagnose",
-    "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion evaluate evaluate_scores",
+    "functional.retrieval": "GalleryDraw Protocol evaluate evaluate_scores",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics",
     "metrics.reid": "EmbeddingMetric ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP",
     "report": "write_report",
-    "tasks": "compare evaluate_lists find_duplicates index_recall verify_pairs",
+    "tasks": "KReciprocal QueryExpansion compare evaluate_lists find_duplicates index_recall verify_pairs",
     "tasks.metrics": "EmbeddingQuality LvisMAP PairVerification ReIDOpenSet VocMAP YoloMAP",
 }
 _MOVED = {
     "functional.retrieval": "Comparison Counts Difference Duplicates GalleryStatistics Identification IndexRecall"
-    " RankCounter ScoreHistogram Verification accuracy_over_folds compare evaluate_lists evaluate_stream"
-    " find_duplicates fnmr_at_fmr global_average_precision index_recall knn_accuracy person_search score_histogram"
-    " verify verify_pairs",
+    " KReciprocal QueryExpansion RankCounter ScoreHistogram Verification accuracy_over_folds compare evaluate_lists"
+    " evaluate_stream expand_queries find_duplicates fnmr_at_fmr global_average_precision index_recall knn_accuracy"
+    " person_search rerank_k_reciprocal score_histogram verify verify_pairs",
     "functional.detection": "ConfidenceCurve ConfusionMatrix DetectionCurve ERROR_KINDS ErrorBreakdown ImageErrors"
     " LocalizationErrors OperatingPoints PrecisionRecallCurve RankedDetections compute_ap non_maximum_suppression"
     " rotated_iou yolo_average_precision",

@@ -4,19 +4,10 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval import (
-    PROTOCOLS,
-    KReciprocal,
-    QueryExpansion,
-    evaluate,
-    evaluate_scores,
-    expand_queries,
-    find_protocol,
-    rerank_k_reciprocal,
-)
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate, evaluate_scores, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
-from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
-from reid_torchmetrics.tasks import compare
+from reid_torchmetrics.tasks import KReciprocal, QueryExpansion, compare, expand_queries, rerank_k_reciprocal
+from reid_torchmetrics.tasks.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 from tests.functional.detection.detection_samples import images
 from tests.metrics.reid.samples import needs_more

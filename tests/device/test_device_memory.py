@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP
-from reid_torchmetrics.functional.retrieval import evaluate, expand_queries, rank_positives, rerank_k_reciprocal
+from reid_torchmetrics.functional.retrieval import evaluate, rank_positives
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores, bytes_within
-from reid_torchmetrics.tasks import RankCounter
+from reid_torchmetrics.tasks import RankCounter, expand_queries, rerank_k_reciprocal
 from tests.device.problems import moved, problem
 from tests.metrics.reid.samples import batches, fed
 

@@ -9,8 +9,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, YoloMAP, evaluate, evaluate_scores
 from reid_torchmetrics.functional.detection import evaluate_boxes, evaluate_images
-from reid_torchmetrics.functional.retrieval import KReciprocal
-from reid_torchmetrics.tasks import compare, evaluate_lists, evaluate_stream, index_recall, person_search
+from reid_torchmetrics.tasks import KReciprocal, compare, evaluate_lists, evaluate_stream, index_recall, person_search
 from tests.found_classes import images_of
 from tests.functional.detection.detection_samples import fed, images, named, with_lists
 from tests.functional.retrieval.evaluation.one_call import GALLERY, LABELS, LISTS, QUERY, SCORES

@@ -16,8 +16,8 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics, EmbeddingMetric, R
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPES_IN_WORDS
 from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
-from reid_torchmetrics.functional.retrieval.reranking import KReciprocal
 from reid_torchmetrics.report import write_report
+from reid_torchmetrics.tasks.reranking import KReciprocal
 from tests.metrics.test_options import CLASSES, needed_by, values_of
 from tests.metrics.test_shared_results import OPTIONS, batches_of_boxes, batches_of_embeddings
 from tests.profiles import PROFILE, each_row

@@ -29,13 +29,13 @@ from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.measures import cutoffs, means
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
-from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from reid_torchmetrics.tasks.evaluators import CLAIMS, YOLO_RULES
 from reid_torchmetrics.tasks.identification import FPIR_RULES
 from reid_torchmetrics.tasks.lists import MISSING_QUERIES
 from reid_torchmetrics.tasks.metrics import PAIR_METRICS
+from reid_torchmetrics.tasks.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from reid_torchmetrics.tasks.votes import VOTES
 
 USES = Path(__file__).parents[1] / "typed_uses.py"

@@ -16,6 +16,7 @@ from .operating_points import (
     compute_ap,
 )
 from .person_search import person_search
+from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .rotated_boxes import rotated_iou
 from .streams import Counts, GalleryStatistics, RankCounter, evaluate_stream
 from .suppression import non_maximum_suppression
@@ -46,9 +47,11 @@ __all__ = [
     "Identification",
     "ImageErrors",
     "IndexRecall",
+    "KReciprocal",
     "LocalizationErrors",
     "OperatingPoints",
     "PrecisionRecallCurve",
+    "QueryExpansion",
     "RankCounter",
     "RankedDetections",
     "ScoreHistogram",
@@ -58,6 +61,7 @@ __all__ = [
     "compute_ap",
     "evaluate_lists",
     "evaluate_stream",
+    "expand_queries",
     "find_duplicates",
     "fnmr_at_fmr",
     "global_average_precision",
@@ -65,6 +69,7 @@ __all__ = [
     "knn_accuracy",
     "non_maximum_suppression",
     "person_search",
+    "rerank_k_reciprocal",
     "rotated_iou",
     "score_histogram",
     "verify",

@@ -43,7 +43,6 @@ from .measures import (
 )
 from .ranking import PositiveRanks, rank_positives, rank_positives_from_scores
 from .relevance import Relevance, find_relevance
-from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import score_embeddings, scores_from_matrix
 
 __all__ = [
@@ -53,11 +52,9 @@ __all__ = [
     "CameraPairs",
     "GalleryDraw",
     "Interval",
-    "KReciprocal",
     "Measure",
     "PositiveRanks",
     "Protocol",
-    "QueryExpansion",
     "RankLists",
     "Relevance",
     "RetrievalResults",
@@ -70,7 +67,6 @@ __all__ = [
     "cumulative_gain_at",
     "evaluate",
     "evaluate_scores",
-    "expand_queries",
     "find_protocol",
     "find_relevance",
     "first_rank",
@@ -89,7 +85,6 @@ __all__ = [
     "rank_positives_from_scores",
     "recall_at",
     "reciprocal_rank",
-    "rerank_k_reciprocal",
     "retrieval_rank",
     "score_embeddings",
     "scores_from_matrix",

@@ -29,8 +29,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, PositiveRanks, block_of
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
-from reid_torchmetrics.functional.retrieval.reranking import check_rerank
-from reid_torchmetrics.functional.retrieval.scores import check_similarity, read_with_marks
+from reid_torchmetrics.functional.retrieval.scores import check_rerank, check_similarity, read_with_marks
 from reid_torchmetrics.functional.retrieval.sharding import gather_names
 from reid_torchmetrics.functional.world import Settings
 from reid_torchmetrics.metrics import base

@@ -7,8 +7,7 @@ from typing import Any, TypedDict
 
 from reid_torchmetrics import _names
 from reid_torchmetrics.functional.retrieval import evaluation
-from reid_torchmetrics.functional.retrieval.reranking import Rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rerank
 from reid_torchmetrics.metrics import base
 
 

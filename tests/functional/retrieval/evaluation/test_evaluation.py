@@ -9,17 +9,14 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval import (
     PROTOCOLS,
     GalleryDraw,
-    KReciprocal,
-    QueryExpansion,
     evaluate,
     evaluate_scores,
-    expand_queries,
     find_relevance,
-    rerank_k_reciprocal,
     scores_from_matrix,
 )
 from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
 from reid_torchmetrics.functional.retrieval.measures import parse_report
+from reid_torchmetrics.tasks import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from reid_torchmetrics.tasks.draws import expect_draws
 from tests.functional.retrieval.evaluation.one_call import (
     EXPECTED,

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import KReciprocal, evaluate, evaluate_scores, find_protocol
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import ListedTruth
+from reid_torchmetrics.tasks import KReciprocal
 from tests.functional.retrieval.evaluation.one_call import (
     GALLERY,
     GALLERY_CAM,

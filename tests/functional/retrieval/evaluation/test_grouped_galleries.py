@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import GalleryDraw, KReciprocal, Protocol, evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval import GalleryDraw, Protocol, evaluate, evaluate_scores
+from reid_torchmetrics.tasks import KReciprocal
 from tests.profiles import each_row, examples
 from tests.reference.groups import best_members, members, scores_of_groups
 from tests.strategies import ALL_TIES, SIMILARITIES_OF_ALL, problems

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import KReciprocal
 from reid_torchmetrics.functional.retrieval.sharding.repetitions import NUM_SIGNS, SameSamples
+from reid_torchmetrics.tasks import KReciprocal
 
 RULE = "`index` must be the number of a sample in its data set, the same only for repetitions of the sample; got "
 CHANGED = (

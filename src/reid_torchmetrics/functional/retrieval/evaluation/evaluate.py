@@ -15,8 +15,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, SideLabels, check_needed, num_labels_of
-from reid_torchmetrics.functional.retrieval.reranking import Rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, checked_rows, read_pair
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rerank, Rows, checked_rows, read_pair
 
 from .evaluated import EvaluatedProblem
 from .ground_truth import GroundTruth

@@ -32,7 +32,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     rules_by_number,
     select_samples,
 )
-from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .ground_truth import GroundTruth, find_lists
@@ -48,7 +47,7 @@ class Embeddings:
     query: scoring.Rows | scoring.RowsInBlocks
     gallery: scoring.Rows
     similarity: _names.SimilarityName | scoring.CustomSimilarity
-    rerank: Rerank | None
+    rerank: scoring.Rerank | None
     max_bytes: int | None
     argument = "query"
 
@@ -63,7 +62,7 @@ class Embeddings:
         return self.query.device
 
     def __post_init__(self) -> None:
-        check_rerank(self.rerank, self.similarity)
+        scoring.check_rerank(self.rerank, self.similarity)
         _checks.cutoff("max_bytes", self.max_bytes)
 
     def scores(self, relevance: Relevance, world: World) -> scoring.Scores:
@@ -74,14 +73,9 @@ class Embeddings:
             return self.scores_of(relevance.kept, world)
         # Re-ranking looks for neighbors among all items, also among those that are not kept.
         assert isinstance(self.query, scoring.Rows)  # noqa: S101 - all samples are on this process
-        return rerank_embeddings(
-            self.query.all(),
-            self.gallery.all(),
-            relevance,
-            self.rerank,
-            similarity=self.similarity,
-            max_bytes=self.max_bytes,
-        )
+        query = self.query.all()
+        gallery = self.gallery.all()
+        return self.rerank.score(query, gallery, relevance, similarity=self.similarity, max_bytes=self.max_bytes)
 
     def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> scoring.Scores:
         """Return the scores of the gallery items at some positions, in any order; None for all."""

@@ -1,7 +1,7 @@
 """Rank a retrieval problem, for any number of processes: from the scores and relevance to the ranks of positives.
 
 relevance        the positives, negatives and junk of each query        relevance/
-scores           of all queries against this process's gallery          scores/, reranking/
+scores           of all queries against this process's gallery          scores/
 ranks, counts    of the positives among their candidates                ranking/, sharding/
 drawn            expectations where the protocol draws galleries        EXPECTATIONS
 

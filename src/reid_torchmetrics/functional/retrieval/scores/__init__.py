@@ -4,6 +4,7 @@
 from .codes import BlocksOfRows, are_bits, as_signs, read_block, read_pair, read_with_marks, union_of_marks
 from .group_scores import GroupScores
 from .products import BLOCK, LANES
+from .rerank import RERANKINGS, Rerank, check_rerank
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, check_pair, checked_rows, promoted
 from .scores import (
     DEFAULT_MAX_BYTES,

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import rerank_k_reciprocal
-from reid_torchmetrics.functional.retrieval.reranking.query_expansion import QueryExpansion
+from reid_torchmetrics.tasks.reranking.k_reciprocal import rerank_k_reciprocal
+from reid_torchmetrics.tasks.reranking.query_expansion import QueryExpansion
 from tests.golden.cases import RECORDINGS, Record
 from tests.golden.peers import assert_equal
 

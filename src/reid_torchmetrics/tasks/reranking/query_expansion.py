@@ -8,7 +8,7 @@ augmentation"), Arandjelovic and Zisserman, "Three things everyone should know t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from jaxtyping import Float, Int, Integer
@@ -16,7 +16,15 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, bytes_within, check_pair
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import (
+    EmbeddingScores,
+    Rows,
+    Scores,
+    bytes_within,
+    check_pair,
+    score_embeddings,
+)
 
 from .neighbors import ItemSet, find_neighbors
 
@@ -43,6 +51,16 @@ class QueryExpansion:
         _checks.positive_int("k", self.k)
         _checks.nonnegative("alpha", self.alpha)
         _checks.one_of("expanded", self.expanded, EXPANSIONS)
+
+    def check_similarity(self, similarity: object) -> None:
+        """Accept any similarity."""
+
+    def score(
+        self, query: Tensor, gallery: Tensor, relevance: Relevance, *, similarity: Any, max_bytes: int | None
+    ) -> Scores:
+        """Return the scores of the expanded embeddings."""
+        query, gallery = self.expand(query, gallery, self_index=relevance.self_index, max_bytes=max_bytes)
+        return score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
 
     @torch.no_grad()
     def expand(

@@ -12,15 +12,15 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
-from reid_torchmetrics.functional.retrieval.reranking import k_reciprocal
-from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import (
+from reid_torchmetrics.functional.retrieval.scores.scores import Scores, scores_from_matrix
+from reid_torchmetrics.tasks.reranking import k_reciprocal
+from reid_torchmetrics.tasks.reranking.k_reciprocal import (
     ORIGINAL_DISTANCES,
     KReciprocal,
     reciprocal_sets,
     rerank_k_reciprocal,
 )
-from reid_torchmetrics.functional.retrieval.reranking.neighbors import find_neighbors
-from reid_torchmetrics.functional.retrieval.scores.scores import Scores, scores_from_matrix
+from reid_torchmetrics.tasks.reranking.neighbors import find_neighbors
 from tests.closeness import assert_close
 from tests.profiles import examples
 from tests.reference.reranking import reranked_distances

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.reranking.query_expansion import EXPANSIONS, QueryExpansion, expand_queries
+from reid_torchmetrics.tasks.reranking.query_expansion import EXPANSIONS, QueryExpansion, expand_queries
 from tests.closeness import assert_close
 from tests.profiles import examples
 from tests.reference.reranking import expanded_by, expanded_set

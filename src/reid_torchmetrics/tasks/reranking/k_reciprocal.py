@@ -12,7 +12,7 @@ Source: Zhong et al., "Re-ranking Person Re-identification with k-reciprocal Enc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval import scores
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
 
 from .neighbors import ItemSet, Neighbors, find_neighbors
 
@@ -50,6 +51,19 @@ class KReciprocal:
         _checks.fraction("weight", self.weight)
         _checks.one_of("distance", self.distance, ORIGINAL_DISTANCES)
         _checks.boolean("normalize", self.normalize)
+
+    def check_similarity(self, similarity: object) -> None:
+        """Raise unless the similarity is "cosine" or "euclidean"."""
+        if similarity not in ("cosine", "euclidean"):
+            got = repr(similarity) if isinstance(similarity, str) else type(similarity).__name__
+            raise ValueError(f"`similarity` must be 'cosine' or 'euclidean' for k-reciprocal re-ranking; got {got}.")
+
+    def score(
+        self, query: Tensor, gallery: Tensor, relevance: Relevance, *, similarity: object, max_bytes: int | None
+    ) -> RerankedScores:
+        """Return the scores after re-ranking, from Euclidean distances; "cosine" scales embeddings to norm 1 first."""
+        options = replace(self, normalize=self.normalize or similarity == "cosine")
+        return options.rerank(query, gallery, kept=relevance.kept, self_index=relevance.self_index, max_bytes=max_bytes)
 
     @torch.no_grad()
     def rerank(

@@ -5,12 +5,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings
-from reid_torchmetrics.functional.retrieval.reranking import (
-    KReciprocal,
-    QueryExpansion,
-    check_rerank,
-    rerank_embeddings,
-)
+from reid_torchmetrics.functional.retrieval.scores import check_rerank
+from reid_torchmetrics.tasks.reranking import KReciprocal, QueryExpansion
 from tests.closeness import assert_close
 from tests.reference.reranking import expanded_by, expanded_set, reranked_distances
 
@@ -61,10 +57,10 @@ def test_k_reciprocal_distances_are_of_unit_vectors_under_cosine_and_of_the_kept
     relevance = find_relevance(torch.tensor([1, 2, 3, 4]), torch.tensor([4, -1, 1, 1, -1, 2, 3, 3]), self_index=OWN)
     arguments, options = (query, gallery), {"self_index": OWN, "kept": torch.tensor([0, 2, 3, 5, 6, 7])}
     expected = KReciprocal(k1=3, normalize=normalize).rerank(*arguments, **options).distances()
-    found = rerank_embeddings(*arguments, relevance, KReciprocal(k1=3), similarity=similarity, max_bytes=None)
+    found = KReciprocal(k1=3).score(*arguments, relevance, similarity=similarity, max_bytes=None)
     assert torch.equal(found.distances(), expected)
     of_units = KReciprocal(k1=3, normalize=True)
-    found = rerank_embeddings(*arguments, relevance, of_units, similarity=similarity, max_bytes=None)
+    found = of_units.score(*arguments, relevance, similarity=similarity, max_bytes=None)
     assert torch.equal(found.distances(), of_units.rerank(*arguments, **options).distances())
 
 
@@ -73,7 +69,7 @@ def test_expanded_embeddings_are_compared_by_the_similarity():
     relevance = find_relevance(torch.tensor([1, 2, 3, 4]), torch.tensor([4, -1, 1, 1, -1, 2, 3, 3]), self_index=OWN)
     expansion = QueryExpansion(k=3, expanded="gallery_first")
     expected = score_embeddings(*expansion.expand(query, gallery, self_index=OWN), relevance, similarity="dot").all()
-    found = rerank_embeddings(query, gallery, relevance, expansion, similarity="dot", max_bytes=None)
+    found = expansion.score(query, gallery, relevance, similarity="dot", max_bytes=None)
     assert torch.equal(found.all(), expected)
 
 
