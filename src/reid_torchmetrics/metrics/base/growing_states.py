@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import sys
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
@@ -82,6 +83,7 @@ class GrowingStates(Metric):
         super().__init__(**kwargs)
         self._empty_states: dict[str, Tensor] = {}
         self._warned: set[str] = set()
+        self._add_growing_states({"_update_key": torch.empty((0, 0), dtype=torch.bool, device="cpu")})
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute as the base class does, but set plain values without a search for modules.
@@ -188,10 +190,23 @@ class GrowingStates(Metric):
     def _forward_cache(self, value: Any) -> None:
         self.__dict__["_forward_cache"] = value
 
+    def _update_options(self) -> tuple[object, ...]:
+        """Return the options by which `update` refuses, changes or drops values."""
+        return ()
+
     def _append(self, batch: Mapping[str, Tensor]) -> None:
-        """Append the values of a batch to each state."""
+        """Append the values of a batch to each state.
+
+        A `MetricCollection` compares the states after the first batch, and updates only one of the metrics with equal
+        states. Metrics whose options may treat a later batch differently must not be equal, so the shape of the state
+        `_update_key` stands for these options. It has no values.
+        """
         for name, values in batch.items():
             getattr(self, name).append(values)
+        if not vars(self)["_update_key"]:
+            device = next(iter(batch.values())).device if batch else self.device
+            number = zlib.crc32(repr(self._update_options()).encode())
+            vars(self)["_update_key"].append(torch.empty((number, 0), dtype=torch.bool, device=device))
 
     def _current_states(self) -> dict[str, list[Tensor]]:
         """Return the states, also while `forward` evaluates a batch alone."""

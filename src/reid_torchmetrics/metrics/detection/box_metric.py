@@ -120,6 +120,10 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """Return the keys of `target` that only this evaluator reads."""
         return evaluators.EVALUATORS[self._row].extras
 
+    def _update_options(self) -> tuple[object, ...]:
+        format_of_valid = None if self.invalid == "count" else self.box_format  # boxes are converted in `compute`
+        return self.invalid, format_of_valid, self.iou_type, vars(self).get("sigmas"), self._keeps_shapes
+
     @base.explain_bad_call
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
@@ -249,9 +253,11 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             results_made(image_matches, images, sharded.world)
 
     def _sharded(self) -> evaluation.ShardedImages:
+        states = self._copy_state_dict()
+        del states["_update_key"]  # metrics with other options share the matches of equal images
         return evaluation.ShardedImages(
             world=self._world,
-            states=self._copy_state_dict(),
+            states=states,
             # The device of the images, or the CPU if that device has no float64.
             device=compute_device(self._device_of_images()),
             box_format=self.box_format,

@@ -28,7 +28,13 @@ from reid_torchmetrics.functional.retrieval.measures import (
     parse_report,
 )
 from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, PositiveRanks, block_of
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
+from reid_torchmetrics.functional.retrieval.relevance import (
+    AGREEMENT_RULES,
+    RULES_BY_LABEL,
+    SIDES,
+    check_needed,
+    lists_names,
+)
 from reid_torchmetrics.functional.retrieval.scores import check_rerank, check_similarity, read_with_marks
 from reid_torchmetrics.functional.retrieval.sharding import gather_names
 from reid_torchmetrics.functional.world import Settings
@@ -194,6 +200,13 @@ class EmbeddingMetric(SampleStates):
             if labels.get(name) is not None:
                 rule = "must come without `ground_truth`, which alone says who is relevant"
                 raise ValueError(f"`{name}` {rule}; got both.")
+
+    def _update_options(self) -> tuple[object, ...]:
+        codes = (self.packed, self._may_be_codes, self.similarity == "hamming")
+        needed_labels = sorted({*self._needed_by_options, *self.protocol.needed_labels})
+        names = ("missing_identities", *RULES_BY_LABEL, *AGREEMENT_RULES)
+        rules = [self._label_rules[name] for name in names]
+        return codes, needed_labels, rules, self.ground_truth is None
 
     def _read_embeddings(self, embeddings: object) -> tuple[Tensor, Tensor | None]:
         return read_with_marks(

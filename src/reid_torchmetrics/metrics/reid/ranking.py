@@ -227,7 +227,7 @@ class SampleStates(GrowingStates):
         if is_whole_epoch and not self.index:
             self._num_forgotten = self._count_forgotten() or self._num_forgotten
         device = self.embeddings[-1].device if self.embeddings else self.device
-        states = {name: getattr(self, name) for name in self._defaults}
+        states = {name: getattr(self, name) for name in _EMPTY}
         times = [time_of_update(roles) for roles in self.roles]
         return HeldSamples(states, compute_device(device), max(times, default=-1), self._has_marks)
 

@@ -115,6 +115,9 @@ class EmbeddingQuality(base.GrowingStates):
         """
         return {name: _HIGHER_IS_BETTER[name] for name in self.measures}
 
+    def _update_options(self) -> tuple[object, ...]:
+        return self.measures
+
     @base.explain_bad_call
     def update(self, embeddings: Tensor | _checks.Array, identities: Tensor | _checks.Integers | None = None) -> None:
         """Check a batch and add it to the sums; "uniformity" and "hubness" keep the embeddings, by reference.
