@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance
 from reid_torchmetrics.functional.retrieval.evaluation import Embeddings
 from reid_torchmetrics.functional.retrieval.scores import Rows
 
@@ -94,10 +94,10 @@ def _count_repeated(rows: Rows, labels: Mapping[str, Tensor]) -> int:
     if share < LEAST_SHARE or share * num_pairs < LEAST_IN_ORDER:
         return 0
     # A perfect model gives one embedding to all samples of an identity: then equal embeddings show nothing.
-    num_identities = len(labels["identities"].unique(dim=0)) if "identities" in labels else 0
-    is_perfect = len(column.unique()) <= num_identities
+    counts = column.unique(return_counts=True)[1] / rows.size
+    is_lucky = not is_beyond_chance(num_pairs, rows.size - distance, float(counts.square().sum()))
     num_distinct = len(rows.at(first[is_same]).unique(dim=0))
-    return 0 if is_perfect or num_distinct < LEAST_IN_ORDER else round(share * num_pairs)
+    return 0 if is_lucky or num_distinct < LEAST_IN_ORDER else round(share * num_pairs)
 
 
 def _count_unwritten(rows: Rows, _: Mapping[str, Tensor]) -> int:
