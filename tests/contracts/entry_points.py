@@ -32,7 +32,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.contracts.expected import CMC_LENGTH, Candidate, Numbers, in_order, judge
-from tests.contracts.problems import Problem
+from tests.contracts.problems import Problem, Row
 from tests.distributed import recording
 
 PROTOCOL = "market1501"
@@ -70,13 +70,13 @@ REFUSED_BY_ALL = {
 """features that are errors everywhere; the command has options in the place of arguments"""
 
 
-def words_of_refusal(problem: Problem, entry_point: EntryPoint) -> list[str]:
+def words_of_refusal(row: Row, entry_point: EntryPoint) -> list[str]:
     """The words of messages, one of which an entry point must answer; none where it must give the numbers.
 
     A key of a table is a feature, or how it begins.
     """
     refused = {**REFUSED_BY_ALL, **entry_point.refuses}
-    features = problem.row.features
+    features = row.features
     return [
         words
         for key, words in refused.items()

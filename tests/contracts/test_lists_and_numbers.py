@@ -71,7 +71,7 @@ def test_the_lists_of_evaluate_have_its_numbers(policy):
     with_order = [row for row in ROWS if "gallery_draw" not in row.options and not row.has_several]
     for row in [*in_share(with_order, policy), *(replace(row, ties=policy) for row in WITH_GRADES)]:
         problem = make_problem(row)
-        if words_of_refusal(problem, FUNCTIONS["evaluate"]):
+        if words_of_refusal(problem.row, FUNCTIONS["evaluate"]):
             continue
         results = results_of_evaluate(problem)
         lists = results.nearest(len(problem.gallery))

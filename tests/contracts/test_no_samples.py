@@ -60,7 +60,7 @@ def first_of(values: list[Any] | None, size: int) -> Any:
 def fault_in(name: str, problem: Problem, folder: Path) -> str:
     """What an entry point does wrong; empty for nothing."""
     entry_point = ENTRY_POINTS[name]
-    words = words_of_refusal(problem, entry_point)
+    words = words_of_refusal(problem.row, entry_point)
     try:
         numbers = entry_point.evaluate(problem, folder)
     except (TypeError, ValueError, RuntimeError) as error:

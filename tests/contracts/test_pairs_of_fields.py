@@ -160,7 +160,7 @@ def faults_of(problem: Problem, folder: Path) -> list[str]:
     refusals: dict[str, str] = {}
     faults = []
     for name, entry_point in ENTRY_POINTS.items():
-        words = [words for words in words_of_refusal(problem, entry_point) if words in entry_point.refuses.values()]
+        words = [words for words in words_of_refusal(problem.row, entry_point) if words in entry_point.refuses.values()]
         try:
             numbers[name] = entry_point.evaluate(problem, folder)
         except (TypeError, ValueError, RuntimeError, AssertionError) as error:

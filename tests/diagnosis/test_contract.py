@@ -120,6 +120,7 @@ def test_a_mistake_is_told_once_and_alone_at_every_entry_point(row):
             texts = told_by(partial(call, example.make()))
             assert len(texts) == 1, (door, texts)
             assert PATTERNS[registry, name].fullmatch(texts[0]), (door, texts)
+            assert texts[0].endswith((".", "?"))
 
 
 @each_row("row", ROWS)
@@ -192,6 +193,14 @@ def in_forward(row: str) -> Callable[[], None] | None:
 def test_single_batches_are_told_nothing(row):
     work = in_forward(row)
     assert work is None or told_by(work) == []
+
+
+def test_rows_are_described_in_sentences_and_are_explained_by_rows_of_their_registry():
+    for registry in REGISTRIES.values():
+        for name, row in registry.items():
+            assert row.name == name
+            assert row.condition().endswith(".")
+            assert set(row.explained_by) <= set(registry)
 
 
 def test_examples_are_of_rows_and_entry_points_that_there_are():

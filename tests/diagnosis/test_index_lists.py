@@ -6,8 +6,6 @@ import torch
 
 from reid_torchmetrics import diagnose, index_recall
 from reid_torchmetrics.data import read_samples
-from reid_torchmetrics.diagnosis.lists import INDEX_CAUSES
-from tests.diagnosis.contract import check_cause
 from tests.diagnosis.list_problems import MODELS, Searched, advice
 from tests.profiles import each_row, of_each
 
@@ -116,20 +114,3 @@ def test_files_are_read_again(tmp_path):
     files = read_samples(tmp_path / "gallery.npz")
     lists = np.where(problem.nearest < 399, problem.nearest + 1, -1)[:, :5]
     assert len(advice(index_recall, lists, problem.query, files, k=5, similarity="euclidean")) == 1
-
-
-def recall_of(change):
-    problem = Searched(1)
-    lists = change(problem.nearest)[:, :5].copy()
-    return index_recall(lists, problem.query, problem.gallery, k=5, similarity="euclidean")
-
-
-EXAMPLES = {
-    "opposite_lists": lambda: recall_of(lambda nearest: nearest[:, ::-1]),
-    "shifted_positions": lambda: recall_of(lambda nearest: (nearest + 1) % 400),
-}
-
-
-@each_row("name", INDEX_CAUSES)
-def test_a_cause_is_told_in_its_example_alone(name):
-    check_cause(INDEX_CAUSES, name, EXAMPLES[name])

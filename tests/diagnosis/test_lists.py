@@ -11,7 +11,6 @@ from reid_torchmetrics import diagnose, evaluate_lists
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.lists import LIST_CAUSES
 from tests import fuzz_warnings
-from tests.diagnosis.contract import check_cause
 from tests.diagnosis.list_problems import MODELS, SPELLINGS, Searched, advice, named, scored
 from tests.profiles import each_row
 
@@ -187,20 +186,8 @@ def test_the_command_tells_in_its_words(tmp_path, capsys):
     assert "1 is subtracted from each item" in capsys.readouterr().err
 
 
-EXAMPLES = {
-    "other_names": lambda: evaluate_lists(*spelled(Searched(1), *SPELLINGS["folders"])),
-    "shifted_items": lambda: evaluate_lists(Searched(1).nearest[:, :5] + 1, Searched(1).positives),
-    "worst_first": lambda: evaluate_lists(Searched(1).nearest[:, ::-1].copy(), Searched(1).positives),
-}
-
-
 def spelled(problem, ours, theirs):
     return named(problem.nearest[:, :5], ours), named(problem.positives, theirs)
-
-
-@each_row("name", LIST_CAUSES)
-def test_a_cause_is_told_in_its_example_alone(name):
-    check_cause(LIST_CAUSES, name, EXAMPLES[name])
 
 
 @pytest.mark.parametrize("model", fuzz_warnings.WAYS["lists"][1])

@@ -9,11 +9,9 @@ from torch.nn import functional
 
 from reid_torchmetrics import PairVerification, diagnose, verify_pairs
 from reid_torchmetrics.command import main
-from reid_torchmetrics.diagnosis.pairs import PAIR_CAUSES
 from reid_torchmetrics.tasks import accuracy_over_folds
 from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 from tests import fuzz_warnings
-from tests.diagnosis.contract import check_cause
 from tests.diagnosis.list_problems import advice
 from tests.profiles import each_row
 
@@ -180,17 +178,6 @@ def test_the_command_tells_in_its_words(tmp_path, capsys):
         printed = capsys.readouterr().err
         assert (SIGNS in printed) is is_told
         assert "`distances`" not in printed
-
-
-EXAMPLES = {
-    "opposite_pairs": lambda: verify_pairs(distances(*pairs(0.2)[:2]), pairs(0.2)[2]),
-    "thresholds_beyond": lambda: accuracy_over_folds(9 + distances(*pairs(0.2)[:2]), pairs(0.2)[2]),
-}
-
-
-@each_row("name", PAIR_CAUSES)
-def test_a_cause_is_told_in_its_example_alone(name):
-    check_cause(PAIR_CAUSES, name, EXAMPLES[name])
 
 
 @pytest.mark.parametrize("model", fuzz_warnings.WAYS["pairs"][1])

@@ -1,6 +1,5 @@
-"""Shapes of every kind that are read in another way are named at every entry point; poor networks fit no reading."""
+"""Another reading of shapes of every kind is named; poor networks fit no reading."""
 
-import json
 import math
 import re
 import warnings
@@ -8,9 +7,8 @@ import warnings
 import pytest
 import torch
 
-from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, VocMAP
+from reid_torchmetrics import AdviceWarning, DetectionMAP
 from reid_torchmetrics.coco import COCO, COCOeval
-from reid_torchmetrics.command import main
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
 from tests.functional.detection.detection_samples import fed
@@ -114,90 +112,15 @@ def advice_of(work):
     return [str(warning.message) for warning in caught if issubclass(warning.category, AdviceWarning)]
 
 
-def by_metric(kind, method="compute"):
-    def evaluate(preds, target, iou_type, folder):
-        metric = kind(iou_type=iou_type)
-        for part in range(0, NUM_IMAGES, 7):
-            metric.update(preds[part : part + 7], target[part : part + 7])
-        for _ in range(2):
-            getattr(metric, method)()
-
-    return evaluate
-
-
-def by_function(preds, target, iou_type, folder):
+def by_function(preds, target, iou_type):
     evaluate_images(preds, target, iou_type=iou_type)
-
-
-def coco_of(preds, target):
-    annotations, results = [], []
-    for found, true in zip(preds, target, strict=True):
-        columns = zip(true["keypoints"].tolist(), true["boxes"].tolist(), true["area"].tolist(), strict=True)
-        for points, (left, top, right, below), area in columns:
-            row = {"id": len(annotations) + 1, "image_id": true["image_id"], "category_id": 1, "iscrowd": 0}
-            row |= {"bbox": [left, top, right - left, below - top], "area": area, "keypoints": sum(points, [])}
-            annotations.append(row | {"num_keypoints": sum(point[2] > 0 for point in points)})
-        for points, score in zip(found["keypoints"].tolist(), found["scores"].tolist(), strict=True):
-            row = {"image_id": true["image_id"], "category_id": 1, "score": score}
-            results.append(row | {"keypoints": sum(points, [])})
-    images = [{"id": item["image_id"], "height": 700, "width": 900} for item in target]
-    category = {"id": 1, "name": "person", "keypoints": [str(place) for place in range(17)]}
-    return {"images": images, "annotations": annotations, "categories": [category]}, results
-
-
-def by_coco(preds, target, iou_type, folder):
-    data_set, results = coco_of(preds, target)
-    truth = COCO()
-    truth.dataset = data_set
-    truth.createIndex()
-    evaluation = COCOeval(truth, truth.loadRes(results), iou_type)
-    evaluation.evaluate()
-    evaluation.accumulate()
-
-
-def by_coco_files(preds, target, iou_type, folder):
-    for name, content in zip(("gt.json", "dt.json"), coco_of(preds, target), strict=True):
-        (folder / name).write_text(json.dumps(content), encoding="utf-8")
-    main(["detect", str(folder / "gt.json"), str(folder / "dt.json"), "--iou-type", iou_type])
-
-
-def by_dota_files(preds, target, iou_type, folder):
-    for name in ("labelTxt", "results"):
-        (folder / name).mkdir()
-    lines = []
-    for found, true in zip(preds, target, strict=True):
-        image = f"P{true['image_id']:04}"
-        corners = rotated_corners(true["rotated_boxes"]).flatten(1).tolist()
-        text = "".join(f"{' '.join(map(str, numbers))} ship 0\n" for numbers in corners)
-        (folder / "labelTxt" / f"{image}.txt").write_text(text, encoding="utf-8")
-        corners = rotated_corners(found["rotated_boxes"]).flatten(1).tolist()
-        for numbers, score in zip(corners, found["scores"].tolist(), strict=True):
-            lines.append(f"{image} {score} {' '.join(map(str, numbers))}\n")
-    (folder / "results" / "Task1_ship.txt").write_text("".join(lines), encoding="utf-8")
-    main(["detect", str(folder / "labelTxt"), str(folder / "results"), "--evaluator", "dota"])
-
-
-def by_collection(preds, target, iou_type, folder):
-    fed(DetectionMetrics(("map", "map_50"), iou_type=iou_type), preds, target).compute()
-
-
-DOORS = {
-    "DetectionMAP": by_metric(DetectionMAP),
-    "results": by_metric(DetectionMAP, "results"),
-    "DetectionMetrics": by_collection,
-    "evaluate_images": by_function,
-}
-DOORS_OF = {
-    "rotated": DOORS | {"VocMAP": by_metric(VocMAP), "DOTA's files": by_dota_files},
-    "keypoints": DOORS | {"COCOeval": by_coco, "COCO's files": by_coco_files},
-}
 
 
 @pytest.mark.parametrize(("iou_type", "change"), CHANGES, ids=str)
 def test_another_reading_of_detections_is_named(iou_type, change):
     apply, name = CHANGES[iou_type, change]
     preds, target = problem(iou_type)
-    (text,) = advice_of(lambda: DOORS["evaluate_images"](changed(preds, iou_type, apply), target, iou_type, None))
+    (text,) = advice_of(lambda: by_function(changed(preds, iou_type, apply), target, iou_type))
     assert re.search(rf"With `preds` read as {name}, {SOME}", text), text
 
 
@@ -205,9 +128,9 @@ def test_another_reading_of_detections_is_named(iou_type, change):
 def test_detected_keypoints_may_have_two_numbers_or_three(num_columns):
     preds, target = problem("keypoints")
     found = changed(preds, "keypoints", lambda points: points[:, :, :num_columns])
-    assert advice_of(lambda: by_function(found, target, "keypoints", None)) == []
+    assert advice_of(lambda: by_function(found, target, "keypoints")) == []
     mirrored = changed(found, "keypoints", lambda points: points[:, MIRRORED])
-    (text,) = advice_of(lambda: by_function(mirrored, target, "keypoints", None))
+    (text,) = advice_of(lambda: by_function(mirrored, target, "keypoints"))
     assert f"read as keypoints in the order {str(MIRRORED)[1:-1]}" in text
 
 
@@ -215,54 +138,17 @@ def test_detected_keypoints_may_have_two_numbers_or_three(num_columns):
 def test_another_reading_of_ground_truths_is_named(change):
     apply, name = ROTATED[change]
     preds, target = problem("rotated")
-    (text,) = advice_of(lambda: by_function(preds, changed(target, "rotated", apply), "rotated", None))
+    (text,) = advice_of(lambda: by_function(preds, changed(target, "rotated", apply), "rotated"))
     assert re.search(rf"With `target` read as {name}, {SOME}", text), text
-
-
-EXAMPLES = {"rotated": "width and height exchanged", "keypoints": "left and right exchanged"}
-
-
-@pytest.mark.parametrize(("iou_type", "door"), [(shape, door) for shape in DOORS_OF for door in DOORS_OF[shape]])
-def test_another_reading_is_named_at_every_entry_point_once(iou_type, door, tmp_path, capsys):
-    apply, name = CHANGES[iou_type, EXAMPLES[iou_type]]
-    preds, target = problem(iou_type)
-    given = changed(preds, iou_type, apply), target, iou_type, tmp_path
-    texts = advice_of(lambda: DOORS_OF[iou_type][door](*given))
-    texts += [line for line in capsys.readouterr().err.splitlines() if "read as" in line]
-    (text,) = texts
-    assert re.search(rf"With `?\w+`? read as {name}, {SOME}", text), text
-
-
-@pytest.mark.parametrize(("iou_type", "door"), [(shape, door) for shape in DOORS_OF for door in DOORS_OF[shape]])
-def test_right_shapes_get_no_advice(iou_type, door, tmp_path, capsys):
-    preds, target = problem(iou_type)
-    assert advice_of(lambda: DOORS_OF[iou_type][door](preds, target, iou_type, tmp_path)) == []
-    assert "read as" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argument", ["preds", "target"])
 def test_two_conventions_that_differ_are_found_together(argument):
     sides = dict(zip(("preds", "target"), problem("rotated"), strict=True))
     sides[argument] = changed(sides[argument], "rotated", lambda boxes: at_corner(times(1, 1, 1, 1, -1)(boxes)))
-    (text,) = advice_of(lambda: by_function(sides["preds"], sides["target"], "rotated", None))
+    (text,) = advice_of(lambda: by_function(sides["preds"], sides["target"], "rotated"))
     name = "angles in the other direction and corner instead of center"
     assert f"With `{argument}` read as {name}, " in text
-
-
-def on_a_process(process, size, iou_type):
-    apply, _ = CHANGES[iou_type, EXAMPLES[iou_type]]
-    preds, target = problem(iou_type)
-    metric = DetectionMAP(iou_type=iou_type)
-    metric.update(changed(preds, iou_type, apply)[process::size], target[process::size])
-    return advice_of(metric.compute)
-
-
-@pytest.mark.parametrize("iou_type", EXAMPLES)
-def test_another_reading_is_named_by_the_first_of_two_processes(processes, iou_type):
-    (text,), others = processes.run(2, on_a_process, iou_type)
-    _, name = CHANGES[iou_type, EXAMPLES[iou_type]]
-    assert f"read as {name}, {NUM // 2} of {NUM // 2} ground truths" in text
-    assert others == []
 
 
 def test_keypoints_in_images_that_were_resized_are_told_by_the_sizes_of_the_images():
@@ -271,7 +157,7 @@ def test_keypoints_in_images_that_were_resized_are_told_by_the_sizes_of_the_imag
     for found, true, (height, width) in zip(preds, target, sizes, strict=True):
         true["orig_size"] = [height, width]
         found["keypoints"] = found["keypoints"] * torch.tensor([256 / width, 256 / height, 1])
-    (text,) = advice_of(lambda: by_function(preds, target, "keypoints", None))
+    (text,) = advice_of(lambda: by_function(preds, target, "keypoints"))
     assert re.search(rf"read as coordinates in images stretched to 2[56]\d\S* x 2[56]\d\S*, {SOME}", text), text
 
 
@@ -313,7 +199,7 @@ def test_angles_in_the_other_direction_are_told_for_boxes_of_any_share_of_height
         for item in (found, true):
             item["rotated_boxes"][:, 3] = share * item["rotated_boxes"][:, 2]
         found["rotated_boxes"][:, 4] *= -1
-    (text,) = advice_of(lambda: by_function(preds, target, "rotated", None))
+    (text,) = advice_of(lambda: by_function(preds, target, "rotated"))
     assert (
         f"ground truths are found at an overlap of {overlap}, regardless of labels. With `preds` read as angles" in text
     )
@@ -325,7 +211,7 @@ def test_angles_that_were_not_learned_are_no_other_reading():
     generator = torch.Generator().manual_seed(1)
     for found in preds:
         found["rotated_boxes"][:, 4] = 3 * torch.rand(len(found["labels"]), generator=generator)
-    assert advice_of(lambda: by_function(preds, target, "rotated", None)) == []
+    assert advice_of(lambda: by_function(preds, target, "rotated")) == []
 
 
 @pytest.mark.parametrize("key", ["bbox", "segmentation"])

@@ -1,4 +1,4 @@
-"""Values that cannot be meant get one warning for each shape at each entry point, and right ones none."""
+"""Values that cannot be meant get one warning for each shape, and right ones none."""
 
 import re
 import string
@@ -12,52 +12,7 @@ from reid_torchmetrics import AdviceWarning, DetectionMAP
 from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES
 from tests.diagnosis.contract import told_by
 from tests.diagnosis.detection.right_values import RIGHT, values
-from tests.diagnosis.detection.value_problems import ENTRY_POINTS, MISTAKES, right, rows_of_table, with_areas
-from tests.profiles import PROFILE
-
-
-def _few(rows):
-    """Rows with each cause in each shape, and at each entry point."""
-    kept, seen = [], set()
-    for row in sorted(rows, key=lambda row: Random(str(row)).random()):  # noqa: S311 - no secret
-        mistake, iou_type, entry_point = row
-        cause = MISTAKES[mistake][0]
-        traits = {(mistake,), (cause, iou_type), (cause, entry_point)}
-        if not traits <= seen:
-            kept.append(row)
-            seen |= traits
-    return kept
-
-
-DOORS = [(name, iou_type) for name, (_, iou_types) in ENTRY_POINTS.items() for iou_type in iou_types]
-ROWS = rows_of_table() if PROFILE == "nightly" else _few(rows_of_table())
-
-
-def _pattern(cause):
-    """The message of a cause; the command says the names of its options in the place of arguments."""
-    parts = [re.escape(part) for part, *_ in string.Formatter().parse(DETECTION_CAUSES[cause].message)]
-    text = ".*".join(parts)
-    return re.sub("`(preds|target)`", ".*", text)
-
-
-@pytest.mark.parametrize(("mistake", "iou_type", "entry_point"), ROWS)
-def test_a_mistake_is_told_once_in_each_shape_at_each_entry_point(mistake, iou_type, entry_point, tmp_path, capsys):
-    cause, _, make = MISTAKES[mistake]
-    preds, target = make(iou_type, *right(iou_type))
-    texts = told_by(lambda: ENTRY_POINTS[entry_point][0](iou_type, preds, target, tmp_path))
-    if entry_point == "detect":
-        texts = [line for line in capsys.readouterr().err.splitlines() if "warning: " in line]
-    assert len(texts) == 1
-    assert re.search(_pattern(cause), texts[0]), texts
-
-
-@pytest.mark.parametrize(
-    ("entry_point", "iou_type"), [(name, kind) for name in ENTRY_POINTS for kind in ENTRY_POINTS[name][1]]
-)
-def test_right_detections_get_no_warning(entry_point, iou_type, tmp_path, capsys):
-    preds, target = right(iou_type)
-    assert told_by(lambda: ENTRY_POINTS[entry_point][0](iou_type, preds, target, tmp_path)) == []
-    assert "warning: " not in capsys.readouterr().err
+from tests.diagnosis.detection.value_problems import MISTAKES, right, with_areas
 
 
 @pytest.mark.parametrize("kind", RIGHT)
@@ -76,6 +31,17 @@ def told_of(preds, target, **options):
         metric.compute()
 
     return told_by(evaluate)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "iou_type"),
+    [(mistake, iou_type) for mistake, (_, shapes, _) in MISTAKES.items() for iou_type in shapes],
+)
+def test_a_mistake_is_told_in_each_shape(mistake, iou_type):
+    cause, _, make = MISTAKES[mistake]
+    (text,) = told_of(*make(iou_type, *right(iou_type)), iou_type=iou_type)
+    parts = [re.escape(part) for part, *_ in string.Formatter().parse(DETECTION_CAUSES[cause].message)]
+    assert re.search(".*".join(parts), text)
 
 
 @pytest.mark.parametrize(("num_images", "is_told"), [(4, True), (3, False)])

@@ -1,19 +1,12 @@
-"""Right detections of any shape, what users do wrong with their values, and every entry point that takes them."""
+"""Right detections of any shape, and what users do wrong with their values."""
 
-import itertools
 import random
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
-from reid_torchmetrics.coco import COCO, COCOeval
-from reid_torchmetrics.command import main
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 
 Items = list[dict[str, Any]]
 KEYS = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints", "rotated": "rotated_boxes"}
@@ -181,86 +174,3 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...], Callable[..., tuple[Items, Items
     "detections of the neighbor": ("other_images", AREAS, of_the_neighbor),
 }
 """for each mistake the cause that is found, the shapes that may have it, and a function that makes it"""
-
-
-def by_metric(kind: Any, **options: Any) -> Callable[..., None]:
-    def evaluate(iou_type: str, preds: Items, target: Items, folder: Path) -> None:
-        if kind in (DetectionMAP, DetectionMetrics):
-            options["iou_type"] = iou_type
-        if kind is LvisMAP:
-            target = [item | {"neg_category_ids": [9]} for item in target]
-        metric = kind(**options)
-        for first in range(0, len(preds), 10):
-            metric.update(preds[first : first + 10], target[first : first + 10])
-        metric.compute()
-        metric.compute()
-        metric.results()
-
-    return evaluate
-
-
-def by_function(evaluator: str) -> Callable[..., None]:
-    def evaluate(iou_type: str, preds: Items, target: Items, folder: Path) -> None:
-        evaluate_images(preds, target, evaluator=evaluator, iou_type=iou_type)
-
-    return evaluate
-
-
-def by_objects(iou_type: str, preds: Items, target: Items, folder: Path) -> None:
-    sides = []
-    for items in (preds, target):
-        columns = {key: torch.cat([item[key] for item in items]) for key in ("boxes", "labels")}
-        columns["boxes"] = torch.cat([columns["boxes"][:, :2], columns["boxes"][:, 2:] - columns["boxes"][:, :2]], 1)
-        counts = torch.tensor([len(item["labels"]) for item in items])
-        sides.append(columns | {"images": torch.arange(len(items)).repeat_interleave(counts)})
-    scores = torch.cat([item["scores"] for item in preds])
-    areas = torch.cat([item["area"] for item in target])
-    evaluate_boxes(Detections(scores=scores, **sides[0]), GroundTruths(areas=areas, **sides[1]))
-
-
-def _written(iou_type: str, preds: Items, target: Items, folder: Path) -> tuple[str, str]:
-    metric = DetectionMAP(iou_type=iou_type, keep_shapes=iou_type != "bbox")
-    metric.update(preds, target)
-    metric.tm_to_coco(str(folder / "images"))
-    return str(folder / "images_target.json"), str(folder / "images_preds.json")
-
-
-def by_command(iou_type: str, preds: Items, target: Items, folder: Path) -> None:
-    main(["detect", *_written(iou_type, preds, target, folder), "--iou-type", iou_type])
-
-
-def by_coco_eval(iou_type: str, preds: Items, target: Items, folder: Path) -> None:
-    data_set, results = _written(iou_type, preds, target, folder)
-    truth = COCO(data_set)
-    evaluation = COCOeval(truth, truth.loadRes(results), iou_type)
-    evaluation.evaluate()
-    evaluation.accumulate()
-    evaluation.summarize()
-
-
-ENTRY_POINTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
-    "DetectionMAP": (by_metric(DetectionMAP), AREAS),
-    "DetectionMetrics": (by_metric(DetectionMetrics), AREAS),
-    "VocMAP": (by_metric(VocMAP), ("bbox",)),
-    "YoloMAP": (by_metric(YoloMAP), ("bbox",)),
-    "LvisMAP": (by_metric(LvisMAP), ("bbox",)),
-    "evaluate_images": (by_function("coco"), AREAS),
-    "evaluate_images of VOC": (by_function("voc"), ("bbox", "rotated")),
-    "evaluate_boxes": (by_objects, ("bbox",)),
-    "detect": (by_command, AREAS),
-    "COCOeval": (by_coco_eval, ("bbox", "segm", "keypoints")),
-}
-"""functions that evaluate images at an entry point, and the shapes that it takes"""
-WITHOUT_AREAS = ("VocMAP", "YoloMAP", "evaluate_images of VOC")
-"""evaluators that do not use areas"""
-
-
-def rows_of_table() -> list[tuple[str, str, str]]:
-    """Each mistake in each shape at each entry point."""
-    rows = []
-    for mistake, entry_point in itertools.product(MISTAKES, ENTRY_POINTS):
-        cause, shapes, _ = MISTAKES[mistake]
-        if cause == "areas" and entry_point in WITHOUT_AREAS:
-            continue
-        rows += [(mistake, iou_type, entry_point) for iou_type in shapes if iou_type in ENTRY_POINTS[entry_point][1]]
-    return rows

@@ -1,5 +1,6 @@
 """Mistakes in the samples are found by the rows that say so, and right samples of every kind are not."""
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -8,6 +9,8 @@ import torch
 from reid_torchmetrics.diagnosis.retrieval import RETRIEVAL_CAUSES, label_rows
 from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from tests.diagnosis.at_doors.doors import OF_SAMPLES
+from tests.diagnosis.contract import told_by
 from tests.diagnosis.retrieval.right_samples import RIGHT
 from tests.diagnosis.retrieval.test_sample import case_of
 from tests.diagnosis.retrieval.wrong_samples import WRONG, images
@@ -47,6 +50,25 @@ def test_nothing_is_found_in_right_samples(kind):
         assert found(evaluate(query, gallery, **given, similarity=similarity)) == {}, seed
         distances = torch.cdist(query.float(), gallery.float())
         assert found(evaluate_scores(None, **given, distances=distances)) == {}, seed
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        ("zeros in front", "would match as numbers, such as '00000' and '0'"),
+        ("case", "would match regardless of case"),
+        ("axes", "have their axes in another order on one side"),
+        ("frames", "begin at 7,999 in the queries and at 0 in the gallery"),
+        ("degrees", "are degrees, or have another origin, on the side of the queries"),
+    ],
+)
+def test_a_reading_in_which_labels_match_is_named(mistake, words):
+    query, gallery, given = WRONG["unlike_labels"][mistake]()
+    for door, call in OF_SAMPLES.items():
+        if not door.startswith("command"):
+            (text,) = told_by(partial(call, {"query": query, "gallery": gallery, **given}))
+            # A counter keeps the names of its queries alone.
+            assert words in text or (door == "evaluate_stream" and "match" in words), door
 
 
 def test_positives_behind_items_of_another_identity_are_no_copies():

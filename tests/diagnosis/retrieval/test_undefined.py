@@ -12,8 +12,8 @@ from reid_torchmetrics.functional.retrieval.evaluation import NO_RANKING, Ranked
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream, person_search
+from tests.diagnosis.at_doors.ranked import vectors
 from tests.diagnosis.contract import told_by
-from tests.diagnosis.retrieval.examples import vectors
 
 NOT_RANKED = "No query can be evaluated, so the result is NaN, or what `empty_target_action` counts: of "
 REST = (
