@@ -31,10 +31,9 @@ from reid_torchmetrics import (
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from reid_torchmetrics.tasks import accuracy_over_folds, evaluate_lists
-from tests.diagnosis.at_doors.doors import OF_SAMPLES
 from tests.diagnosis.detection.right_values import RIGHT as RIGHT_VALUES
 from tests.diagnosis.detection.right_values import values
-from tests.diagnosis.retrieval.right_samples import PLACES, RIGHT
+from tests.diagnosis.retrieval.right_samples import PLACES, RIGHT, right
 from tests.distributed.processes import Processes
 from tests.functional.detection.detection_samples import images
 from tests.functional.detection.drawn_detectors import drawn_detector
@@ -377,18 +376,6 @@ def ranked_lists(random: Random, model: str) -> None:
     evaluate_lists(runs, [[name(item) for item in row] for row in positives])
     far = [[f"other_{name(item + number)}" for item in items] for items in lists]  # of a large gallery
     evaluate_lists(far, [[name(item) for item in row] for row in positives])
-
-
-def right(random: Random, kind: str) -> None:
-    """Pass samples that resemble a mistake to two of the entry points."""
-    torch.manual_seed(random.getrandbits(32))
-    query, gallery, given = RIGHT[kind](random)
-    doors = [name for name in OF_SAMPLES if not name.startswith("command")]
-    if "self_index" in given:
-        doors = ["evaluate", "evaluate_scores", "distances", "evaluate_lists"]
-    for door in random.sample(doors, 2):
-        OF_SAMPLES[door]({"query": query, "gallery": gallery, **given})
-    evaluate(query, gallery, **given, similarity=random.choice(("euclidean", "dot")))
 
 
 def detection(random: Random, _: str) -> None:

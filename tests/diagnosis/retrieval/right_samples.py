@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
+from reid_torchmetrics import evaluate
+from tests.diagnosis.at_doors.doors import OF_SAMPLES
+
 Sides = tuple[Tensor, Tensor, dict[str, Any]]
 """embeddings of queries and of gallery items, and labels and options of `evaluate`"""
 
@@ -168,6 +171,19 @@ RIGHT: dict[str, Callable[[Random], Sides]] = {name: _by_identity(model) for nam
     "duplicates": _duplicates,
 }
 """kinds of samples, drawn with the seed of torch"""
+
+
+def right(random: Random, kind: str) -> None:
+    """Pass samples that resemble a mistake to two of the entry points."""
+    torch.manual_seed(random.getrandbits(32))
+    query, gallery, given = RIGHT[kind](random)
+    doors = [name for name in OF_SAMPLES if not name.startswith("command")]
+    if "self_index" in given:
+        doors = ["evaluate", "evaluate_scores", "distances", "evaluate_lists"]
+    for door in random.sample(doors, 2):
+        OF_SAMPLES[door]({"query": query, "gallery": gallery, **given})
+    evaluate(query, gallery, **given, similarity=random.choice(("euclidean", "dot")))
+
 
 PLACES: dict[str, Callable[[Random, int], Tensor]] = {
     "utm": lambda random, number: (
