@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple, get_args
 
 from reid_torchmetrics import _hints, _names
@@ -151,6 +152,7 @@ class Kind(NamedTuple):
         return converted
 
 
+@cache
 def read_kind(text: str) -> Kind:
     """Return the kind that a row of the table names."""
     base, *names = text.rstrip("+*?").split()

@@ -13,6 +13,7 @@ import json
 import re
 from argparse import SUPPRESS, Action, ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -62,15 +63,16 @@ class Option(NamedTuple):
     @property
     def classes(self) -> dict[str, dict[str, Kind]]:
         """The kinds of the fields of the objects that the option describes."""
-        base, *names = self.kind.split()
+        kind = read_kind(self.kind)
         classes: dict[str, dict[str, Kind]] = {}
-        if base == "CLASS":
-            for name in names:
+        if kind.base == "CLASS":
+            for name in kind.names:
                 rows = TABLE["classes"][name]
                 classes[name] = {field: read_kind(row[0]) for field, row in rows.items()}
         return classes
 
 
+@cache
 def command_options(command: str) -> list[Option]:
     """Return the options of a subcommand, in the order of help."""
     options = []
@@ -88,13 +90,18 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
     Raises:
         UsageError: Words, or a file of options, that the command does not understand.
     """
-    _check_no_option_twice(words)
+    flags = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
+    twice = {flag for flag in flags if flags.count(flag) > 1} - {"--config"}
+    if twice:  # the last one would count, and the values of the first would be dropped
+        raise UsageError(f"{min(twice)} must be given once, with all its values; got it twice")
     parser = _Parser(prog=f"{PROGRAM} {command}", add_help=False, allow_abbrev=False)
-    add_options(parser, command)
     table = command_options(command)
+    names = {flag.partition(".")[0] for flag in flags}
     for option in table:
-        if option.classes or read_kind(option.kind).is_mapping:
-            _add_keys(parser, option, words)
+        flag = option.flag
+        if option.is_positional or flag in names or flag.replace("--", "--no-", 1) in names:
+            _add(parser, option, command)
+            _add_given_fields(parser, option, flags)
     namespace, unknown = parser.parse_known_args(words)
     if unknown:
         raise UsageError(_describe_unknown(command, unknown))
@@ -148,8 +155,7 @@ def add_options(parser: ArgumentParser, command: str) -> None:
     groups = {group: parser.add_argument_group(group, TABLE["groups"][group]) for group in about["groups"]}
     for option in command_options(command):
         _add(groups[option.group], option, command)
-        if option.classes:
-            _add_fields(groups[option.group], option)
+        _add_described_fields(groups[option.group], option)
 
 
 def as_yaml(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]) -> str:
@@ -335,7 +341,7 @@ def _add(group: Any, option: Option, command: str) -> None:
         group.add_argument(option.flag, action=_Store, option=option, nargs=nargs, metavar=metavar, help=help_text)
 
 
-def _add_fields(group: Any, option: Option) -> None:
+def _add_described_fields(group: Any, option: Option) -> None:
     """Add an option for each field of the objects that an option describes, such as `--rerank.k1`."""
     for class_name in option.classes:
         for field, (kind, text, default) in TABLE["classes"][class_name].items():
@@ -349,15 +355,14 @@ def _add_fields(group: Any, option: Option) -> None:
             )
 
 
-def _add_keys(parser: ArgumentParser, option: Option, words: Sequence[str]) -> None:
-    """Add an option for each field or key in a command line that help does not list, such as `--camera-map.3`."""
-    prefix = f"{option.flag}."
-    described: set[str] = set()
-    for class_fields in option.classes.values():
-        described.update(class_fields)
-    fields = {word.removeprefix(prefix).partition("=")[0] for word in words if word.startswith(prefix)}
-    for field in sorted(fields - described - {""}):
-        parser.add_argument(f"{prefix}{field}", action=_Store, option=option, field=field)
+def _add_given_fields(parser: ArgumentParser, option: Option, flags: Sequence[str]) -> None:
+    """Add an option for each field or key in a command line, such as `--rerank.k1` and `--camera-map.3`."""
+    if not (option.classes or read_kind(option.kind).is_mapping):
+        return
+    for flag in flags:
+        name, _, field = flag.partition(".")
+        if name == option.flag and field:
+            parser.add_argument(flag, action=_Store, option=option, field=field)
 
 
 def _metavar(kind: Kind) -> str:
@@ -372,14 +377,6 @@ def _usage(command: str) -> str:
         forms[option.kind].format(option.name) for option in command_options(command) if option.is_positional
     ]
     return f"{PROGRAM} {command} {' '.join(positionals)} [options]"
-
-
-def _check_no_option_twice(words: Sequence[str]) -> None:
-    """Raise if an option comes twice: the last one would count, and the values of the first would be dropped."""
-    flags = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
-    twice = {flag for flag in flags if flags.count(flag) > 1} - {"--config"}
-    if twice:
-        raise UsageError(f"{min(twice)} must be given once, with all its values; got it twice")
 
 
 def _describe_unknown(command: str, words: Sequence[str]) -> str:
