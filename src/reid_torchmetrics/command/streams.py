@@ -18,7 +18,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.diagnosis import collecting
 from reid_torchmetrics.functional.retrieval import RetrievalResults, find_relevance
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, hash_names, merge_names, without_extra
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, Vocabulary, hash_names
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
@@ -92,15 +92,15 @@ def _evaluate(
 
     # The counter knows the names of the queries alone.
     names = _merge_names(query_set, gallery_set, protocol.relevance_options)
-    return replace(results, label_names=without_extra(names) or None)
+    return replace(results, label_names=names.for_results() or None)
 
 
-def _merge_names(query_set: SampleSet, gallery_set: SampleSet, rules: Mapping[str, Any]) -> dict[str, dict[int, str]]:
+def _merge_names(query_set: SampleSet, gallery_set: SampleSet, rules: Mapping[str, Any]) -> Vocabulary:
     """Return the names of labels in both sets; all processes have read the labels of all files."""
     names = hash_names(query_set.labels(slice(None)), rules).names
     gallery_names = hash_names(gallery_set.labels(slice(None)), rules).names
     for label, table in gallery_names.items():
-        names[label] = merge_names([*names.get(label, {}).items(), *table.items()], label)
+        names.add(label, {name: number for number, name in table.items()})
     return names
 
 

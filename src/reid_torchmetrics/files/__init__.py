@@ -1,4 +1,4 @@
-"""Files of detections and ground truths in COCO's format, and files of results."""
+"""Files of detections and ground truths in COCO's format: rows that are read, checked and written."""
 # mypy: implicit-reexport
 
 from .coco_areas import fill_boxes_and_areas
@@ -20,4 +20,3 @@ from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_leng
 from .coco_rows import CocoReading, image_dict, parsed, read_coco, row_list, size_of
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
-from .result_files import FORMAT, StoredArray, load_results, save_results

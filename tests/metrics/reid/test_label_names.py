@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.diagnosis.retrieval import label_rows
 from reid_torchmetrics.functional.retrieval import evaluate, relevance
 from reid_torchmetrics.plot import listed_pictures
 from tests.profiles import examples
@@ -204,7 +205,7 @@ def test_merged_integers_beside_names_are_refused():
 
 
 def test_names_with_one_hash_are_refused(monkeypatch):
-    monkeypatch.setattr(relevance.label_names, "number_of_name", lambda _: 7)
+    monkeypatch.setattr(relevance.vocabulary, "hash_names_once", lambda names: dict.fromkeys(names, 7))
     with pytest.raises(ValueError, match=r"^`identities` must have names with different hashes; got 'a' and 'b', so"):
         ReIDMeanAP().update(EMBEDDINGS[:2], ["a", "b"])
     metric = ReIDMeanAP()
@@ -268,7 +269,7 @@ USED_BY_DATA_SETS = {"unknown", "unidentified", "undefined", "missing", "none", 
 
 
 def test_names_that_stand_for_no_identity_are_warned_of():
-    assert set(relevance.label_names._WORDS_FOR_UNKNOWN) == USED_BY_DATA_SETS
+    assert set(label_rows._WORDS_FOR_UNKNOWN) == USED_BY_DATA_SETS
     for word in sorted({*USED_BY_DATA_SETS, "NaN", "N/A", "None"}):
         renamed = [word if name == "zoe" else name for name in IDENTITIES]
         with pytest.warns(UserWarning, match=rf"Pass `junk_identities=\(-1, '{re.escape(word)}'\)`"):

@@ -36,7 +36,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     lists_names,
 )
 from reid_torchmetrics.functional.retrieval.scores import check_rerank, check_similarity, read_with_marks
-from reid_torchmetrics.functional.retrieval.sharding import gather_names
 from reid_torchmetrics.functional.world import Settings
 from reid_torchmetrics.metrics import base
 
@@ -354,7 +353,7 @@ class EmbeddingMetric(SampleStates):
             if camera_pairs:  # other galleries: the measure itself, and not its values for the ranking
                 measured = [OwnName(self.measure) if name in own_report else name for name in reports]
                 pairs = self._camera_pairs(replace(protocol, reports=tuple(measured)))
-            names = gather_names(self._world, ranking.names) or None
+            names = ranking.names.gather(self._world) or None
             return replace(results, rank_lists=lists, camera_pairs=pairs, label_names=names)
 
     def nearest(self, k: int = 10, queries: Tensor | _checks.Integers | None = None) -> evaluation.RankLists:

@@ -46,22 +46,16 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     BatchLabels,
     LabelValues,
     NumberedLabels,
+    Vocabulary,
     argument_of,
     check_alike,
     fits_names,
     hash_names,
+    labels_with_names,
     may_hold_names,
     names_in_rules,
 )
-from reid_torchmetrics.functional.retrieval.sharding import (
-    FIRST_MARK,
-    GALLERY,
-    GROUPED,
-    QUERY,
-    Samples,
-    names_as_tensor,
-    names_from_tensor,
-)
+from reid_torchmetrics.functional.retrieval.sharding import FIRST_MARK, GALLERY, GROUPED, QUERY, Samples
 from reid_torchmetrics.functional.world import Settings, agree
 from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
@@ -195,15 +189,15 @@ class SampleStates(GrowingStates):
         earlier_states = earlier["label_names"]
         if not (earlier_states or self._lists_names or any(map(may_hold_names, labels.values()))):
             return labels, None
-        earlier_names = names_from_tensor(earlier_states[-1]) if earlier_states else {}
+        earlier_names = labels_with_names(earlier_states[-1]) if earlier_states else ()
         numbered = hash_names(labels, self._label_rules)
         check_kinds(earlier, earlier_names, numbered, names_in_rules(self._label_rules))
         if not numbered.names:
             return numbered.values, None
         # A label that had names in earlier batches keeps having names, even if this batch has none.
-        names: dict[str, Mapping[int, str]] = {label: {} for label in earlier_names}
+        names = Vocabulary({label: {} for label in earlier_names})
         names.update(numbered.names)
-        return numbered.values, names_as_tensor(names)
+        return numbered.values, names.to_tensor()
 
     def reset(self) -> None:
         """Forget all samples."""

@@ -45,7 +45,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     check_needed,
     find_relevance,
     one_number_each,
-    rules_by_number,
 )
 
 from .labeled_lists import Entries, LabeledLists, count_repeated, judge, read_labeled_lists
@@ -305,7 +304,7 @@ def _evaluate_by_labels(
 
 def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, reader: ItemReader) -> _LabeledRanking:
     """Rank the positives of lists under the rules of a protocol."""
-    rules = rules_by_number(protocol.relevance_options, labels.names)
+    rules = labels.names.rules_by_number(protocol.relevance_options)
     relevance = find_relevance(
         **as_arguments(labels.query, "query_", rules),
         **as_arguments(labels.gallery, "gallery_", rules),

@@ -37,9 +37,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     ExtraLabels,
     Integers,
     IntegersOrNames,
-    LabelTables,
     Relevance,
     StreamLabels,
+    Vocabulary,
     argument_of,
     as_arguments,
     check_agreement,
@@ -49,11 +49,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     hash_names,
     in_one_spelling,
     names_in_rules,
-    rules_by_number,
     select_samples,
     why_needed,
     with_default_rules,
-    without_extra,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
@@ -222,7 +220,7 @@ class RankCounter:
         # Copy the queries: a view would be pickled with its whole tensor, and the caller may change its tensors.
         self._marks = 0
         query, query_labels, self._all_names, self._marks = self._checked("query", query, "query_", labels)
-        self.label_names = without_extra(self._all_names)
+        self.label_names = self._all_names.for_results()
         self._query = query.clone()
         self.query_hash = Rows([self._query]).fingerprint()
         self.query_labels = {name: values.clone() for name, values in query_labels.items()}
@@ -419,7 +417,7 @@ class RankCounter:
             )
         label_arguments = as_arguments(self.query_labels, "query_", self.rules)
         label_arguments |= as_arguments(labels, "gallery_", self.rules)
-        rules = rules_by_number(self.rules, self.label_names)
+        rules = self.label_names.rules_by_number(self.rules)
         relevance = find_relevance(**label_arguments, **rules, self_index=self_index)
         return _Block(embeddings, labels, relevance, marks)
 
@@ -442,7 +440,7 @@ class RankCounter:
         query_labels, labels = select_samples(self.query_labels, rows), select_samples(block.labels, items)
         return StreamSample(self._query[rows], query_labels, block.embeddings[items], labels, places)
 
-    def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
+    def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: Vocabulary) -> None:
         """Raise if a label has names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
             argument = f"{prefix}{name}"
@@ -457,7 +455,7 @@ class RankCounter:
                 self._check_kind(extra_name, extra, query_extra, names)
 
     def _check_kind(
-        self, name: str, block_label: tuple[str, Tensor], query_label: tuple[str, Tensor], names: LabelTables
+        self, name: str, block_label: tuple[str, Tensor], query_label: tuple[str, Tensor], names: Vocabulary
     ) -> None:
         """Raise if a label has names in a block and integers among the queries, given the arguments and the values."""
         argument, values = block_label
@@ -470,7 +468,7 @@ class RankCounter:
 
     def _checked(
         self, argument: str, value: object, prefix: str, label_values: Mapping[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor], LabelTables, int]:
+    ) -> tuple[Tensor, dict[str, Tensor], Vocabulary, int]:
         """Return finite embeddings, the labels that are not None, in their dtypes, the names of labels, and marks."""
         embeddings, marks = read_block(argument, value, self.similarity, earlier=self._marks)
         embeddings = embeddings.detach()

@@ -20,16 +20,15 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     RELEVANCE_LABELS,
     GivenJunkPairs,
-    LabelTables,
     LabelValues,
     Relevance,
+    Vocabulary,
     as_arguments,
     find_listed_relevance,
     find_relevance,
     junk_pairs_of,
     number_names,
     one_number_each,
-    rules_by_number,
     select_samples,
 )
 from reid_torchmetrics.functional.world import ALONE, World
@@ -131,7 +130,7 @@ class Labels:
     junk_pairs: GivenJunkPairs | None = None
     self_index: Tensor | None = None
     ground_truth: GroundTruth | None = None
-    names: LabelTables = field(default_factory=dict)
+    names: Vocabulary = field(default_factory=Vocabulary)
     """names by their numbers, for labels that were names; of this process's samples, with the same labels everywhere"""
 
     @classmethod
@@ -194,7 +193,7 @@ class Labels:
         """Return the relevance under a protocol; labels must be on the device of the scores, lists may be anywhere."""
         if self.ground_truth is not None:
             return self._relevance_by_lists(self.ground_truth, protocol, source)
-        rules = rules_by_number(protocol.relevance_options, self.names)
+        rules = self.names.rules_by_number(protocol.relevance_options)
         relevance = find_relevance(
             **as_arguments(self.query, "query_", rules),
             **as_arguments(self.gallery, "gallery_", rules),

@@ -15,7 +15,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import LabelTables, QueryCounts
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Vocabulary
 
 from .rank_lists import RankLists
 
@@ -40,7 +40,7 @@ class Ranking:
     """names of the labels that the evaluation was given"""
     undefined: str | None = None
     """the reason why nothing could be ranked: embeddings that are not finite; None if all are"""
-    names: LabelTables = field(default_factory=dict)
+    names: Vocabulary = field(default_factory=Vocabulary)
     """names of label values by their numbers, as in `Labels`"""
 
 

@@ -22,7 +22,6 @@ from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import rules_by_number
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
 from .problem import RetrievalProblem
@@ -102,7 +101,7 @@ def mean_by_camera_pair(
         )
 
     cameras = _gather_cameras(gallery_cameras, world)
-    searched = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]
+    searched = problem.labels.names.rules_by_number(protocol.relevance_options)["search_cameras"]
     if searched is not None:
         cameras = cameras[torch.isin(cameras, torch.tensor(searched, device=cameras.device))]
     rows = query_cameras.long().unique()

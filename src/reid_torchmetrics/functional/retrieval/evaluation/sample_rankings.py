@@ -21,8 +21,8 @@ from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
-    LabelTables,
     QueryCounts,
+    Vocabulary,
     names_in_rules,
     one_number_each,
     relevance_labels,
@@ -108,7 +108,7 @@ def list_samples(
     lists = find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=together)
     if updates is not None:
         results_made(None, replace(facts, updates=updates), world)
-    return replace(lists, label_names=sharding.gather_names(world, problem.labels.names) or None)
+    return replace(lists, label_names=problem.labels.names.gather(world) or None)
 
 
 @torch.no_grad()
@@ -213,7 +213,7 @@ def _build_problem(
     queries: Queries,
     gallery_labels: dict[str, Tensor],
     lists: GroundTruth | None,
-    names: LabelTables,
+    names: Vocabulary,
 ) -> RetrievalProblem:
     """Return the problem of all queries against this process's part of the gallery."""
     places = gallery_labels.pop("places", None)
@@ -271,7 +271,7 @@ def share_defined(
     return problem, shared.together, facts
 
 
-def _unranked(queries: Queries, reason: str, names: LabelTables) -> Ranking:
+def _unranked(queries: Queries, reason: str, names: Vocabulary) -> Ranking:
     """Return a ranking without any positive, so that every measure is NaN.
 
     The queries are known even where their embeddings are not finite, and none of them is ranked.

@@ -35,7 +35,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     Relevance,
     find_relevance,
     number_names,
-    rules_by_number,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
@@ -150,8 +149,8 @@ def _find_relevance(
     sizes: Sequence[int], labels: Sequence[Any], options: Mapping[str, Any], device: torch.device
 ) -> Relevance:
     """Check labels in the order of `_LABELS`, with options of `find_relevance`, and find the relevance."""
-    numbered, tables = number_names(dict(zip(_LABELS, labels, strict=True)), options)
-    rules = rules_by_number(options, tables)
+    numbered, vocabulary = number_names(dict(zip(_LABELS, labels, strict=True)), options)
+    rules = vocabulary.rules_by_number(options)
     tensors = _arrays.as_tensors(*numbered.values(), device=device)
     checked: dict[str, Any] = dict(zip(_LABELS, tensors, strict=True))
     for name, size in zip(_LABELS[:2], sizes, strict=True):  # cameras may be left out

@@ -3,26 +3,7 @@
 
 from .extra_labels import AGREEMENT_RULES, EXTRA, argument_of, as_arguments, check_agreement, names_in_rules
 from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_relevance, in_one_spelling
-from .label_names import (
-    MISSING,
-    NAMED_LABELS,
-    RULES_BY_LABEL,
-    LabelTables,
-    NumberedLabels,
-    check_rules,
-    decode_names,
-    encode_names,
-    fits_names,
-    hash_names,
-    in_one_order,
-    lists_names,
-    may_hold_names,
-    merge_names,
-    number_names,
-    rules_by_number,
-    without_extra,
-    words_for_unknown,
-)
+from .label_names import NAMED_LABELS, NumberedLabels, fits_names, hash_names, lists_names, may_hold_names, number_names
 from .labels import (
     LABEL_RULES,
     LABELS,
@@ -61,3 +42,4 @@ from .relevance import (
     junk_pairs_of,
 )
 from .several_labels import check_alike
+from .vocabulary import MISSING, RULES_BY_LABEL, Vocabulary, in_one_order, labels_with_names, number_of_name

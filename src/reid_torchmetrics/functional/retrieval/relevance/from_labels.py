@@ -18,7 +18,7 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
 
 from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
-from .label_names import MISSING, in_one_order, number_names, rules_by_number
+from .label_names import number_names
 from .labels import (
     LABEL_RULES,
     LABELS,
@@ -37,6 +37,7 @@ from .labels import (
 from .near_positions import find_near
 from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
 from .several_labels import SharedLabels, check_alike
+from .vocabulary import MISSING, in_one_order
 
 SAME_CAMERA_RULES = get_args(_names.CameraRule)
 """Drop the gallery items with the query's identity and camera (Market-1501), every gallery item of the query's camera
@@ -149,7 +150,7 @@ def find_relevance(
     check_agreement(rules)
 
     # Replace names by numbers, and check the labels.
-    arguments, tables = number_names(arguments, rules)
+    arguments, vocabulary = number_names(arguments, rules)
     self_index, *tensors = _arrays.as_tensors(self_index, *arguments.values())
     arguments = dict(zip(arguments, tensors, strict=True))
     check_needed(why_needed(with_default_rules(rules)), arguments, "query_", "gallery_")
@@ -159,7 +160,7 @@ def find_relevance(
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     for name, rule in label_rules.items():
         _checks.one_of(name, rule, LABEL_RULES[name])
-    by_number = rules_by_number(rules, tables)
+    by_number = vocabulary.rules_by_number(rules)
     if num_labels_of(query):
         _check_several(radius, by_number["junk_identities"])
     return _find_relevance(query, gallery, by_number, self_index, junk_pairs)

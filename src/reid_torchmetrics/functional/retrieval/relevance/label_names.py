@@ -1,80 +1,38 @@
-"""Names of labels: the numbers that stand for them in rankings and rules, and the names again for results.
+"""Labels that may be names: read, checked, and replaced by the numbers of a `Vocabulary`.
 
-    labels     ["lynx_a", "lynx_b", "unknown"]
-    numbers    0, 1, 2: positions in the order of the names where all are known at once (`number_names`); or a hash of
-               each name where samples come in batches or on several processes (`number_of_name`)
-    rules      junk_identities=("unknown",) becomes the number of that name (`rules_by_number`)
-    results    keep the names by their numbers, as `LabelTables`
-
-Missing values, such as None and NaN, are refused, or become the identity `MISSING`, which is junk. The name "-1" is the
-number -1, so a label that is -1 or missing for all samples fits names as well as integers.
+Names and integers do not mix, and the rules that list labels, such as `junk_identities`, list the same kind. Missing
+values, such as None and NaN, are refused, or become the identity `MISSING`, which is junk. A label that is -1 or
+missing for all samples fits names as well as integers.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 
 from .extra_labels import EXTRA, argument_of, check_mapping, join_columns, names_in_rules
 from .labels import LABELS, SIDES
+from .vocabulary import JUNK, JUNK_NAME, MISSING, RULES_BY_LABEL, Vocabulary, listed_values
 
-LabelTables: TypeAlias = Mapping[str, Mapping[int, str]]
-"""the names by their numbers, for each label that consists of names"""
-
-MISSING = torch.iinfo(torch.int64).min + 1
-"""the identity of samples without an identity"""
 NAMED_LABELS = tuple(name for name, label in LABELS.items() if label.decides and not label.has_columns)
 """the labels that may have a table of names; extra labels may be names as well, but no result shows them"""
-RULES_BY_LABEL = {"junk_identities": "identities", "camera_map": "cameras", "search_cameras": "cameras"}
-"""the options that list labels"""
+_Number: TypeAlias = Callable[[Vocabulary, str, Sequence[_arrays.Array]], list[_arrays.Array]]
+"""adds the names of a label to a vocabulary, given one array for each side, and returns their numbers"""
 
-_Number: TypeAlias = Callable[[Sequence[_arrays.Array], str], tuple[dict[int, str], list[_arrays.Array]]]
-"""numbers the names of a label, given as one array for each side"""
-
-_JUNK, _JUNK_NAME = -1, "-1"
-_NUM_HASHED_BYTES = 8
 _MISSING_TYPES = ("NAType", "NaTType")  # of pandas, which need not be installed
-_END = b"\n"  # of an encoded table
-_WORDS_FOR_UNKNOWN = (
-    "unknown",
-    "unidentified",
-    "undefined",
-    "missing",
-    "none",
-    "null",
-    "nan",
-    "na",
-    "n/a",
-    "<na>",
-    "?",
-)
-"""names that data sets give to samples without an identity"""
 
 
 class NumberedLabels(NamedTuple):
     """Labels with numbers instead of names, and the names by their numbers."""
 
     values: dict[str, Any]
-    names: dict[str, dict[int, str]]
-
-
-@functools.lru_cache(maxsize=1 << 20)
-def number_of_name(name: str) -> int:
-    """Return the number of a name, equal in all batches and processes: 63 bits of its hash, and -1 for "-1"."""
-    if name == _JUNK_NAME:
-        return _JUNK
-    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_NUM_HASHED_BYTES).digest()
-    return int.from_bytes(digest, "big") >> 1
+    names: Vocabulary
 
 
 def number_names(given: Mapping[str, Any], rules: Mapping[str, Any], sides: Sequence[str] = SIDES) -> NumberedLabels:
@@ -89,8 +47,10 @@ def number_names(given: Mapping[str, Any], rules: Mapping[str, Any], sides: Sequ
         TypeError: names mixed with other values.
         ValueError: a missing value, or a rule that lists names of labels that are integers, or the reverse.
     """
-    numbered = _replace_names(given, rules, [f"{side}_" for side in sides], _number_in_order)
-    return numbered._replace(names=without_extra(numbered.names))
+    numbered = _replace_names(given, rules, [f"{side}_" for side in sides], Vocabulary.number_in_order)
+    for name in names_in_rules(rules):
+        numbered.names.pop(name, None)
+    return numbered
 
 
 def hash_names(given: Mapping[str, Any], rules: Mapping[str, Any], prefix: str = "") -> NumberedLabels:
@@ -98,14 +58,14 @@ def hash_names(given: Mapping[str, Any], rules: Mapping[str, Any], prefix: str =
 
     The result has the names of extra labels as well.
     """
-    return _replace_names(given, rules, [prefix], _number_by_hash)
+    return _replace_names(given, rules, [prefix], Vocabulary.number_by_hash)
 
 
 def _replace_names(
     given: Mapping[str, Any], rules: Mapping[str, Any], prefixes: Sequence[str], number: _Number
 ) -> NumberedLabels:
     """Replace names by numbers, in all labels of the arguments that begin with `prefixes`."""
-    numbered = NumberedLabels(dict(given), {})
+    numbered = NumberedLabels(dict(given), Vocabulary())
     for label in NAMED_LABELS:
         arguments = [f"{prefix}{label}" for prefix in prefixes]
         _number_label(label, numbered.values, rules, arguments, number, numbered.names)
@@ -119,14 +79,13 @@ def _number_label(
     rules: Mapping[str, Any],
     arguments: Sequence[str],
     number: _Number,
-    tables: dict[str, dict[int, str]],
+    vocabulary: Vocabulary,
 ) -> None:
-    """Replace the names of a label in `values` by numbers, and add the names to the `tables`."""
+    """Replace the names of a label in `values` by numbers, and add the names to the `vocabulary`."""
     names = _read_label(label, values, rules, arguments)
     if names:
-        table, numbers = number(list(names.values()), label)
+        numbers = number(vocabulary, label, list(names.values()))
         values.update(zip(names, numbers, strict=True))
-        tables[label] = table
 
 
 def _number_extra_labels(
@@ -145,11 +104,6 @@ def _number_extra_labels(
             mapping[name] = values[argument_of(argument, name)]
     for argument, mapping in mappings.items():
         numbered.values[argument] = join_columns(argument, mapping) if mapping else None
-
-
-def without_extra(tables: LabelTables) -> dict[str, Any]:
-    """Return the tables of names for results, without those of extra labels."""
-    return {label: table for label, table in tables.items() if label in LABELS}
 
 
 def may_hold_names(value: object) -> bool:
@@ -173,8 +127,8 @@ def _read_label(
             continue
         missing = rules.get("missing_identities") or "error"
         value = _read_values(argument, value, label=label, missing=missing)
-        if _are_names(value) and np.isin(value, ["", _JUNK_NAME]).all():
-            value = np.where(value == "", MISSING, _JUNK)
+        if _are_names(value) and value[0] in ("", JUNK_NAME) and np.isin(value, ["", JUNK_NAME]).all():
+            value = np.where(value == "", MISSING, JUNK)
         values[argument] = value
         if _are_names(value):
             names[argument] = value
@@ -192,34 +146,6 @@ def _read_label(
     if names or with_numbers:
         check_rules(label, rules, names.values())
     return names
-
-
-def _number_by_hash(sides: Sequence[_arrays.Array], label: str) -> tuple[dict[int, str], list[_arrays.Array]]:
-    """Return the names by their hashes, and the hashes of each side."""
-    pairs: list[tuple[int, str]] = []
-    hashes = []
-    for side in sides:
-        distinct, place = np.unique(side, return_inverse=True)
-        names = distinct.tolist()
-        numbers = [number_of_name(name) if name else MISSING for name in names]
-        pairs += zip(numbers, names, strict=True)
-        hashes.append(np.array(numbers, dtype=np.int64)[place])
-    return merge_names(pairs, label), hashes
-
-
-def _number_in_order(sides: Sequence[_arrays.Array], _: str) -> tuple[dict[int, str], list[_arrays.Array]]:
-    """Return the names by their numbers, in the order of the names, and the numbers of each side."""
-    distinct = np.unique(np.concatenate(sides))
-    distinct = distinct[(distinct != _JUNK_NAME) & (distinct != "")]
-    numbers_by_side = []
-    for side in sides:
-        numbers = np.searchsorted(distinct, side).astype(np.int64)
-        numbers[side == _JUNK_NAME] = _JUNK
-        numbers[side == ""] = MISSING
-        numbers_by_side.append(numbers)
-    table = {_JUNK: _JUNK_NAME}
-    table.update(enumerate(distinct.tolist()))
-    return table, numbers_by_side
 
 
 def _read_values(argument: str, value: Any, *, label: str, missing: str) -> Any:
@@ -258,6 +184,8 @@ def _read_objects(argument: str, items: list[Any], value: Any, *, label: str, mi
     types = set(map(type, items))
     if types == {int}:
         return items
+    if types == {str}:
+        return _read_vector(argument, np.array(items), label=label, missing=missing)
     if not items or any(isinstance(item, (list, tuple, np.ndarray, Tensor)) for item in items):
         return value
     is_missing = np.array([_is_missing(item) for item in items])
@@ -319,7 +247,7 @@ def fits_names(value: Any) -> bool:
         return False
     if not numbers.is_floating_point():
         numbers = numbers.long()  # in uint8, -1 is 255
-    return bool(((numbers == _JUNK) | (numbers == MISSING)).all())
+    return bool(((numbers == JUNK) | (numbers == MISSING)).all())
 
 
 def _is_empty(value: Any) -> bool:
@@ -339,28 +267,15 @@ def check_rules(label: str, rules: Mapping[str, Any], names: Iterable[_arrays.Ar
     """
     arrays = list(names)
     for option, label_of_option in RULES_BY_LABEL.items():
-        rule = rules.get(option) or ()
-        if label_of_option != label or not _is_list(rule):
-            continue  # another check refuses what is no list
-        is_name = [isinstance(value, str) for value in _values_in(rule) if value not in (_JUNK, _JUNK_NAME)]
+        if label_of_option != label:
+            continue
+        rule = rules.get(option)
+        is_name = [isinstance(value, str) for value in listed_values(rules, option) if value not in (JUNK, JUNK_NAME)]
         if arrays and not all(is_name):
             remedy = _suggest_numbers(arrays)
             raise ValueError(f"`{option}` must list names, or -1, where {label} are names; got {rule!r}.{remedy}")
         if not arrays and any(is_name):
             raise ValueError(f"`{option}` must list integers where {label} are integers; got {rule!r}.")
-
-
-def _is_list(rule: object) -> bool:
-    """Return whether a rule is a collection or mapping of values, and not a single name."""
-    return isinstance(rule, Collection) and not isinstance(rule, (str, bytes))
-
-
-def _values_in(rule: Collection[Any]) -> list[Any]:
-    """Return the values in a rule; of a mapping the keys and the values."""
-    values = list(rule)
-    if isinstance(rule, Mapping):
-        values += rule.values()
-    return values
 
 
 def _suggest_numbers(names: Sequence[_arrays.Array]) -> str:
@@ -382,105 +297,6 @@ def lists_names(rules: Mapping[str, Any]) -> bool:
     if rules.get("missing_identities") == "junk":
         return True
     for option in RULES_BY_LABEL:
-        rule: Any = rules.get(option)
-        values = _values_in(rule) if _is_list(rule) else []
-        if any(isinstance(value, str) and value != _JUNK_NAME for value in values):
+        if any(isinstance(value, str) and value != JUNK_NAME for value in listed_values(rules, option)):
             return True
     return False
-
-
-def rules_by_number(rules: Mapping[str, Any], tables: LabelTables) -> dict[str, Any]:
-    """Replace names by numbers in the options of `find_relevance`, and add missing identities to the junk.
-
-    Args:
-        rules: options that `check_rules` has accepted.
-        tables: the names of labels by their numbers; a name that no sample has gets a number that no sample has.
-    """
-    by_number = dict(rules)
-    for option, label in RULES_BY_LABEL.items():
-        rule: Any = rules.get(option)
-        if not _is_list(rule):
-            continue
-        numbers = {name: number for number, name in tables.get(label, {}).items()}
-        if isinstance(rule, Mapping):
-            by_number[option] = {_number(key, numbers): _number(value, numbers) for key, value in rule.items()}
-        else:
-            by_number[option] = tuple(_number(value, numbers) for value in rule)
-    junk = by_number.get("junk_identities", (_JUNK,))
-    if rules.get("missing_identities") == "junk" and MISSING not in junk:
-        by_number["junk_identities"] = (*junk, MISSING)
-    return by_number
-
-
-def _number(value: int | str, numbers: Mapping[str, int]) -> int:
-    """Return the number of a name, by the table or by its hash; integers unchanged."""
-    if not isinstance(value, str):
-        return value
-    return numbers[value] if value in numbers else number_of_name(value)
-
-
-def in_one_order(values: Iterable[int | str]) -> tuple[int | str, ...]:
-    """Return integers and names without repetition: first the integers, then the names, each ascending."""
-    return tuple(sorted(set(values), key=lambda value: (isinstance(value, str), value)))
-
-
-def merge_names(pairs: Iterable[tuple[int, str]], label: str) -> dict[int, str]:
-    """Return the names of a label by their numbers, first "-1", then the others in order, without missing ones.
-
-    Args:
-        pairs: numbers and names; they may repeat.
-        label: the name of the label, for the error.
-
-    Raises:
-        ValueError: two names have one number.
-    """
-    merged: dict[int, str] = {}
-    for number, name in pairs:
-        first = merged.setdefault(number, name)
-        if first != name:
-            raise ValueError(
-                f"`{label}` must have names with different hashes; got {first!r} and {name!r}, so rename one of them."
-            )
-    merged.pop(MISSING, None)
-    names = {_JUNK: _JUNK_NAME}
-    names.update(sorted(merged.items(), key=lambda item: item[1]))
-    return names
-
-
-def encode_names(tables: LabelTables) -> bytes:
-    """Encode the names of the tables; encoded tables may be joined.
-
-    Numbers are left out, as they are hashes, and "-1", which is in every table.
-    """
-    if not tables:
-        return b""
-    names = {label: [name for name in table.values() if name != _JUNK_NAME] for label, table in tables.items()}
-    return json.dumps(names).encode() + _END
-
-
-def decode_names(encoded: bytes) -> dict[str, dict[int, str]]:
-    """Decode one or more results of `encode_names`, and join their tables.
-
-    Raises:
-        ValueError: two names have one hash.
-    """
-    names_by_label: dict[str, dict[str, None]] = {}  # dicts, as sets would change the order
-    for line in encoded.split(_END)[:-1]:
-        for label, names in json.loads(line).items():
-            names_by_label.setdefault(label, {}).update(dict.fromkeys(names))
-    tables = {}
-    for label, distinct in names_by_label.items():
-        tables[label] = merge_names([(number_of_name(name), name) for name in distinct], label)
-    return tables
-
-
-def words_for_unknown(names: Mapping[int, str]) -> dict[int, str]:
-    """Return names, by their numbers, that seem to say that a sample has no identity.
-
-    `names` are the names of this process; the result has usual spellings by their hashes, too, for other processes.
-    """
-    words = {number: name for number, name in names.items() if name.strip().casefold() in _WORDS_FOR_UNKNOWN}
-    for word in _WORDS_FOR_UNKNOWN:
-        for name in (word, word.upper(), word.capitalize(), "NaN"):
-            words.setdefault(number_of_name(name), name)
-    return words

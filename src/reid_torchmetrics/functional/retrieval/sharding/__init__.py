@@ -3,5 +3,4 @@
 
 from .groups import gather_groups
 from .samples import FIRST_MARK, GALLERY, GROUPED, QUERY, Samples
-from .shared_names import gather_names, names_as_tensor, names_from_tensor
 from .shared_samples import Queries, examine_samples, gather_samples, share_queries

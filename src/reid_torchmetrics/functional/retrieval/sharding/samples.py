@@ -15,14 +15,12 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     MISSING,
     NO_GROUP,
     RELEVANCE_LABELS,
-    LabelTables,
     LabelValues,
+    Vocabulary,
     check_alike,
     width_of,
 )
 from reid_torchmetrics.functional.retrieval.scores import Rows, as_signs, union_of_marks
-
-from .shared_names import names_from_tensor
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 GROUPED = 4  # added to the role of a sample that has a group
@@ -43,7 +41,7 @@ class Samples:
     embeddings: list[Tensor]
     roles: Tensor
     labels: LabelValues
-    names: LabelTables = field(default_factory=dict)
+    names: Vocabulary = field(default_factory=Vocabulary)
     """the names of the labels that consist of names"""
     marks: Tensor | None = None
     """marks of the embeddings, which tell whether these are codes, int8 [N]; None where no embedding is a code"""
@@ -78,9 +76,9 @@ class Samples:
             else:
                 labels[name] = _joined(name, states[name], total, device)
 
-        names: LabelTables = {}
+        names = Vocabulary()
         if states.get("label_names"):
-            names = names_from_tensor(torch.cat(states["label_names"]))
+            names = Vocabulary.from_tensor(torch.cat(states["label_names"]))
         for name, table in names.items():
             check_named(name, labels.get(name), table)
         marks = roles // FIRST_MARK if has_marks else None
@@ -222,12 +220,10 @@ def check_named(argument: str, values: Tensor | None, table: Mapping[int, str]) 
     """Raise if some samples have integers and others names; `table` holds the names by their numbers."""
     if values is None:
         return
-    numbers = torch.tensor([*table, -1, MISSING, NO_GROUP], dtype=torch.int64, device=values.device)
-    unnamed = values[~torch.isin(values, numbers)]
-    if len(unnamed):
-        raise ValueError(
-            f"`{argument}` must be names for all samples, or integers for all; got {int(unnamed[0])} and names."
-        )
+    without_name = set(values.tolist()) - table.keys() - {-1, MISSING, NO_GROUP}
+    if without_name:
+        first = next(value for value in values.tolist() if value in without_name)
+        raise ValueError(f"`{argument}` must be names for all samples, or integers for all; got {first} and names.")
 
 
 def why_undefined(table: Sequence[Sequence[int]], *, has_index: bool) -> str | None:

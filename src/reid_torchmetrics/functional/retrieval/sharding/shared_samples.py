@@ -11,7 +11,7 @@ Each process keeps the samples that it saw. Three processes, with sample 0 repea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -26,6 +26,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
     LabelValues,
+    Vocabulary,
     argument_of,
     fits_names,
     num_labels_of,
@@ -280,7 +281,7 @@ def _complete(samples: Samples, statuses: Sequence[_ShardStatus]) -> tuple[Sampl
     # A process that saw only empty batches knows the dimension as well.
     shaped = [status for status in statuses if status.dimension] or statuses
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
-    names: dict[str, Mapping[int, str]] = {}
+    names = Vocabulary()
     for place, name in enumerate(LABELS):
         if any(status.describe_kind(place) == _NAMES for status in statuses):
             names[name] = samples.names.get(name, {})
