@@ -77,8 +77,10 @@ def warnings_of(entry_point, tmp_path, data_set, iou_type="bbox"):
     return [str(warning.message) for warning in caught if issubclass(warning.category, AdviceWarning)]
 
 
-@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("change", "entry_point"),
+    [*((change, "DetectionMAP") for change in CHANGES), *(("ignored", name) for name in ENTRY_POINTS)],
+)
 def test_ignored_annotations_get_one_warning_unless_they_are_ignored_anyway(change, entry_point, tmp_path, capsys):
     changes, is_warned_of = CHANGES[change]
     texts = warnings_of(entry_point, tmp_path, data_set_of(changes))

@@ -6,8 +6,7 @@ import warnings
 import pytest
 import torch
 
-from reid_torchmetrics import AdviceWarning, DetectionMAP, VocMAP, YoloMAP
-from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics import AdviceWarning, DetectionMAP
 from reid_torchmetrics.functional.detection import evaluate_images
 
 WIDTH, HEIGHT = 500, 400
@@ -34,58 +33,16 @@ def images_of(boxes, true_boxes=(TRUE,), size=(HEIGHT, WIDTH)):
     return [preds], [target]
 
 
-def by_metric(metric_class):
-    def evaluate(images, box_format):
-        metric = metric_class(box_format=box_format)
-        metric.update(*images)
-        metric.compute()
-
-    return evaluate
-
-
-def by_coco_eval(images, box_format):
-    assert box_format == "xywh"
-    ((preds,), (target,)) = images
-    image = {"id": 1}
-    if "orig_size" in target:
-        height, width = target["orig_size"].tolist()
-        image |= {"height": height, "width": width}
-    rows = [
-        {"id": number, "image_id": 1, "category_id": 0, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
-        for number, box in enumerate(target["boxes"].tolist(), 1)
-    ]
-    truth = COCO()
-    truth.dataset = {"images": [image], "annotations": rows, "categories": [{"id": 0, "name": "one"}]}
-    truth.createIndex()
-    results = [
-        {"image_id": 1, "category_id": 0, "bbox": box, "score": score}
-        for box, score in zip(preds["boxes"].tolist(), preds["scores"].tolist(), strict=True)
-    ]
-    evaluation = COCOeval(truth, truth.loadRes(results), "bbox")
-    evaluation.evaluate()
-    evaluation.accumulate()
-
-
-DOORS = {
-    "DetectionMAP": by_metric(DetectionMAP),
-    "VocMAP": by_metric(VocMAP),
-    "YoloMAP": by_metric(YoloMAP),
-    "evaluate_images": lambda images, box_format: evaluate_images(*images, box_format=box_format),
-    "COCOeval": by_coco_eval,
-}
-
-
-def told(images, box_format="xywh", door="DetectionMAP"):
+def told(images, box_format="xywh"):
     """The advice that an evaluation gives."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        DOORS[door](images, box_format)
+        evaluate_images(*images, box_format=box_format)
     return [str(warning.message) for warning in caught if warning.category is AdviceWarning]
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_corners_that_leave_their_image_as_sizes_are_told_at_every_door(door):
-    assert told(images_of([INSIDE] * 9 + [BEYOND]), door=door) == [text_of(10)]  # 200 + 440 > 500
+def test_corners_that_leave_their_image_as_sizes_are_told():
+    assert told(images_of([INSIDE] * 9 + [BEYOND])) == [text_of(10)]  # 200 + 440 > 500
 
 
 @pytest.mark.parametrize(
@@ -95,14 +52,12 @@ def test_corners_that_leave_their_image_as_sizes_are_told_at_every_door(door):
         [480.0, 380.0, 30.0, 30.0],  # leaves it, and is no pair of corners
     ],
 )
-@pytest.mark.parametrize("door", DOORS)
-def test_other_boxes_are_not_told(door, box):
-    assert told(images_of([INSIDE] * 9 + [box]), door=door) == []
+def test_other_boxes_are_not_told(box):
+    assert told(images_of([INSIDE] * 9 + [box])) == []
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_nothing_is_told_without_the_sizes_of_images(door):
-    assert told(images_of([BEYOND] * 10, size=None), door=door) == []
+def test_nothing_is_told_without_the_sizes_of_images():
+    assert told(images_of([BEYOND] * 10, size=None)) == []
 
 
 @pytest.mark.parametrize(("num", "expected"), [(9, []), (10, [text_of(10)])])

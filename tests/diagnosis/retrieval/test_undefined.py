@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
+from reid_torchmetrics.functional.retrieval import evaluate, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import NO_RANKING, RankedSamples, Ranking
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
-from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream, person_search
+from reid_torchmetrics.tasks import evaluate_lists, person_search
 from tests.diagnosis.at_doors.ranked import vectors
 from tests.diagnosis.contract import told_by
 
@@ -49,43 +48,25 @@ def test_why_no_query_has_a_positive_is_said():
 
 
 ROWS, OTHERS = vectors(5), vectors(6, seed=1)
-LABELS = {"query_identities": torch.arange(5), "gallery_identities": 10 + torch.arange(6)}
-
-
-def by_metric(kind: Any) -> Any:
-    metric = kind()
-    metric.update(ROWS, LABELS["query_identities"], is_query=True)
-    metric.update(OTHERS, LABELS["gallery_identities"], is_query=False)
-    return metric
-
-
-def stream() -> None:
-    counter = RankCounter(ROWS, OTHERS[:0], torch.arange(5), torch.arange(0))
-    evaluate_stream(counter, counter.count(OTHERS, LABELS["gallery_identities"], key=0))
 
 
 def search() -> None:
     boxes = torch.tensor([[0.0, 0.0, 50.0, 90.0]]).expand(6, 4)
-    persons = {"true_boxes": boxes, "true_images": torch.arange(6), "true_identities": LABELS["gallery_identities"]}
+    persons = {"true_boxes": boxes, "true_images": torch.arange(6), "true_identities": 10 + torch.arange(6)}
     detected = {"embeddings": OTHERS, "boxes": boxes, "images": torch.arange(6)}
     queries = {"query_embeddings": ROWS, "query_images": torch.arange(6, 11), "query_identities": torch.arange(5)}
     person_search(**queries, **detected, **persons)
 
 
 CALLS = {
-    "evaluate": lambda: evaluate(ROWS, OTHERS, **LABELS),
     "leave one out": lambda: evaluate(ROWS, query_identities=torch.arange(5)),
-    "scores": lambda: evaluate_scores(ROWS @ OTHERS.T, **LABELS),
     "listed truth": lambda: evaluate(ROWS, OTHERS, ground_truth=[[]] * 5),
-    "lists": lambda: evaluate_lists([[0, 1]] * 5, **LABELS),
     "lists of positives": lambda: evaluate_lists([[0, 1]] * 5, [[]] * 5),
     "named lists of positives": lambda: evaluate_lists({"a": ["x", "y"]}, {"a": []}),
-    "stream": stream,
     "person search": search,
-    "metric": lambda: by_metric(ReIDMeanAP).compute(),
-    "results": lambda: by_metric(ReIDMetrics).results(),
-    "collection": lambda: by_metric(ReIDMetrics).compute(),
 }
+
+"""besides those of the example in the contract"""
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -5,9 +5,8 @@ import warnings
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional.detection import evaluate_images
 
 LIMITS = {torch.bfloat16: 256, torch.float16: 2048}
 LABELS = torch.zeros(60, dtype=torch.int64)
@@ -31,25 +30,6 @@ def by_metric(make):
     return evaluate
 
 
-def by_function(evaluator):
-    return lambda preds, target: evaluate_images(preds, target, evaluator=evaluator)
-
-
-def of_tensors(evaluator):
-    def evaluate(preds, target):
-        columns = {"labels": LABELS, "images": LABELS}
-        detections = Detections(boxes=preds[0]["boxes"], scores=preds[0]["scores"], **columns)
-        evaluate_boxes(detections, GroundTruths(boxes=target[0]["boxes"], **columns), evaluator=evaluator)
-
-    return evaluate
-
-
-DOORS = {kind.__name__: by_metric(kind) for kind in (DetectionMAP, VocMAP, YoloMAP, LvisMAP)}
-DOORS["DetectionMetrics"] = by_metric(lambda: DetectionMetrics(("map", "map_50")))
-DOORS |= {name: by_function(name) for name in EVALUATORS}
-DOORS |= {f"{name} of tensors": of_tensors(name) for name in ("coco", "voc", "ultralytics")}
-
-
 def texts(evaluate, detected, true, key="boxes"):
     preds = {key: detected, "scores": SCORES, "labels": LABELS}
     with warnings.catch_warnings(record=True) as caught:
@@ -58,10 +38,8 @@ def texts(evaluate, detected, true, key="boxes"):
     return [str(warning.message) for warning in caught if "rounded to" in str(warning.message)]
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("door", DOORS)
-def test_rounded_boxes_are_told_once_by_the_side_that_was_rounded(door, dtype):
+def test_rounded_boxes_are_told_once_by_the_side_that_was_rounded(dtype):
     boxes, near = boxes_within(4 * LIMITS[dtype]), boxes_within(LIMITS[dtype])
     rounded, name = boxes.to(dtype), str(dtype).removeprefix("torch.")
     for argument, sides in (
@@ -71,11 +49,11 @@ def test_rounded_boxes_are_told_once_by_the_side_that_was_rounded(door, dtype):
         ("target", (boxes.double(), rounded.double())),
         ("preds", (rounded, rounded)),
     ):
-        (text,) = texts(DOORS[door], *sides)
+        (text,) = texts(by_metric(DetectionMAP), *sides)
         assert text.startswith(f"`boxes` of `{argument}` were rounded to {name}: ")
         assert f"above {LIMITS[dtype]:,}, where {name} cannot" in text
     for right in (near.to(dtype), boxes, boxes.double(), boxes.round(), (boxes / 8).round() * 8):
-        assert texts(DOORS[door], right, right) == []
+        assert texts(by_metric(DetectionMAP), right, right) == []
 
 
 def test_more_than_one_in_ten_coordinates_must_be_larger():
@@ -83,19 +61,19 @@ def test_more_than_one_in_ten_coordinates_must_be_larger():
     near = boxes_within(250).bfloat16().float()
     for num, is_told in ((18, True), (4, False)):
         few = torch.cat([boxes[:num], near[num:]])
-        assert bool(texts(DOORS["DetectionMAP"], few, few)) is is_told
+        assert bool(texts(by_metric(DetectionMAP), few, few)) is is_told
 
 
 def test_thirty_different_coordinates_are_enough_to_say():
     boxes = boxes_within(2000).bfloat16().float()
     for num, is_told in ((20, True), (5, False)):
         some = boxes[:num].repeat(12, 1)[:60]
-        assert bool(texts(DOORS["DetectionMAP"], some, some)) is is_told
+        assert bool(texts(by_metric(DetectionMAP), some, some)) is is_told
 
 
 def test_whole_pixels_of_a_size_that_bfloat16_rounds_are_told():
     boxes = boxes_within(1000).round().bfloat16().float()
-    assert len(texts(DOORS["DetectionMAP"], boxes, boxes.long())) == 1
+    assert len(texts(by_metric(DetectionMAP), boxes, boxes.long())) == 1
 
 
 def keypoints_of(boxes):

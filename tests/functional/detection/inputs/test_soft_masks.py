@@ -50,8 +50,13 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("door", "side"), PLACES)
+@pytest.mark.parametrize(
+    ("door", "side", "form"),
+    [
+        *(("checked_masks", "masks", form) for form in FORMS),
+        *((door, side, form) for door, side in PLACES for form in ("float32 [N, H, W]", "bool [N, 1, H, W]")),
+    ],
+)
 def test_masks_that_are_not_bool_or_have_a_channel_are_refused_with_the_remedy(door, side, form):
     masks, remedy = FORMS[form]
     with pytest.raises((TypeError, ValueError), match=re.escape(f"give `{remedy}`")):
