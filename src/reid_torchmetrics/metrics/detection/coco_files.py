@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from reid_torchmetrics import _checks, _extras, _names
-from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering
+from reid_torchmetrics import _extras, _names
+from reid_torchmetrics.functional.detection.batches import KEPT_STATES
 from reid_torchmetrics.functional.detection.evaluation import ShardedImages
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
-from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names
+from reid_torchmetrics.functional.detection.inputs import ShapeType
 
 
 class CocoFiles(ABC):
@@ -54,28 +51,14 @@ class CocoFiles(ABC):
             raise ValueError(
                 f"`tm_to_coco` must be called with keep_shapes=True if iou_type is not 'bbox'; got {self.iou_type}."
             )
-        # Images with the same `image_id` are one image, as in `compute`.
-        images = self._sharded().images()
-        numbering = ImageNumbering.alone(images)
-        numbered = numbering.number(images, 0)
+        kept_shapes = None
+        if self._keeps_shapes:
+            kept_shapes = {}
+            for state, empty in KEPT_STATES.items():
+                batches = [batch.cpu() for batch in getattr(self, state)]
+                kept_shapes[state] = torch.cat([empty, *batches])
         has_boxes = "bbox" in self.iou_type or any(kind.has_corners for kind in self._shape_types.values())
-        _extras.files().write_coco(numbered, name, self._kept_rows(numbering.ids), has_boxes=has_boxes)
-
-    def _kept_rows(self, ids: Tensor | None) -> list[Any]:
-        """Return the kept shapes of each image; of images with the same id the first counts."""
-        if not self._keeps_shapes:
-            return []
-        states = []
-        for name, empty in KEPT_STATES.items():
-            batches = [batch.cpu() for batch in getattr(self, name)]
-            states.append(torch.cat([empty, *batches]))
-        rows = list(map(json.loads, unpack_names(*states)))
-        if ids is None:
-            return rows
-        row_by_image: dict[int, Any] = {}
-        for image, row in zip(ids.tolist(), rows, strict=True):
-            row_by_image.setdefault(image, row)
-        return list(row_by_image.values())
+        _extras.files().write_images(self._sharded().images(), name, kept_shapes, has_boxes=has_boxes)
 
     @classmethod
     def coco_to_tm(
@@ -127,25 +110,15 @@ class CocoFiles(ABC):
                 a result without `score`; a result in an image or of a category that the data set does not have; or no
                 mask in any annotation where masks are read. The message names the file and the row.
         """
-        names = checked_iou_type(iou_type)
-        _checks.one_of("backend", backend, _names.Backend)
-        _checks.one_of("invalid", invalid, _names.InvalidAction)
-        _checks.one_of("unknown_categories", unknown_categories, _names.UnknownCategories)
-        _checks.one_of("detection_areas", detection_areas, _names.DetectionAreas)
-        evaluator = EVALUATORS[cls._row]
-        files = _extras.files()
-        reading = files.CocoReading(
-            iou_type=tuple(names),
-            is_federated=evaluator.is_federated,
+        preds, target = _extras.files().read_images(
+            EVALUATORS[cls._row],
+            coco_preds,
+            coco_target,
+            iou_type,
+            backend=backend,
             invalid=invalid,
             unknown_categories=unknown_categories,
-            detection_areas=detection_areas if evaluator.has_limits else "shape",
-            notes=[],
+            detection_areas=detection_areas,
+            guesses=guesses,
         )
-        preds, target = files.read_coco(coco_preds, coco_target, reading)
-        for note in reading.notes:
-            if guesses is not None:
-                guesses.append(note.text)
-            elif note.is_doubtful:
-                warn(note.text)
         return preds, target
