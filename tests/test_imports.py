@@ -58,6 +58,7 @@ assert "map_50" in found.class_table()
 for ask in (
     results.plot,
     results.identification,
+    results.to_markdown,
     results.nearest(1).knn_accuracy,
     metrics.duplicates,
     lambda: evaluate(*[samples[0]] * 2, *[samples[1]] * 2, gallery_draw=GalleryDraw(1)),

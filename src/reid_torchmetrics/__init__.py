@@ -60,6 +60,7 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
+    "tasks.comparison": {"TABLE_FORMATS": "markdown latex csv"},
     "tasks.draws": {"EXPECTATIONS": "drawn_galleries"},
     "tasks.reranking": {"RERANKINGS": "KReciprocal QueryExpansion"},
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},

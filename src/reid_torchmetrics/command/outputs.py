@@ -17,7 +17,7 @@ from typing import Any
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._files import write_whole
-from reid_torchmetrics.functional.model_tables import ModelTable
+from reid_torchmetrics.functional.model_tables import TABLE_FORMATS
 from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparison
 from reid_torchmetrics.report import write_report
 from reid_torchmetrics.tasks import IndexRecall
@@ -28,7 +28,6 @@ from .terminal import PROGRAM, log
 
 _STANDARD_OUTPUT = "-"
 _NO_IMAGES = ReportImages()
-_TABLES = {"markdown": ModelTable.markdown, "latex": ModelTable.latex, "csv": ModelTable.csv}
 
 
 class Outputs:
@@ -158,7 +157,7 @@ class Outputs:
 
     def _text(self, results: Mapping[str, Any], recall: IndexRecall | None) -> str:
         """Return the numbers in percent: as text, or as tables with a row per model, which are about results alone."""
-        write_table = _TABLES.get(self._arguments.format)
+        write_table = TABLE_FORMATS.get(self._arguments.format)
         decimals = self._arguments.decimals
         if write_table is None:
             places = 2 if decimals is None else decimals

@@ -1,26 +1,19 @@
-"""Numbers of models as text: `str` of results, and tables for papers in Markdown, LaTeX and CSV.
-
-A table has a row for each model and a column for each measure.
-"""
+"""Numbers of models as text: `str` of results, and the contents of tables for papers."""
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
-import math
 import re
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics._registries import Registry
 
-from .displays import UNDEFINED, Displayed, aligned, counted
+from .displays import Displayed, aligned, counted
 from .number import Number
 
-_SYMBOLS = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar", "<": "less", ">": "greater"}
 _IN_PROSE = {
     "same camera: same_identity": "gallery images of the query's identity and camera are removed",
     "same camera: all": "gallery images of the query's camera are removed",
@@ -38,11 +31,8 @@ _IN_PROSE = {
     "rule interpolated_": "interpolated, number of recalls ",
 }
 """phrases of conventions that name options, and the prose for them"""
-_IN_LATEX = {character: f"\\{character}" for character in "#$%&_{}"}
-_IN_LATEX.update({character: f"\\text{name}{{}}" for character, name in _SYMBOLS.items()})
-# A bracket or a star at the beginning of a row would be read as an argument of the `\\` before it.
-_IN_LATEX.update({"[": "{[}", "*": "{*}", "\N{DAGGER}": r"$\dagger$", "\N{SUPERSCRIPT TWO}": "$^2$"})
-_LATEX_TABLE = str.maketrans(_IN_LATEX)
+TABLE_FORMATS: Registry[Callable[..., str]] = Registry("TABLE_FORMATS", {})
+"""functions of a `ModelTable` and of options that return its text, by the name of the format, which tasks add"""
 
 
 class Tabled(Displayed, ABC):
@@ -65,7 +55,7 @@ class Tabled(Displayed, ABC):
             TypeError: `decimals` is not an int.
             ValueError: `decimals` is below 0.
         """
-        return self.model_table(*name).markdown(decimals)
+        return TABLE_FORMATS["markdown"](self.model_table(*name), decimals)
 
     def to_latex(
         self,
@@ -90,10 +80,14 @@ class Tabled(Displayed, ABC):
             TypeError: `decimals` is not an int.
             ValueError: `decimals` is below 0, or `measures` has a name that is not in the table, twice, or none.
         """
-        table = self.model_table(*name)
-        if measures is not None:
-            table = table.select(measures)
-        return table.latex(decimals, caption=caption, label=label, two_columns=two_columns)
+        return TABLE_FORMATS["latex"](
+            self.model_table(*name),
+            decimals,
+            caption=caption,
+            label=label,
+            measures=measures,
+            two_columns=two_columns,
+        )
 
 
 class ModelTable(NamedTuple):
@@ -112,123 +106,6 @@ class ModelTable(NamedTuple):
     def numbers(self) -> Mapping[str, Number]:
         """The numbers of the first model."""
         return next(iter(self.rows.values()))
-
-    def select(self, measures: Sequence[str]) -> ModelTable:
-        """Return the table with some of the numbers, in their order."""
-        _checks.collection_of_names("measures", measures)
-        if not measures or len(set(measures)) < len(measures):
-            raise ValueError(f"`measures` must name some numbers, each once; got {tuple(measures)!r}.")
-        for name in measures:
-            _checks.one_of("measures", name, self.numbers)
-        rows: dict[str, dict[str, Number]] = {}
-        for model, numbers in self.rows.items():
-            rows[model] = {name: numbers[name] for name in measures if name in numbers}
-        return self._replace(rows=rows)
-
-    @property
-    def caption(self) -> str:
-        """Sentences about the evaluation, and about the definition of the first measure of each kind."""
-        conventions = {name: number.convention for name, number in self.numbers.items() if number.convention}
-        separate, shared = split_conventions(prose_of(conventions))
-        subject = self.setting[:1].upper() + self.setting[1:]
-        sentences = [f"{subject}; {shared}." if subject and shared else f"{subject or shared}."]
-        kinds = set()
-        for name, text in separate.items():
-            title = self.numbers[name].title
-            kind = re.split(r"\W*\d| ", title)[0]  # Rank-1 and Rank-5 are of one kind
-            if text and kind not in kinds:
-                sentences.append(f"{title}: {text}.")
-            kinds.add(kind)
-        if self.note:
-            sentences.append(self.note)
-        return " ".join(sentences)
-
-    def markdown(self, decimals: int) -> str:
-        """Return a table in GitHub's Markdown, and the caption below it."""
-        head, *body = self._cells(decimals, _escape_markdown, best="**{}**", marked="{}\N{DAGGER}")
-        alignment = [":--"] + ["--:"] * len(self.numbers)
-        lines = [f"| {row} |" for row in aligned([head, alignment, *body], between=" | ")]
-        return "\n".join([*lines, "", _escape_markdown(self.caption)])
-
-    def latex(
-        self, decimals: int, *, caption: str | None = None, label: str | None = None, two_columns: bool = False
-    ) -> str:
-        """Return a table in LaTeX with the package booktabs; the options are those of `Tabled.to_latex`."""
-        environment = "table*" if two_columns else "table"
-        labels = [] if label is None else [rf"\label{{{label}}}"]
-        cells = self._cells(decimals, _escape_latex, best=r"\textbf{{{}}}", marked=r"{}\rlap{{$^\dagger$}}")
-        head, *body = [rf"{line} \\" for line in aligned(cells, between=" & ")]
-        lines = [
-            rf"\begin{{{environment}}}",
-            r"\centering",
-            r"\setlength{\belowcaptionskip}{6pt}",
-            rf"\caption{{{_escape_latex(self.caption if caption is None else caption)}}}",
-            *labels,
-            rf"\begin{{tabular}}{{l{'r' * len(self.numbers)}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\end{{{environment}}}",
-        ]
-        return "\n".join(lines)
-
-    def csv(self, decimals: int) -> str:
-        """Return comma-separated numbers without the caption; empty where they are undefined."""
-        file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows(self._cells(decimals, str, undefined=""))
-        return file.getvalue().removesuffix("\n")
-
-    def _cells(
-        self,
-        decimals: int,
-        escape: Callable[[str], str],
-        *,
-        best: str = "{}",
-        marked: str = "{}",
-        undefined: str = UNDEFINED,
-    ) -> list[Sequence[str]]:
-        """Return the cells of the head and of the rows.
-
-        Args:
-            decimals: digits after the decimal point.
-            escape: escapes a text.
-            best: format of the best number in a column.
-            marked: format of a number with a dagger.
-            undefined: text for an undefined number.
-        """
-        _checks.positive_int("decimals", decimals, 0)
-        columns = [["model", *map(escape, self.rows)]]
-        for name, first in self.numbers.items():
-            texts: list[str] = []
-            finite: dict[float, str] = {}
-            for numbers in self.rows.values():
-                number = numbers.get(name, first._replace(value=math.nan))
-                text = number.text(f".{decimals}%").rstrip("%")
-                texts.append(text)
-                if math.isfinite(number.value):
-                    finite[number.value] = text
-
-            # The best numbers are all that have the same text as the best one.
-            best_text = None
-            if len(texts) > 1 and finite:
-                best_text = finite[min(finite) if first.lower_is_better else max(finite)]
-            column = [escape(first.heading)]
-            for model, text in zip(self.rows, texts, strict=True):
-                cell = best.format(text) if text == best_text else text.replace(UNDEFINED, undefined)
-                column.append(marked.format(cell) if (model, name) in self.marked else cell)
-            columns.append(column)
-        return list(zip(*columns, strict=True))
-
-
-def _escape_latex(text: str) -> str:
-    return " ".join(text.split()).translate(_LATEX_TABLE).replace("--", "-{}-")
-
-
-def _escape_markdown(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>|&~$])", r"\\\1", " ".join(text.split()))
 
 
 def in_prose(convention: str) -> str:

@@ -14,6 +14,7 @@ import torch
 from reid_torchmetrics import compare
 from reid_torchmetrics.functional.model_tables import ModelTable, Tabled
 from reid_torchmetrics.functional.number import Number
+from reid_torchmetrics.tasks.comparison.model_tables import caption_of, comma_separated, latex, markdown, select
 from tests.functional.saved_results import ALL, COMPARISON
 from tests.report import problems
 from tests.tasks.comparison import two_models
@@ -36,7 +37,7 @@ TABLE = ModelTable(ROWS, "50% of a_1", marked={("b", "map"), ("c&d|e", "anmrr")}
 
 def test_the_best_are_bold_as_they_are_written_and_marks_are_daggers():
     # 70.0 twice, the lowest of what is a loss or a rank, and nothing that is undefined.
-    assert TABLE.markdown(1).splitlines() == [
+    assert markdown(TABLE, 1).splitlines() == [
         r"| model   |   mAP (%) | ANMRR (%) | Mean rank |",
         r"| :--     |       --: |       --: |       --: |",
         r"| a\_1    |  **70.0** |  **25.0** |     never |",
@@ -48,7 +49,7 @@ def test_the_best_are_bold_as_they_are_written_and_marks_are_daggers():
 
 
 def test_a_table_of_latex():
-    assert TABLE.latex(2).splitlines() == [
+    assert latex(TABLE, 2).splitlines() == [
         r"\begin{table}",
         r"\centering",
         r"\setlength{\belowcaptionskip}{6pt}",
@@ -68,8 +69,8 @@ def test_a_table_of_latex():
 
 def test_comma_separated_values():
     expected = ["model,mAP (%),ANMRR (%),Mean rank", "a_1,70,25,never", "b,70,,12", "c&d|e,10,50,"]
-    assert TABLE.csv(0).splitlines() == expected
-    named = ModelTable({'a, "b"': row(0.5)}, "").csv(1)
+    assert comma_separated(TABLE, 0).splitlines() == expected
+    named = comma_separated(ModelTable({'a, "b"': row(0.5)}, ""), 1)
     assert [*csv.reader(named.splitlines())] == [["model", "mAP (%)"], ['a, "b"', "50.0"]]
 
 
@@ -129,7 +130,7 @@ IN_CAMERA = "gallery images of the query's identity and camera are removed"
 
 def test_a_caption_has_the_protocol_in_words_and_the_seed():
     three = {name: two_models.evaluated(seed, reports=("map", "rank_1", "rank_5")) for seed, name in enumerate("abc")}
-    caption = compare(three, num_resamples=9, num_permutations=9).model_table().caption
+    caption = caption_of(compare(three, num_resamples=9, num_permutations=9).model_table())
     setup, *measures, marks = caption.split(". ")
     assert setup.split("; ") == [
         "Protocol market1501, 30 of 30 queries valid",
@@ -143,11 +144,9 @@ def test_a_caption_has_the_protocol_in_words_and_the_seed():
 
 def test_a_caption_tells_apart_models_with_other_similarities():
     models = {name: two_models.evaluated(0, similarity=name) for name in ("cosine", "euclidean")}
-    caption = (
-        compare(models, num_resamples=9, num_permutations=9, generator=torch.Generator().manual_seed(5))
-        .model_table()
-        .caption
-    )
+    generator = torch.Generator().manual_seed(5)
+    comparison = compare(models, num_resamples=9, num_permutations=9, generator=generator)
+    caption = caption_of(comparison.model_table())
     assert (
         "cosine: similarity: cosine; ties: pessimistic; euclidean: similarity: euclidean; ties: pessimistic" in caption
     )
@@ -155,7 +154,7 @@ def test_a_caption_tells_apart_models_with_other_similarities():
 
 
 def test_a_caption_of_detections_says_what_the_first_number_of_each_kind_is():
-    assert problems.detection().model_table().caption == (
+    assert caption_of(problems.detection().model_table()) == (
         "COCO, 3 images; average precision, as in COCO; mean over 10 IoU thresholds from 0.5 to 0.95; area"
         " range all, no limit; at most 100 detections of an image and class; boxes matched by the rules of COCO; means"
         " over classes. mAR1: largest recall; at most 1 detection of an image and class."
@@ -302,6 +301,6 @@ def test_measures_that_a_table_does_not_have_are_refused(measures, error, messag
 
 def test_the_caption_describes_the_measures_of_the_table():
     results = problems.retrieval(reports=("map", "minp", "rank_1"))
-    caption = results.model_table().select(["rank_1"]).caption
+    caption = caption_of(select(results.model_table(), ["rank_1"]))
     assert "Rank-1" in caption or "CMC" in caption
     assert "mINP" not in caption
