@@ -48,7 +48,7 @@ PLACES = {
     "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
     "dropping repeated samples": functools.partial(out_of_memory, repetitions.Numbered, "of"),
     "sharing queries": functools.partial(out_of_memory, shared_samples, "unpack_columns"),
-    "labels": functools.partial(out_of_memory, problem, "find_relevance"),
+    "labels": functools.partial(out_of_memory, problem, "relevance_of"),
     "surveying the gallery": functools.partial(out_of_memory, scores, "gallery_statistics"),
     "preparing scores": functools.partial(out_of_memory, scores, "EmbeddingScores"),
     "planning tiles": functools.partial(out_of_memory, ranks, "size_of_tiles"),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.evaluation import RankingOptions, UpdateFacts, share_defined
@@ -105,12 +103,9 @@ def pair_samples(
     are_both = samples.roles == sharding.QUERY | sharding.GALLERY
     _, table = world.guarded_all_gather(lambda: (None, [int(are_both.all())]))
     is_one_set = all(is_one_set_here for (is_one_set_here,) in table)
-    problem, together, facts = share_defined(samples, options, world, max_bytes=max_bytes)
-    if updates is not None:
-        results_made(None, replace(facts, updates=updates), world)
-
+    problem, together = share_defined(samples, options, world, max_bytes=max_bytes, updates=updates)
     scores = problem.source.scores_of(None, together)
-    query_hash = problem.query_hash
+    query_hash = problem.source.query_hash
     places = problem.places
     assert places is not None  # noqa: S101 - problems of samples in order have them
     numbers = problem.query_numbers

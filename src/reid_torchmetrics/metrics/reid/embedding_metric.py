@@ -9,7 +9,6 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
@@ -28,15 +27,10 @@ from reid_torchmetrics.functional.retrieval.measures import (
     parse_report,
 )
 from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, PositiveRanks, block_of
-from reid_torchmetrics.functional.retrieval.relevance import (
-    AGREEMENT_RULES,
-    RULES_BY_LABEL,
-    SIDES,
-    check_needed,
-    lists_names,
-)
-from reid_torchmetrics.functional.retrieval.scores import check_rerank, check_similarity, read_with_marks
-from reid_torchmetrics.functional.world import Settings
+from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, RULES_BY_LABEL, lists_names
+from reid_torchmetrics.functional.retrieval.scores import check_rerank, check_similarity
+from reid_torchmetrics.functional.retrieval.sharding import Samples
+from reid_torchmetrics.functional.world import Settings, agree
 from reid_torchmetrics.metrics import base
 
 from .options import DEFAULTS, ReIDOptions, ScoreOptions, explicit_signature
@@ -52,8 +46,6 @@ _NO_MEAN = (
     "`{}` must have a value that is the mean of its values for single queries, `per_query`, to be a number of results;"
     " got another one."
 )
-_ALWAYS_ACT = ("sequences", "groups")
-"""labels that change the ranking without an option, and therefore exclude `ground_truth`"""
 
 
 class EmbeddingMetric(SampleStates):
@@ -187,35 +179,12 @@ class EmbeddingMetric(SampleStates):
         """Value of a query without positives in a mean."""
         return self.protocol.empty_target_action
 
-    def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
-        if self.ground_truth is None:
-            has_queries_only = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
-            reasons = {**self._needed_by_options, **self.protocol.needed_labels}
-            check_needed(reasons, labels, sides=SIDES[:1] if has_queries_only else SIDES)
-            return
-        if labels["index"] is None:
-            raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
-        for name in _ALWAYS_ACT:
-            if labels.get(name) is not None:
-                rule = "must come without `ground_truth`, which alone says who is relevant"
-                raise ValueError(f"`{name}` {rule}; got both.")
-
     def _update_options(self) -> tuple[object, ...]:
         codes = (self.packed, self._may_be_codes, self.similarity == "hamming")
         needed_labels = sorted({*self._needed_by_options, *self.protocol.needed_labels})
         names = ("missing_identities", *RULES_BY_LABEL, *AGREEMENT_RULES)
         rules = [self._label_rules[name] for name in names]
         return codes, needed_labels, rules, self.ground_truth is None
-
-    def _read_embeddings(self, embeddings: object) -> tuple[Tensor, Tensor | None]:
-        return read_with_marks(
-            "embeddings",
-            embeddings,
-            self.similarity,
-            getattr(embeddings, "device", None),
-            packed=self.packed,
-            may_be_codes=self._may_be_codes,
-        )
 
     @abstractmethod
     def summarize(self, ranks: PositiveRanks) -> Tensor:
@@ -416,8 +385,15 @@ class EmbeddingMetric(SampleStates):
             check: raises unless the arguments are right.
             work: a function of samples, ranking options and a world, with `max_bytes` and `updates` as keywords.
         """
+
+        def collect() -> tuple[Samples, list[int]]:
+            check()
+            return self._accepted_samples().samples, self._update_numbers()
+
         options = self._ranking_options(for_cmc=False)
-        samples, updates = self._agreed_samples(check, lambda: self._settings(method, arguments))
+        samples, table = agree(self._world, collect, lambda: self._settings(method, arguments))
+        # A batch of `forward` alone is not looked at.
+        updates = evaluation.UpdateFacts.of_all(table) if self._states_before_forward is None else None
         return work(samples, options, self._world, max_bytes=self.max_bytes, updates=updates)
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:

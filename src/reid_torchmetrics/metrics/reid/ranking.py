@@ -31,6 +31,7 @@ from reid_torchmetrics.functional.fingerprints import count_forgotten
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all
 from reid_torchmetrics.functional.retrieval.evaluation import (
+    ListedTruth,
     Protocol,
     Ranking,
     RankingOptions,
@@ -49,13 +50,15 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     Vocabulary,
     argument_of,
     check_alike,
+    check_needed,
     fits_names,
     hash_names,
     labels_with_names,
     may_hold_names,
     names_in_rules,
 )
-from reid_torchmetrics.functional.retrieval.sharding import FIRST_MARK, GALLERY, GROUPED, QUERY, Samples
+from reid_torchmetrics.functional.retrieval.scores import read_with_marks
+from reid_torchmetrics.functional.retrieval.sharding import FIRST_MARK, GALLERY, GROUPED, QUERY
 from reid_torchmetrics.functional.world import Settings, agree
 from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
@@ -68,6 +71,8 @@ _EMPTY = {
     "label_names": torch.empty(0, dtype=torch.uint8, device="cpu"),
 }
 _TYPES_WITHOUT_NAMES = {Tensor, type(None)}
+_ALWAYS_ACT = ("sequences", "groups")
+"""labels that change the ranking without an option, and therefore exclude `ground_truth`"""
 rankings: ResultCache[KeptRanking] = ResultCache("embeddings")
 """rankings of all metrics"""
 
@@ -81,6 +86,11 @@ class SampleStates(GrowingStates):
         groups: list[Tensor]
         label_names: list[Tensor]
         protocol: Protocol
+        ground_truth: ListedTruth | None
+        similarity: Any
+        packed: bool
+        _needed_by_options: dict[str, str]
+        _may_be_codes: bool
 
     _identity_state = "roles"
     _label_rules: Mapping[str, Any] = MappingProxyType({})
@@ -206,12 +216,30 @@ class SampleStates(GrowingStates):
             self._num_forgotten = 0
         super().reset()
 
-    def _read_embeddings(self, embeddings: object) -> tuple[Tensor, Tensor | None]:
-        """Return embeddings as a tensor, and marks of possible codes; raise unless they are floats [N, D]."""
-        return _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None)), None
-
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         """Raise unless a batch has all labels that it must have."""
+        if self.ground_truth is None:
+            has_queries_only = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
+            reasons = {**self._needed_by_options, **self.protocol.needed_labels}
+            check_needed(reasons, labels, sides=SIDES[:1] if has_queries_only else SIDES)
+            return
+        if labels["index"] is None:
+            raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
+        for name in _ALWAYS_ACT:
+            if labels.get(name) is not None:
+                rule = "must come without `ground_truth`, which alone says who is relevant"
+                raise ValueError(f"`{name}` {rule}; got both.")
+
+    def _read_embeddings(self, embeddings: object) -> tuple[Tensor, Tensor | None]:
+        """Return embeddings as a tensor, and marks of possible codes; raise unless they are floats [N, D], or codes."""
+        return read_with_marks(
+            "embeddings",
+            embeddings,
+            self.similarity,
+            getattr(embeddings, "device", None),
+            packed=self.packed,
+            may_be_codes=self._may_be_codes,
+        )
 
     def _accepted_samples(self) -> HeldSamples:
         """Return the samples of this process; raise if a batch was refused, or written to since its update."""
@@ -224,18 +252,6 @@ class SampleStates(GrowingStates):
         states = {name: getattr(self, name) for name in _EMPTY}
         times = [time_of_update(roles) for roles in self.roles]
         return HeldSamples(states, compute_device(device), max(times, default=-1), self._has_marks)
-
-    def _agreed_samples(
-        self, check: Callable[[], None], describe: Callable[[], Settings]
-    ) -> tuple[Samples, UpdateFacts | None]:
-        """Begin a computation with the samples of this process; the facts are None for a batch of `forward` alone."""
-
-        def collect() -> tuple[Samples, list[int]]:
-            check()
-            return self._accepted_samples().samples, self._update_numbers()
-
-        samples, table = agree(self._world, collect, describe)
-        return samples, UpdateFacts.of_all(table) if self._states_before_forward is None else None
 
     def _update_numbers(self) -> list[int]:
         """Return the numbers of this process for `UpdateFacts`."""

@@ -27,8 +27,6 @@ from .queries import check_own_places, pool_queries
 from .ranked_samples import RankedSamples
 from .results import RetrievalResults, summarize
 
-_LABEL_ARGUMENTS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
-"""labels that are parameters of their own; all other labels are options"""
 _LABELS_OF_A_GALLERY = ("query_identities", "gallery_identities", "gallery_positions")
 """labels that decide relevance where a gallery is given; `evaluate(embeddings, labels)` has none of them"""
 
@@ -124,7 +122,7 @@ def evaluate(
 
     # Read the protocol, the queries and the labels.
     named_protocol = protocol
-    protocol, side_labels = _protocol_and_labels(named_protocol, arguments, lists=has_lists)
+    protocol, side_labels = _read_protocol(named_protocol, arguments, lists=has_lists)
     _checks.boolean("multi_query", multi_query)
     _check_gallery(protocol, gallery)
     _checks.boolean("packed", packed)
@@ -150,7 +148,7 @@ def evaluate(
     # Rank and summarize.
     checked_rows(query_rows, gallery_rows)
     embeddings = Embeddings(query_rows, gallery_rows, similarity, rerank, max_bytes)
-    problem = RetrievalProblem(embeddings, labels, query_hash=query_rows.fingerprint())
+    problem = RetrievalProblem(embeddings, labels)
     problem = problem.grouped(protocol)
     samples = RankedSamples(protocol, named_protocol, num_images=num_images if multi_query else None)
     return _evaluate(problem, samples, ties=ties, max_rank=max_rank, multi_query=multi_query)
@@ -204,7 +202,7 @@ def evaluate_scores(
     }
     has_lists = ground_truth is not None
     named_protocol = protocol
-    protocol, side_labels = _protocol_and_labels(named_protocol, arguments, lists=has_lists)
+    protocol, side_labels = _read_protocol(named_protocol, arguments, lists=has_lists)
     labels = Labels.from_arguments(
         side_labels,
         protocol,
@@ -231,26 +229,22 @@ def _read_if_files(argument: str, value: Any, arguments: dict[str, Any]) -> Any:
     return embeddings
 
 
-def _protocol_and_labels(
+def _read_protocol(
     protocol: _names.ProtocolName | Protocol, arguments: Mapping[str, Any], *, lists: bool
 ) -> tuple[Protocol, dict[str, Any]]:
-    """Return the protocol with the overridden fields, and the labels by argument.
+    """Return the protocol with the fields that are changed, and the labels by argument.
 
     Args:
         protocol: a name or a `Protocol`.
         arguments: labels, and fields of the protocol to change.
         lists: whether relevance is by lists, and not by labels.
     """
-    options = {name: value for name, value in arguments.items() if name not in _LABEL_ARGUMENTS}
-    changed_protocol, further_labels = take_protocol(protocol, options, lists=lists)
-    labels = {name: arguments[name] for name in _LABEL_ARGUMENTS} | further_labels
-    if lists:
-        return changed_protocol, labels
-
-    # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
-    reasons = find_protocol(protocol).needed_by(options)
-    missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
-    check_needed(missing, labels, "query_", "gallery_")
+    changed_protocol, labels = take_protocol(protocol, arguments, lists=lists)
+    if not lists:
+        # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
+        reasons = find_protocol(protocol).needed_by(arguments)
+        missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
+        check_needed(missing, labels, "query_", "gallery_")
     return changed_protocol, labels
 
 
@@ -274,18 +268,27 @@ def _evaluate(
     multi_query: bool = False,
 ) -> RetrievalResults:
     """Rank a problem and summarize; `samples` have the facts of the entry point."""
-    protocol = samples.protocol
-    setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
     _checks.positive_int("max_rank", max_rank)
-    evaluated = EvaluatedProblem(problem, protocol, setup.ties, max_rank)
+    protocol = samples.protocol
+    evaluated = EvaluatedProblem(problem, protocol, protocol.ties_or(ties), max_rank)
+    options = evaluated.options(for_cmc=False)
+    labels = problem.labels.checked(options.protocol)
+    evaluated = replace(evaluated, problem=replace(problem, labels=labels))
     ranking, ranking_for_cmc = evaluated.rank()
+    setup = replace(
+        options.setup(problem.provided_labels),
+        multi_query=multi_query,
+        lists=labels.ground_truth is not None,
+        junk_pairs=labels.junk_pairs is not None,
+    )
     results = summarize(ranking, ranking_for_cmc, protocol, setup, max_rank=max_rank)
+
     samples = replace(
         samples,
-        options=evaluated.options(for_cmc=False),
+        options=options,
         ties_are_open=protocol.leaves_ties_open(ties),
-        find_problem=lambda: problem,
-        has_lists=problem.labels.ground_truth is not None,
+        find_problem=lambda: evaluated.problem,
+        has_lists=setup.lists,
         keeps_thread=problem.keeps_thread,
         num_gallery=problem.source.shape[1],
     )

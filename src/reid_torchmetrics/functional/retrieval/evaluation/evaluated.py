@@ -48,7 +48,8 @@ class EvaluatedProblem:
     def nearest(self, k: int, queries: Any) -> RankLists:
         """Return the first k candidates of all queries, or of some."""
         (queries,) = _arrays.as_tensors(queries, device=self.problem.source.device)
-        return find_rank_lists(self.problem, self.protocol, k, queries, ties=self.ties)
+        protocol = self.options(for_cmc=False).protocol
+        return find_rank_lists(self.problem, protocol, k, queries, ties=self.ties)
 
     def by_camera_pair(self, name: str) -> CameraPairs:
         """Return the means of a reported number between pairs of cameras."""

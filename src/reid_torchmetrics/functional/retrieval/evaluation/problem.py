@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -23,12 +24,13 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelValues,
     Relevance,
     Vocabulary,
-    as_arguments,
+    check_needed,
+    check_sides,
     find_listed_relevance,
-    find_relevance,
     junk_pairs_of,
     number_names,
     one_number_each,
+    relevance_of,
     select_samples,
 )
 from reid_torchmetrics.functional.world import ALONE, World
@@ -36,7 +38,7 @@ from reid_torchmetrics.functional.world import ALONE, World
 from .ground_truth import GroundTruth, find_lists
 from .groups import Grouping
 from .protocol import Protocol
-from .ranking_options import Setup, names_of_labels
+from .ranking_options import names_of_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,11 @@ class Embeddings:
     def shape(self) -> tuple[int, int]:
         """Numbers of queries and of gallery items."""
         return self.query.size, self.gallery.size
+
+    @cached_property
+    def query_hash(self) -> int | None:
+        """A hash of the embeddings of the queries and of their order; None where no process has them all."""
+        return self.query.fingerprint() if isinstance(self.query, scoring.Rows) else None
 
     @property
     def device(self) -> torch.device:
@@ -93,6 +100,7 @@ class Matrix:
     are_distances: bool = False
     similarity = "given scores"
     rerank = None
+    query_hash = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -166,6 +174,16 @@ class Labels:
             names=numbered.names,
         )
 
+    def checked(self, protocol: Protocol) -> Labels:
+        """Return the labels; raise unless both sides have the same ones, and all that a protocol needs."""
+        if self.ground_truth is not None:
+            return self
+        arguments = {f"query_{name}": values for name, values in self.query.items()}
+        arguments.update((f"gallery_{name}", values) for name, values in self.gallery.items())
+        check_needed(protocol.needed_labels, arguments, "query_", "gallery_")
+        query, gallery = check_sides(arguments, self.self_index)
+        return replace(self, query=query, gallery=gallery)
+
     def of_queries(self, queries: Int[Tensor, " selected"]) -> Labels:
         """Return the labels, or the lists, of some queries alone."""
         lists, junk_pairs = self.ground_truth, self.junk_pairs
@@ -194,13 +212,7 @@ class Labels:
         if self.ground_truth is not None:
             return self._relevance_by_lists(self.ground_truth, protocol, source)
         rules = self.names.rules_by_number(protocol.relevance_options)
-        relevance = find_relevance(
-            **as_arguments(self.query, "query_", rules),
-            **as_arguments(self.gallery, "gallery_", rules),
-            junk_pairs=self.junk_pairs,
-            self_index=self.self_index,
-            **rules,
-        )
+        relevance = relevance_of(self.query, self.gallery, rules, self.self_index, self.junk_pairs)
         _checks.same_device(source.argument, source, "query_identities", relevance)
         return relevance
 
@@ -256,8 +268,6 @@ class RetrievalProblem:
     """groups of gallery items; they are ranked in the place of the items, and the labels of the gallery are theirs"""
     member_positions: Float[Tensor, "gallery axes"] | None = None
     """positions of the gallery items, if some members of a group of this process have different positions"""
-    query_hash: int | None = None
-    """hash of the queries' embeddings and of their order; None without embeddings, or where no process has them all"""
 
     @property
     def query_numbers(self) -> Int[Tensor, " queries"]:
@@ -274,7 +284,7 @@ class RetrievalProblem:
         else:
             part = replace(source, matrix=source.matrix[queries])
         labels = self.labels.of_queries(queries)
-        return replace(self, source=part, labels=labels, query_index=self.query_numbers[queries], query_hash=None)
+        return replace(self, source=part, labels=labels, query_index=self.query_numbers[queries])
 
     @property
     def keeps_thread(self) -> bool:
@@ -369,12 +379,3 @@ class RetrievalProblem:
         if places is not None and relevance.kept is not None:
             places = places[relevance.kept]
         return places
-
-    def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
-        """Return the settings that decide the numbers besides the protocol."""
-        return replace(
-            Setup.of(ties, self.source.similarity, self.source.rerank, self.provided_labels),
-            multi_query=multi_query,
-            lists=self.labels.ground_truth is not None,
-            junk_pairs=self.labels.junk_pairs is not None,
-        )

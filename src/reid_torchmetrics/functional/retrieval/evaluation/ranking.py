@@ -70,7 +70,7 @@ def _rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Wor
         query_index=problem.query_numbers,
         query_identities=relevance.query_identities,
         query_cameras=relevance.query_cameras,
-        query_hash=problem.query_hash,
+        query_hash=problem.source.query_hash,
         drawn=drawn,
         labels=problem.provided_labels,
         names=problem.labels.names,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -22,17 +23,15 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
     QueryCounts,
-    Vocabulary,
     names_in_rules,
     one_number_each,
     relevance_labels,
     select_samples,
 )
 from reid_torchmetrics.functional.retrieval.scores import Rows
-from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
+from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import ALONE, World
 
-from .ground_truth import GroundTruth
 from .nearest_items import find_rank_lists
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
@@ -40,7 +39,7 @@ from .rank_lists import RankLists
 from .ranked import CameraPairs, Ranking
 from .ranked_samples import RankedSamples, UpdateFacts
 from .ranking import mean_by_camera_pair, rank_problem
-from .ranking_options import RankingOptions, names_of_labels
+from .ranking_options import RankingOptions
 
 
 @torch.no_grad()
@@ -56,10 +55,10 @@ def rank_samples(
         ValueError: scores that are NaN, samples that are queries only where each is searched among the others.
     """
     needs_order = TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
-    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
-    problem = shared.problem
-    ranking = problem if isinstance(problem, Ranking) else rank_problem(problem, options, shared.together)
-    return ranking, shared.facts
+    shared = share_samples(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
+    if shared.undefined is not None:
+        return _unranked(shared.problem, shared.undefined), shared.facts
+    return rank_problem(shared.problem, options, shared.together), shared.facts
 
 
 @torch.no_grad()
@@ -75,10 +74,10 @@ def problem_of_process(
     if not has_both_roles:
         return None
     try:
-        problem = _share(samples, options, ALONE, max_bytes=max_bytes, in_order=True).problem
+        shared = share_samples(samples, options, ALONE, max_bytes=max_bytes)
     except ValueError:  # the samples of all processes keep a rule that those of one alone break
         return None
-    return None if isinstance(problem, Ranking) else problem
+    return shared.problem if shared.undefined is None else None
 
 
 @torch.no_grad()
@@ -101,13 +100,10 @@ def list_samples(
         TypeError: as `find_rank_lists`.
         ValueError: as both, and embeddings that are not finite.
     """
-    # Lists show places, so the order of the gallery matters under every tie policy.
-    problem, together, facts = share_defined(samples, options, world, max_bytes=max_bytes)
+    problem, together = share_defined(samples, options, world, max_bytes=max_bytes, updates=updates)
     if queries is not None:
         queries = queries.to(problem.source.device)
     lists = find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=together)
-    if updates is not None:
-        results_made(None, replace(facts, updates=updates), world)
     return replace(lists, label_names=problem.labels.names.gather(world) or None)
 
 
@@ -129,35 +125,61 @@ def find_camera_pairs(
         ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
     """
     options, *_ = names.values()
-    problem, together, _ = share_defined(samples, options, world, max_bytes=max_bytes)
+    problem, together = share_defined(samples, options, world, max_bytes=max_bytes)
     return mean_by_camera_pair(problem, names, protocol, world=together)
 
 
-class _SharedProblem(NamedTuple):
+def share_defined(
+    samples: Samples,
+    options: RankingOptions,
+    world: World,
+    *,
+    max_bytes: int | None,
+    updates: UpdateFacts | None = None,
+) -> tuple[RetrievalProblem, World]:
+    """Return the problem with places in the gallery, and the processes that go on together.
+
+    With `updates`, facts that only `update` sees, likely mistakes are looked for.
+
+    Raises:
+        ValueError: nothing can be ranked.
+    """
+    problem, together, facts, undefined = share_samples(samples, options, world, max_bytes=max_bytes)
+    if undefined is not None:
+        raise ValueError(f"`embeddings` must be finite; got some that are not. {undefined}")
+    if updates is not None:
+        positions = problem.labels.positions_within(options.protocol)
+        results_made(None, replace(facts, positions=positions, updates=updates), world)
+    return problem, together
+
+
+class SharedProblem(NamedTuple):
     """The part of this process in a problem that all processes rank together."""
 
-    problem: RetrievalProblem | Ranking
-    """all queries against this process's part of the gallery; a ranking without positives if nothing can be ranked"""
+    problem: RetrievalProblem
+    """all queries against this process's part of the gallery"""
     together: World
     """the processes that go on together"""
     facts: RankedSamples
     """about the samples of all processes"""
+    undefined: str | None
+    """the reason why nothing can be ranked: embeddings that are not finite; None if all are"""
 
 
-def _share(
-    samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None, in_order: bool
-) -> _SharedProblem:
+def share_samples(
+    samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None, in_order: bool = True
+) -> SharedProblem:
     """Send the queries of all processes to every process; `in_order` adds places in the gallery."""
     if options.exchanged:
         samples = samples.exchanged()
     protocol = options.protocol
-    shard = sharding.examine_samples(
-        world,
-        samples,
+    examine = partial(
+        sharding.examine_samples,
         leave_one_out=protocol.leave_one_out,
         max_bytes=max_bytes,
         extra=names_in_rules({"must_agree": protocol.must_agree, "must_differ": protocol.must_differ}),
     )
+    shard = examine(world, samples)
     facts = RankedSamples(
         protocol,
         options=options,
@@ -172,66 +194,43 @@ def _share(
     if world.size > 1 and options.needs_all_samples and shard.undefined is None:
         # Every process receives all samples, and goes on by itself.
         all_samples = sharding.gather_samples(world, shard)
-        options = replace(options, exchanged=False)
-        alone = _share(all_samples, options, ALONE, max_bytes=max_bytes, in_order=in_order)
-        return alone._replace(facts=facts)
+        world = ALONE
+        shard = examine(world, all_samples)
 
     samples = shard.samples
     gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
     queries = sharding.share_queries(world, shard, gallery)
-    if shard.undefined is not None:
-        unranked = _unranked(queries, shard.undefined, samples.names)
-        return _SharedProblem(unranked, world, facts)
-
     lists = None
-    if options.lists is not None:
+    if options.lists is not None and shard.undefined is None:
         no_numbers = samples.roles[:0].long()  # a process without samples has no index
         query_numbers = queries.labels.get("index", no_numbers)
         gallery_numbers = samples.labels.get("index", no_numbers)[gallery]
         lists, listed_items = options.lists.at(query_numbers, gallery_numbers, world)
         facts = replace(facts, listed_items=listed_items)
     first_position = sum(shard.num_gallery[: world.process]) if in_order else None
+    find_items = partial(_find_items, samples, gallery, first_position)
+    gathered = None
+    if "groups" in samples.labels:  # on all processes or on none
+        gathered = sharding.gather_groups(world, *world.guarded(find_items), shard.dtype)
 
-    def find_items() -> tuple[Rows, dict[str, Tensor]]:
-        return _find_items(samples, gallery, first_position)
+    def build() -> RetrievalProblem:
+        items, labels = gathered or find_items()
+        places = labels.pop("places", None)
+        problem = RetrievalProblem(
+            Embeddings(queries.embeddings, items, options.similarity, options.rerank, max_bytes),
+            Labels(
+                query=relevance_labels(queries.labels, "query"),
+                gallery=labels,
+                self_index=queries.self_index,
+                ground_truth=lists,
+                names=samples.names,
+            ),
+            places=places,
+            query_index=queries.labels.get("index"),
+        )
+        return problem.grouped(protocol, prefix="")
 
-    def build(items: Rows, labels: dict[str, Tensor]) -> RetrievalProblem:
-        embeddings = Embeddings(queries.embeddings, items, options.similarity, options.rerank, max_bytes)
-        return _build_problem(embeddings, queries, labels, lists, samples.names).grouped(protocol, prefix="")
-
-    if "groups" not in samples.labels:  # on all processes or on none
-        problem = world.guarded(lambda: build(*find_items()))
-    else:
-        items, labels = world.guarded(find_items)
-        items, labels = sharding.gather_groups(world, items, labels, shard.dtype)
-        problem = world.guarded(lambda: build(items, labels))
-    return _SharedProblem(problem, world, facts)
-
-
-def _build_problem(
-    embeddings: Embeddings,
-    queries: Queries,
-    gallery_labels: dict[str, Tensor],
-    lists: GroundTruth | None,
-    names: Vocabulary,
-) -> RetrievalProblem:
-    """Return the problem of all queries against this process's part of the gallery."""
-    places = gallery_labels.pop("places", None)
-    labels = Labels(
-        query=relevance_labels(queries.labels, "query"),
-        gallery=gallery_labels,
-        self_index=queries.self_index,
-        ground_truth=lists,
-        names=names,
-    )
-    rows = queries.embeddings
-    return RetrievalProblem(
-        embeddings,
-        labels,
-        places=places,
-        query_index=queries.labels.get("index"),
-        query_hash=rows.fingerprint() if isinstance(rows, Rows) else None,
-    )
+    return SharedProblem(world.guarded(build), world, facts, shard.undefined)
 
 
 def _find_items(samples: Samples, gallery: Tensor, first_position: int | None) -> tuple[Rows, dict[str, Tensor]]:
@@ -254,40 +253,23 @@ def _find_items(samples: Samples, gallery: Tensor, first_position: int | None) -
     return samples.rows(rows), labels
 
 
-def share_defined(
-    samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None
-) -> tuple[RetrievalProblem, World, RankedSamples]:
-    """Return the problem with places in the gallery, the processes that go on together, and facts.
-
-    Raises:
-        ValueError: nothing can be ranked.
-    """
-    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
-    problem = shared.problem
-    if isinstance(problem, Ranking):
-        reason = f"`embeddings` must be finite; got some that are not. {problem.undefined}"
-        raise ValueError(reason)  # noqa: TRY004 - of the embeddings
-    facts = replace(shared.facts, positions=problem.labels.positions_within(options.protocol))
-    return problem, shared.together, facts
-
-
-def _unranked(queries: Queries, reason: str, names: Vocabulary) -> Ranking:
+def _unranked(problem: RetrievalProblem, reason: str) -> Ranking:
     """Return a ranking without any positive, so that every measure is NaN.
 
     The queries are known even where their embeddings are not finite, and none of them is ranked.
     """
-    num_queries = queries.embeddings.size
-    zeros = torch.zeros(num_queries, dtype=torch.int64, device=queries.embeddings.device)
-    positions = torch.arange(num_queries, device=zeros.device)
-    labels = one_number_each(queries.labels)
+    query_index = problem.query_numbers
+    zeros = torch.zeros_like(query_index)
+    num_queries = len(zeros)
+    labels = one_number_each(problem.labels.query)
     counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
     return Ranking(
         PositiveRanks(zeros[:0], zeros, zeros),
         counts,
-        query_index=queries.labels.get("index", positions),
+        query_index=query_index,
         query_identities=labels.get("identities"),
         query_cameras=labels.get("cameras"),
-        labels=names_of_labels(relevance_labels(queries.labels)),
+        labels=problem.provided_labels,
         undefined=reason,
-        names=names,
+        names=problem.labels.names,
     )

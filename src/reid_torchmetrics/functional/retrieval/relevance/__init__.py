@@ -2,7 +2,15 @@
 # mypy: implicit-reexport
 
 from .extra_labels import AGREEMENT_RULES, EXTRA, argument_of, as_arguments, check_agreement, names_in_rules
-from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_relevance, in_one_spelling
+from .from_labels import (
+    LABEL_OPTIONS,
+    SAME_CAMERA_RULES,
+    check_camera_map,
+    check_sides,
+    find_relevance,
+    in_one_spelling,
+    relevance_of,
+)
 from .label_names import NAMED_LABELS, NumberedLabels, fits_names, hash_names, lists_names, may_hold_names, number_names
 from .labels import (
     LABEL_RULES,

@@ -154,19 +154,14 @@ def find_relevance(
     self_index, *tensors = _arrays.as_tensors(self_index, *arguments.values())
     arguments = dict(zip(arguments, tensors, strict=True))
     check_needed(why_needed(with_default_rules(rules)), arguments, "query_", "gallery_")
-    query, gallery = _check_labels(arguments, self_index)
-    if self_index is not None:
-        self_index = self_index.long()
+    query, gallery = check_sides(arguments, self_index)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     for name, rule in label_rules.items():
         _checks.one_of(name, rule, LABEL_RULES[name])
-    by_number = vocabulary.rules_by_number(rules)
-    if num_labels_of(query):
-        _check_several(radius, by_number["junk_identities"])
-    return _find_relevance(query, gallery, by_number, self_index, junk_pairs)
+    return relevance_of(query, gallery, vocabulary.rules_by_number(rules), self_index, junk_pairs)
 
 
-def _find_relevance(
+def relevance_of(
     query: LabelValues,
     gallery: LabelValues,
     rules: Mapping[str, Any],
@@ -174,6 +169,10 @@ def _find_relevance(
     junk_pairs: GivenJunkPairs | None,
 ) -> Relevance:
     """Find the relevance by checked labels; the options in `rules` list numbers, not names."""
+    if num_labels_of(query):
+        _check_several(rules["radius"], rules["junk_identities"])
+    if self_index is not None:
+        self_index = self_index.long()
     # Drop junk from the gallery.
     num_gallery = length_of(gallery)
     is_junk = _with_one_of(rules["junk_identities"], query, "identities")
@@ -283,9 +282,7 @@ def _find_kept(
     return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
 
 
-def _check_labels(
-    arguments: Mapping[str, Any], self_index: Tensor | None
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def check_sides(arguments: Mapping[str, Any], self_index: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the labels of queries and of gallery items, in the dtypes of the table; raise unless they fit."""
     device = next((value.device for value in arguments.values() if isinstance(value, Tensor)), None)
     query: dict[str, Tensor] = {}
