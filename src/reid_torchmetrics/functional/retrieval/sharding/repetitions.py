@@ -309,7 +309,7 @@ class SameSamples:
             The number of samples in this run, their role, and the last one; zeros where there is none. If both roles
             have such a run, it is the shorter one.
         """
-        run = [0] * _LENGTH_OF_RUN
+        lengths = [0, 0]  # of the runs of both roles
         for role, arrivals in enumerate(self.arrivals):
             _, label, *features = _signs_of_role(signs, role)
             places = arrivals.find(label, features).tolist()
@@ -317,11 +317,11 @@ class SameSamples:
                 places = places[1:]  # without the first sample itself
             if len(places) != 1:  # several places show nothing: all samples of an identity may have one embedding
                 continue
-            length = len(arrivals.labels) - places[0]
-            is_shorter = run[0] == 0 or length < run[0]
-            if is_shorter and not arrivals.has_copies(length):
-                run = [length, role, *arrivals.at(-1)]
-        return run
+            lengths[role] = len(arrivals.labels) - places[0]
+        if not any(lengths) or any(map(_Arrivals.has_copies, self.arrivals, lengths)):
+            return [0] * _LENGTH_OF_RUN
+        length, role = min((length, role) for role, length in enumerate(lengths) if length)
+        return [length, role, *self.arrivals[role].at(-1)]
 
     def judge(self, world: World, signs: Sequence[Sequence[int]], runs: Sequence[Sequence[int]]) -> HeldTwice:
         """Decide whether processes hold the same samples, given the `signs` and the `run` of each.
