@@ -132,6 +132,7 @@ def links(path: Path) -> list[str]:
 
 
 PAGES = pages()
+LINKS = [(path, link) for path in PAGES for link in links(path)]
 OTHERS_WARN = pytest.mark.filterwarnings("ignore")
 BLOCKS = [
     pytest.param(path, number, id=f"{name_of(path)}-{number}", marks=OTHERS_WARN if "frameworks" in path.name else ())
@@ -153,41 +154,39 @@ def test_a_block_runs_on_its_own_and_prints_what_it_says(path, number, capsys, t
     assert not said or capsys.readouterr().out.splitlines() == said
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_a_page_begins_with_its_only_title(path):
-    text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)  # front matter
-    if text.startswith("```{include}"):
-        return  # it shows a file of another folder
-    assert text.lstrip().startswith("# ")
-    assert [heading.level for heading in headings(path)].count(1) == 1
+def test_a_page_begins_with_its_only_title():
+    for path in PAGES:
+        text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)  # front matter
+        if text.startswith("```{include}"):
+            continue  # it shows a file of another folder
+        assert text.lstrip().startswith("# "), path
+        assert [heading.level for heading in headings(path)].count(1) == 1, path
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_links_and_anchors_lead_somewhere(path):
-    for link in links(path):
+def test_links_and_anchors_lead_somewhere():
+    for path, link in LINKS:
         if re.match(r"[a-z]+:", link):
             continue
         file, _, anchor = link.partition("#")
         target = (path.parent / file).resolve() if file else path
         if target.is_relative_to(DOCS) and _is_generated(target.relative_to(DOCS)):
             continue  # it is made with the site
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link
+        assert target.exists(), (path, link)
+        assert not anchor or anchor in anchors(target), (path, link)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_links_to_other_sites_are_whole(path):
-    for link in links(path):
-        assert not link.startswith("http:"), link
+def test_links_to_other_sites_are_whole():
+    for path, link in LINKS:
+        assert not link.startswith("http:"), (path, link)
         if link.startswith("https://github.com/") and "/issues/" in link:
-            assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/issues/\d+", link), link
+            assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/issues/\d+", link), (path, link)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_formulas_are_what_the_site_can_show(path):
+def test_formulas_are_what_the_site_can_show():
     converter = pytest.importorskip("docutils.utils.math.latex2mathml")
-    for formula in re.findall(r"\$([^$\n]+)\$", without_fences(path.read_text(encoding="utf-8"))):
-        assert "<math" in converter.tex2mathml(formula)
+    for path in PAGES:
+        for formula in re.findall(r"\$([^$\n]+)\$", without_fences(path.read_text(encoding="utf-8"))):
+            assert "<math" in converter.tex2mathml(formula), path
 
 
 def amount(cell):

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval import RetrievalResults
 
 READERS = (read_samples, read_labels, read_pairs, read_retrieved, read_ground_truth, RetrievalResults.load)
 MIB = 2**20
-SIZE = 300 * MIB
+SIZE = 150 * MIB
 PEAK = 100 * MIB
 
 
@@ -27,7 +27,7 @@ def npy_header(descr, shape):
 
 
 def write_npz(path, names):
-    """A compressed archive of 0.3 MB whose members inflate to 300 MiB of zeros each."""
+    """A compressed archive of 0.3 MB whose members inflate to 150 MiB of zeros each."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in names:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -37,7 +37,7 @@ def write_npz(path, names):
 
 
 def write_mat(path):
-    """A .mat of 0.3 MB: a compressed element of 300 MiB of zeros, which is millions of empty elements."""
+    """A .mat of 0.3 MB: a compressed element of 150 MiB of zeros, which is millions of empty elements."""
     packed = zlib.compress(bytes(SIZE), 1)
     header = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<HH", 0x0100, 0x4D49)
     path.write_bytes(header + struct.pack("<II", 15, len(packed)) + packed)
