@@ -100,7 +100,7 @@ TASKS = {
 
 TOOLS = {
     "diagnosis": ["private", "shared", "functional", "tasks"],
-    "files": ["private", "functional.detection"],
+    "files": ["private", "functional"],
     "data": ["private", "functional", "tasks", "files"],
     "coco": ["private", "shared", "functional.detection", "files"],
     "plot": ["private", "functional", "tasks"],

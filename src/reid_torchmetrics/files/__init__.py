@@ -21,3 +21,4 @@ from .coco_metrics import read_images, write_images
 from .coco_rows import CocoReading, image_dict, parsed, read_coco, row_list, size_of
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
+from .opened_files import read_files, rows_by_role

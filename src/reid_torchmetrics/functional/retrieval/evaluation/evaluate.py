@@ -11,7 +11,7 @@ from jaxtyping import Float, Integer, Real, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, SideLabels, check_needed, num_labels_of
@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rera
 
 from .evaluated import EvaluatedProblem
 from .ground_truth import GroundTruth
-from .opened_files import Files, are_files, are_labels, read_files, rows_by_role
+from .opened_files import Files, are_files, are_labels
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
 from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol
@@ -224,7 +224,7 @@ def _read_if_files(argument: str, value: Any, arguments: dict[str, Any]) -> Any:
     """Return the embeddings of files, and add their labels to `arguments`; other values are returned unchanged."""
     if not are_files(value):
         return value
-    embeddings, labels = read_files(argument, value, arguments)
+    embeddings, labels = _extras.files().read_files(argument, value, arguments)
     arguments.update(labels)
     return embeddings
 
@@ -306,7 +306,7 @@ def _find_samples(
         arguments["query_identities"] = gallery
         gallery = None
     if are_files(query):
-        query, gallery, self_index = rows_by_role(query, gallery, self_index)
+        query, gallery, self_index = _extras.files().rows_by_role(query, gallery, self_index)
     query = _read_if_files("query", query, arguments)
     gallery = _read_if_files("gallery", gallery, arguments)
     return query, gallery, self_index

@@ -1,32 +1,14 @@
-"""Arguments in the place of embeddings: files that a reader has opened, or labels where there is no gallery.
-
-Files may have roles: two flags for each sample, for queries and for gallery items.
-"""
+"""Arguments in the place of embeddings: files that a reader has opened, or labels where there is no gallery."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays
-from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, RELEVANCE_LABELS
-from reid_torchmetrics.functional.retrieval.scores import BlocksOfRows
-
-
-class _SelectedRows(NamedTuple):
-    """Some samples of a file, with their labels."""
-
-    embeddings: Any
-    """embeddings of all samples of the file"""
-    labels: dict[str, Any]
-    rows: Any
-    """places of the samples in the file"""
-
 
 Files: TypeAlias = Sequence[Any]
 """The shards of a side, in order: each has `embeddings` [N, D], and `labels` by their names in `LABELS` or others"""
@@ -57,123 +39,3 @@ def are_labels(value: object, query: object) -> bool:
         return value.ndim == 1 and len(value) > 0
     are_codes = isinstance(query, Tensor) and not query.is_floating_point()
     return not value.is_floating_point() and not (are_codes and query.shape[1:] == value.shape[1:])
-
-
-def read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the embeddings of all files, and their labels by the names of arguments, such as `query_identities`.
-
-    Files are read in place, from their memory maps.
-
-    Args:
-        argument: "query" or "gallery".
-        files: the files of this argument.
-        arguments: the labels that the caller passed.
-
-    Raises:
-        ValueError: a label that the caller also passed, or that some files lack.
-    """
-    labels: dict[str, Any] = {}
-    extra_labels: dict[str, Any] = {}
-    names_in_files = dict.fromkeys(chain.from_iterable(file.labels for file in files))
-    for name in names_in_files:
-        if name in LABELS and name not in RELEVANCE_LABELS:
-            continue
-        columns = [file.labels[name] for file in files if name in file.labels]
-        label = f"{argument}_{name if name in LABELS else EXTRA}"
-        if len(columns) < len(files):
-            raise ValueError(f"`{argument}` must have `{name}` in all files; got it in {len(columns)} of {len(files)}.")
-        if arguments.get(label) is not None:
-            raise ValueError(f"`{label}` must come once; got it, and `{name}` in the files of `{argument}`.")
-        if name in LABELS:
-            labels[label] = _end_to_end(columns)
-        else:
-            extra_labels[name] = _end_to_end(columns)
-            labels[label] = extra_labels
-    return BlocksOfRows([file.embeddings[:] for file in files], _kept_rows(files)), labels
-
-
-def _kept_rows(files: Files) -> Tensor | None:
-    """Return the positions of the selected rows among the rows of all files; None for all rows."""
-    positions = []
-    start = 0
-    for file in files:
-        if not isinstance(file, _SelectedRows):
-            return None
-        positions.append(file.rows + start)
-        start += len(file.embeddings)
-    return torch.from_numpy(np.concatenate(positions))
-
-
-def rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any, Any]:
-    """Choose the queries and the gallery items of files that have both, by the `roles` of the samples.
-
-    Rows of neither role are left out. Where all others have both, or all rows one role, there is no gallery: each is
-    searched among the others. Files of two sides are left as they are, unless they are the same files.
-
-    Args:
-        query: Files of queries, or of all samples.
-        gallery: Files of the gallery; None: there are none.
-        self_index: As in `evaluate`.
-
-    Returns:
-        The query, the gallery and `self_index`, as `evaluate` takes them.
-
-    Raises:
-        ValueError: Roles without queries or without gallery items, or beside `self_index`.
-    """
-    roles = _roles_of(query)
-    is_one_set = gallery is None or (are_files(gallery) and _paths(gallery) == _paths(query))
-    if roles is None or not is_one_set:
-        return query, gallery, self_index
-    is_query, is_gallery = roles.T
-    has_one_role = bool((roles == roles[:1]).all())
-    if has_one_role and bool(roles.any()):
-        return query, None, self_index
-    if bool((is_query == is_gallery).all()):
-        return _select_rows(query, is_query), None, self_index
-    if not (is_query.any() and is_gallery.any()):
-        got = f"{int(is_query.sum())} queries and {int(is_gallery.sum())} gallery items"
-        raise ValueError(f"`roles` of the files must have queries and gallery items; got {got}.")
-    if self_index is not None:
-        raise ValueError("`self_index` must be left out for files with roles, which decide it; got both.")
-    if bool((is_query & is_gallery).any()):
-        place = np.where(is_gallery, is_gallery.cumsum() - 1, -1)
-        self_index = place[is_query]
-    return _select_rows(query, is_query), _select_rows(query, is_gallery), self_index
-
-
-def _roles_of(files: Files) -> Any:
-    """Return the flags of the samples of all files, bool [N, 2]; None unless all files have some."""
-    flags: list[Any] = [getattr(file, "roles", None) for file in files]
-    if any(roles is None for roles in flags):
-        return None
-    return np.concatenate(flags)
-
-
-def _paths(files: Files) -> list[Any]:
-    return [getattr(file, "path", None) for file in files]
-
-
-def _select_rows(files: Files, is_selected: Any) -> Files:
-    """Return some samples of each file, with their labels."""
-    parts = []
-    start = 0
-    for file in files:
-        stop = start + len(file.embeddings)
-        rows = np.flatnonzero(is_selected[start:stop])
-        labels = {name: values[rows] for name, values in file.labels.items()}
-        parts.append(_SelectedRows(file.embeddings, labels, rows))
-        start = stop
-    return parts
-
-
-def _end_to_end(columns: Sequence[Any]) -> Any:
-    """Return labels of shards: integers as one array, names as one list, or positions as one tensor."""
-    if {column.dtype.kind for column in columns} == {"i"}:
-        return np.concatenate(columns)
-    rows: list[Any] = []
-    for column in columns:
-        rows.extend(column.tolist())
-    if rows and isinstance(rows[0], list):  # positions
-        return torch.tensor(rows, dtype=torch.float64, device="cpu")
-    return rows
