@@ -1,8 +1,5 @@
 """Tables of lists: columns and lines give the same table, and the same error."""
 
-import struct
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,34 +136,6 @@ def test_a_long_table_needs_no_look_at_its_lines(tmp_path, monkeypatch):
     )
     monkeypatch.delattr(list_lines, "_match_lines")
     assert read_retrieved(path) == {"q": {"d1": -0.5, "d2": -0.001}, "r": {"d1": 7.0}}
-
-
-WORDS = {
-    "equal decimals": [f"{value:.6f}" for value in np.random.default_rng(0).uniform(-50, 50, 2_000).tolist()],
-    "all digits": list(map(repr, np.random.default_rng(1).uniform(0.1, 100, 2_000).tolist())),
-    "float32": list(map(str, np.random.default_rng(2).uniform(-9, 9, 2_000).astype(np.float32).tolist())),
-    "any length": [
-        f"{value:.{place % 40}f}" for place, value in enumerate(np.random.default_rng(3).random(400).tolist())
-    ],
-    "many digits": [
-        "90071992547409.93",
-        "9007199254740993.0",
-        "9" * 18 + ".5",
-        "9" * 19 + ".5",
-        "-" + "9" * 40 + ".5",
-        "-922337203685477580.8",
-    ],
-    "signs": ["-0.0", "0.0", "-0.000", "-.5", ".5", "-1.5"],
-    "other forms": ["1e3", "5", "5.", "+.5", "1.5E-7", "1e-400", "1e999"],
-    "other digits": ["\u0661.\u0665", "1.5"],
-}
-
-
-@pytest.mark.parametrize("kind", WORDS)
-def test_scores_have_the_bits_that_python_reads(kind):
-    words = WORDS[kind]
-    numbers = parse_floats(words)
-    assert struct.pack(f"{len(words)}d", *numbers) == struct.pack(f"{len(words)}d", *map(float, words))
 
 
 @pytest.mark.parametrize(
