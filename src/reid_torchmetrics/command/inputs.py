@@ -204,9 +204,9 @@ def _input_words(command: str, arguments: SimpleNamespace, options: Mapping[str,
     words: list[str] = []
     for option in command_options(command):
         value = getattr(arguments, option.name, None)
-        names_files = option.is_positional or option.kind == "FILE" or option.name == "exact"
-        is_input = option.group in ("files", "labels", "exact") and names_files
-        if not is_input or value is None:
+        if value is None or option.group not in ("files", "labels", "exact"):
+            continue
+        if not (option.is_positional or option.kind == "FILE" or option.name == "exact"):
             continue
         if isinstance(value, str):
             words.append(value)

@@ -12,7 +12,7 @@ from typing import Any
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
 from reid_torchmetrics.functional.retrieval import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
-from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, names_in_rules
 from reid_torchmetrics.tasks import compare, evaluate_lists
 from reid_torchmetrics.tasks.lists import protocol_of_lists
 
@@ -30,7 +30,7 @@ from .label_tables import (
 )
 from .outputs import Outputs
 from .sample_reading import check_names, log_guesses, options_for
-from .sample_sets import Columns, all_files
+from .sample_sets import Columns, all_files, as_arguments
 
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
@@ -179,17 +179,7 @@ def _labels_by_row(table: Columns, path: str, role: str, *, needs_names: bool) -
         _check_distinct(row_names, path)
         for label, values in table.items():
             labels[label] = dict(zip(row_names, values.tolist(), strict=True))
-
-    arguments: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
-    for label, values in labels.items():
-        if label in LABELS:
-            arguments[f"{role}_{label}"] = values
-        else:
-            extra[label] = values
-    if extra:
-        arguments[f"{role}_{EXTRA}"] = extra
-    return arguments
+    return as_arguments(labels, f"{role}_")
 
 
 def _check_distinct(row_names: Sequence[str], path: str) -> None:

@@ -98,8 +98,8 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
     table = command_options(command)
     names = {flag.partition(".")[0] for flag in flags}
     for option in table:
-        flag = option.flag
-        if option.is_positional or flag in names or flag.replace("--", "--no-", 1) in names:
+        flag = option.flag  # the name of a positional option
+        if flag[0] != "-" or flag in names or flag.replace("--", "--no-", 1) in names:
             _add(parser, option, command)
             _add_given_fields(parser, option, flags)
     namespace, unknown = parser.parse_known_args(words)

@@ -51,17 +51,8 @@ class SampleSet:
         return self.files[0].kind
 
     def labels(self, rows: Any, prefix: str = "") -> dict[str, Any]:
-        """Return labels of some rows as arguments, without roles; all extra labels are one mapping."""
-        arguments: dict[str, Any] = {}
-        extra: dict[str, Any] = {}
-        for name, values in self.columns.items():
-            if name in LABELS:
-                arguments[f"{prefix}{name}"] = values[rows]
-            elif name != "roles":
-                extra[name] = values[rows]
-        if extra:
-            arguments[f"{prefix}{EXTRA}"] = extra
-        return arguments
+        """Return labels of some rows as arguments, without roles."""
+        return as_arguments({name: values[rows] for name, values in self.columns.items() if name != "roles"}, prefix)
 
     def rows_within(self, part: slice) -> Iterator[tuple[data.SampleFile, slice, slice]]:
         """Iterate over the files in a part of all rows, each with its rows as counted in the file and in all files.
@@ -90,6 +81,20 @@ class SampleSet:
             size = max(1, _BLOCK_BYTES // embeddings[:1].nbytes)
             for block in np.split(selected, range(size, len(selected), size)):
                 yield rows.start + block, embeddings[block]
+
+
+def as_arguments(labels: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return labels by the names of arguments, such as "query_cameras"; all extra labels are one mapping."""
+    arguments: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for name, values in labels.items():
+        if name in LABELS:
+            arguments[f"{prefix}{name}"] = values
+        else:
+            extra[name] = values
+    if extra:
+        arguments[f"{prefix}{EXTRA}"] = extra
+    return arguments
 
 
 def all_files(sample_sets: Mapping[str, SampleSet]) -> list[data.SampleFile]:
