@@ -61,6 +61,13 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
     "tasks.comparison": {"TABLE_FORMATS": "markdown latex csv"},
+    "tasks.benchmarks": {
+        "PROTOCOLS": "prcc prcc_single_shot deepchange vc_clothes celeb_reid ltcc ltcc_cc ltcc_sc ccvid_cc pitts30k"
+        " tokyo247 msls nordland sysu_mm01_all_single sysu_mm01_all_multi sysu_mm01_indoor_single"
+        " sysu_mm01_indoor_multi regdb llcm cuhk_pedes icfg_pedes rstpreid flickr30k coco_captions msrvtt"
+        " oxford5k paris6k roxford5k_easy rparis6k_easy roxford5k_medium rparis6k_medium roxford5k_hard"
+        " rparis6k_hard gldv2 cub200 cars196 sop inshop trec cuhk_sysu prw sketchy hashing guie happywhale",
+    },
     "tasks.draws": {"EXPECTATIONS": "drawn_galleries"},
     "tasks.reranking": {"RERANKINGS": "KReciprocal QueryExpansion"},
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},
