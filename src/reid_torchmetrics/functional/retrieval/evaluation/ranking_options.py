@@ -130,7 +130,8 @@ class RankingOptions:
         exchanged: bool = False,
     ) -> RankingOptions:
         """Return the options of a ranking under a protocol, for the CMC or for other measures."""
-        ranking_protocol = _ranking_protocol(protocol, for_cmc=for_cmc)
+        is_drawn = protocol.gallery_draw is not None and (for_cmc or protocol.gallery_draw_for_map)
+        ranking_protocol = _ranking_protocol(protocol.for_cmc if for_cmc else protocol, is_drawn=is_drawn)
         max_rank = 0
         if ranking_protocol.gallery_draw is not None:
             # Expectations are computed for a long curve, so that metrics at several ranks share it.
@@ -170,15 +171,13 @@ class RankingOptions:
 
 
 @functools.lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
-def _ranking_protocol(protocol: Protocol, *, for_cmc: bool) -> Protocol:
-    """Return a protocol with only the fields that decide a ranking, for the CMC or for other measures.
+def _ranking_protocol(protocol: Protocol, *, is_drawn: bool) -> Protocol:
+    """Return a protocol with only the fields that decide a ranking, those of drawn galleries only if it is drawn.
 
     All other fields keep their defaults, so that protocols that rank alike are equal.
     """
-    if for_cmc:
-        protocol = protocol.for_cmc
     names = list(_RELEVANCE_FIELDS)
-    if protocol.gallery_draw is not None and (for_cmc or protocol.gallery_draw_for_map):
+    if is_drawn:
         names += _DRAW_FIELDS
     fields_of_ranking = {name: getattr(protocol, name) for name in names}
     for name in ("junk_identities", *AGREEMENT_RULES):
