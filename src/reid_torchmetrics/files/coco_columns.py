@@ -323,10 +323,14 @@ class RowList:
         if invalid is not None:
             raise self.invalid(positions[invalid], column.key, column.kind.rule)
 
+    def misspelled_keys(self, column: Column, keys: Iterable[str]) -> set[str]:
+        """Return the keys that may stand for that of a column, among the keys of rows."""
+        unknown_keys = set(keys) - self._known_keys()
+        return {key for key in unknown_keys if _are_similar(column, key)}
+
     def _check_similar_keys(self, column: Column, keys: Iterable[str]) -> None:
         """Raise if a row has a misspelled key in the place of an optional one."""
-        unknown_keys = set(keys) - self._known_keys()
-        misspelled = {key for key in unknown_keys if _are_similar(column, key)}
+        misspelled = self.misspelled_keys(column, keys)
         if not misspelled:
             return
         for position, row in enumerate(self.rows):

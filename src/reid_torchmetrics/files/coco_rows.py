@@ -104,7 +104,7 @@ class CocoReading:
         return columns
 
 
-def read_coco(
+def read_rows(
     results_path: str, data_set_path: str, reading: CocoReading
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
@@ -122,12 +122,12 @@ def read_coco(
     detections = row_list(results_path, "results", results)
     images = row_list(data_set_path, "images", data_set)
     annotations = row_list(data_set_path, "annotations", data_set)
-    categories = _read_categories(data_set_path, data_set)
+    categories = read_categories(data_set_path, data_set)
 
     # Images, and the ids by which results name them.
     images.check(IMAGES)
     for position, image in enumerate(images.rows):
-        _check_lists(images, position, image, is_federated=reading.is_federated)
+        check_lists(images, position, image, is_federated=reading.is_federated)
     images_by_id = {image["id"]: image for image in images.rows}
     check_kind_of_ids(images)
     reading.notes.extend(find_images(detections, images.rows))
@@ -288,7 +288,7 @@ def row_list(path: str, name: str, content: Any) -> RowList:
     return RowList(path, name, rows)
 
 
-def _read_categories(path: str, data_set: Any) -> dict[Any, None]:
+def read_categories(path: str, data_set: Any) -> dict[Any, None]:
     """Return the ids of the categories, in their order; none if the data set lists no categories."""
     if not isinstance(data_set, dict) or "categories" not in data_set:
         return {}
@@ -297,7 +297,7 @@ def _read_categories(path: str, data_set: Any) -> dict[Any, None]:
     return dict.fromkeys(row["id"] for row in categories.rows)
 
 
-def _check_lists(images: RowList, position: int, image: Row, *, is_federated: bool) -> None:
+def check_lists(images: RowList, position: int, image: Row, *, is_federated: bool) -> None:
     """Raise unless an image has LVIS' lists of classes in a federated evaluation, and none in any other."""
     for name in LISTS:
         labels = image.get(name)
@@ -341,11 +341,16 @@ def _check_reference(row_list: RowList, key: str, ids: Collection[Any], name: st
 def _without_unknown_categories(detections: RowList, categories: Collection[Any], reading: CocoReading) -> RowList:
     """Leave out results of categories that the data set does not have."""
     positions = [position for position, row in enumerate(detections.rows) if row["category_id"] in categories]
-    num_dropped = len(detections.rows) - len(positions)
-    if num_dropped:
-        text = f"left out {num_dropped:,} of {len(detections.rows):,} results of categories that the data set lacks"
-        reading.notes.append(Note(f"{detections.source}: {text}", is_doubtful=False))
+    reading.notes.extend(notes_on_dropped(detections.source, len(detections.rows), len(positions)))
     return detections.select(positions)
+
+
+def notes_on_dropped(source: str, num_results: int, num_kept: int) -> list[Note]:
+    """Return a note on results that were left out, if there are any."""
+    if num_kept == num_results:
+        return []
+    text = f"left out {num_results - num_kept:,} of {num_results:,} results of categories that the data set lacks"
+    return [Note(f"{source}: {text}", is_doubtful=False)]
 
 
 def _by_image(rows: Iterable[Row], images: Iterable[Row]) -> dict[Any, list[Row]]:

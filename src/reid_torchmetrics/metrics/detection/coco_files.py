@@ -121,4 +121,4 @@ class CocoFiles(ABC):
             detection_areas=detection_areas,
             guesses=guesses,
         )
-        return preds, target
+        return list(preds), list(target)

@@ -18,7 +18,8 @@ from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 
-from .invalid_objects import Dicts, sides_of
+from .image_columns import Dicts
+from .invalid_objects import sides_of
 from .key_names import LISTS, meant_required_key
 
 BOX_DTYPES = (*FLOATING_DTYPES, *INTEGER_DTYPES)

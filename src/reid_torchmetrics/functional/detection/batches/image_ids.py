@@ -13,7 +13,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import pack_names, plain_id
 
 from .checks import check_has_values
-from .invalid_objects import Dicts
+from .image_columns import Dicts, ImageColumns, ids_of
 
 NAME_BYTES = "image_name_bytes"
 NAME_LENGTHS = "image_name_lengths"
@@ -76,7 +76,7 @@ def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Ten
         ValueError: only some images have an id, detections have another one than the ground truths, several ints, or
             one that does not fit int64.
     """
-    values: list[Any] = [item.get("image_id") for item in target]
+    values = ids_of(target)
     ids = values
     types = set(map(type, values))
     if types == {type(None)}:
@@ -109,6 +109,8 @@ def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Ten
 
 def _check_same_ids(preds: Dicts, target: Dicts) -> None:
     """Raise if detections have another `image_id` than the ground truths; ids on a device are not compared."""
+    if isinstance(preds, ImageColumns) and "image_id" not in preds.keys:
+        return
     for position, item in enumerate(preds):
         if "image_id" not in item or "image_id" not in target[position]:
             continue

@@ -9,7 +9,7 @@ packing, for the speed of one mask; masks and other shapes are filtered image by
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -18,10 +18,11 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
+from .image_columns import Dicts
+
 _FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
 """the state that must be finite beside the boxes"""
-Dicts = Sequence[Mapping[str, Any]]
 IsValid = Callable[[Tensor], Tensor]
 """a function that returns whether each of values [objects, ...] can be evaluated"""
 

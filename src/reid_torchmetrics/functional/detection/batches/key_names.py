@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from .image_columns import ImageColumns
+
 SIMILAR_KEYS = 0.87  # ratio of `difflib`: `num_keypoint` is meant as `num_keypoints`, `category_ids` is another key
 _SHORT_KEY = 5  # characters; shorter keys are similar by chance
 
@@ -97,6 +99,8 @@ def meant_required_key(required_key: str, keys: Iterable[object]) -> str | None:
 
 def keys_of_dicts(target: Sequence[Mapping[Any, Any]]) -> set[Any]:
     """Return the keys of all dicts; no keys if an item is no dict, because other checks name it."""
+    if isinstance(target, ImageColumns):
+        return target.keys
     try:
         return set().union(*target)
     except TypeError:

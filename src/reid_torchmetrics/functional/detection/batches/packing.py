@@ -20,9 +20,10 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
+from .image_columns import Dicts, ImageColumns, num_objects, parts_of
 from .image_ids import pack_ids
 from .images import STATES
-from .invalid_objects import Dicts, are_valid, are_valid_boxes, drop_invalid_boxes, drop_invalid_objects
+from .invalid_objects import are_valid, are_valid_boxes, drop_invalid_boxes, drop_invalid_objects
 from .key_names import KNOWN_KEYS, check_optional_keys, keys_of_dicts
 from .shape_batches import ShapeBatch
 
@@ -124,7 +125,8 @@ def _pack_together(preds: Dicts, target: Dicts, box_format: str, device: torch.d
         batch.states["ground_truth_crowds"] = batch.states["ground_truth_crowds"].bool()
         return batch, is_valid
 
-    if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
+    is_many = len(preds) >= _MANY_IMAGES and not isinstance(preds, ImageColumns)
+    if is_many and preds[0]["labels"].device.type == "cpu":
         return workers.run(partial(work, workers.share), torch.device("cpu"))
     return work(map)
 
@@ -181,12 +183,12 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
         Exception: of any type, if a column is missing or does not fit.
     """
     images = {"detection": preds, "ground_truth": target}
-    counts = {name: [item["labels"].numel() for item in items] for name, items in images.items()}
+    counts = {name: num_objects(items) for name, items in images.items()}
 
     def join(state: str) -> Tensor | None:
         objects = state.rpartition("_")[0]  # "detection" or "ground_truth"
         key, join_parts = _COLUMNS[state]
-        return join_parts([item.get(key) for item in images[objects]], counts[objects])
+        return join_parts(*parts_of(images[objects], key, counts[objects]))
 
     columns = dict(zip(_COLUMNS, share(join, list(_COLUMNS)), strict=True))
     devices = {column.device for column in columns.values() if column is not None}

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, box_areas, pack_names, to_xywh
 
-from .invalid_objects import Dicts
+from .image_columns import Dicts
 
 Image = TypeVar("Image")
 

@@ -1,0 +1,151 @@
+"""Detections and ground truths with boxes from COCO's files, as columns.
+
+Most files have rows like those of COCO. They are read by type and checked by column. Any other file, and any file with
+an error, is left to the reader of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns
+
+from .coco_columns import ANNOTATIONS, IMAGES, RESULTS, Column, Row, RowList, check_kind_of_ids
+from .coco_images import find_images
+from .coco_rows import CocoReading, check_lists, notes_on_dropped, read_categories, row_list, size_of
+from .json_blocks import UnreadRowsError
+from .object_tables import DataSetTable, ObjectTable, read_data_set, read_results
+
+
+def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> tuple[ImageColumns, ImageColumns]:
+    """Read detections and ground truths with boxes of each image, in the order of the data set.
+
+    Raises:
+        OSError: there is no such file, or it may not be read.
+        UnreadRowsError: other shapes are read, or a file is unlike most or has an error.
+    """
+    if reading.iou_type != ("bbox",) or reading.is_federated:
+        raise UnreadRowsError
+    data_set = read_data_set(data_set_path)
+    results = read_results(results_path)
+    try:
+        images = _checked_images(data_set_path, data_set)
+        categories = _categories(data_set_path, data_set)
+        places = {image["id"]: place for place, image in enumerate(images)}
+        references = RowList(results_path, "results", [{"image_id": reference} for reference in results.references])
+        notes = find_images(references, images)
+    except ValueError as error:
+        raise UnreadRowsError from error
+    if len(places) < len(images):
+        raise UnreadRowsError
+
+    # Results of categories that the data set lacks may be left out.
+    num_results = len(results.images)
+    if reading.unknown_categories == "drop" and len(categories):
+        results = results.at(np.isin(results.columns["category_id"], categories))
+    annotations = data_set.annotations
+    for table in (results, annotations):
+        _check(not len(categories) or np.isin(table.columns["category_id"], categories).all())
+    result_images = _places_of([row["image_id"] for row in references.rows], places)[results.images]
+    annotation_images = _places_of(annotations.references, places)[annotations.images]
+    _check((result_images >= 0).all() and (annotation_images >= 0).all())
+    _check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name",))
+    _check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True), ("ignore",))
+    _check_annotations(annotations.columns, drops_invalid=reading.invalid == "drop")
+
+    reading.notes.extend([*notes, *notes_on_dropped(results_path, num_results, len(results.images))])
+    return (
+        _detections(results, result_images, len(images)),
+        _ground_truths(annotations, annotation_images, images),
+    )
+
+
+def _check(is_valid: bool | np.bool_) -> None:
+    """Leave the files to the reader of rows unless something holds."""
+    if not is_valid:
+        raise UnreadRowsError
+
+
+def _checked_images(path: str, data_set: DataSetTable) -> Sequence[Row]:
+    """Return the rows of the images; raise a ValueError for an invalid one."""
+    images = row_list(path, "images", {"images": data_set.images})
+    images.check(IMAGES)
+    for position, image in enumerate(images.rows):
+        check_lists(images, position, image, is_federated=False)
+    check_kind_of_ids(images)
+    return images.rows
+
+
+def _categories(path: str, data_set: DataSetTable) -> NDArray[np.int64]:
+    """Return the ids of the categories; raise a ValueError for an invalid one."""
+    lists = {} if data_set.categories is None else {"categories": data_set.categories}
+    return np.array(list(read_categories(path, lists)), dtype=np.int64)
+
+
+def _places_of(ids: Sequence[Any], places: Mapping[Any, int]) -> NDArray[np.int64]:
+    """Return the place of the image with each id; -1 for an id that no image has."""
+    return np.array([places.get(image_id, -1) for image_id in ids], dtype=np.int64)
+
+
+def _check_keys(name: str, table: ObjectTable, columns: Sequence[Column], read_by_rows: Sequence[str]) -> None:
+    """Leave files to the reader of rows if they have misspelled keys, or some others."""
+    rows = RowList("", name, [])
+    for column in columns:
+        _check(column.is_required or not rows.misspelled_keys(column, table.other_keys))
+    _check(table.other_keys.isdisjoint(read_by_rows))
+
+
+def _check_annotations(columns: Mapping[str, NDArray[Any]], *, drops_invalid: bool) -> None:
+    """Leave files with invalid annotations to the reader of rows."""
+    is_crowd = columns["iscrowd"]
+    areas = columns["area"]
+    _check(((is_crowd == 0) | (is_crowd == 1)).all())
+    _check((np.isnan(areas) | (areas >= 0)).all())
+    _check(drops_invalid or (columns["bbox"][:, 2:] >= 0).all())
+
+
+def _detections(results: ObjectTable, images: NDArray[np.int64], num_images: int) -> ImageColumns:
+    """Return the detections, sorted by image."""
+    columns = {
+        "labels": results.columns["category_id"],
+        "scores": results.columns["score"],
+        "boxes": results.columns["bbox"],
+    }
+    return _image_columns(columns, images, num_images)
+
+
+def _ground_truths(annotations: ObjectTable, images: NDArray[np.int64], rows: Sequence[Row]) -> ImageColumns:
+    """Return the ground truths, sorted by image; `rows` are those of the images."""
+    areas = annotations.columns["area"]
+    columns = {
+        "labels": annotations.columns["category_id"],
+        "iscrowd": annotations.columns["iscrowd"],
+        "area": np.where(np.isnan(areas), 0, np.maximum(areas, SMALLEST_AREA)),
+        "boxes": annotations.columns["bbox"],
+    }
+    values = {"image_id": [row["id"] for row in rows], "orig_size": [_size_tensor(row) for row in rows]}
+    return _image_columns(columns, images, len(rows), values)
+
+
+def _size_tensor(image: Row) -> torch.Tensor | None:
+    """Return height and width of an image; None if its row has none."""
+    size = size_of(image)
+    return None if size is None else torch.tensor(size, dtype=torch.int64, device="cpu")
+
+
+def _image_columns(
+    columns: Mapping[str, NDArray[Any]],
+    images: NDArray[np.int64],
+    num_images: int,
+    of_images: Mapping[str, Sequence[Any]] | None = None,
+) -> ImageColumns:
+    """Return columns sorted by image; `images` is the place of the image of each object."""
+    order = images.argsort(kind="stable")
+    counts = torch.from_numpy(np.bincount(images, minlength=num_images))
+    sorted_columns = {key: torch.from_numpy(column[order]) for key, column in columns.items()}
+    return ImageColumns(counts, sorted_columns, of_images)

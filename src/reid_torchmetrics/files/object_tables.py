@@ -1,0 +1,148 @@
+"""Tables of the objects in COCO's files: columns of arrays, without a dict for each object."""
+
+from __future__ import annotations
+
+import gc
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from operator import attrgetter
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from reid_torchmetrics._files import readable
+
+from .json_blocks import RowDecoder, UnreadRowsError, blocks_of
+
+NO_AREA = math.nan  # no area of a file, since JSON that is decoded by type has no NaN
+
+
+class _ColumnType(NamedTuple):
+    """The values under a key of the rows of a file."""
+
+    type: Any
+    """the type of JSON's values; a pair with a default for keys that rows may lack"""
+    dtype: Any
+    width: int = 1
+    """numbers in a value"""
+
+
+_TYPES = {
+    "category_id": _ColumnType(int, np.int64),
+    "score": _ColumnType(float, np.float64),
+    "bbox": _ColumnType(tuple[float, float, float, float], np.float64, width=4),
+    "iscrowd": _ColumnType((bool | int, 0), np.int64),
+    "area": _ColumnType((float, NO_AREA), np.float64),
+}
+_RESULT_COLUMNS = ("category_id", "score", "bbox")
+_ANNOTATION_COLUMNS = ("category_id", "iscrowd", "area", "bbox")
+_OTHER_KEYS = ("id", "segmentation")  # of most files
+
+
+@dataclass(frozen=True)
+class ObjectTable:
+    """The objects in a file, in the order of its rows."""
+
+    references: list[Any]
+    """the distinct values of `image_id`"""
+    images: NDArray[np.int64]
+    """for each object the place of its image in `references`"""
+    columns: Mapping[str, NDArray[Any]]
+    """values by the keys of rows, [objects] or [objects, 4]"""
+    other_keys: set[str]
+    """keys of rows that are no columns"""
+
+    def at(self, is_selected: NDArray[np.bool_]) -> ObjectTable:
+        """Return the objects of a mask."""
+        columns = {key: column[is_selected] for key, column in self.columns.items()}
+        return replace(self, images=self.images[is_selected], columns=columns)
+
+
+class DataSetTable(NamedTuple):
+    """The lists of a data set."""
+
+    images: list[Any]
+    categories: Any
+    """None if the data set has no such list"""
+    annotations: ObjectTable
+
+
+class _DataSet(msgspec.Struct):
+    """The texts of the lists of a data set."""
+
+    images: list[Any]
+    annotations: msgspec.Raw
+    categories: Any = None
+
+
+def read_results(path: str) -> ObjectTable:
+    """Read the results with boxes in a file.
+
+    Raises:
+        OSError: there is no such file, or it may not be read.
+        UnreadRowsError: the file is no JSON, or a row has other values than most files.
+    """
+    with readable(path).open("rb") as file, _without_collector():
+        return _read_table(file, _RESULT_COLUMNS)
+
+
+def read_data_set(path: str) -> DataSetTable:
+    """Read a data set of annotations with boxes; errors as in `read_results`."""
+    with _without_collector():
+        try:
+            data_set = msgspec.json.decode(readable(path).read_bytes(), type=_DataSet)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UnreadRowsError from error
+        annotations = _read_table(io.BytesIO(data_set.annotations), _ANNOTATION_COLUMNS)
+    return DataSetTable(data_set.images, data_set.categories, annotations)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause Python's garbage collector, which would look at millions of rows again and again."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
+def _read_table(file: BinaryIO, keys: Iterable[str]) -> ObjectTable:
+    types = {key: _TYPES[key] for key in keys}
+    decoder = RowDecoder({"image_id": int | str, **{key: kind.type for key, kind in types.items()}}, _OTHER_KEYS)
+    places: dict[Any, int] = {}
+    images: list[NDArray[np.int64]] = []
+    columns: dict[str, list[NDArray[Any]]] = {key: [] for key in types}
+    for rows in blocks_of(file, decoder):
+        ids = list(map(attrgetter("image_id"), rows))
+        for image_id in dict.fromkeys(ids):
+            places.setdefault(image_id, len(places))
+        images.append(np.fromiter(map(places.__getitem__, ids), np.int64, len(ids)))
+        for key, kind in types.items():
+            columns[key].append(_column(rows, key, kind))
+    return ObjectTable(
+        references=list(places),
+        images=np.concatenate(images),
+        columns={key: np.concatenate(parts) for key, parts in columns.items()},
+        other_keys=decoder.other_keys - set(_OTHER_KEYS),
+    )
+
+
+def _column(rows: list[Any], key: str, kind: _ColumnType) -> NDArray[Any]:
+    """Return the values of a column, [rows] or [rows, width]."""
+    values: Any = list(map(attrgetter(key), rows))
+    if kind.width > 1:
+        numbers = np.fromiter(chain.from_iterable(values), kind.dtype, kind.width * len(rows))
+        return numbers.reshape(-1, kind.width)
+    try:
+        return np.array(values, dtype=kind.dtype)
+    except OverflowError as error:
+        raise UnreadRowsError from error

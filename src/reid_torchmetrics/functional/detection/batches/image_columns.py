@@ -1,0 +1,88 @@
+"""The objects of many images as columns, in the place of a dict for each image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+Dicts = Sequence[Mapping[str, Any]]
+"""the dicts of images in the form of `update`"""
+
+
+class ImageColumns(Sequence[dict[str, Any]]):
+    """The dicts of images in the form of `update`, made from columns when they are looked at.
+
+    Args:
+        counts: numbers of objects, int64 [images].
+        columns: tensors with a row for each object, image by image, by the keys of `update`.
+        of_images: lists with a value for each image, such as `image_id`, by the keys of `update`.
+    """
+
+    def __init__(
+        self, counts: Tensor, columns: Mapping[str, Tensor], of_images: Mapping[str, Sequence[Any]] | None = None
+    ) -> None:
+        self.counts = counts
+        self.columns = columns
+        self.of_images = of_images or {}
+        self._starts = [0, *counts.cumsum(0).tolist()]
+
+    @property
+    def keys(self) -> set[str]:
+        """Return the keys of the dicts."""
+        return {*self.columns, *self.of_images}
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.counts)
+
+    def __getitem__(self, image: Any) -> Any:
+        """Return the dict of an image, with tensors of its own, or some of the images."""
+        if isinstance(image, slice):
+            return self._some(image)
+        if not -len(self) <= image < len(self):
+            raise IndexError(image)
+        image %= len(self)
+        rows = slice(self._starts[image], self._starts[image + 1])
+        objects: dict[str, Any] = {key: column[rows].clone() for key, column in self.columns.items()}
+        for key, values in self.of_images.items():
+            if values[image] is not None:
+                objects[key] = values[image]
+        return objects
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Return the dicts of all images."""
+        return (self[image] for image in range(len(self)))
+
+    def _some(self, images: slice) -> Any:
+        """Return the images of a slice; images in a row are columns again."""
+        first, end, step = images.indices(len(self))
+        if step != 1:
+            return [self[image] for image in range(first, end, step)]
+        rows = slice(self._starts[first], self._starts[max(first, end)])
+        columns = {key: column[rows] for key, column in self.columns.items()}
+        of_images = {key: values[images] for key, values in self.of_images.items()}
+        return ImageColumns(self.counts[images], columns, of_images)
+
+
+def num_objects(items: Dicts) -> list[int]:
+    """Return the number of objects of each image."""
+    if isinstance(items, ImageColumns):
+        counts: list[int] = items.counts.tolist()
+        return counts
+    return [item["labels"].numel() for item in items]
+
+
+def parts_of(items: Dicts, key: str, counts: Sequence[int]) -> tuple[list[Any], list[int]]:
+    """Return the values under a key, with numbers of objects: for each image, or for all images of columns."""
+    if isinstance(items, ImageColumns):
+        return [items.columns.get(key)], [sum(counts)]
+    return [item.get(key) for item in items], list(counts)
+
+
+def ids_of(items: Dicts) -> list[Any]:
+    """Return the `image_id` of each image; None for images without one."""
+    if isinstance(items, ImageColumns):
+        return list(items.of_images.get("image_id", [None] * len(items)))
+    return [item.get("image_id") for item in items]
