@@ -127,13 +127,13 @@ LAYERS = ENGINE | TASKS | TOOLS | {"": ["private", "functional", "metrics", *TAS
 """all layers; the last one is the `__init__` and the `__main__` of the package"""
 
 PACKAGES = {
-    "private": {"numpy", "orjson", "torch", "tqdm"},
+    "private": {"msgspec", "numpy", "torch", "tqdm"},
     "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
     "tasks": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "tasks.metrics": {"torch", "typing_extensions"},
     "diagnosis": {"jaxtyping", "numpy", "torch"},
-    "files": {"numpy", "torch"},
+    "files": {"msgspec", "numpy", "torch"},
     "data": {"jaxtyping", "numpy", "torch"},
     "coco": {"matplotlib", "numpy", "torch"},
     "plot": {"PIL", "matplotlib", "numpy", "torch"},

@@ -1,16 +1,13 @@
-"""JSON: orjson and json read the same values, and the errors are those of json."""
+"""JSON: values and errors are those of `json`, although msgspec reads most files."""
 
 import json
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics import _extras, _files
+from reid_torchmetrics import _files
 from reid_torchmetrics.files import parsed
-
-orjson = pytest.importorskip("orjson")
 
 CONTENTS = {
     "boxes": b'[{"image_id": 1, "bbox": [0.5, 1e2, 3, -4.25], "score": 0.0012345678901234567}]',
@@ -46,20 +43,17 @@ def outcome(path):
         return str(error)
 
 
-def both(path, monkeypatch):
-    """What is read with orjson, and without."""
-    with_orjson = outcome(path)
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "orjson", None)
-        return with_orjson, outcome(path)
+def outcome_of_json(path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_files.msgspec.json, "decode", lambda contents: json.loads(contents.decode()))
+        return outcome(path)
 
 
 @pytest.mark.parametrize("content", CONTENTS)
-def test_json_is_read_alike_with_orjson_and_without(content, tmp_path, monkeypatch):
+def test_json_is_read_as_by_json(content, tmp_path):
     path = tmp_path / "a.json"
     path.write_bytes(CONTENTS[content])
-    with_orjson, without = both(path, monkeypatch)
-    assert with_orjson == without
+    assert outcome(path) == outcome_of_json(path)
 
 
 NUMBERS = st.integers(-(10**25), 10**25) | st.floats(allow_nan=False) | st.sampled_from([2**63, 2**64, -(2**63) - 1])
@@ -75,19 +69,11 @@ def test_any_json_and_any_part_of_it_is_read_alike(tmp_path_factory, value, is_a
     text = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
     for contents in (text, text[:cut]):
         path.write_bytes(contents)
-        with pytest.MonkeyPatch.context() as patch:
-            with_orjson, without = both(path, patch)
-        assert with_orjson == without
+        assert outcome(path) == outcome_of_json(path)
 
 
-def test_orjson_reads_boxes_where_it_is_installed(tmp_path, monkeypatch):
+def test_msgspec_reads_boxes(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_bytes(CONTENTS["boxes"])
     monkeypatch.delattr(json, "loads")
     assert _files.read_json(path) == [{"image_id": 1, "bbox": [0.5, 100.0, 3, -4.25], "score": 0.0012345678901234567}]
-
-
-def test_orjson_is_none_where_it_is_not_installed(monkeypatch):
-    assert _extras.find_orjson() is orjson
-    monkeypatch.setitem(sys.modules, "orjson", None)
-    assert _extras.find_orjson() is None

@@ -16,7 +16,6 @@ _EXTRAS = {
     "safetensors": ("safetensors", "files"),
     "pyarrow": ("pyarrow", "files"),
     "h5py": ("h5py", "files"),
-    "orjson": ("orjson", "files"),
     "pandas": ("pandas", None),
 }
 """the title of each package, and the extra that installs it; None: the package is installed by itself"""
@@ -63,12 +62,3 @@ def require(purpose: str, *packages: str) -> None:
             title, extra = _EXTRAS[package]
             remedy = f"pip install {package}" if extra is None else _INSTALL_EXTRA.format(extra=extra)
             raise ModuleNotFoundError(f"{purpose} needs {title}: {remedy}.", name=package)
-
-
-def find_orjson() -> Any:
-    """Return orjson, a reader of JSON several times as fast as Python's; None if it is not installed."""
-    if find_spec("orjson") is None:
-        return None
-    import orjson  # noqa: PLC0415 - optional
-
-    return orjson

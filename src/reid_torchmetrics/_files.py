@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ._extras import find_orjson
+import msgspec
 
 MAX_INFLATED = "REID_TORCHMETRICS_MAX_INFLATED"
 """environment variable: the number of bytes that any file may inflate to"""
@@ -18,12 +18,6 @@ _MAX_INFLATED = 2**26
 """its default, 64 MiB"""
 _MAX_RATIO = 100
 """a file may always inflate to this many times its size; embeddings and labels of real data stay below"""
-_DIGITS = bytes(range(ord("0"), ord("9") + 1))
-_OTHERS = bytes(set(range(256)) - set(_DIGITS) - {ord(".")})
-_SHAPES = bytes.maketrans(_DIGITS + _OTHERS, len(_DIGITS) * b"0" + len(_OTHERS) * b" ")
-"""translation of JSON that keeps points, writes 0 for each digit and a space for any other byte"""
-_LONG_INTEGER = b" " + 19 * b"0"
-"""an integer that may not fit 64 bits, in this translation; the digits of a fraction have a point in front"""
 
 
 def readable(path: str | os.PathLike[str]) -> Path:
@@ -46,24 +40,18 @@ def readable(path: str | os.PathLike[str]) -> Path:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Return the contents of a JSON file, as `json.loads` reads them; orjson is several times as fast where installed.
+    """Return the contents of a JSON file, as `json.loads` reads them.
 
     Raises:
         OSError: there is no such file, or it may not be read.
         ValueError: it is not JSON in UTF-8.
         RecursionError: it is nested too deep.
     """
-    file = readable(path)
-    orjson = find_orjson()
-    if orjson is not None:
-        contents = file.read_bytes()
-        # orjson rounds integers beyond 64 bits to floats, without an error.
-        if _LONG_INTEGER not in (b" " + contents).translate(_SHAPES):
-            try:
-                return orjson.loads(contents)
-            except orjson.JSONDecodeError:
-                pass  # NaN, Infinity and lone surrogates are read by `json` alone, which also words the errors
-    return json.loads(file.read_text(encoding="utf-8"))
+    contents = readable(path).read_bytes()
+    try:
+        return msgspec.json.decode(contents)
+    except msgspec.DecodeError:  # NaN, Infinity and lone surrogates are read by `json` alone, which also words the errors
+        return json.loads(contents.decode())
 
 
 class Allowance:
