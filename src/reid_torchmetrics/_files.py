@@ -50,7 +50,8 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     contents = readable(path).read_bytes()
     try:
         return msgspec.json.decode(contents)
-    except msgspec.DecodeError:  # NaN, Infinity and lone surrogates are read by `json` alone, which also words the errors
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # NaN, Infinity and lone surrogates are read by `json` alone, which also words the errors.
         return json.loads(contents.decode())
 
 
