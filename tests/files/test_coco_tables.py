@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.files import CocoReading, coco_reading, coco_rows, coco_tables, json_blocks, read_coco
+from reid_torchmetrics.files import CocoReading, coco_rows, coco_tables, json_blocks, read_coco
 from reid_torchmetrics.files.json_blocks import UnreadRowsError
 from tests.profiles import examples
 
@@ -173,7 +173,7 @@ def test_a_text_that_is_no_json_is_left_to_the_reader_of_rows(tmp_path, monkeypa
 
 def test_the_reader_of_rows_gets_the_paths_and_options_of_a_file_that_is_unlike_most(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(coco_reading, "read_rows", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(coco_tables, "read_rows", lambda *arguments: calls.append(arguments))
     paths = written(tmp_path, [{**ROW, "score": 0.5, "file_name": "a.jpg"}], [ROW])
     options = reading()
     read_coco(*paths, options)

@@ -14,7 +14,8 @@ from reid_torchmetrics.functional.detection.batches import ImageNumbering, Image
 from reid_torchmetrics.functional.detection.evaluators import Evaluator
 from reid_torchmetrics.functional.detection.inputs import checked_iou_type, unpack_names
 
-from .coco_rows import CocoReading, read_coco
+from .coco_rows import CocoReading
+from .coco_tables import read_coco
 from .coco_writing import write_coco
 
 

@@ -17,9 +17,22 @@ from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageC
 
 from .coco_columns import ANNOTATIONS, IMAGES, RESULTS, Column, Row, RowList, check_kind_of_ids
 from .coco_images import find_images
-from .coco_rows import CocoReading, check_lists, notes_on_dropped, read_categories, row_list, size_of
+from .coco_rows import CocoReading, check_lists, notes_on_dropped, read_categories, read_rows, row_list, size_of
 from .json_blocks import UnreadRowsError
 from .object_tables import DataSetTable, ObjectTable, read_data_set, read_results
+
+
+def read_coco(
+    results_path: str, data_set_path: str, reading: CocoReading
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
+
+    Errors are those of `read_rows`, which reads all files but those of boxes like COCO's.
+    """
+    try:
+        return read_tables(results_path, data_set_path, reading)
+    except UnreadRowsError:
+        return read_rows(results_path, data_set_path, reading)
 
 
 def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> tuple[ImageColumns, ImageColumns]:
