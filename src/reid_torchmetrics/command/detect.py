@@ -6,7 +6,7 @@ The files are JSON of COCO and LVIS, and folders of Pascal VOC, YOLO and DOTA.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +23,8 @@ from reid_torchmetrics.data import (
     read_yolo,
     read_yolo_names,
 )
+from reid_torchmetrics.files import read_images
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.metrics.detection import DetectionMAP
 from reid_torchmetrics.tasks.metrics import LvisMAP, VocMAP, YoloMAP
 
@@ -41,8 +43,8 @@ _ALL_AREAS = {"all": (0.0, 1e10)}
 class _DetectionFiles(NamedTuple):
     """Detections and ground truths of the same images, with the facts that their files hold beside boxes."""
 
-    preds: list[dict[str, Any]]
-    target: list[dict[str, Any]]
+    preds: Sequence[Mapping[str, Any]]
+    target: Sequence[Mapping[str, Any]]
     box_format: str
     options: dict[str, Any]
     """options of the metric that the files decide, such as names of classes"""
@@ -164,10 +166,12 @@ def _read_json(
 ) -> _DetectionFiles:
     """Read JSON of COCO or LVIS, with the names and frequencies of the categories."""
     notes: list[str] = []
-    preds, target = metric_class.coco_to_tm(
+    preds, target = read_images(
+        EVALUATORS[metric_class._row],  # noqa: SLF001 - as in its `coco_to_tm`, without a dict for each image
         arguments.detections,
         arguments.ground_truths,
         iou_types,
+        backend="pycocotools",
         invalid=options.get("invalid", "count"),
         unknown_categories=arguments.unknown_categories,
         detection_areas=arguments.detection_areas,

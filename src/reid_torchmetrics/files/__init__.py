@@ -20,8 +20,6 @@ from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_leng
 from .coco_metrics import read_images, write_images
 from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of
 from .coco_tables import read_coco
-from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of
-from .coco_tables import read_coco
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
 from .opened_files import read_files, rows_by_role

@@ -49,7 +49,7 @@ def read_images(
     unknown_categories: _names.UnknownCategories,
     detection_areas: _names.DetectionAreas,
     guesses: list[str] | None,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
     """Read COCO's files for the metric of an evaluator; the arguments are those of `DetectionMAP.coco_to_tm`."""
     names = checked_iou_type(iou_type)
     _checks.one_of("backend", backend, _names.Backend)
