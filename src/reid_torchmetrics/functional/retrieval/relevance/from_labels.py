@@ -7,7 +7,7 @@ import itertools
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from jaxtyping import Bool, Int, Integer, Real, Shaped
@@ -189,12 +189,14 @@ def relevance_of(
     if radius is not None:
         is_junk = torch.zeros_like(is_junk)  # items of other identities may be near
 
-    # Items of the query's sequence are dropped, whatever their identity.
     camera_map = rules["camera_map"] or {}
-    actions = {"cameras": rules["same_camera"], "sequences": "all"}
-    actions.update((name, rules[name]) for name in LABEL_RULES if name in rules)
-    label_rules = _rules(query, gallery, actions, camera_map)
-    label_rules += _agreement_rules(query, gallery, rules, camera_map)
+    query_labels = _by_name(query, rules, camera_map)
+    gallery_labels = _by_name(gallery, rules, camera_map)
+    label_rules = tuple(
+        _compare(rule, query_labels, gallery_labels)
+        for rule in label_rules_of(rules)
+        if query_labels.keys() >= set(rule.labels)
+    )
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
@@ -338,48 +340,56 @@ def check_camera_map(value: object) -> None:
         raise ValueError(f"`camera_map` must map to cameras that are not mapped themselves; got {both} on both sides.")
 
 
-def _rules(
-    query: LabelValues, gallery: LabelValues, actions: Mapping[str, str], camera_map: Mapping[int, int]
-) -> tuple[LabelRule, ...]:
-    """Return the rules for labels that are given.
+class Rule(NamedTuple):
+    """A rule that drops the gallery items with the query's labels, or those that differ in one of these labels."""
 
-    `actions` are values of `SAME_CAMERA_RULES` and `LABEL_RULES` by the label.
+    labels: tuple[str, ...]
+    drops_different: bool = False
+    of_identity: bool = False
+    """whether it drops items of the query's identity alone"""
+
+
+_RULES_BY_WORD = {
+    "same_identity": Rule((), of_identity=True),
+    "drop_same": Rule((), of_identity=True),
+    "drop_other": Rule((), drops_different=True, of_identity=True),
+    "all": Rule(()),
+    "only": Rule((), drops_different=True),
+}
+"""rules for a label by the value of `same_camera` or of the option with the label's name"""
+
+
+def label_rules_of(options: Mapping[str, Any]) -> list[Rule]:
+    """Translate options of `find_relevance` into rules; some options spell the same rule.
+
+    same_camera="same_identity"                      Rule(("cameras",), of_identity=True)
+    same_camera="all"       must_differ=("cameras",)    Rule(("cameras",))
+    same_camera="only"      must_agree=("cameras",)     Rule(("cameras",), drops_different=True)
+    clothes="drop_other"                             Rule(("clothes",), drops_different=True, of_identity=True)
     """
-    rules = []
-    for name, action in actions.items():
-        if name not in query or action == "keep":
-            continue
-        mapping = camera_map if name == "cameras" else {}
-        query_labels = _mapped(query[name], mapping)
-        gallery_labels = _mapped(gallery[name], mapping)
-        if action == "all":
-            rule = _rule_for_equal(query_labels, gallery_labels)
-        elif action == "only":
-            rule = _rule_for_different(query_labels, gallery_labels)
-        else:
-            rule = LabelRule(query_labels, gallery_labels, num_dropped=None, drops_different=action == "drop_other")
-        rules.append(rule)
-    return tuple(rules)
-
-
-def _agreement_rules(
-    query: LabelValues, gallery: LabelValues, options: Mapping[str, Any], camera_map: Mapping[int, int]
-) -> tuple[LabelRule, ...]:
-    """Return the rules of `must_agree` and `must_differ`."""
-    query_labels = _by_name(query, options, camera_map)
-    gallery_labels = _by_name(gallery, options, camera_map)
-    rules = []
-    must_agree = sorted(set(options["must_agree"]))
-    if must_agree:
+    rules = [Rule(("sequences",))]  # items of the query's sequence are dropped wherever there are sequences
+    words = {"cameras": options["same_camera"]}
+    words.update((name, options[name]) for name in LABEL_RULES if name in options)
+    for label, word in words.items():
+        if word != "keep":
+            rules.append(_RULES_BY_WORD[word]._replace(labels=(label,)))
+    if options["must_agree"]:
         # An item that differs in some label differs in the combination of all.
-        query_numbers, gallery_numbers = number_rows(
-            [query_labels[name] for name in must_agree],
-            [gallery_labels[name] for name in must_agree],
-        )
-        rules.append(_rule_for_different(query_numbers, gallery_numbers))
-    must_differ = sorted(set(options["must_differ"]))
-    rules += [_rule_for_equal(query_labels[name], gallery_labels[name]) for name in must_differ]
-    return tuple(rules)
+        rules.append(Rule(tuple(sorted(set(options["must_agree"]))), drops_different=True))
+    rules += [Rule((name,)) for name in sorted(set(options["must_differ"]))]
+    return rules
+
+
+def _compare(rule: Rule, query: LabelValues, gallery: LabelValues) -> LabelRule:
+    """Return the rule for the labels of queries and of kept gallery items."""
+    query_numbers, gallery_numbers = number_rows(
+        [query[name] for name in rule.labels], [gallery[name] for name in rule.labels]
+    )
+    num_dropped = None
+    if not rule.of_identity:
+        num_same = _runs(query_numbers, gallery_numbers)[1]
+        num_dropped = len(gallery_numbers) - num_same if rule.drops_different else num_same
+    return LabelRule(query_numbers, gallery_numbers, num_dropped, rule.drops_different)
 
 
 def _by_name(labels: LabelValues, options: Mapping[str, Any], camera_map: Mapping[int, int]) -> dict[str, Tensor]:
@@ -419,17 +429,6 @@ def _count_dropped(rules: Sequence[LabelRule], num_kept: int) -> Int[Tensor, " q
             numbers = number_rows([rule.query for rule in compared], [rule.gallery for rule in compared])
             num_left += sign * _runs(*numbers)[1]
     return num_kept - num_left
-
-
-def _rule_for_equal(query: Tensor, gallery: Tensor) -> LabelRule:
-    """Return the rule that drops every item with the query's label."""
-    return LabelRule(query, gallery, _runs(query, gallery)[1])
-
-
-def _rule_for_different(query: Tensor, gallery: Tensor) -> LabelRule:
-    """Return the rule that drops every item with another label than the query's."""
-    num_dropped = len(gallery) - _runs(query, gallery)[1]
-    return LabelRule(query, gallery, num_dropped, drops_different=True)
 
 
 def _mapped(labels: Tensor, mapping: Mapping[int, int]) -> Tensor:
