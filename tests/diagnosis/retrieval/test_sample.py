@@ -33,7 +33,7 @@ def case_of(results: Any) -> RetrievalCase:
         find_problem=lambda: problem,
         num_gallery=problem.source.shape[1],
     )
-    _, ranking_for_cmc = evaluated.rank()
+    ranking_for_cmc = evaluated.rank()
     return RetrievalCase(ranking_for_cmc, samples)
 
 

@@ -316,7 +316,8 @@ class EmbeddingMetric(SampleStates):
             reports = dict.fromkeys((*self.protocol.reports, *self._reported, *own_report))
             protocol = replace(self.protocol, reports=tuple(reports))
             setup = self._ranking_options(for_cmc=False).setup(ranking.labels)
-            results = evaluation.summarize(ranking, cmc_ranking, protocol, setup, max_rank=max(50, self._longest))
+            whole_ranking = ranking.with_cmc(cmc_ranking)
+            results = evaluation.summarize(whole_ranking, protocol, setup, max_rank=max(50, self._longest))
             lists = self._rank_lists(nearest, None) if nearest else None
             pairs = None
             if camera_pairs:  # other galleries: the measure itself, and not its values for the ranking

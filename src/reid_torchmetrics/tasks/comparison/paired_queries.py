@@ -65,14 +65,12 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
     reports = [name for name in results.protocol.reports if not parse_report(name)[0].is_precomputed]
     protocol = replace(results.protocol, reports=tuple(reports))
     if TIE_POLICIES[results.setup.ties].by_place is None:
-        ranking, ranking_for_cmc = _rank_in_order(name, results)
+        ranking = _rank_in_order(name, results)
     else:
-        ranking = ranking_for_cmc = results.ranking
-        if results.ranks_for_cmc is not None:
-            ranking_for_cmc = replace(ranking, ranks=results.ranks_for_cmc)
+        ranking = results.ranking
+    ranks_for_cmc = cut_after(ranking.ranks_for_cmc or ranking.ranks, cutoff)
     cut = summarize(
-        replace(ranking, ranks=cut_after(ranking.ranks, cutoff)),
-        replace(ranking_for_cmc, ranks=cut_after(ranking_for_cmc.ranks, cutoff)),
+        replace(ranking, ranks=cut_after(ranking.ranks, cutoff), ranks_for_cmc=ranks_for_cmc),
         protocol,
         replace(results.setup, ties="stable"),
         max_rank=len(results.cmc),
@@ -80,8 +78,8 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
     return replace(cut, query_names=results.query_names)
 
 
-def _rank_in_order(name: object, results: RetrievalResults) -> tuple[Ranking, Ranking]:
-    """Rank the samples again with equal scores in the order of the gallery, for all measures and for the CMC."""
+def _rank_in_order(name: object, results: RetrievalResults) -> Ranking:
+    """Rank the samples again with equal scores in the order of the gallery."""
     samples = results.problem
     if samples is None:
         rule = "must be ranked with `ties='stable'` beside lists, in which items with equal scores have one order"

@@ -270,9 +270,8 @@ def _evaluate_by_labels(
     num_repeated = count_repeated(lists.items)
 
     ranking, items, hits, truth, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
-    ranking_for_cmc = ranking
     if protocol.for_cmc is not protocol:
-        ranking_for_cmc = _rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking
+        ranking = ranking.with_cmc(_rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking)
 
     num_short = 0
     cutoff = _largest_cutoff(protocol)
@@ -282,7 +281,6 @@ def _evaluate_by_labels(
     gallery_labels = one_number_each(labels.gallery)
     results = _summarize(
         ranking,
-        ranking_for_cmc,
         items,
         hits,
         protocol,
@@ -395,12 +393,11 @@ def summarize_lists(
     valid = int((ranks.num_positives > 0).sum())
     counts = QueryCounts(total, valid=valid, junk=0, not_in_gallery=total - valid, same_camera_only=0)
     ranking = Ranking(ranks, counts, query_index, query_identities)
-    return _summarize(ranking, ranking, items, hits, protocol, setup, max_rank=max_rank, scores=scores)
+    return _summarize(ranking, items, hits, protocol, setup, max_rank=max_rank, scores=scores)
 
 
 def _summarize(
     ranking: Ranking,
-    ranking_for_cmc: Ranking,
     items: Tensor,
     hits: Tensor,
     protocol: Protocol,
@@ -412,7 +409,7 @@ def _summarize(
     cameras: Tensor | None = None,
 ) -> RetrievalResults:
     """Return the results for rankings of lists; scores, identities and cameras are those of the entries."""
-    results = summarize(ranking, ranking_for_cmc, protocol, setup, max_rank=max_rank)
+    results = summarize(ranking, protocol, setup, max_rank=max_rank)
     first_hit = hits.byte().argmax(1, keepdim=True)
     lacks_hit = ~hits.gather(1, first_hit)[:, 0]
     scores = scores.masked_fill(items < 0, torch.nan)

@@ -76,7 +76,7 @@ def evaluate_stream(
         names=counter.label_names,
     )
     setup = Setup.of(counter.ties, counter.similarity, None, label_names)
-    results = summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
+    results = summarize(ranking, protocol, setup, max_rank=max_rank)
 
     samples = RankedSamples(protocol, named_protocol)
     if counter.sample is not None:

@@ -274,14 +274,14 @@ def _evaluate(
     options = evaluated.options(for_cmc=False)
     labels = problem.labels.checked(options.protocol)
     evaluated = replace(evaluated, problem=replace(problem, labels=labels))
-    ranking, ranking_for_cmc = evaluated.rank()
+    ranking = evaluated.rank()
     setup = replace(
         options.setup(problem.provided_labels),
         multi_query=multi_query,
         lists=labels.ground_truth is not None,
         junk_pairs=labels.junk_pairs is not None,
     )
-    results = summarize(ranking, ranking_for_cmc, protocol, setup, max_rank=max_rank)
+    results = summarize(ranking, protocol, setup, max_rank=max_rank)
 
     samples = replace(
         samples,

@@ -38,12 +38,12 @@ class EvaluatedProblem:
             rerank=source.rerank,
         )
 
-    def rank(self, ties: str | None = None) -> tuple[Ranking, Ranking]:
+    def rank(self, ties: str | None = None) -> Ranking:
         """Rank for all measures and for the CMC, under a tie policy or that of the evaluation."""
         ranking_for_cmc = rank_problem(self.problem, self.options(for_cmc=True, ties=ties))
         if self.protocol.for_cmc is self.protocol:
-            return ranking_for_cmc, ranking_for_cmc
-        return rank_problem(self.problem, self.options(for_cmc=False, ties=ties)), ranking_for_cmc
+            return ranking_for_cmc
+        return rank_problem(self.problem, self.options(for_cmc=False, ties=ties)).with_cmc(ranking_for_cmc)
 
     def nearest(self, k: int, queries: Any) -> RankLists:
         """Return the first k candidates of all queries, or of some."""

@@ -27,16 +27,17 @@ class QueryNumbers(NamedTuple):
     """expectations over drawn galleries, of the CMC under its own camera rule, up to the last reported rank"""
 
 
-def measure_queries(ranking: Ranking, ranking_for_cmc: Ranking, protocol: Protocol, *, max_rank: int) -> QueryNumbers:
+def measure_queries(ranking: Ranking, protocol: Protocol, *, max_rank: int) -> QueryNumbers:
     """Evaluate every query; the values are no views of the rankings, which may be shared."""
-    drawn = _join_expectations(ranking, ranking_for_cmc, protocol, max_rank)
+    drawn = None if ranking.drawn is None else _cut_curves(ranking.drawn, protocol, max_rank)
+    ranks_for_cmc = ranking.ranks_for_cmc or ranking.ranks
 
     values = {}
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
     for name in dict.fromkeys((*protocol.reports, "map", "minp")):
         measure, _ = measures.parse_report(name)
         if drawn is None or not protocol.draws(measure):
-            ranks = ranking_for_cmc.ranks if measure.is_cmc else ranking.ranks
+            ranks = ranks_for_cmc if measure.is_cmc else ranking.ranks
             values_of_measure = measures.measure(name, ranks, protocol)
         elif measure.is_cmc:
             values_of_measure = measures.measure_drawn(name, drawn)
@@ -48,32 +49,18 @@ def measure_queries(ranking: Ranking, ranking_for_cmc: Ranking, protocol: Protoc
     weight = None
     if drawn is not None and protocol.queries_in_draw:
         weight = drawn.weight
-    action = ranking_for_cmc.counts.counting(protocol.empty_target_action)
+    action = ranking.counts.counting(protocol.empty_target_action)
     if drawn is None:
-        cmc = measures.cmc_curve(ranking_for_cmc.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+        cmc = measures.cmc_curve(ranks_for_cmc, max_rank, mode=protocol.mode, empty_target_action=action)
     else:
         cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
     return QueryNumbers(values, cmc, weight, drawn)
 
 
-def _join_expectations(
-    ranking: Ranking, ranking_for_cmc: Ranking, protocol: Protocol, max_rank: int
-) -> measures.DrawnResults | None:
-    """Return the expected CMC of one ranking with the other expectations of the other; None without drawn galleries.
-
-    Curves are cut after the last rank that is reported; metrics share longer ones.
-    """
-    drawn = ranking_for_cmc.drawn
-    if drawn is None:
-        return None
+def _cut_curves(drawn: measures.DrawnResults, protocol: Protocol, max_rank: int) -> measures.DrawnResults:
+    """Cut the curves of expectations after the last rank that is reported; metrics share longer ones."""
     length = max_rank
     for measure, k in map(measures.parse_report, protocol.reports):
         if measure.is_cmc:
             length = max(length, k)
-    drawn_for_map = ranking.drawn or drawn  # a file stores the joined ones
-    return replace(
-        drawn,
-        cmc=drawn.cmc[:, :length].contiguous(),
-        average_precision=drawn_for_map.average_precision,
-        inverse_negative_penalty=drawn_for_map.inverse_negative_penalty,
-    )
+    return replace(drawn, cmc=drawn.cmc[:, :length].contiguous())

@@ -404,9 +404,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> RetrievalResults:
         check_stored(saved)
-        ranking = _ranking_of(saved)
-        ranking_for_cmc = replace(ranking, ranks=saved["ranks_for_cmc"] or saved["ranks"], drawn=saved["drawn"])
-        results = summarize(ranking, ranking_for_cmc, saved["protocol"], saved["setup"], max_rank=saved.pop("max_rank"))
+        ranking = replace(_ranking_of(saved), drawn=saved["drawn"])
+        results = summarize(ranking, saved["protocol"], saved["setup"], max_rank=saved.pop("max_rank"))
         return replace(results, **saved)
 
     @classmethod
@@ -450,15 +449,13 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return value
 
 
-def summarize(
-    ranking: Ranking, ranking_for_cmc: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int
-) -> RetrievalResults:
-    """Evaluate every query, and the numbers that `protocol` reports; those of the CMC by `ranking_for_cmc`.
+def summarize(ranking: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
+    """Evaluate every query, and the numbers that `protocol` reports.
 
     Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
     ranks = ranking.ranks
-    numbers = measure_queries(ranking, ranking_for_cmc, protocol, max_rank=max_rank)
+    numbers = measure_queries(ranking, protocol, max_rank=max_rank)
     has_ranks_for_cmc = numbers.drawn is None and protocol.for_cmc is not protocol
     return RetrievalResults(
         per_query={name: numbers.values[name] for name in protocol.reports},
@@ -478,7 +475,7 @@ def summarize(
         query_cameras=_copy(ranking.query_cameras),
         query_hash=ranking.query_hash,
         label_names=ranking.names or None,
-        ranks_for_cmc=ranking_for_cmc.ranks if has_ranks_for_cmc else None,
+        ranks_for_cmc=ranking.ranks_for_cmc if has_ranks_for_cmc else None,
         drawn=numbers.drawn,
     )
 
@@ -492,6 +489,7 @@ def _ranking_of(fields: Mapping[str, Any]) -> Ranking:
         query_identities=fields["query_identities"],
         query_cameras=fields["query_cameras"],
         names=Vocabulary(fields["label_names"] or {}),
+        ranks_for_cmc=fields["ranks_for_cmc"],
     )
 
 
