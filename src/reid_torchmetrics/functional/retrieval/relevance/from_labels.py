@@ -340,7 +340,7 @@ def check_camera_map(value: object) -> None:
         raise ValueError(f"`camera_map` must map to cameras that are not mapped themselves; got {both} on both sides.")
 
 
-class Rule(NamedTuple):
+class DropRule(NamedTuple):
     """A rule that drops the gallery items with the query's labels, or those that differ in one of these labels."""
 
     labels: tuple[str, ...]
@@ -350,24 +350,24 @@ class Rule(NamedTuple):
 
 
 _RULES_BY_WORD = {
-    "same_identity": Rule((), of_identity=True),
-    "drop_same": Rule((), of_identity=True),
-    "drop_other": Rule((), drops_different=True, of_identity=True),
-    "all": Rule(()),
-    "only": Rule((), drops_different=True),
+    "same_identity": DropRule((), of_identity=True),
+    "drop_same": DropRule((), of_identity=True),
+    "drop_other": DropRule((), drops_different=True, of_identity=True),
+    "all": DropRule(()),
+    "only": DropRule((), drops_different=True),
 }
 """rules for a label by the value of `same_camera` or of the option with the label's name"""
 
 
-def label_rules_of(options: Mapping[str, Any]) -> list[Rule]:
+def label_rules_of(options: Mapping[str, Any]) -> list[DropRule]:
     """Translate options of `find_relevance` into rules; some options spell the same rule.
 
-    same_camera="same_identity"                      Rule(("cameras",), of_identity=True)
-    same_camera="all"       must_differ=("cameras",)    Rule(("cameras",))
-    same_camera="only"      must_agree=("cameras",)     Rule(("cameras",), drops_different=True)
-    clothes="drop_other"                             Rule(("clothes",), drops_different=True, of_identity=True)
+    same_camera="same_identity"                      DropRule(("cameras",), of_identity=True)
+    same_camera="all"       must_differ=("cameras",)    DropRule(("cameras",))
+    same_camera="only"      must_agree=("cameras",)     DropRule(("cameras",), drops_different=True)
+    clothes="drop_other"                             DropRule(("clothes",), drops_different=True, of_identity=True)
     """
-    rules = [Rule(("sequences",))]  # items of the query's sequence are dropped wherever there are sequences
+    rules = [DropRule(("sequences",))]  # items of the query's sequence are dropped wherever there are sequences
     words = {"cameras": options["same_camera"]}
     words.update((name, options[name]) for name in LABEL_RULES if name in options)
     for label, word in words.items():
@@ -375,12 +375,12 @@ def label_rules_of(options: Mapping[str, Any]) -> list[Rule]:
             rules.append(_RULES_BY_WORD[word]._replace(labels=(label,)))
     if options["must_agree"]:
         # An item that differs in some label differs in the combination of all.
-        rules.append(Rule(tuple(sorted(set(options["must_agree"]))), drops_different=True))
-    rules += [Rule((name,)) for name in sorted(set(options["must_differ"]))]
+        rules.append(DropRule(tuple(sorted(set(options["must_agree"]))), drops_different=True))
+    rules += [DropRule((name,)) for name in sorted(set(options["must_differ"]))]
     return rules
 
 
-def _compare(rule: Rule, query: LabelValues, gallery: LabelValues) -> LabelRule:
+def _compare(rule: DropRule, query: LabelValues, gallery: LabelValues) -> LabelRule:
     """Return the rule for the labels of queries and of kept gallery items."""
     query_numbers, gallery_numbers = number_rows(
         [query[name] for name in rule.labels], [gallery[name] for name in rule.labels]
