@@ -362,10 +362,10 @@ _RULES_BY_WORD = {
 def label_rules_of(options: Mapping[str, Any]) -> list[DropRule]:
     """Translate options of `find_relevance` into rules; some options spell the same rule.
 
-    same_camera="same_identity"                      DropRule(("cameras",), of_identity=True)
+    same_camera="same_identity"                         DropRule(("cameras",), of_identity=True)
     same_camera="all"       must_differ=("cameras",)    DropRule(("cameras",))
     same_camera="only"      must_agree=("cameras",)     DropRule(("cameras",), drops_different=True)
-    clothes="drop_other"                             DropRule(("clothes",), drops_different=True, of_identity=True)
+    clothes="drop_other"                                DropRule(("clothes",), drops_different=True, of_identity=True)
     """
     rules = [DropRule(("sequences",))]  # items of the query's sequence are dropped wherever there are sequences
     words = {"cameras": options["same_camera"]}
