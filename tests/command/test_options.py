@@ -14,11 +14,12 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 import reid_torchmetrics
-from reid_torchmetrics import DetectionMAP, LvisMAP, _names
+from reid_torchmetrics import DetectionMAP, LvisMAP, _names, _registries
 from reid_torchmetrics.command import COMMANDS, main, options
 from reid_torchmetrics.command.pairs import PairNumbers
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, evaluate
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
+from reid_torchmetrics.functional.retrieval.scores import RERANKINGS, Rerank
 from reid_torchmetrics.tasks import compare, evaluate_lists, find_duplicates
 from tests.profiles import each_row
 
@@ -67,6 +68,8 @@ def kind_of(annotation):
         if get_origin(one) is Mapping:
             return MAPS[get_args(one)]
     classes = [one.__name__ for one in members if is_dataclass(one) and one is not Protocol]
+    if Rerank in members:  # tasks add its classes
+        classes = [RERANKINGS[name].__name__ for name in _registries.TASKS["RERANKINGS"]]
     return f"CLASS {' '.join(classes)}" if classes else None
 
 
