@@ -23,6 +23,7 @@ from reid_torchmetrics import (
 from reid_torchmetrics._arrays import lacks_float64
 from reid_torchmetrics.functional.detection.evaluation import sharded_images
 from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings
+from reid_torchmetrics.functional.retrieval.relevance import vocabulary
 from reid_torchmetrics.functional.retrieval.scores.products import shape_on
 from reid_torchmetrics.functional.retrieval.sharding import shared_samples
 from reid_torchmetrics.plot import draw_boxes
@@ -44,6 +45,7 @@ TESTS = {
     "`junk_pairs`, `self_index` and `multi_query`": ["test_metrics_do_not_take_what_functions_take"],
     "Masks": ["test_masks_are_not_kept"],
     "Names as `image_id`": ["test_every_process_sorts_the_names_of_all"],
+    "Names as identities, cameras and other labels": ["test_update_and_compute_hash_each_name"],
 }
 
 
@@ -161,3 +163,11 @@ def test_every_process_sorts_the_names_of_all():
     with mock.patch.object(sharded_images, "number_names", wraps=sharded_images.number_names) as numbered:
         threads.run(2, process)
     assert [sorted(call.args[0]) for call in numbered.mock_calls] == [["a", "b"]] * 2
+
+
+def test_update_and_compute_hash_each_name():
+    metric = ReIDMeanAP()
+    with mock.patch.object(vocabulary, "hash_names_once", wraps=vocabulary.hash_names_once) as hashed:
+        metric.update(torch.eye(4), ["a", "b", "a", "b"])
+        metric.compute()
+    assert [call.args[0] for call in hashed.mock_calls[:2]] == [["a", "b"]] * 2
