@@ -25,6 +25,7 @@ _FIRST = 10  # entries of a list that are compared with the first one where item
 _LEAST_NAMES = 5  # that are spelled in two ways
 _LEAST_SHARE = 0.2  # of queries that a shift must explain
 _SUSPECT = 0.5  # of the queries have a positive first; more raise no suspicion
+_MOST_TIED = 0.5  # share of scores that equal another one: then names of items order the lists
 _FEW = 0.5  # positives among the first two entries, as a factor of their share in whole lists
 _GOOD = 0.25  # of the lists, at least, end with a positive where they are worst first
 _ODDS, _ODDS_OF_SCORES = 20, 4  # of that, as a factor of the odds by luck; where scores rise in the order given
@@ -144,12 +145,12 @@ def worst_first(case: ListCase) -> Values | None:
 
     Of at most {MOST_QUERIES} lists a share of {_GOOD} or more end with a positive, with {_ODDS} times the odds of luck,
     or {_ODDS_OF_SCORES} times where scores rise in the order in which they were given; and the first two entries of the
-    lists have at most {_FEW} times the share of positives of all.
+    lists have at most {_FEW} times the share of positives of all. At most {_MOST_TIED} of scores are equal to others.
     """
     last = (case.items >= 0).sum(1, keepdim=True) - 1
     kept = first_of_each(case.items.gather(1, last)[:, 0])
     kept = kept[last[kept, 0] > 1]
-    if not len(kept):
+    if not len(kept) or case.samples.reader.share_tied > _MOST_TIED:
         return None
     hits, last = case.samples.hits[case.queries[kept]], last[kept]
     num_right = int(hits.gather(1, last).sum())

@@ -74,6 +74,8 @@ class ItemReader:
         """names that had a number when the lists were read; a string of these has its place in `unnumbered` more"""
         self.order: NDArray[np.int64] | None = None
         """places of the items of runs in the order of their scores; None if all were given in this order"""
+        self.share_tied = 0.0
+        """share of the items of runs that have the score of the item before them"""
         self._kind = ""
         """"ints" or "strings"; empty until some item was read"""
 
@@ -221,7 +223,9 @@ def find_queries(
 def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> Int[Tensor, "queries longest"]:
     """Return the lists as a matrix with -1 behind each list, and one column at least."""
     rows = _rows("retrieved", retrieved)
-    order = None if isinstance(rows, Tensor) else _order_of_runs(rows)
+    order = None
+    if not isinstance(rows, Tensor):
+        order, reader.share_tied = _order_of_runs(rows)
     if len(rows) != num_queries:
         raise ValueError(f"`retrieved` must hold one list for each of {num_queries} queries; got {len(rows)}.")
     lengths, items = reader.read("retrieved", rows, order)
@@ -336,8 +340,10 @@ def _check_kinds(values: Iterable[Any], kinds: tuple[type, ...], rule: str) -> N
             raise TypeError(f"{rule}; got {kind.__name__}.")
 
 
-def _order_of_runs(rows: list[Any]) -> Int[NDArray[Any], " items"] | None:
-    """Return the places of all items, end to end, in the order of their lists; None if all are in their order.
+def _order_of_runs(rows: list[Any]) -> tuple[Int[NDArray[Any], " items"] | None, float]:
+    """Return the places of all items, end to end, in the order of their lists, and the share of equal scores.
+
+    The places are None if all items are in their order.
 
     Items of a run are by falling score, then by the falling item as a string; those of lists are as they are:
 
@@ -347,20 +353,22 @@ def _order_of_runs(rows: list[Any]) -> Int[NDArray[Any], " items"] | None:
     are_runs = [isinstance(row, Mapping) for row in rows]
     runs = list(compress(rows, are_runs))
     if not runs:
-        return None
+        return None, 0.0
     scores = _scores_of_runs(runs)
     lengths = np.array([len(row) for row in rows], np.int64)
     starts = (np.cumsum(lengths) - lengths)[are_runs].tolist()
     order = np.arange(lengths.sum())
-    end = 0
+    end = num_tied = 0
     is_in_order = True
     for start, run in zip(starts, runs, strict=True):
         first, end = end, end + len(run)
         scores_of_run = scores[first:end]
         if not (scores_of_run[1:] < scores_of_run[:-1]).all():
-            order[start : start + len(run)] = start + _order_of_run(run, scores_of_run)
+            places, num_tied_in_run = _order_of_run(run, scores_of_run)
+            order[start : start + len(run)] = start + places
+            num_tied += num_tied_in_run
             is_in_order = False
-    return None if is_in_order else order
+    return None if is_in_order else order, num_tied / max(1, end)
 
 
 def _scores_of_runs(runs: list[Any]) -> NDArray[np.float32]:
@@ -376,14 +384,18 @@ def _scores_of_runs(runs: list[Any]) -> NDArray[np.float32]:
         return scores.astype(np.float32)
 
 
-def _order_of_run(run: Mapping[Any, Any], scores: NDArray[np.float32]) -> Int[NDArray[Any], " items"]:
-    """Return the places of the items of a run by falling score, then by the falling item as a string."""
+def _order_of_run(run: Mapping[Any, Any], scores: NDArray[np.float32]) -> tuple[Int[NDArray[Any], " items"], int]:
+    """Return the places of the items of a run by falling score, then by the falling item as a string.
+
+    Also return the number of items with the score of the item before them.
+    """
     order = np.argsort(-scores, kind="stable")
-    if (scores[order[1:]] == scores[order[:-1]]).any():
+    num_tied = int((scores[order[1:]] == scores[order[:-1]]).sum())
+    if num_tied:
         names = list(map(str, run))
         by_name = np.array(sorted(range(len(names)), key=names.__getitem__, reverse=True))
         order = by_name[np.argsort(-scores[by_name], kind="stable")]
-    return order
+    return order, num_tied
 
 
 def _as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.float64]:
