@@ -28,7 +28,7 @@ SHARED = [
     "functional.named_numbers",
     "functional.number",
     "functional.result_cache",
-    "functional.result_files",
+    "functional.saved_results",
     "functional.segments",
     "functional.workers",
     "functional.world",
@@ -100,7 +100,7 @@ TASKS = {
 
 TOOLS = {
     "diagnosis": ["private", "shared", "functional", "tasks"],
-    "files": ["private", "functional"],
+    "files": ["private", "shared", "functional"],
     "data": ["private", "functional", "tasks", "files"],
     "coco": ["private", "shared", "functional.detection", "files"],
     "plot": ["private", "functional", "tasks"],

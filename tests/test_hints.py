@@ -374,7 +374,7 @@ NOT_BOUNDED = {
     "coco/data_set.py": ["_check_results"],
     "command/evaluate.py": ["_check_camera_rules"],
     "data/table_files.py": ["_read_vectors"],
-    "functional/result_files.py": ["sizes_of"],
+    "files/result_files.py": ["sizes_of"],
     "functional/retrieval/evaluation/protocol.py": ["with_options"],
     "metrics/base/arguments.py": ["_check_call"],
     "report/write.py": ["write_report"],

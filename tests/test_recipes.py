@@ -67,8 +67,8 @@ CHECKS = {
     "metric_option": ["tests/metrics/test_options.py"],
     "command_option": ["tests/command/test_options.py::test_options_are_those_of_the_function"],
     "result_field": [
-        "tests/functional/test_result_files.py::test_fields_of_files_are_those_of_the_format",
-        "tests/functional/test_result_files.py::test_the_format_is_that_of_the_fields_and_of_the_page",
+        "tests/files/test_result_files.py::test_fields_of_files_are_those_of_the_format",
+        "tests/files/test_result_files.py::test_the_format_is_that_of_the_fields_and_of_the_page",
     ],
 }
 """the tests that are run for a recipe, by the name of its page"""

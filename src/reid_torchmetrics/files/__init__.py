@@ -1,4 +1,4 @@
-"""Files of detections and ground truths in COCO's format: rows that are read, checked and written."""
+"""Files of detections and ground truths in COCO's format, and files of results."""
 # mypy: implicit-reexport
 
 from .coco_areas import fill_boxes_and_areas
@@ -23,3 +23,4 @@ from .coco_tables import read_coco
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
 from .opened_files import read_files, rows_by_role
+from .result_files import FORMAT, StoredArray, load_results, save_results

@@ -21,7 +21,6 @@ from reid_torchmetrics.functional.displays import Displayed
 from reid_torchmetrics.functional.model_tables import Tabled
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.number import NEVER, Number, json_safe
-from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.evaluation import (
     GalleryDraw,
     Protocol,
@@ -32,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     seeded,
 )
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
+from reid_torchmetrics.functional.saved_results import SavedResults
 
 from .chances import ROUNDING, UNDEFINED, Chance, chances, chances_of_draws
 from .comparison_text import comparison_display, comparison_table, comparison_text

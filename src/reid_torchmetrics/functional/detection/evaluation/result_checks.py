@@ -13,7 +13,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.functional.result_files import Part
+from reid_torchmetrics.functional.saved_results import Part
 
 # Columns of `ImageBoxes.columns`; the last one of ground truths is a flag that only some evaluators have.
 _IMAGE_COLUMNS = (Int[Tensor, " boxed"],) * 3

@@ -18,7 +18,7 @@ from reid_torchmetrics.functional.detection import evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.number import Number
-from reid_torchmetrics.functional.result_files import SavedResults
+from reid_torchmetrics.functional.saved_results import SavedResults
 
 from . import result_text
 from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes, list_matches

@@ -18,10 +18,10 @@ from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.model_tables import evaluated, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers
 from reid_torchmetrics.functional.number import Number
-from reid_torchmetrics.functional.result_files import OWN_AXES, SavedResults
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts, Vocabulary
+from reid_torchmetrics.functional.saved_results import OWN_AXES, SavedResults
 
 from .protocol import GalleryDraw, Protocol
 from .query_numbers import measure_queries

@@ -7,6 +7,7 @@ with its fields. A file can only name the classes that results list, so that rea
 An array has the dtype and the axes that its field is annotated with, and arrays of the same results share axes by name.
 The headers of arrays are read first, so that an array that does not fit is refused before it is inflated.
 """
+# ruff: noqa: SLF001 - the private names of `SavedResults` are for this module
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from dataclasses import fields
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 from zipfile import ZipFile, ZipInfo
 
@@ -30,169 +31,108 @@ from torch import Tensor
 from reid_torchmetrics import _hints
 from reid_torchmetrics._files import Allowance, readable, write_whole
 from reid_torchmetrics._version import __version__
+from reid_torchmetrics.functional.saved_results import OWN_AXES, Part, SavedResults
 
 FORMAT = 3
 """format of the files; it is raised when a stored field is added, and formats from `_OLDEST` on are still read"""
 _OLDEST = 2  # format 1 stored numbers, before the first release
 _HEADER = "header.json"
-OWN_AXES = "own_axes"
-"""key in the metadata of a stored field: names of axes with other sizes than in other fields"""
 _HEADERS: Any = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _PLAIN: dict[Any, tuple[type, ...]] = {float: (float, int), Any: (bool, int, float, str, type(None))}
 """types of values by their annotation, where it is not the type"""
 _annotations_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 """the annotations of the fields of a class; the dict must not be written to"""
 
-Saved = TypeVar("Saved", bound="SavedResults")
+_Saved = TypeVar("_Saved", bound=SavedResults)
 
 
-class SavedResults:
-    """Results that can be saved to a file, and loaded by another process or on another machine."""
+def save_results(results: SavedResults, path: str | os.PathLike[str]) -> Path:
+    """Write results to a file; see `SavedResults.save`."""
+    arrays: dict[str, Any] = {}
+    find_part = results._find_part
+    saved = {name: _to_json(value, name, find_part, arrays) for name, value in results._to_fields().items()}
+    kind = type(results)
+    header = {"format": FORMAT, "kind": kind.__name__, "version": __version__, "fields": saved}
+    text = json.dumps(header, allow_nan=False)
+    # Read the file again: an error is better now than when these results are gone.
+    try:
+        contents = _archive(arrays, text, np.savez_compressed)
+        _, problem = _read_contents(kind, contents)
+    except ValueError:  # such as a million equal ranks, which would inflate to more than a file may
+        contents = _archive(arrays, text, np.savez)
+        _, problem = _read_contents(kind, contents)
+    if problem:
+        raise ValueError(f"`save` must write what `load` can read; got results {problem}.")
+    write_whole(Path(path), contents)
+    return Path(path)
 
-    _PARTS: tuple[type, ...] = ()
-    """dataclasses that occur in the fields, besides the class itself"""
-    _COMPUTED: tuple[str, ...] = ()
-    """fields that `_from_fields` computes, or that are not saved"""
-    _SAVED_AS: Mapping[str, Any] = MappingProxyType({})
-    """annotations of values that are saved in another form, or instead of computed fields"""
 
-    @classmethod
-    def _find_part(cls, name: str) -> type | None:
-        """Return the class that may occur in the fields under a name; None for a name of no such class."""
-        return {part.__name__: part for part in (cls, *cls._PARTS)}.get(name)
+def load_results(kind: type[_Saved], path: str | os.PathLike[str]) -> _Saved:
+    """Read results of a class from a file; see `SavedResults.load`."""
+    contents = readable(path).read_bytes()
+    results: _Saved | None = None
+    try:
+        results, problem = _read_contents(kind, contents)
+    except Exception as error:  # noqa: BLE001 - a foreign file may cause any error
+        problem = f"that is truncated, damaged or of another program: {error}"
+    if results is None:
+        raise ValueError(
+            f"`path` must be that of a file of `{kind.__name__}.save`; got {os.fspath(path)!r}, a file"
+            f" {problem.rstrip('.')}."
+        )
+    return results
 
-    def _to_fields(self) -> dict[str, Any]:
-        """Return the saved fields by name: tensors, numbers, strings, collections of them, and `_PARTS`."""
-        return {name: value for name, value in _fields_of(self).items() if name not in self._COMPUTED}
 
-    @classmethod
-    def _from_fields(cls: type[Saved], saved: dict[str, Any]) -> Saved:  # noqa: PYI019 - Python 3.10 has no `Self`
-        """Compute the results: the inverse of `_to_fields`.
-
-        Raises:
-            ValueError: the values do not belong to any results.
-        """
-        return cls(**saved)
-
-    @staticmethod
-    def _find_lacking(saved: Mapping[str, Any]) -> str:  # noqa: ARG004
-        """Return a text about a file that cannot be loaded without something else, such as a measure; "" for others."""
-        return ""
-
-    @classmethod
-    def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:  # noqa: ARG003
-        """Return the memory of the numbers that `_from_fields` computes, given the sizes of all axes."""
-        return 0
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the results to a file, and return its path.
-
-        The file is an npz archive without pickle. It is written as a whole, and replaces an older one; missing folders
-        are created. With several processes, call this on one of them only.
-
-        Args:
-            path: path of the file, usually with the suffix .npz.
-
-        Raises:
-            OSError: the file cannot be written.
-            TypeError: the results hold a value that cannot be saved, such as a function.
-            ValueError: results that `load` would refuse.
-        """
-        arrays: dict[str, Any] = {}
-        find_part = self._find_part
-        saved = {name: _to_json(value, name, find_part, arrays) for name, value in self._to_fields().items()}
-        header = {"format": FORMAT, "kind": type(self).__name__, "version": __version__, "fields": saved}
-        text = json.dumps(header, allow_nan=False)
-        # Read the file again: an error is better now than when these results are gone.
-        try:
-            contents = _archive(arrays, text, np.savez_compressed)
-            _, problem = self._from_contents(contents)
-        except ValueError:  # such as a million equal ranks, which would inflate to more than a file may
-            contents = _archive(arrays, text, np.savez)
-            _, problem = self._from_contents(contents)
+def _read_contents(kind: type[_Saved], contents: bytes) -> tuple[_Saved | None, str]:
+    """Return the results in a file; for other results or another format None, and a description of the file."""
+    allowance = Allowance(len(contents))
+    with ZipFile(BytesIO(contents)) as archive:
+        for member in archive.infolist():
+            allowance.spend(f"`{member.filename}`", member.file_size)
+        header = _read_header(archive, len(contents))
+        problem = _find_problem(header, kind.__name__) or kind._find_lacking(header["fields"])
         if problem:
-            raise ValueError(f"`save` must write what `load` can read; got results {problem}.")
-        write_whole(Path(path), contents)
-        return Path(path)
+            return None, problem
+        return _read_archive(kind, header, archive, allowance), ""
 
-    @classmethod
-    def load(cls: type[Saved], path: str | os.PathLike[str]) -> Saved:  # noqa: PYI019
-        """Read results from a file of `save`, of this version or of an earlier one, with tensors on the CPU.
 
-        Numbers are computed from the ranks or matches in the file, as by the functions that evaluate.
+def _read_archive(kind: type[_Saved], header: dict[str, Any], archive: ZipFile, allowance: Allowance) -> _Saved:
+    """Read the fields, as `_to_json` wrote them, and build the results; each array may be used once."""
+    entries = [entry for entry in archive.infolist() if entry.filename != _HEADER]
+    arrays = {entry.filename.removesuffix(".npy"): _describe_array(archive, entry) for entry in entries}
+    if len(arrays) < len(entries):
+        raise ValueError(f"each array must have a name of its own; got {len(entries)} arrays with {len(arrays)} names.")
+    builders: dict[str, Any] = {
+        "$float": float,
+        "$mapping": dict,
+        "$tuple": tuple,
+        "$array": arrays.pop,
+        "$bfloat16": StoredArray.as_bfloat16,
+    }
+    builders[f"${kind.__name__}"] = partial(_build_results, kind, allowance=allowance)  # results within results
 
-        Raises:
-            OSError: there is no such file, or it cannot be read.
-            ValueError: the file is truncated or damaged, or holds no results; the results are of another kind, of a
-                later version or of format 1; or the file inflates to more than 64 MiB and to more than 100 times its
-                size, unless the environment variable `REID_TORCHMETRICS_MAX_INFLATED` allows more bytes.
-        """
-        contents = readable(path).read_bytes()
-        results: Saved | None = None
-        try:
-            results, problem = cls._from_contents(contents)
-        except Exception as error:  # noqa: BLE001 - a foreign file may cause any error
-            problem = f"that is truncated, damaged or of another program: {error}"
-        if results is None:
-            raise ValueError(
-                f"`path` must be that of a file of `{cls.__name__}.save`; got {os.fspath(path)!r}, a file"
-                f" {problem.rstrip('.')}."
-            )
-        return results
+    def build_value(entries: dict[str, Any]) -> Any:
+        key = next(iter(entries), "")
+        if not key.startswith("$"):
+            return entries
+        part = None if key in builders else kind._find_part(key[1:])
+        return builders[key](entries[key]) if part is None else Part(part, entries[key])
 
-    @classmethod
-    def _from_contents(cls: type[Saved], contents: bytes) -> tuple[Saved | None, str]:  # noqa: PYI019
-        """Return the results in a file; for other results or another format None, and a description of the file."""
-        allowance = Allowance(len(contents))
-        with ZipFile(BytesIO(contents)) as archive:
-            for member in archive.infolist():
-                allowance.spend(f"`{member.filename}`", member.file_size)
-            header = _read_header(archive, len(contents))
-            problem = _find_problem(header, cls.__name__) or cls._find_lacking(header["fields"])
-            if problem:
-                return None, problem
-            return cls._from_archive(header, archive, allowance), ""
+    saved = json.loads(json.dumps(header["fields"]), object_hook=build_value)
+    if arrays:
+        raise ValueError(f"every array must be in a field; got {_hints.listed(arrays)}.")
+    results: _Saved = _build_results(kind, saved, allowance)
+    return results
 
-    @classmethod
-    def _from_archive(cls: type[Saved], header: dict[str, Any], archive: ZipFile, allowance: Allowance) -> Saved:  # noqa: PYI019
-        """Read the fields, as `_to_json` wrote them, and build the results; each array may be used once."""
-        entries = [entry for entry in archive.infolist() if entry.filename != _HEADER]
-        arrays = {entry.filename.removesuffix(".npy"): _describe_array(archive, entry) for entry in entries}
-        if len(arrays) < len(entries):
-            raise ValueError(
-                f"each array must have a name of its own; got {len(entries)} arrays with {len(arrays)} names."
-            )
-        builders: dict[str, Any] = {
-            "$float": float,
-            "$mapping": dict,
-            "$tuple": tuple,
-            "$array": arrays.pop,
-            "$bfloat16": StoredArray.as_bfloat16,
-        }
-        builders[f"${cls.__name__}"] = partial(cls._build, allowance=allowance)  # results within results
 
-        def build_value(entries: dict[str, Any]) -> Any:
-            kind = next(iter(entries), "")
-            if not kind.startswith("$"):
-                return entries
-            part = None if kind in builders else cls._find_part(kind[1:])
-            return builders[kind](entries[kind]) if part is None else Part(part, entries[kind])
-
-        saved = json.loads(json.dumps(header["fields"]), object_hook=build_value)
-        if arrays:
-            raise ValueError(f"every array must be in a field; got {_hints.listed(arrays)}.")
-        return cls._build(saved, allowance)
-
-    @classmethod
-    def _build(cls: type[Saved], saved: dict[str, Any], allowance: Allowance) -> Saved:  # noqa: PYI019
-        """Build results from fields with arrays that are not read yet."""
-        kind: Any = cls
-        hints = {name: hint for name, hint in _annotations_of(kind).items() if name not in cls._COMPUTED}
-        hints.update(cls._SAVED_AS)
-        own_axes = {field.name: field.metadata.get(OWN_AXES, ()) for field in fields(kind)}
-        sizes = sizes_of(saved, hints, own_axes)
-        allowance.spend("the numbers", cls._num_bytes(saved, sizes))
-        return cls._from_fields(build(saved))
+def _build_results(kind: Any, saved: dict[str, Any], allowance: Allowance) -> Any:
+    """Build results of a class from fields with arrays that are not read yet."""
+    hints = {name: hint for name, hint in _annotations_of(kind).items() if name not in kind._COMPUTED}
+    hints.update(kind._SAVED_AS)
+    own_axes = {field.name: field.metadata.get(OWN_AXES, ()) for field in fields(kind)}
+    sizes = sizes_of(saved, hints, own_axes)
+    allowance.spend("the numbers", kind._num_bytes(saved, sizes))
+    return kind._from_fields(build(saved))
 
 
 def _archive(arrays: Mapping[str, Any], header: str, save_arrays: Callable[..., None]) -> bytes:
@@ -266,13 +206,6 @@ class StoredArray(NamedTuple):
         if self.dtype != "int16":
             raise TypeError(f"bits of bfloat16 must be int16; got {self.dtype}.")
         return StoredArray("bfloat16", self.shape, lambda: self.read().view(torch.bfloat16))
-
-
-class Part(NamedTuple):
-    """An object of a class, with fields with arrays that are not read yet."""
-
-    kind: type
-    saved: dict[str, Any]
 
 
 def _describe_array(archive: ZipFile, entry: ZipInfo) -> StoredArray:

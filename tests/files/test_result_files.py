@@ -16,15 +16,16 @@ import torch
 
 import reid_torchmetrics
 from reid_torchmetrics import tasks, write_report
+from reid_torchmetrics.files import FORMAT
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.detection.evaluation import SAVED_PARTS
-from reid_torchmetrics.functional.result_files import FORMAT, SavedResults
 from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.functional.saved_results import SavedResults
 from reid_torchmetrics.tasks import Comparison
+from tests.files.broken_files import contents_of, file_of, parts_of, refused, reloaded, with_header
 from tests.functional import saved_results
 from tests.functional.asked_of_results import answers
-from tests.functional.broken_files import contents_of, file_of, parts_of, refused, reloaded, with_header
 from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.report import problems
 from tests.tasks.comparison import two_models
@@ -204,12 +205,12 @@ def test_fields_of_files_are_those_of_the_format(name):
         assert not differing, (
             f"the stored fields of {kind} are not those of format {FORMAT_OF_FIELDS}: {sorted(differing)}. Give a field"
             " that is added a default, so that older files are read; raise `FORMAT`, once between two releases; and"
-            " write its name to `FIELDS` and the format to `FORMAT_OF_FIELDS` in tests/functional/test_result_files.py"
+            " write its name to `FIELDS` and the format to `FORMAT_OF_FIELDS` in tests/files/test_result_files.py"
         )
 
 
 def test_the_format_is_that_of_the_fields_and_of_the_page():
-    assert FORMAT == FORMAT_OF_FIELDS, "`FORMAT` in functional/result_files.py is that of the fields in this file"
+    assert FORMAT == FORMAT_OF_FIELDS, "`FORMAT` in files/result_files.py is that of the fields in this file"
     page = (FOLDER.parents[1] / "docs" / "how_to" / "results.md").read_text(encoding="utf-8")
     assert f"- `format`: {FORMAT};" in page, f"docs/how_to/results.md must say that `format` is {FORMAT}"
 

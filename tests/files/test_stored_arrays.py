@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from reid_torchmetrics.files import StoredArray
 from reid_torchmetrics.functional.detection import DetectionResults
-from reid_torchmetrics.functional.result_files import StoredArray
 from reid_torchmetrics.functional.retrieval import PositiveRanks, RetrievalResults, evaluate_scores
 from reid_torchmetrics.tasks import Comparison
+from tests.files.broken_files import contents_of, file_of, parts_of, refused, reloaded, with_header
 from tests.functional.asked_of_results import answers
-from tests.functional.broken_files import contents_of, file_of, parts_of, refused, reloaded, with_header
 from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.profiles import PROFILE, of_each
 from tests.report import problems
