@@ -74,7 +74,7 @@ _ROWS_OF_TASKS = {
     "tasks.votes": {"LIST_METHODS": "knn_accuracy"},
     "tasks.metrics": {"METRIC_METHODS": "duplicates"},
     "tasks.operating_points": {
-        "RESULT_METHODS": "ranked at_confidence best_f1 best_confidences image_errors confidence_curve"
+        "RESULT_METHODS": "detections ranked at_confidence best_f1 best_confidences image_errors confidence_curve"
         " precision_recall_curve",
         "MORE_VALUES": "precision_50 recall_50 f1_50 confidence_50 precision_75 recall_75 f1_75 confidence_75",
         "CLASS_COLUMNS": "f1",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, first_invalid_counts
+from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 
 from .coco_columns import Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
+from .run_length_texts import first_invalid_counts
 
 _MIN_POLYGON_NUMBERS = 6  # x and y of three corners
 _MAX_COORDINATE = 1_000_000

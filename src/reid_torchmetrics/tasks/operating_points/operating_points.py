@@ -16,7 +16,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.curves import number_of_class, running_counts
+from reid_torchmetrics.functional.detection.curves import running_counts
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import Displayed, displayed
 
@@ -325,3 +325,17 @@ def _changes(
         (right - right_before) / num_positives.double(),
         2 * (right / (num + num_positives).double() - half_f1_before),
     ]
+
+
+def number_of_class(classes: Int[Tensor, " classes"], label: int) -> int:
+    """Return the place of a label among the classes.
+
+    Raises:
+        TypeError: the label is not an int.
+        ValueError: the label is not among the classes.
+    """
+    _checks.integer("label", label)
+    places = (classes == label).nonzero()[:, 0].tolist()
+    if not places:
+        raise ValueError(f"`label` must be the label of a class that occurs; got {label}.")
+    return int(places[0])

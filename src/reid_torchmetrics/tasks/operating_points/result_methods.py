@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.detection.matching import Matches
 
 from .detection_curves import RankedDetections, ranked_detections
 from .image_errors import ImageErrors, image_errors
+from .matched_detections import list_matches
 from .operating_points import (
     ConfidenceCurve,
     OperatingPoints,
@@ -134,6 +135,7 @@ def _values_at_points() -> dict[str, NamedValue]:
 
 
 RESULT_METHODS.update(
+    detections=list_matches,
     ranked=_ranked,
     at_confidence=_at_confidence,
     best_f1=_best_f1,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, evaluate_boxes
-from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_headline, evaluate_matches
+from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.detection_strategies import problems
@@ -38,19 +38,6 @@ def test_area_ranges_have_nothing_to_do_with_each_other(problem, chosen):
     before, after = problem.evaluated().coco, problem.evaluated(area_ranges={name: problem.setting.areas[name]}).coco
     assert torch.equal(after.precision[..., 0, :], before.precision[..., chosen, :])
     assert torch.equal(after.recall[..., 0, :], before.recall[..., chosen, :])
-
-
-@few
-@given(problems(), st.integers(0, 9))
-def test_the_headline_is_a_part_of_the_grid(problem, place):
-    matches, grid = problem.matched(), problem.grid
-    whole, all_of_them = evaluate_matches(matches, grid), evaluate_headline(matches, grid)
-    threshold = place % len(grid.iou_thresholds)
-    one = evaluate_headline(matches, grid, iou_threshold=grid.iou_thresholds[threshold])
-    for name in ("precision", "recall", "scores"):
-        expected = getattr(whole, name)[..., :1, grid.official_limit, None]
-        assert torch.equal(getattr(all_of_them, name), expected)
-        assert torch.equal(getattr(one, name), expected[threshold, None])
 
 
 @examples(10)

@@ -103,26 +103,6 @@ def test_run_lengths_are_the_pixels(problem):
     assert torch.equal(mask_iou(RunLengths.from_coco(compressed(found), size), true), mask_iou(found, true))
 
 
-@examples(80)
-@given(
-    st.tuples(st.integers(1, 60), st.integers(1, 60)),
-    st.lists(
-        st.lists(
-            st.lists(st.integers(-40, 700).map(lambda tenths: tenths / 10), min_size=6, max_size=14).map(
-                lambda numbers: numbers[: len(numbers) // 2 * 2]
-            ),
-            min_size=1,
-            max_size=3,
-        ),
-        min_size=1,
-        max_size=3,
-    ),
-)
-def test_polygons_cover_the_pixels_of_pycocotools(size, objects):
-    theirs = [coco_masks.merge(coco_masks.frPyObjects(polygons, *size)) for polygons in objects]
-    assert torch.equal(RunLengths.from_polygons(objects, size).to_masks(), RunLengths.from_coco(theirs).to_masks())
-
-
 @pytest.mark.parametrize("words", [0, 10**9])  # 0: all places are looked up; else all become bits
 @examples(40)
 @given(problems())
@@ -199,11 +179,6 @@ MASK = torch.zeros(1, 2, 3, dtype=torch.bool)
             r"`masks` must have one size in an image; got \(1, 1\) and \(2, 1\).",
         ),
         (lambda: RunLengths.from_coco([{"size": [1, 1], "counts": "Q"}]), ValueError, "got one that breaks off."),
-        (
-            lambda: RunLengths.from_polygons([[[1, 2, 3, 4]]], (2, 2)),
-            ValueError,
-            "`polygon` must have x and y of at least three corners; got 4 numbers.",
-        ),
     ],
 )
 def test_values_that_are_no_masks_are_refused(call, error, message):

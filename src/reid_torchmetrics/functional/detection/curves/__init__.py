@@ -2,4 +2,4 @@
 # mypy: implicit-reexport
 
 from .average_precision import AP_RULES, Rule, average_precision, evenly_spaced, mean_at_recalls, recalls_on
-from .precision_recall import Curves, curves_from_matches, number_of_class, precision_at_recall, running_counts
+from .precision_recall import Curves, curves_from_matches, precision_at_recall, running_counts

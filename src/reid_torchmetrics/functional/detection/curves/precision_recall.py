@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -121,20 +120,6 @@ def running_counts(values: Integer[Tensor, "*rows columns"]) -> Int[Tensor, "*ro
     sums = values.new_zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=torch.int32)
     torch.cumsum(values, -1, dtype=torch.int32, out=sums[..., 1:])
     return sums
-
-
-def number_of_class(classes: Int[Tensor, " classes"], label: int) -> int:
-    """Return the place of a label among the classes.
-
-    Raises:
-        TypeError: the label is not an int.
-        ValueError: the label is not among the classes.
-    """
-    _checks.integer("label", label)
-    places = (classes == label).nonzero()[:, 0].tolist()
-    if not places:
-        raise ValueError(f"`label` must be the label of a class that occurs; got {label}.")
-    return int(places[0])
 
 
 def precision_at_points(curves: Curves, *, epsilon: float = 0.0) -> Float[Tensor, " points"]:

@@ -3,7 +3,7 @@
 
 from .evaluate import evaluate_boxes, evaluate_images, make_results
 from .evaluated_images import EvaluatedImages, EvaluatedObjects, ShownColumns, ShownImages
-from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes
+from .image_boxes import ImageBoxes, ImageDicts, ImageIds, choose_boxes
 from .image_matches import ImageMatches, MatchRequest, Overlaps
 from .match_parts import MATCH_PARTS, SAVED_PARTS, MatchPart
 from .result_checks import check_fractions

@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.functional.saved_results import SavedResults
 
 from . import result_text
-from .image_boxes import ImageBoxes, ImageDicts, ImageIds, MatchedDetections, choose_boxes, list_matches
+from .image_boxes import ImageBoxes, ImageDicts, ImageIds, choose_boxes
 from .match_parts import SAVED_PARTS, MatchPart
 from .result_checks import SAVED_AS, check_stored
 
@@ -197,9 +197,9 @@ class DetectionResults(NamedNumbers, SavedResults):
         """Return the numbers that `DetectionMAP.compute` returns in float32; see `ClassAverages.summary`."""
         return self.averages.summary()
 
-    def detections(self) -> MatchedDetections:
-        """Return the list of matches in the first area range, with the detected boxes if the results hold boxes."""
-        return list_matches(self)
+    def detections(self) -> Any:
+        """Return the `MatchedDetections` in the first area range, with the detected boxes if the results hold boxes."""
+        return RESULT_METHODS["detections"](self)
 
     @property
     def ranked(self) -> Any:

@@ -2,7 +2,7 @@
 # mypy: implicit-reexport
 
 from .class_averages import AT_THRESHOLDS, ClassAverages
-from .coco import PrecisionGrid, average_matches, evaluate_headline, evaluate_matches
+from .coco import PrecisionGrid, average_matches, evaluate_matches
 from .registry import (
     EVALUATORS,
     Evaluator,

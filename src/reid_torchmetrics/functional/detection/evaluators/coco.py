@@ -76,34 +76,6 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> PrecisionGrid:
     )
 
 
-def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float | None = None) -> PrecisionGrid:
-    """Compute the part of `evaluate_matches` that `map` is based on: the first area range, with the limit of `map`.
-
-    It takes a twelfth of the memory, and at one `iou_threshold` a hundredth: COCO's whole grid is large for many
-    classes, 1.8 GB for 10,000.
-    """
-    _check_grid(matches, grid)
-    thresholds = slice(None)
-    if iou_threshold is not None:
-        index = grid.threshold_index(iou_threshold)
-        thresholds = slice(index, index + 1)
-    limit = grid.official_limit
-    matches = matches.within(limit)
-    matches = matches.map_columns(
-        lambda values: values[:1, thresholds],
-        num_positives=matches.num_positives[:1],
-        limits=torch.zeros_like(matches.limits),
-    )
-    first_area, *_ = grid.area_ranges
-    part_of_grid = CocoGrid(
-        iou_thresholds=grid.iou_thresholds[thresholds],
-        rec_thresholds=grid.rec_thresholds,
-        max_detection_thresholds=[grid.max_detection_thresholds[limit]],
-        area_ranges={first_area: grid.area_ranges[first_area]},
-    )
-    return evaluate_matches(matches, part_of_grid)
-
-
 def average_matches(matches: Matches, grid: CocoGrid, *, rule: Any = "coco", has_limits: bool = True) -> ClassAverages:
     """Compute average precision and recall of every class, without the whole grid.
 

@@ -39,6 +39,6 @@ from .ordering import (
     order_by_class_and_score,
     place_of_labels,
 )
-from .run_lengths import RunLengths, first_invalid_counts
+from .run_lengths import RunLengths, decompressed
 from .shape_types import SHAPE_TYPES, SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
 from .shapes import LEAST_REACH, SLACK, BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes, crowding

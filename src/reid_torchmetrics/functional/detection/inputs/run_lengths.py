@@ -1,4 +1,4 @@
-"""Masks as run lengths, column by column, the form of COCO's files; from COCO's dicts and from polygons.
+"""Masks as run lengths, column by column, the form of COCO's files.
 
 In memory a mask is its flips: the places where it begins and ends, in turn.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -16,79 +15,14 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from reid_torchmetrics import _extras
 from reid_torchmetrics.functional.displays import Displayed
 
-_FINENESS = 5  # corners of a polygon are rounded to this part of a pixel
-_LEAST_NUMBERS = 6  # three points
 WORD = 64  # bits
 _ALL = (1 << WORD) - 1
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
-
-
-def polygon_flips(polygon: Sequence[Any], size: tuple[int, int]) -> Ints:
-    """Return the flips of a polygon: pixels where it begins and ends, counted down the columns, ascending.
-
-    Its corners are rounded to fifths of a pixel, its edges to the points of that grid, and the pixels of a column below
-    an odd number of edges are covered. These are the roundings of pycocotools, whose masks are the reference of COCO.
-
-    Args:
-        polygon: x, y, x, y, ... of the corners.
-        size: height and width of the image.
-
-    Raises:
-        ValueError: less than three corners, or an odd number of numbers.
-    """
-    if len(polygon) < _LEAST_NUMBERS or len(polygon) % 2:
-        raise ValueError(f"`polygon` must have x and y of at least three corners; got {len(polygon)} numbers.")
-    # Truncated toward 0, negative numbers too.
-    corners = (_FINENESS * np.asarray(polygon, dtype=np.float64) + 0.5).astype(np.int64).reshape(-1, 2)
-    x, y = _edge_points(corners)
-
-    # The boundary passes the middle of a column where x changes there.
-    height, width = size
-    step = np.flatnonzero(x[1:] != x[:-1]) + 1
-    left = np.where(x[step] < x[step - 1], x[step], x[step] - 1)
-    column = (left + 0.5) / _FINENESS - 0.5
-    is_middle = (np.floor(column) == column) & (column >= 0) & (column <= width - 1)
-    step = step[is_middle]
-    column = column[is_middle].astype(np.int64)
-
-    top = np.minimum(y[step], y[step - 1])
-    row = (top + 0.5) / _FINENESS - 0.5
-    row = np.ceil(row.clip(0, height)).astype(np.int64)
-    flips: Ints = np.sort(column * height + row)
-    return flips
-
-
-def _edge_points(corners: Ints) -> tuple[Ints, Ints]:
-    """Return x and y of the grid points along all edges; corners are repeated, as ends of two edges."""
-    ends = np.roll(corners, -1, 0)
-    distance = np.abs(ends - corners)
-    is_flat = distance[:, 0] >= distance[:, 1]
-    edge = np.arange(len(corners))
-    axis = np.where(is_flat, 0, 1)  # the longer one
-    other_axis = 1 - axis
-
-    # Edges in ascending order along the longer axis; the order of descending edges is reversed afterwards.
-    is_turned = corners[edge, axis] > ends[edge, axis]
-    low = np.where(is_turned[:, None], ends, corners)
-    high = np.where(is_turned[:, None], corners, ends)
-    length = high[edge, axis] - low[edge, axis]
-    rise = high[edge, other_axis] - low[edge, other_axis]
-    slope = np.divide(rise, length, out=np.zeros(len(edge)), where=length > 0)
-
-    # The points of all edges, by their offset from the low end.
-    num_points = length + 1
-    edge_of_point = np.repeat(edge, num_points)
-    offset = np.arange(len(edge_of_point)) - np.repeat(num_points.cumsum() - num_points, num_points)
-    offset = np.where(is_turned[edge_of_point], length[edge_of_point] - offset, offset)
-    along = offset + low[edge, axis][edge_of_point]
-    across = low[edge, other_axis][edge_of_point] + slope[edge_of_point] * offset
-    across = (across + 0.5).astype(np.int64)
-    is_flat_point = is_flat[edge_of_point]
-    return np.where(is_flat_point, along, across), np.where(is_flat_point, across, along)
 
 
 @final
@@ -148,10 +82,7 @@ class RunLengths(Displayed):
         Raises:
             ValueError: a polygon of less than three points.
         """
-        masks = []
-        for polygons in objects:
-            parts = [polygon_flips(polygon, size) for polygon in polygons]
-            masks.append(parts[0] if len(parts) == 1 else _union(parts))
+        masks = [_extras.files().object_flips(polygons, size) for polygons in objects]
         flips = np.concatenate(masks) if masks else np.empty(0, dtype=np.int64)
         num_flips = torch.tensor(list(map(len, masks)), dtype=torch.int64, device="cpu")
         return cls(size, torch.from_numpy(flips), num_flips)
@@ -214,35 +145,15 @@ class RunLengths(Displayed):
         height, width = self.size
         end = height * width
         lengths = [np.diff([0, *flips.tolist(), end]) for flips in self.flips.split(self.num_flips.tolist())]
-        counts = _compressed(lengths) if compressed else [mask_lengths.tolist() for mask_lengths in lengths]
+        if compressed:
+            counts = _extras.files().compressed(lengths)
+        else:
+            counts = [mask_lengths.tolist() for mask_lengths in lengths]
         return [{"size": [height, width], "counts": mask_counts} for mask_counts in counts]
 
     def to_masks(self) -> Bool[Tensor, "masks height width"]:
         """Return the pixels."""
         return torch.from_numpy(unpacked(self.to_words(), self.size[0]).transpose(0, 2, 1)).bool()
-
-
-def first_invalid_counts(masks: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the position of the first mask with `counts` that do not cover its `size`; None if there is none.
-
-    Args:
-        masks: dicts with `size`, height and width, and `counts`, lengths compressed to a text.
-    """
-    pixels = np.array([int(mask["size"][0]) * int(mask["size"][1]) for mask in masks], dtype=np.int64)
-    try:
-        lengths, num_lengths = _decompressed([mask["counts"] for mask in masks])
-    except ValueError:  # some text breaks off, or is no text of COCO's API
-        if len(masks) == 1:
-            return 0
-        are_invalid = [first_invalid_counts([mask]) is not None for mask in masks]
-        return are_invalid.index(True)
-    mask_of_length = np.repeat(np.arange(len(masks)), num_lengths)
-    sums = np.bincount(mask_of_length, weights=lengths, minlength=len(masks))
-    is_invalid = sums != pixels
-    is_invalid[mask_of_length[lengths < 0]] = True
-    if not is_invalid.any():
-        return None
-    return int(is_invalid.argmax())
 
 
 def unpacked(words: Words, length: int) -> NDArray[np.uint8]:
@@ -254,17 +165,17 @@ def unpacked(words: Words, length: int) -> NDArray[np.uint8]:
 def _lengths(counts: Sequence[Any]) -> tuple[Ints, Ints]:
     """Return the lengths of all masks, and the number of lengths of each mask."""
     if all(isinstance(mask_counts, (str, bytes)) for mask_counts in counts):
-        return _decompressed(counts)
+        return decompressed(counts)
     lengths = []
     for mask_counts in counts:
         if isinstance(mask_counts, (str, bytes)):
-            lengths.append(_decompressed([mask_counts])[0])
+            lengths.append(decompressed([mask_counts])[0])
         else:
             lengths.append(np.asarray(mask_counts, dtype=np.int64))
     return np.concatenate(lengths), np.array(list(map(len, lengths)), dtype=np.int64)
 
 
-def _decompressed(texts: Sequence[str | bytes]) -> tuple[Ints, Ints]:
+def decompressed(texts: Sequence[str | bytes]) -> tuple[Ints, Ints]:
     """Return the lengths in COCO's texts, and the number of lengths in each text.
 
     A character has five bits of a number, lowest first, and a flag for more. The highest bit is the sign. From the
@@ -294,7 +205,7 @@ def _decompressed(texts: Sequence[str | bytes]) -> tuple[Ints, Ints]:
 
 
 def _summed(numbers: Ints, counts: Ints) -> Ints:
-    """Undo the differences of `_decompressed`; `counts` are the numbers of values in its texts."""
+    """Undo the differences of `decompressed`; `counts` are the numbers of values in its texts."""
     # In two columns, each text from a new row on, so that numbers two places apart share a column.
     num_rows = (counts + 1) // 2
     first = num_rows.cumsum() - num_rows
@@ -309,40 +220,3 @@ def _summed(numbers: Ints, counts: Ints) -> Ints:
     table[heads, 0] = first_numbers
     summed: Ints = table[1:].reshape(-1)[place]
     return summed
-
-
-def _compressed(lengths: Sequence[Ints]) -> list[str]:
-    """Compress lengths to COCO's texts, the inverse of `_decompressed`."""
-    differences = [np.concatenate([numbers[:3], numbers[3:] - numbers[1:-2]]) for numbers in lengths]
-    rest = np.concatenate([*differences, np.empty(0, dtype=np.int64)])
-
-    # Five bits of all numbers at a time, until only the sign is left of each.
-    columns = []
-    goes_on = np.ones(len(rest), dtype=bool)
-    while goes_on.any():
-        bits = rest & 0x1F
-        rest = rest >> 5
-        has_character = goes_on
-        sign = np.where(bits & 0x10, -1, 0)
-        goes_on = has_character & (rest != sign)
-        columns.append(np.where(has_character, bits + 0x20 * goes_on + 48, 0))
-    table = np.stack([*columns, np.zeros(len(rest), dtype=np.int64)], 1).astype(np.uint8)
-
-    # The characters of each text: those of its numbers, one after the other.
-    ends = np.concatenate([[0], np.count_nonzero(table, axis=1).cumsum()])
-    edges = ends[np.cumsum([0, *map(len, lengths)])].tolist()
-    text = table[table > 0].tobytes().decode("ascii")
-    return [text[begin:end] for begin, end in pairwise(edges)]
-
-
-def _union(parts: Sequence[Ints]) -> Ints:
-    """Return the flips of the union of masks, given the flips of each mask."""
-    if not parts:
-        return np.empty(0, dtype=np.int64)
-    places = np.concatenate(parts)
-    # The number of masks after each place: +1 where a mask begins, -1 where it ends.
-    steps = np.concatenate([1 - 2 * (np.arange(len(part)) % 2) for part in parts])
-    places, inverse = np.unique(places, return_inverse=True)
-    depth = np.bincount(inverse, weights=steps, minlength=len(places)).cumsum().astype(np.int64) > 0
-    flips: Ints = places[np.diff(depth, prepend=False)]
-    return flips
