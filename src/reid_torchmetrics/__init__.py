@@ -89,6 +89,7 @@ _ROWS_OF_TASKS = {
     "tasks.evaluators": {
         "EVALUATORS": "lvis lvis_fixed voc ultralytics scaled_yolov4 yolov4",
         "AP_RULES": "voc07 voc yolo yolov5 ultralytics",
+        "EXTRAS": "difficult lists",
     },
 }
 for _task, _rows in _ROWS_OF_TASKS.items():

@@ -11,6 +11,7 @@ import torch
 from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
+from reid_torchmetrics.tasks.evaluators.lists_of_classes import listed_rows
 from tests.functional.detection.detection_samples import fed
 from tests.golden.federated_cases import detection_cases
 
@@ -61,8 +62,10 @@ def test_lists_of_any_kind_are_kept_once_for_an_image():
         first = {"neg_category_ids": kind([4, -(2**63)]), "not_exhaustive_category_ids": kind([9]), "image_id": 7}
         second = {"not_exhaustive_category_ids": kind([2**63 - 1, 4]), "image_id": 5}
         metric = fed(LvisMAP("xywh"), [nothing] * 3, [nothing | each for each in (first, second, first)])
-        images = Images.joined({name: getattr(metric, name) for name in metric._defaults}, "xywh", labels.device)
-        lists = ImageNumbering.alone(images).number(images, 0).lists()
+        images = Images.joined(
+            {name: getattr(metric, name) for name in metric._defaults}, "xywh", labels.device, ("lists",)
+        )
+        lists = listed_rows(ImageNumbering.alone(images).number(images, 0))
         assert lists.tolist() == [[1, 4, 0], [1, -(2**63), 0], [1, 9, 1], [0, 2**63 - 1, 1], [0, 4, 1]]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, inputs
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, match_options
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, own_options
 from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
 
 _ROTATED = inputs.shape_types(("rotated",), None)["rotated"]
@@ -67,6 +67,9 @@ class Judgment:
         true_columns, true_corners = self._read_columns(f"ground_truths{end}", ground_truths, (key, "labels"))
         is_crowd = _read_flags(ground_truths, "iscrowd", len(true_corners))
         is_difficult = _read_flags(ground_truths, "difficult", len(true_corners)) & evaluator.has_difficult
+        options = own_options(evaluator)
+        if evaluator.has_difficult:
+            options["is_difficult"] = is_difficult
         if is_rotated:
             shapes = _overlap_rotated(corners.flatten(1), true_corners.flatten(1), is_crowd)
             columns["boxes"], true_columns["boxes"] = shapes
@@ -81,7 +84,7 @@ class Judgment:
             true.as_one_class() if self.average == "micro" else true,
             grid,
             keep_ground_truths=True,
-            **match_options(evaluator, is_difficult=is_difficult),
+            **options,
         )
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
 

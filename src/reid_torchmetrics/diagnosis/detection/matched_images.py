@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageNumbering
 from reid_torchmetrics.functional.detection.evaluation import (
     EvaluatedImages,
@@ -51,7 +52,7 @@ class MatchedImages:
     is_one_class: bool = False
     """whether labels do not matter"""
     num_without_lists: int = 0
-    """number of images, if none has the lists of classes that some detections need"""
+    """number of images of this process, if none has the lists of classes that some detections need"""
     num_difficult: int = 0
     """number of difficult ground truths in a batch of this process, if the evaluation ignores them"""
     num_ignored: int = 0
@@ -89,7 +90,7 @@ class MatchedImages:
             value_names=samples.value_names,
             sigmas=given.sigmas,
             is_one_class=request.micro,
-            num_without_lists=matches.num_without_lists,
+            num_without_lists=_num_without_lists(states),
             num_difficult=given.num_difficult,
             num_ignored=given.num_ignored,
             unused_list=given.unused_list,
@@ -113,6 +114,24 @@ class MatchedImages:
             sigmas=samples.sigmas,
             num_ignored=samples.num_ignored,
         )
+
+
+def _num_without_lists(states: Mapping[str, Sequence[Tensor]]) -> int:
+    """Return the number of images if none has lists and some detections need them, in the first images; else 0."""
+    listed = states.get("listed_labels")
+    if listed is None or any(map(len, listed)) or not states["detection_counts"]:
+        return 0
+    # A column is the place of the image and the label of an object.
+    columns = []
+    for side in ("detection", "ground_truth"):
+        image_numbers = segments.numbers(torch.cat(list(states[f"{side}_counts"]))[:_MOST_IMAGES])
+        labels = torch.cat([labels.long() for labels in states[f"{side}_labels"]])
+        columns.append(torch.stack([image_numbers, labels[: len(image_numbers)]]))
+    _, groups = torch.cat(columns, 1).unique(dim=1, return_inverse=True)
+    detection_groups, ground_truth_groups = groups.split([part.shape[1] for part in columns])
+    if bool(torch.isin(detection_groups, ground_truth_groups).all()):
+        return 0
+    return sum(map(len, states["detection_counts"]))
 
 
 def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:

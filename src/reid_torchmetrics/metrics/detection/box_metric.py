@@ -263,6 +263,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             box_format=self.box_format,
             owner=type(self).__name__,
             options=self._option_texts,
+            extras=self._extra_keys(),
             accept=self._raise_deferred_error,
         )
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
+from torch import Tensor
+
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional.detection.batches import (
+    EXTRAS,
+    Dicts,
+    ExtraColumns,
+    NumberedImages,
+    checked_flags,
+    join_optional,
+)
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, average_without_limits
 from reid_torchmetrics.functional.detection.inputs import Shapes
 
@@ -50,6 +61,32 @@ def _with_edges(evaluator: VocEvaluator, shapes: Shapes) -> Shapes:
     return with_edges(shapes, whole_pixels=True) if evaluator.whole_pixels else shapes
 
 
+def _pack_difficult(target: Dicts, device: torch.device) -> dict[str, Tensor]:
+    """Return whether each ground truth of a batch is difficult, after all other checks of the batch.
+
+    Raises:
+        TypeError: a flag of the wrong type or dtype.
+        ValueError: flags of another shape or device than the ground truths.
+    """
+    counts = [item["labels"].numel() for item in target]
+    flags = join_optional(checked_flags("difficult", target, device), counts)
+    if flags is None:
+        is_difficult = torch.zeros(sum(counts), dtype=torch.bool, device=device)
+    else:
+        is_difficult = flags != 0
+    return {"ground_truth_difficult": is_difficult}
+
+
+def _difficult(numbered: NumberedImages) -> dict[str, Tensor]:
+    """Return the ground truths of images that need not be found."""
+    return {"is_difficult": numbered.images.extras["ground_truth_difficult"]}
+
+
+EXTRAS["difficult"] = ExtraColumns(
+    states={"ground_truth_difficult": torch.empty(0, dtype=torch.bool, device="cpu")},
+    pack=_pack_difficult,
+    options=_difficult,
+)
 VOC_EVALUATOR = VocEvaluator(
     title="Pascal VOC",
     match=match_best_of_all,

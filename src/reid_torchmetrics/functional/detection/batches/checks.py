@@ -20,7 +20,7 @@ from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 
 from .image_columns import Dicts
 from .invalid_objects import sides_of
-from .key_names import LISTS, meant_required_key
+from .key_names import meant_required_key
 
 BOX_DTYPES = (*FLOATING_DTYPES, *INTEGER_DTYPES)
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
@@ -152,42 +152,6 @@ def checked_flags(key: str, target: Dicts, device: torch.device) -> Sequence[Ten
             _check_column(name, flag, labels, (*INTEGER_DTYPES, torch.bool), "an integer or bool dtype")
             _check_device(name, flag, device)
     return flags
-
-
-def check_no_lists(preds: Sequence[Any]) -> None:
-    """Raise if `preds` has lists of classes."""
-    for position, item in enumerate(preds):
-        for key in LISTS:
-            if isinstance(item, Mapping) and key in item:
-                raise ValueError(f"`preds[{position}]` must not have `{key}`, a key of `target`; got {item[key]!r}.")
-
-
-def checked_lists(target: Dicts) -> list[list[int]]:
-    """Return the lists of classes of each image in turn, empty for images without lists.
-
-    Raises:
-        TypeError: a list that does not hold ints.
-        ValueError: a label that does not fit int64.
-    """
-    lists = []
-    for position, item in enumerate(target):
-        for key in LISTS:
-            name = f"target[{position}]['{key}']"
-            lists.append(_checked_list(name, item.get(key, ())))
-    return lists
-
-
-def _checked_list(name: str, value: Any) -> list[int]:
-    """Return the labels in a list of classes as ints; see `checked_lists`."""
-    try:
-        values = value.tolist() if isinstance(value, Tensor) else value
-        # `operator.index` refuses None, which is passed in place of a bool.
-        labels = [operator.index(None if isinstance(label, bool) else label) for label in values]  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"`{name}` must hold ints; got {value!r}.") from None
-    if labels and not -(2**63) <= min(labels) <= max(labels) < 2**63:
-        raise ValueError(f"`{name}` must fit int64; got {labels!r}.")
-    return labels
 
 
 def check_crowds(target: Dicts) -> None:

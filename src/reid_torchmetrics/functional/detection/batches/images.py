@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.fingerprints import mixed
 
-from .image_ids import NAME_LENGTHS, joined_ids, kind_of_ids
+from .image_columns import Dicts
+from .image_ids import joined_ids, kind_of_ids
 from .invalid_objects import are_valid
 from .shape_batches import CORNER_STATES, OverlapTable, table_states
 
@@ -35,7 +37,6 @@ _BOXES = {"empty": torch.empty((0, 4), device="cpu")}
 _FLOATS = {"empty": torch.empty(0, device="cpu")}
 _INTS = {"empty": torch.empty(0, dtype=torch.int64, device="cpu")}
 _FLAGS = {"empty": torch.empty(0, dtype=torch.bool, device="cpu")}
-_PAIRS = {"empty": torch.empty((0, 2), dtype=torch.int64, device="cpu")}
 _BYTES = {"empty": torch.empty(0, dtype=torch.uint8, device="cpu")}
 
 
@@ -63,20 +64,22 @@ class Images:
     image_name_lengths: Tensor | None = field(metadata=_INTS)
     fingerprints: Callable[[], Tensor]
     """function that computes the fingerprints of all images, before any selection by `at`; rarely needed"""
-    ground_truth_difficult: Tensor | None = field(default=None, metadata=_FLAGS)
-    """ground truths that need not be detected, in metrics with such a flag"""
-    listed_labels: Tensor | None = field(default=None, metadata=_INTS)
-    """lists of classes, image after image: absent classes, then partly annotated classes"""
-    listed_counts: Tensor | None = field(default=None, metadata=_PAIRS)
-    """numbers of absent and of partly annotated classes, [images, 2]"""
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    """the states of `EXTRAS` that the evaluation uses"""
     tables: Mapping[str, OverlapTable] = field(default_factory=dict)
     """overlaps of masks and other shapes, by `iou_type`"""
     detection_format: str = "xywh"
     """format of `detection_boxes`"""
 
     @classmethod
-    def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
-        """Join the batches of a metric.
+    def joined(
+        cls,
+        states: Mapping[str, list[Tensor]],
+        box_format: str,
+        device: torch.device,
+        extras: Sequence[str] = (),
+    ) -> Images:
+        """Join the batches of a metric that uses some `EXTRAS`.
 
         Boxes are converted in their own dtype, as in TorchMetrics. An area that is not positive means width times
         height.
@@ -95,9 +98,11 @@ class Images:
 
         # One tensor for each state.
         shapes = [name.removesuffix("_overlaps") for name in states if name.endswith("_overlaps")]
-        empty = _ALL_STATES | table_states(shapes)
+        empty_extras = extra_states(extras)
+        empty = STATES | table_states(shapes) | empty_extras
         joined = {name: _cat(blocks, empty[name], device) for name, blocks in converted.items() if name in empty}
-        columns: dict[str, Any] = {name: joined[name] for name in _ALL_STATES if name in joined}
+        columns: dict[str, Any] = {name: joined[name] for name in STATES}
+        columns["extras"] = {name: joined[name] for name in empty_extras}
         areas = columns["ground_truth_areas"].double()
         box_areas = inputs.box_areas(columns["ground_truth_boxes"])
         columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas)
@@ -133,42 +138,51 @@ class Images:
 
     def at(self, is_selected: Tensor) -> Images:
         """Return the images of a mask."""
-        columns: dict[str, Any] = {name: column for name, column in vars(self).items() if isinstance(column, Tensor)}
-        # A mask of rows for each prefix of the states: detections, ground truths, bytes of names, and lists.
+        fields_of_tensors = [name for name, column in vars(self).items() if isinstance(column, Tensor)]
+        columns = {name: getattr(self, name) for name in fields_of_tensors} | dict(self.extras)
+        # A mask of rows for each prefix of the states: detections, ground truths, bytes of names, and those of extras.
         is_row_selected = {}
-        for prefix, name in _COUNTS.items():
-            if name in columns:
-                counts = columns[name]
-                num_rows = counts.sum(1) if counts.ndim == 2 else counts  # an image has two lists
-                is_row_selected[prefix] = is_selected.repeat_interleave(num_rows)
+        for name, counts in columns.items():
+            if name.endswith(_COUNTS):
+                num_rows = counts.sum(1) if counts.ndim == 2 else counts  # an image may have several counts
+                is_row_selected[_prefix(name)] = is_selected.repeat_interleave(num_rows)
+        for name, column in columns.items():
+            has_row_for_image = name == "image_ids" or name.endswith(_COUNTS)
+            columns[name] = column[is_selected if has_row_for_image else is_row_selected[_prefix(name)]]
         tables = {}
         for name, table in self.tables.items():
             tables[name] = table.at(is_selected, self.detection_counts, self.ground_truth_counts)
-        for name, column in columns.items():
-            prefix = name.rpartition("_")[0]
-            columns[name] = column[is_selected if name in _IMAGE_STATES else is_row_selected[prefix]]
-        return replace(self, **columns, tables=tables)
+        extras = {name: columns.pop(name) for name in self.extras}
+        return replace(self, **columns, extras=extras, tables=tables)
 
 
-_ALL_STATES: dict[str, Tensor] = {row.name: row.metadata["empty"] for row in fields(Images) if row.metadata}
-EXTRAS = {
-    "difficult": ("ground_truth_difficult",),
-    "lists": ("listed_labels", "listed_counts"),
-}
-"""states that only some metrics have"""
-_EXTRA_STATES = set().union(*EXTRAS.values())
-STATES = {name: empty for name, empty in _ALL_STATES.items() if name not in _EXTRA_STATES}
+def _prefix(name: str) -> str:
+    """Return the prefix of a state: "detection" of "detection_labels"."""
+    return name.rpartition("_")[0]
+
+
+@dataclass(frozen=True)
+class ExtraColumns:
+    """Values of images that only some evaluators read, as further states of a metric."""
+
+    states: Mapping[str, Tensor]
+    """the states without rows; `ground_truth_...` have a row for each ground truth, and others as many rows for an
+    image as their `..._counts` say"""
+    pack: Callable[[Dicts, torch.device], dict[str, Tensor]]
+    """returns the states of a batch from `target`, after all other checks"""
+    options: Callable[[NumberedImages], dict[str, Any]]
+    """returns options of the evaluator's `match`"""
+    check_detections: Callable[[Dicts], None] | None = None
+    """raises unless `preds` can be used; None if any can"""
+
+
+EXTRAS: Registry[ExtraColumns] = Registry("EXTRAS", {})
+"""values that only some evaluators read, which tasks add, by name"""
+STATES: dict[str, Tensor] = {row.name: row.metadata["empty"] for row in fields(Images) if row.metadata}
 """the states of any metric without rows, joined by `Images`"""
 _GROUND_TRUTH_STATES = [name for name in STATES if name.startswith("ground_truth")]
-_COUNTS = {
-    "detection": "detection_counts",
-    "ground_truth": "ground_truth_counts",
-    "image_name": NAME_LENGTHS,
-    "listed": "listed_counts",
-}
-"""for each prefix of states, the state with the number of rows of each image"""
-_IMAGE_STATES = ("image_ids", *_COUNTS.values())
-"""states with a row for each image"""
+_COUNTS = ("_counts", "_lengths")
+"""ends of the names of states with the number of rows of each image, for all states with their prefix"""
 _FINGERPRINT_STATES = (
     "ground_truth_boxes",
     "ground_truth_areas",
@@ -178,12 +192,17 @@ _FINGERPRINT_STATES = (
 )
 
 
+def extra_states(extras: Sequence[str]) -> dict[str, Tensor]:
+    """Return the states of some `EXTRAS`, without rows."""
+    states: dict[str, Tensor] = {}
+    for extra in extras:
+        states |= EXTRAS[extra].states
+    return states
+
+
 def empty_states(types: Mapping[str, inputs.ShapeType], extras: Sequence[str]) -> dict[str, Tensor]:
     """Return all states without rows: for boxes, other shapes by `iou_type`, and `EXTRAS`."""
-    states = STATES | table_states(list(types))
-    for extra in extras:
-        for name in EXTRAS[extra]:
-            states[name] = _ALL_STATES[name]
+    states = STATES | table_states(list(types)) | extra_states(extras)
     if any(kind.has_corners for kind in types.values()):
         states |= CORNER_STATES
     return states
@@ -285,18 +304,6 @@ class NumberedImages:
     images: Images
     numbers: Tensor
     """int32 [images]"""
-
-    def lists(self) -> Tensor | None:
-        """Return the lists of classes as rows of image number, label, and kind; None without lists.
-
-        The kind is 0 for an absent class, and 1 for a partly annotated one.
-        """
-        if self.images.listed_labels is None or self.images.listed_counts is None:
-            return None
-        counts = self.images.listed_counts.flatten()
-        list_number = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
-        image_numbers = self.numbers.long()[list_number // 2]
-        return torch.stack([image_numbers, self.images.listed_labels, list_number % 2], 1)
 
     def boxes(self, iou_type: str = "bbox") -> tuple[inputs.Detections, inputs.GroundTruths]:
         """Return all boxes or other shapes, packed for the evaluation."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from reid_torchmetrics.functional.detection.inputs import ShapeType
 
 from .image_columns import Dicts, ImageColumns, num_objects, parts_of
 from .image_ids import pack_ids
-from .images import STATES
+from .images import EXTRAS, STATES
 from .invalid_objects import are_valid, are_valid_boxes, drop_invalid_boxes, drop_invalid_objects
 from .key_names import KNOWN_KEYS, check_optional_keys, keys_of_dicts
 from .shape_batches import ShapeBatch
@@ -97,7 +96,7 @@ def pack(
         problem = error
     else:
         for extra in extras:
-            packed.states.update(_PACK_EXTRA[extra](target, packed.states["ground_truth_labels"].device))
+            packed.states.update(EXTRAS[extra].pack(target, packed.states["ground_truth_labels"].device))
         if not is_valid:
             batch_checks.check_crowds(target)  # an invalid crowd is always an error
             packed, is_valid = _with_invalid(packed, box_format, invalid)
@@ -145,37 +144,6 @@ def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, 
     return packed, False
 
 
-def _pack_difficult(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    """Return whether each ground truth of a batch is difficult, after all other checks of the batch.
-
-    Raises:
-        TypeError: a flag of the wrong type or dtype.
-        ValueError: flags of another shape or device than the ground truths.
-    """
-    counts = [item["labels"].numel() for item in target]
-    flags = _join_optional(batch_checks.checked_flags("difficult", target, device), counts)
-    if flags is None:
-        is_difficult = torch.zeros(sum(counts), dtype=torch.bool, device=device)
-    else:
-        is_difficult = flags != 0
-    return {"ground_truth_difficult": is_difficult}
-
-
-def _pack_lists(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    """Return the lists of classes of each image, see `Images`; errors as in `checked_lists`."""
-    lists = batch_checks.checked_lists(target)
-    labels = torch.tensor(list(chain.from_iterable(lists)), dtype=torch.int64, device="cpu")
-    counts = torch.tensor(list(map(len, lists)), dtype=torch.int64, device="cpu").view(-1, 2)
-    return {"listed_labels": labels.to(device), "listed_counts": counts.to(device)}
-
-
-_PACK_EXTRA: dict[str, Callable[[Dicts, torch.device], dict[str, Tensor]]] = {
-    "difficult": _pack_difficult,
-    "lists": _pack_lists,
-}
-"""for each of `EXTRAS`, the function that returns its states for a batch"""
-
-
 def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
     """Join the columns of all images, without a check of their values.
 
@@ -211,7 +179,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     return Batch(states, max(counts["detection"]))
 
 
-def _join_optional(parts: Sequence[Tensor | None], counts: list[int]) -> Tensor | None:
+def join_optional(parts: Sequence[Tensor | None], counts: list[int]) -> Tensor | None:
     """Join an optional column, with 0 for images without the key; None if no image with boxes has the key."""
     present = []
     has_gaps = False
@@ -274,7 +242,7 @@ def _join_areas(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
             if part is None and count:
                 name = f"preds[{position}]['detection_area']"
                 raise ValueError(f"`{name}` must be given because `preds` gives it elsewhere; got nothing.")
-    areas = _join_optional(parts, counts)
+    areas = join_optional(parts, counts)
     return None if areas is None else areas.double()
 
 
@@ -317,8 +285,8 @@ _COLUMNS: dict[str, tuple[str, Callable[[list[Any], list[int]], Tensor | None]]]
     "detection_areas": ("detection_area", _join_areas),
     "ground_truth_boxes": ("boxes", _join_boxes),
     "ground_truth_labels": ("labels", _join_labels),
-    "ground_truth_crowds": ("iscrowd", _join_optional),
-    "ground_truth_areas": ("area", _join_optional),
+    "ground_truth_crowds": ("iscrowd", join_optional),
+    "ground_truth_areas": ("area", join_optional),
 }
 """states with a value for each object, each with its key and a function that joins the values of all images, given the
 numbers of objects, to one tensor [objects, ...]; None without objects or values"""
@@ -350,8 +318,10 @@ def pack_images(
         keeps: whether shapes are kept for files.
     """
     batch_checks.check_lengths(preds, target)
-    if "lists" in extras:
-        batch_checks.check_no_lists(preds)
+    for extra in extras:
+        check_detections = EXTRAS[extra].check_detections
+        if check_detections is not None:
+            check_detections(preds)
     keys = keys_of_dicts(target)
     if not keys <= KNOWN_KEYS:
         keeps_boxes = any(kind.keeps_boxes for kind in types.values())

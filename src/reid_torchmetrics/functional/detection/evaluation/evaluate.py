@@ -118,7 +118,8 @@ def evaluate_boxes(
     ground_truths = ground_truths.with_columns(images=true_images)
 
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
-    matches = request.run(detections, ground_truths, is_difficult=is_difficult, classes=classes)
+    options = {"is_difficult": is_difficult} if row.has_difficult else {}
+    matches = request.run(detections, ground_truths, classes=classes, **options)
     results = make_results(replace(matches, ids=ids), rule, confidence)
     results_made(matches, EvaluatedObjects(detections, ground_truths, grid))
     return results
@@ -272,7 +273,7 @@ def evaluate_images(
             "confidence": str(checked_confidence),
             "boxes": repr(boxes),
         }
-        images = _shard_images(world, batch.states, empty_states(shapes, row.extras), box_format, settings)
+        images = _shard_images(world, batch.states, shapes, row.extras, box_format, settings)
         names = named_classes(class_names)
         make = partial(make_results, rule=checked_rule, confidence=checked_confidence, class_names=names)
         return images, request, make
@@ -290,14 +291,15 @@ def evaluate_images(
 def _shard_images(
     world: World,
     states: Mapping[str, Tensor],
-    empty: Mapping[str, Tensor],
+    shapes: Mapping[str, inputs.ShapeType],
+    extras: Sequence[str],
     box_format: str,
     settings: Mapping[str, str],
 ) -> ShardedImages:
-    """Return the images of this process from the states of a batch; `empty` has the states without rows."""
-    listed = {name: [states.get(name, default)] for name, default in empty.items()}
+    """Return the images of this process from the states of a batch with some `EXTRAS`."""
+    listed = {name: [states.get(name, empty)] for name, empty in empty_states(shapes, extras).items()}
     device = _arrays.compute_device(listed["detection_counts"][0].device)
-    return ShardedImages(world, listed, device, box_format, "evaluate_images", lambda: settings)
+    return ShardedImages(world, listed, device, box_format, "evaluate_images", lambda: settings, extras)
 
 
 def make_results(

@@ -21,7 +21,7 @@ ImageDicts: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 _DETECTION_KEYS = ("boxes", "scores", "labels")
 _GROUND_TRUTH_KEYS = ("boxes", "labels", "iscrowd", "difficult")
-_GROUND_TRUTH_COLUMNS = ("boxes", "labels", "crowds", "difficult")  # the same as fields of `Images`
+_GROUND_TRUTH_COLUMNS = ("boxes", "labels", "crowds")  # the first of these as fields of `Images`
 _CORNERS_KEY = "rotated_boxes"  # in place of `boxes`, for boxes with more than four numbers
 _BOX_SIZE = 4
 
@@ -38,6 +38,7 @@ class ImageBoxes(NamedTuple):
         """Return the tensors for `by_image`: ids, numbers of objects in each image, and the columns of all objects."""
         columns = [getattr(images, f"detection_{key}") for key in _DETECTION_KEYS]
         columns += [getattr(images, f"ground_truth_{name}") for name in _GROUND_TRUTH_COLUMNS]
+        columns.append(images.extras.get("ground_truth_difficult"))
         tensors = [ids, images.detection_counts, images.ground_truth_counts]
         tensors += [column for column in columns if column is not None]
         return tensors

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, match_options
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, own_options
 from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
     Detections,
@@ -175,24 +175,22 @@ class MatchRequest:
         detections: Detections,
         ground_truths: GroundTruths,
         *,
-        is_difficult: Bool[Tensor, " ground_truths"] | None = None,
-        lists: Int[Tensor, "entries 3"] | None = None,
         classes: _checks.Integers | Tensor | None = None,
+        **options: Any,
     ) -> ImageMatches:
         """Match the objects of a process.
 
         Args:
             detections: detections in all images of the process.
             ground_truths: ground truths in all images of the process.
-            is_difficult: ground truths that need not be found, for evaluators with this flag.
-            lists: lists of absent and of partly annotated classes, see `LvisMAP`.
             classes: labels to match, for COCO's evaluator; None for all labels.
+            options: options of the evaluator's `match` from `EXTRAS`, such as `is_difficult`.
         """
         # With "micro" the matching sees one class, while users see their own labels.
         to_match = (detections, ground_truths)
         if self.micro:
             to_match = (detections.as_one_class(), ground_truths.as_one_class())
-        options = match_options(self.evaluator, is_difficult=is_difficult, lists=lists)
+        is_difficult: Bool[Tensor, " ground_truths"] | None = options.get("is_difficult")
         if classes is not None:
             options["classes"] = classes
         matches = self.evaluator.match(
@@ -200,6 +198,7 @@ class MatchRequest:
             self.grid,
             keep_ground_truths=self.with_origins or self.localization,
             max_bytes=self.max_bytes,
+            **own_options(self.evaluator),
             **options,
         )
         if self.localization:
@@ -287,8 +286,6 @@ class ImageMatches:
     """the `image_id` of each image of all processes, by number; None for a part, and for aggregates only"""
     names: tuple[str, ...] | None = None
     """names of the images by number, if they have names"""
-    num_without_lists: int = 0
-    """number of images of all processes, if no image has the lists of classes that some detections need"""
     num_repeated: int = 0
     """number of images of this process that do not count, because an image with their `image_id` came before"""
     fingerprints: Sequence[Tensor] = ()

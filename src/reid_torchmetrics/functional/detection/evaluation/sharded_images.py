@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
+from reid_torchmetrics.functional.detection.batches import EXTRAS, ImageNumbering, Images
 from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
 from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
 from reid_torchmetrics.functional.world import SentRows, Settings, World, agree, differing, exchange_rows
@@ -31,7 +30,6 @@ from .tensor_exchange import exchange_tensors
 
 Result = TypeVar("Result")
 
-_MAX_CHECKED_IMAGES = 256  # for detections of classes without lists
 _ID_KINDS = (None, "int", "str")  # values of `Images.kind_of_ids`
 
 
@@ -42,10 +40,6 @@ class _ImageCounts(NamedTuple):
     kind_of_ids: int
     """place in `_ID_KINDS`"""
     num_name_bytes: int
-    num_listed: int
-    """entries of lists of classes"""
-    num_unlisted: int
-    """detections that need such lists, where there are none"""
     num_detections: int
     num_areas: int
     """values of `detection_area`"""
@@ -54,18 +48,11 @@ class _ImageCounts(NamedTuple):
     def of(cls, images: Images) -> _ImageCounts:
         """Count the images of a process."""
         num_name_bytes = 0 if images.image_name_bytes is None else len(images.image_name_bytes)
-        num_listed = num_unlisted = 0
-        if images.listed_labels is not None:
-            num_listed = len(images.listed_labels)
-            if not num_listed:
-                num_unlisted = _num_unlisted(images)
         num_areas = 0 if images.detection_areas is None else len(images.detection_areas)
         return cls(
             num_images=len(images),
             kind_of_ids=_ID_KINDS.index(images.kind_of_ids),
             num_name_bytes=num_name_bytes,
-            num_listed=num_listed,
-            num_unlisted=num_unlisted,
             num_detections=len(images.detection_labels),
             num_areas=num_areas,
         )
@@ -85,12 +72,14 @@ class ShardedImages:
     """name of the metric or function that evaluates them"""
     options: Callable[[], Mapping[str, str]]
     """returns options of the value as text, the same on all processes"""
+    extras: Sequence[str] = ()
+    """names of the `EXTRAS` among the states"""
     accept: Callable[[], None] = lambda: None
     """raises if this process has refused a batch"""
 
     def images(self) -> Images:
         """Return the images of this process."""
-        return Images.joined(self.states, self.box_format, self.device)
+        return Images.joined(self.states, self.box_format, self.device, self.extras)
 
     @torch.no_grad()
     def match(self, request: MatchRequest, asked: Mapping[str, str] = MappingProxyType({})) -> ImageMatches:
@@ -136,8 +125,10 @@ class ShardedImages:
         numbering = _number(world, images, image_counts)
         numbered = numbering.number(images, world.process)
         detections, ground_truths = numbered.boxes(request.iou_type)
-        is_difficult = numbered.images.ground_truth_difficult
-        parts = [request.run(detections, ground_truths, is_difficult=is_difficult, lists=numbered.lists())]
+        options: dict[str, Any] = {}
+        for extra in self.extras:
+            options |= EXTRAS[extra].options(numbered)
+        parts = [request.run(detections, ground_truths, **options)]
 
         # Third message: the matches of all processes.
         fingerprints: list[Tensor] = []
@@ -149,7 +140,6 @@ class ShardedImages:
             parts = [ImageMatches.from_tensors(tensors, request) for tensors in received]
         matches = replace(
             merge_image_matches(parts),
-            num_without_lists=_num_without_lists(image_counts),
             num_repeated=len(images) - len(numbered.images),
             fingerprints=fingerprints,
         )
@@ -237,28 +227,6 @@ class ShardedImages:
         """Return the tensors of all processes, on a device."""
         sent = [tensor.to(self.world.device).contiguous() for tensor in tensors]
         return [[tensor.to(device) for tensor in received] for received in exchange_tensors(self.world, sent)]
-
-
-def _num_unlisted(images: Images) -> int:
-    """Count the detections, in the first images, of classes without ground truths in their image."""
-    # A column is the place of the image and the label of an object.
-    columns = []
-    for counts, labels in (
-        (images.detection_counts, images.detection_labels),
-        (images.ground_truth_counts, images.ground_truth_labels),
-    ):
-        image_numbers = segments.numbers(counts[:_MAX_CHECKED_IMAGES])
-        columns.append(torch.stack([image_numbers, labels[: len(image_numbers)].long()]))
-    _, groups = torch.cat(columns, 1).unique(dim=1, return_inverse=True)
-    detection_groups, ground_truth_groups = groups.split([part.shape[1] for part in columns])
-    return int((~torch.isin(detection_groups, ground_truth_groups)).sum())
-
-
-def _num_without_lists(image_counts: Sequence[_ImageCounts]) -> int:
-    """Return the number of all images if none has the lists of classes that some detections need, else 0."""
-    if any(counts.num_listed for counts in image_counts) or not any(counts.num_unlisted for counts in image_counts):
-        return 0
-    return sum(counts.num_images for counts in image_counts)
 
 
 def _have_areas(image_counts: Sequence[_ImageCounts]) -> bool:

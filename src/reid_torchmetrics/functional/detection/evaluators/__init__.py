@@ -10,6 +10,6 @@ from .registry import (
     average_without_limits,
     evaluator_options,
     from_name_and_options,
-    match_options,
+    own_options,
     to_name_and_options,
 )

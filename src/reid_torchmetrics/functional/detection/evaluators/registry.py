@@ -129,23 +129,6 @@ class Evaluator:
         return inputs.CocoGrid(**fields)
 
 
-def match_options(evaluator: Evaluator, *, is_difficult: Any = None, lists: Any = None) -> dict[str, Any]:
-    """Return the options of `match` that not all evaluators have.
-
-    Args:
-        evaluator: the evaluator that matches.
-        is_difficult: ground truths that need not be found, or None; left out for evaluators without difficult objects.
-        lists: lists of absent and of partly annotated classes, or None, see `LvisMAP`; left out for evaluators
-            without lists.
-    """
-    options = {}
-    if evaluator.has_difficult:
-        options["is_difficult"] = is_difficult
-    if evaluator.is_federated:
-        options["lists"] = lists
-    return options | own_options(evaluator)
-
-
 def own_options(evaluator: Evaluator) -> dict[str, Any]:
     """Return the options of an evaluator's matching that no other evaluator has."""
     shared = {field.name for field in fields(Evaluator)}
