@@ -234,7 +234,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             value: dict[str, Any] | Tensor = self._values(matches)
         else:
             value = self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
-        self._show(matches, sharded)
+        self._show(matches[: len(self.iou_type)], sharded)
         return value
 
     @abstractmethod

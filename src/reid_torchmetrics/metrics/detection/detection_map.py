@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -223,9 +224,11 @@ class DetectionMAP(BoxMetric):
 
     def _values(self, matches: Sequence[evaluation.ImageMatches]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for image_matches in matches:
+        num_types = len(self.iou_type)
+        of_classes = matches[num_types:] or matches
+        for image_matches, matches_of_classes in zip(matches[:num_types], of_classes, strict=True):
             prefix = evaluation.prefix(image_matches.request.iou_type, self.iou_type)
-            for name, value in self._values_of_type(image_matches).items():
+            for name, value in self._values_of_type(image_matches, matches_of_classes).items():
                 values[prefix + name] = value
         # All types have the same labels. They are int32 as in TorchMetrics, or int64 where they do not fit.
         labels = matches[0].labels
@@ -234,8 +237,11 @@ class DetectionMAP(BoxMetric):
         values["classes"] = (int32_labels if fits_int32 else labels.clone()).to(self.device)
         return values
 
-    def _values_of_type(self, images: evaluation.ImageMatches) -> dict[str, Any]:
-        """Return the values for one `iou_type` in the dtypes of TorchMetrics: numbers, grids, numbers per class."""
+    def _values_of_type(self, images: evaluation.ImageMatches, of_classes: evaluation.ImageMatches) -> dict[str, Any]:
+        """Return the values for one `iou_type` in the dtypes of TorchMetrics: numbers, grids, numbers per class.
+
+        `of_classes` are the matches of each class.
+        """
         grid = images.request.grid
         averages = images.averages(self.rule)
         # One copy from the device for all numbers.
@@ -245,7 +251,7 @@ class DetectionMAP(BoxMetric):
             values.update(self._extended_summary(images))
         class_values = {}
         if self.class_metrics:
-            class_values = (images.by_class or images).averages(self.rule).of_classes()
+            class_values = of_classes.averages(self.rule).of_classes()
         no_value = torch.tensor(-1.0, device="cpu")
         for name in ("map", f"mar_{grid.max_detection_thresholds[-1]}"):
             value = class_values.get(name, no_value)
@@ -265,16 +271,16 @@ class DetectionMAP(BoxMetric):
         return summary
 
     def _match_requests(self) -> list[evaluation.MatchRequest]:
-        """Return one request per `iou_type`; with "micro" the matches of the classes are needed for their values."""
+        """Return one request per `iou_type`; with "micro" and values of classes also one each for their matches."""
         if self._single is not None:
             row = self._single.row
             localization = row is not None and row.needs_localization
             return [self._request(self._single.iou_type, localization=localization)]
-        with_classes = self.average == "micro" and self.class_metrics
-        requests = []
-        for iou_type in self.iou_type:
-            request = self._request(iou_type, with_classes=with_classes, with_overlaps=self.extended_summary)
-            requests.append(request)
+        requests = [self._request(iou_type, with_overlaps=self.extended_summary) for iou_type in self.iou_type]
+        if self.average == "micro" and self.class_metrics:
+            for request in requests[:]:
+                grid = replace(request.grid, average="macro")
+                requests.append(replace(request, grid=grid, with_overlaps=False))
         return requests
 
     def _grid(self, iou_type: Any = None) -> inputs.CocoGrid:

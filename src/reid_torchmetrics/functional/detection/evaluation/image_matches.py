@@ -109,8 +109,6 @@ class MatchRequest:
     evaluator: Evaluator
     """with the options of its matching"""
     max_bytes: int | None
-    with_classes: bool = False
-    """whether to match each class as well, with `micro`"""
     with_overlaps: bool = False
     """whether to compute all overlaps"""
     with_origins: bool = False
@@ -135,13 +133,6 @@ class MatchRequest:
     def micro(self) -> bool:
         """Whether all labels are one class, 0."""
         return self.grid.average == "micro"
-
-    @property
-    def by_class(self) -> MatchRequest | None:
-        """The request for the matches of each class, with `micro`; None if there is none."""
-        if not self.with_classes:
-            return None
-        return replace(self, grid=replace(self.grid, average="macro"), with_classes=False, with_overlaps=False)
 
     @property
     def is_aggregate_only(self) -> bool:
@@ -210,8 +201,6 @@ class MatchRequest:
             answer = replace(answer, overlaps=(Overlaps.of(*to_match, most=most, max_bytes=self.max_bytes),))
 
         if not self.with_origins:
-            if self.by_class is not None:
-                answer = replace(answer, by_class=self.by_class.run(detections, ground_truths))
             return answer.within_classes()
 
         # Users identify an object by its place in its image.
@@ -280,8 +269,6 @@ class ImageMatches:
     """if requested"""
     objects: MatchPart | None = None
     """pairs across classes, with the matched detections and the users' labels, if requested"""
-    by_class: ImageMatches | None = None
-    """the matches of each class, if they are requested besides these"""
     ids: Tensor | None = None
     """the `image_id` of each image of all processes, by number; None for a part, and for aggregates only"""
     names: tuple[str, ...] | None = None
@@ -304,8 +291,6 @@ class ImageMatches:
             tensors += self.origins
         if self.objects is not None:
             tensors += self.objects.to_tensors()
-        if self.by_class is not None:
-            tensors += self.by_class.to_tensors()
         return tensors
 
     @classmethod
@@ -324,8 +309,6 @@ class ImageMatches:
         if request.across_classes:
             part = MATCH_PARTS[ACROSS_CLASSES].from_tensors(list(rest))
             image_matches = replace(image_matches, objects=part)
-        if request.by_class is not None:
-            image_matches = replace(image_matches, by_class=cls.from_tensors(rest, request.by_class))
         return image_matches
 
     def within_classes(self) -> ImageMatches:
@@ -371,7 +354,6 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
         overlaps += part.overlaps
     all_origins = [part.origins for part in parts if part.origins is not None]
     objects = [part.objects for part in parts if part.objects is not None]
-    by_class = [part.by_class for part in parts if part.by_class is not None]
     origins = None
     if all_origins:
         labels = torch.cat([part.labels for part in all_origins])
@@ -384,7 +366,6 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
         overlaps=tuple(overlaps),
         origins=origins,
         objects=MATCH_PARTS[ACROSS_CLASSES].merge(objects) if objects else None,
-        by_class=merge_image_matches(by_class) if by_class else None,
     ).within_classes()
 
 
