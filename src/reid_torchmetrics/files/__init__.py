@@ -26,3 +26,4 @@ from .opened_files import read_files, rows_by_role
 from .polygons import object_flips
 from .result_files import FORMAT, StoredArray, load_results, save_results
 from .run_length_texts import compressed
+from .saved_detections import detections_of_fields, fields_of_detections

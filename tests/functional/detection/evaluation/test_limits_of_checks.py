@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection.evaluation import result_checks, result_text
+from reid_torchmetrics.files import saved_detections
+from reid_torchmetrics.functional.detection.evaluation import result_text
 
 pytestmark = pytest.mark.usefixtures("unannotated")
 
@@ -18,13 +19,13 @@ def matches_of(num_positives: list[list[int]]) -> SimpleNamespace:
 @pytest.mark.parametrize("bits", [1, 2, 3])
 def test_a_ground_truth_is_in_some_of_the_area_ranges(bits):
     matches = matches_of([[bits & 1], [bits >> 1]])
-    result_checks._check_positives(torch.tensor([[0, 7, bits]]), matches)
+    saved_detections._check_positives(torch.tensor([[0, 7, bits]]), matches)
 
 
 @pytest.mark.parametrize("bits", [0, 4])
 def test_a_ground_truth_in_no_range_or_in_one_that_does_not_exist_is_refused(bits):
     with pytest.raises(ValueError, match=r"^`positives` must lie in \[1, 4\)"):
-        result_checks._check_positives(torch.tensor([[0, 7, bits]]), matches_of([[0], [0]]))
+        saved_detections._check_positives(torch.tensor([[0, 7, bits]]), matches_of([[0], [0]]))
 
 
 @pytest.mark.parametrize(

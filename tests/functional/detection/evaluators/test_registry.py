@@ -5,14 +5,9 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
+from reid_torchmetrics.files.saved_detections import from_name_and_options, to_name_and_options
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.detection.evaluators import (
-    EVALUATORS,
-    Evaluator,
-    from_name_and_options,
-    own_options,
-    to_name_and_options,
-)
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, own_options
 from reid_torchmetrics.tasks.evaluators import VOC_EVALUATOR, VocEvaluator, with_voc_options
 from tests.profiles import each_row
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
@@ -19,10 +18,10 @@ ImageIds: TypeAlias = Tensor | _checks.Integers | Sequence[str]
 ImageDicts: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """dicts of detections and dicts of ground truths, one for each image"""
 
-_DETECTION_KEYS = ("boxes", "scores", "labels")
-_GROUND_TRUTH_KEYS = ("boxes", "labels", "iscrowd", "difficult")
+DETECTION_KEYS = ("boxes", "scores", "labels")
+GROUND_TRUTH_KEYS = ("boxes", "labels", "iscrowd", "difficult")
 _GROUND_TRUTH_COLUMNS = ("boxes", "labels", "crowds")  # the first of these as fields of `Images`
-_CORNERS_KEY = "rotated_boxes"  # in place of `boxes`, for boxes with more than four numbers
+CORNERS_KEY = "rotated_boxes"  # in place of `boxes`, for boxes with more than four numbers
 _BOX_SIZE = 4
 
 
@@ -36,7 +35,7 @@ class ImageBoxes(NamedTuple):
     @classmethod
     def listed(cls, ids: Tensor, images: batches.Images) -> list[Tensor]:
         """Return the tensors for `by_image`: ids, numbers of objects in each image, and the columns of all objects."""
-        columns = [getattr(images, f"detection_{key}") for key in _DETECTION_KEYS]
+        columns = [getattr(images, f"detection_{key}") for key in DETECTION_KEYS]
         columns += [getattr(images, f"ground_truth_{name}") for name in _GROUND_TRUTH_COLUMNS]
         columns.append(images.extras.get("ground_truth_difficult"))
         tensors = [ids, images.detection_counts, images.ground_truth_counts]
@@ -47,46 +46,20 @@ class ImageBoxes(NamedTuple):
     def by_image(cls, listed: Sequence[Tensor], names: Sequence[str] | None) -> dict[int, ImageBoxes]:
         """Return the boxes by id of the image, or by the place of its name if images have names."""
         ids, detection_counts, ground_truth_counts, *columns = listed
-        num_columns = len(_DETECTION_KEYS)
-        detections = _split(_DETECTION_KEYS, columns[:num_columns], detection_counts)
-        ground_truths = _split(_GROUND_TRUTH_KEYS, columns[num_columns:], ground_truth_counts)
+        num_columns = len(DETECTION_KEYS)
+        detections = _split(DETECTION_KEYS, columns[:num_columns], detection_counts)
+        ground_truths = _split(GROUND_TRUTH_KEYS, columns[num_columns:], ground_truth_counts)
 
         image_ids = ids if names is None else [names[place] for place in ids.tolist()]
         for target, image_id in zip(ground_truths, image_ids, strict=True):
             target["image_id"] = image_id
         return dict(zip(ids.tolist(), map(cls, detections, ground_truths), strict=True))
 
-    @classmethod
-    def columns(cls, boxes: Mapping[int, ImageBoxes]) -> list[Tensor]:
-        """Return the tensors that `by_image` takes: its inverse."""
-        detections = [image.detections for image in boxes.values()]
-        ground_truths = [image.ground_truths for image in boxes.values()]
-        return [
-            torch.tensor(list(boxes), dtype=torch.int64, device="cpu"),
-            _count_objects(detections),
-            _count_objects(ground_truths),
-            *_concatenate(detections, _DETECTION_KEYS),
-            *_concatenate(ground_truths, _GROUND_TRUTH_KEYS),
-        ]
-
-
-def _count_objects(images: Sequence[Mapping[str, Any]]) -> Tensor:
-    """Return the number of objects in each image."""
-    return torch.tensor([len(image["labels"]) for image in images], dtype=torch.int64, device="cpu")
-
-
-def _concatenate(images: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Tensor]:
-    """Return the column of all images for each key that the images have."""
-    if not images:
-        return []
-    present = [key for key in (_CORNERS_KEY, *keys) if key in images[0]]
-    return [torch.cat([image[key] for image in images]) for key in present]
-
 
 def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:
     """Return a dict for each image; the last keys may lack a column, such as `difficult` in metrics without it."""
     if columns and columns[0].shape[1] > _BOX_SIZE:
-        keys = (_CORNERS_KEY, *keys[1:])
+        keys = (CORNERS_KEY, *keys[1:])
     sizes = counts.tolist()
     parts = zip(*(column.split(sizes) for column in columns), strict=True)
     return [dict(zip(keys, tensors, strict=False)) for tensors in parts]

@@ -43,6 +43,12 @@ class MatchPart(ABC):
         """Raise unless a part from a file can be used, and return its columns with numbers of images, by name."""
 
 
+def check_fractions(name: str, values: Tensor) -> None:
+    """Raise unless all values are in [0, 1], except for rounding."""
+    if not bool(((values >= 0) & (values <= 1 + 1e-9)).all()):
+        raise ValueError(f"`{name}` must lie in [0, 1]; got {values.min()} to {values.max()}.")
+
+
 MATCH_PARTS: Registry[type[MatchPart]] = Registry("MATCH_PARTS", {})
 """the classes of parts by the name of the option that asks for them"""
 SAVED_PARTS: Registry[type[MatchPart]] = Registry("SAVED_PARTS", {})

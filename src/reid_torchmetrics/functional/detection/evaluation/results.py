@@ -7,23 +7,46 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import GenericAlias, MappingProxyType
 from typing import Any
 
-from jaxtyping import Int
+from jaxtyping import Bool, Int, Real
 from torch import Tensor
 
+from reid_torchmetrics import _extras
 from reid_torchmetrics._names import ConfusionMatrixRule, ErrorRule
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.detection import evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.number import Number
-from reid_torchmetrics.functional.saved_results import SavedResults
+from reid_torchmetrics.functional.saved_results import Part, SavedResults
 
 from . import result_text
 from .image_boxes import ImageBoxes, ImageDicts, ImageIds, choose_boxes
 from .match_parts import SAVED_PARTS, MatchPart
-from .result_checks import SAVED_AS, check_stored
+
+# Columns of saved boxes; the last one of ground truths is a flag that only some evaluators have.
+_IMAGE_COLUMNS = (Int[Tensor, " boxed"],) * 3
+_DETECTION_COLUMNS = (Real[Tensor, "detected numbers"], Real[Tensor, " detected"], Int[Tensor, " detected"])
+_GROUND_TRUTH_COLUMNS = (
+    Real[Tensor, "true numbers"],
+    Int[Tensor, " true"],
+    Bool[Tensor, " true"],
+    Bool[Tensor, " true"],
+)
+_BOXES = GenericAlias(tuple, (*_IMAGE_COLUMNS, *_DETECTION_COLUMNS, *_GROUND_TRUTH_COLUMNS))
+_SAVED_AS: Mapping[str, Any] = MappingProxyType(
+    {
+        "evaluator": tuple[str, Mapping[str, Any]],
+        "boxes": _BOXES | None,
+        "grid": inputs.CocoGrid,
+        "rule": str,
+        "labels": Int[Tensor, " detections"] | None,
+        "objects": Part | None,
+    }
+)
+"""annotations of fields that are saved in another form, or instead of averages"""
 
 RESULT_METHODS: Registry[Callable[..., Any]] = Registry("RESULT_METHODS", {})
 """methods of `DetectionResults` by name, which tasks add: functions of results and of options"""
@@ -40,7 +63,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     _ROWS = "class"
     _PARTS = (inputs.CocoGrid, matching.Matches)
     _COMPUTED = ("averages",)
-    _SAVED_AS = SAVED_AS
+    _SAVED_AS = _SAVED_AS
 
     averages: evaluators.ClassAverages
     """average precision by the metric's rule, and recall, for every class"""
@@ -163,29 +186,13 @@ class DetectionResults(NamedNumbers, SavedResults):
         return SAVED_PARTS[name] if name in SAVED_PARTS else super()._find_part(name)
 
     def _to_fields(self) -> dict[str, Any]:
-        fields = super()._to_fields()
-        fields["grid"] = self.averages.grid
-        fields["rule"] = self.averages.rule
-        fields["evaluator"] = evaluators.to_name_and_options(self.evaluator)
-        # The boxes of thousands of images are saved as a few tensors.
-        fields["boxes"] = None if self.boxes is None else ImageBoxes.columns(self.boxes)
-        # Without "micro" the classes of the matches determine the labels.
-        fields["labels"] = self.labels if self.is_micro else None
+        fields: dict[str, Any] = _extras.files().fields_of_detections(self, super()._to_fields())
         return fields
 
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> DetectionResults:
-        evaluator = evaluators.from_name_and_options(*saved.pop("evaluator"))
-        rule, confidence = evaluator.checked(saved.pop("rule"), evaluator.confidence)
-        check_stored(saved)
-        grid = saved.pop("grid")
-        matches = saved["matches"]
-        if saved["labels"] is None:
-            saved["labels"] = matches.classes[matches.class_index.long()]
-        if saved["boxes"] is not None:
-            saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
-        averages = evaluator.average(matches, grid, rule=rule, confidence=confidence)
-        return cls(averages=averages, evaluator=evaluator, **saved)
+        results: DetectionResults = _extras.files().detections_of_fields(saved)
+        return results
 
     @classmethod
     def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:

@@ -8,8 +8,8 @@ All results, tables, pictures and reports follow from these two, so a new evalua
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -160,43 +160,7 @@ EVALUATORS: Registry[Evaluator] = Registry(
 )
 """The evaluators by name."""
 
-_WITHOUT_EFFECT = {"claim": "voc", "whole_pixels": False}
-"""options that older files have with any evaluator, and their values where they say nothing"""
-
 
 def evaluator_options(evaluator: Evaluator) -> dict[str, Any]:
     """Return the options of an evaluator that results keep."""
     return {"title": evaluator.title, "confidence": evaluator.confidence, **own_options(evaluator)}
-
-
-def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
-    """Return the name of an evaluator in `EVALUATORS`, and its options.
-
-    Raises:
-        ValueError: an evaluator that is not in `EVALUATORS`.
-    """
-    options = evaluator_options(evaluator)
-    for name, row in EVALUATORS.items():
-        if type(row) is type(evaluator) and replace(row, **options) == evaluator:
-            return name, options
-    names = _checks.listed(EVALUATORS, str)
-    raise ValueError(f"`evaluator` must be one of {names}, with its options; got {evaluator.title!r}.")
-
-
-def from_name_and_options(name: str, options: Mapping[str, Any]) -> Evaluator:
-    """Return an evaluator: the inverse of `to_name_and_options`.
-
-    Raises:
-        ValueError: an unknown name, or an option that the evaluator does not have.
-    """
-    _checks.one_of("evaluator", name, EVALUATORS)
-    row = EVALUATORS[name]
-    known = evaluator_options(row)
-    changed = {}
-    for option, value in options.items():
-        if option in known:
-            changed[option] = value
-        elif option not in _WITHOUT_EFFECT or value != _WITHOUT_EFFECT[option]:
-            names = _checks.listed(known, str)
-            raise ValueError(f"`option` of evaluator {name!r} must be one of {names}; got {option}={value!r}.")
-    return replace(row, **changed)

@@ -1,47 +1,120 @@
-"""Checks of the fields in a file of results, before numbers are computed from them."""
+"""Results of detections as the fields of a file, and the checks of such fields before numbers are computed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import GenericAlias, MappingProxyType
+from dataclasses import replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.evaluation import (
+    CORNERS_KEY,
+    DETECTION_KEYS,
+    GROUND_TRUTH_KEYS,
+    DetectionResults,
+    ImageBoxes,
+    check_fractions,
+)
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, evaluator_options
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.functional.saved_results import Part
 
-# Columns of `ImageBoxes.columns`; the last one of ground truths is a flag that only some evaluators have.
-_IMAGE_COLUMNS = (Int[Tensor, " boxed"],) * 3
-_DETECTION_COLUMNS = (Real[Tensor, "detected numbers"], Real[Tensor, " detected"], Int[Tensor, " detected"])
-_GROUND_TRUTH_COLUMNS = (
-    Real[Tensor, "true numbers"],
-    Int[Tensor, " true"],
-    Bool[Tensor, " true"],
-    Bool[Tensor, " true"],
-)
-_BOXES = GenericAlias(tuple, (*_IMAGE_COLUMNS, *_DETECTION_COLUMNS, *_GROUND_TRUTH_COLUMNS))
-_LEAST_COLUMNS = len(_DETECTION_COLUMNS) + len(_GROUND_TRUTH_COLUMNS) - 1
-SAVED_AS: Mapping[str, Any] = MappingProxyType(
-    {
-        "evaluator": tuple[str, Mapping[str, Any]],
-        "boxes": _BOXES | None,
-        "grid": CocoGrid,
-        "rule": str,
-        "labels": Int[Tensor, " detections"] | None,
-        "objects": Part | None,
-    }
-)
-"""annotations of fields that are saved in another form, or instead of averages"""
-
+_LEAST_COLUMNS = len(DETECTION_KEYS) + len(GROUND_TRUTH_KEYS) - 1  # the last one is a flag of some evaluators
 _MAX_INT64 = 1 << 63
+_WITHOUT_EFFECT = {"claim": "voc", "whole_pixels": False}
+"""options that older files have with any evaluator, and their values where they say nothing"""
 
 
-def check_stored(saved: Mapping[str, Any]) -> None:
+def fields_of_detections(results: DetectionResults, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the saved fields of results by name, given all fields that are not computed."""
+    fields["grid"] = results.averages.grid
+    fields["rule"] = results.averages.rule
+    fields["evaluator"] = to_name_and_options(results.evaluator)
+    # The boxes of thousands of images are saved as a few tensors.
+    fields["boxes"] = None if results.boxes is None else _columns_of(results.boxes)
+    # Without "micro" the classes of the matches determine the labels.
+    fields["labels"] = results.labels if results.is_micro else None
+    return fields
+
+
+def detections_of_fields(saved: dict[str, Any]) -> DetectionResults:
+    """Compute results from the fields of a file: the inverse of `fields_of_detections`."""
+    evaluator = from_name_and_options(*saved.pop("evaluator"))
+    rule, confidence = evaluator.checked(saved.pop("rule"), evaluator.confidence)
+    _check_stored(saved)
+    grid = saved.pop("grid")
+    matches = saved["matches"]
+    if saved["labels"] is None:
+        saved["labels"] = matches.classes[matches.class_index.long()]
+    if saved["boxes"] is not None:
+        saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
+    averages = evaluator.average(matches, grid, rule=rule, confidence=confidence)
+    return DetectionResults(averages=averages, evaluator=evaluator, **saved)
+
+
+def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
+    """Return the name of an evaluator in `EVALUATORS`, and its options.
+
+    Raises:
+        ValueError: an evaluator that is not in `EVALUATORS`.
+    """
+    options = evaluator_options(evaluator)
+    for name, row in EVALUATORS.items():
+        if type(row) is type(evaluator) and replace(row, **options) == evaluator:
+            return name, options
+    names = _checks.listed(EVALUATORS, str)
+    raise ValueError(f"`evaluator` must be one of {names}, with its options; got {evaluator.title!r}.")
+
+
+def from_name_and_options(name: str, options: Mapping[str, Any]) -> Evaluator:
+    """Return an evaluator: the inverse of `to_name_and_options`.
+
+    Raises:
+        ValueError: an unknown name, or an option that the evaluator does not have.
+    """
+    _checks.one_of("evaluator", name, EVALUATORS)
+    row = EVALUATORS[name]
+    known = evaluator_options(row)
+    changed = {}
+    for option, value in options.items():
+        if option in known:
+            changed[option] = value
+        elif option not in _WITHOUT_EFFECT or value != _WITHOUT_EFFECT[option]:
+            names = _checks.listed(known, str)
+            raise ValueError(f"`option` of evaluator {name!r} must be one of {names}; got {option}={value!r}.")
+    return replace(row, **changed)
+
+
+def _columns_of(boxes: Mapping[int, ImageBoxes]) -> list[Tensor]:
+    """Return the tensors that `ImageBoxes.by_image` takes: its inverse."""
+    detections = [image.detections for image in boxes.values()]
+    ground_truths = [image.ground_truths for image in boxes.values()]
+    return [
+        torch.tensor(list(boxes), dtype=torch.int64, device="cpu"),
+        _count_objects(detections),
+        _count_objects(ground_truths),
+        *_concatenate(detections, DETECTION_KEYS),
+        *_concatenate(ground_truths, GROUND_TRUTH_KEYS),
+    ]
+
+
+def _count_objects(images: Sequence[Mapping[str, Any]]) -> Tensor:
+    """Return the number of objects in each image."""
+    return torch.tensor([len(image["labels"]) for image in images], dtype=torch.int64, device="cpu")
+
+
+def _concatenate(images: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Tensor]:
+    """Return the column of all images for each key that the images have."""
+    if not images:
+        return []
+    present = [key for key in (CORNERS_KEY, *keys) if key in images[0]]
+    return [torch.cat([image[key] for image in images]) for key in present]
+
+
+def _check_stored(saved: Mapping[str, Any]) -> None:
     """Raise unless averages can be computed, and the images, classes and objects of all matches exist."""
     matches = saved["matches"]
     images = saved["images"]
@@ -135,9 +208,3 @@ def _check_rows(name: str, rows: Tensor, num_rows: Tensor) -> None:
     """Raise unless all rows of a field of the matches exist in their images."""
     if bool((rows >= num_rows).any()):
         raise ValueError(f"`matches.{name}` must be those of boxes of the image; got up to {rows.max()}.")
-
-
-def check_fractions(name: str, values: Tensor) -> None:
-    """Raise unless all values are in [0, 1], except for rounding."""
-    if not bool(((values >= 0) & (values <= 1 + 1e-9)).all()):
-        raise ValueError(f"`{name}` must lie in [0, 1]; got {values.min()} to {values.max()}.")
