@@ -20,7 +20,7 @@ class Number(NamedTuple):
     value: float
     """NaN where it is undefined"""
     convention: str = ""
-    """how the number is computed"""
+    """the definition of the number, in words"""
     is_share: bool = True
     """whether the unit is 1, so that the number may be written in percent; ranks and other amounts have no unit"""
     lower_is_better: bool = False

@@ -1,4 +1,4 @@
-"""What an evaluation finds besides lists: ranks of the positives, means between cameras; and what it can be asked."""
+"""The outcome of an evaluation besides lists: ranks of the positives, means between cameras, and further questions."""
 
 from __future__ import annotations
 
