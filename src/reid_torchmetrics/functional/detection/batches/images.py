@@ -23,6 +23,7 @@ from reid_torchmetrics.functional.fingerprints import mixed
 
 from .image_columns import Dicts
 from .image_ids import joined_ids, kind_of_ids
+from .invalid_objects import are_valid
 from .shape_batches import CORNER_STATES, OverlapTable, table_states
 
 SMALLEST_AREA = torch.finfo(torch.float32).tiny
@@ -179,6 +180,7 @@ EXTRAS: Registry[ExtraColumns] = Registry("EXTRAS", {})
 """values that only some evaluators read, which tasks add, by name"""
 STATES: dict[str, Tensor] = {row.name: row.metadata["empty"] for row in fields(Images) if row.metadata}
 """the states of any metric without rows, joined by `Images`"""
+_GROUND_TRUTH_STATES = [name for name in STATES if name.startswith("ground_truth")]
 _COUNTS = ("_counts", "_lengths")
 """ends of the names of states with the number of rows of each image, for all states with their prefix"""
 _FINGERPRINT_STATES = (
@@ -330,9 +332,12 @@ class NumberedImages:
             labels=images.detection_labels,
             images=self.numbers.repeat_interleave(images.detection_counts, output_size=num_detections),
         )
-        # `update` checked the boxes, but they have been converted since: they may have overflowed.
+        # `update` checked the boxes, but they have been converted since: ground truths may have overflowed.
+        is_valid = True
+        if table is None:
+            is_valid = are_valid({name: getattr(images, name) for name in _GROUND_TRUTH_STATES}, "xywh")
         build: Callable[..., inputs.GroundTruths] = inputs.GroundTruths
-        if table is not None:
+        if is_valid:
             build = inputs.GroundTruths.unchecked
         num_ground_truths = len(images.ground_truth_labels)
         ground_truths = build(

@@ -40,10 +40,10 @@ def sides_of(boxes: Tensor, box_format: str) -> Tensor:
 def are_valid(batch: Mapping[str, Tensor], box_format: str) -> bool:
     """Return whether all values are finite, no box has a negative size, and crowds are 0 or 1 unless bool.
 
-    All extremes go to the host together, in one synchronization. A NaN among the
+    States of detections may be left out. All extremes go to the host together, in one synchronization. A NaN among the
     values is both extremes.
     """
-    values = [batch[name] for name in _FLOATS if len(batch[name])]
+    values = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
     sizes = [sides_of(boxes, box_format) for boxes in values if boxes.ndim > 1]
     if box_format == "xyxy":  # a size is finite only between finite corners
         values = [column for column in values if column.ndim == 1]
