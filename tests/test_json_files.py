@@ -77,3 +77,10 @@ def test_msgspec_reads_boxes(tmp_path, monkeypatch):
     path.write_bytes(CONTENTS["boxes"])
     monkeypatch.delattr(json, "loads")
     assert _files.read_json(path) == [{"image_id": 1, "bbox": [0.5, 100.0, 3, -4.25], "score": 0.0012345678901234567}]
+
+
+@pytest.mark.parametrize("other", ["1", "NaN"])
+def test_some_keys_of_an_object_are_read_alone(tmp_path, other):
+    path = tmp_path / "a.json"
+    path.write_text('{"a": [{"b": 1}], "c": %s, "d": 3}' % other)  # noqa: UP031 - braces
+    assert _files.read_keys(path, ("a", "e")) == {"a": [{"b": 1}], "e": None}

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -53,6 +54,21 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError):
         # NaN, Infinity and lone surrogates are read by `json` alone, which also words the errors.
         return json.loads(contents.decode())
+
+
+def read_keys(path: str | os.PathLike[str], keys: Sequence[str]) -> dict[str, Any]:
+    """Return the values of some keys of a JSON file that is an object; None for keys that it lacks.
+
+    Other values are not built, which saves most of the time and memory for a data set of annotations. Errors are those
+    of `read_json`.
+    """
+    fields = [(key, Any, None) for key in keys]
+    try:
+        values = msgspec.json.decode(readable(path).read_bytes(), type=msgspec.defstruct("Values", fields))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        contents = read_json(path)
+        return {key: contents.get(key) for key in keys}
+    return msgspec.structs.asdict(values)
 
 
 class Allowance:

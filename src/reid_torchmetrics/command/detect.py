@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._files import read_json
+from reid_torchmetrics._files import read_keys
 from reid_torchmetrics.data import (
     DOTA_CLASSES,
     VOC_CLASSES,
@@ -182,9 +182,9 @@ def _read_json(
         file_options["frequencies"] = LvisMAP.read_frequencies(arguments.ground_truths)
     images = ReportImages()
     if "class_names" not in options or arguments.images is not None:
-        data_set = read_json(arguments.ground_truths)
+        data_set = read_keys(arguments.ground_truths, ("categories", "images"))
         if "class_names" not in options:
-            file_options["class_names"] = _distinct_names(data_set.get("categories", [])) or None
+            file_options["class_names"] = _distinct_names(data_set["categories"] or []) or None
         if arguments.images is not None:
             images = box_images(arguments.images, data_set["images"])
     return _DetectionFiles(preds, target, "xywh", file_options, notes, images)
