@@ -94,8 +94,10 @@ def _count_repeated(rows: Rows, labels: Mapping[str, Tensor]) -> int:
     if share < LEAST_SHARE or share * num_pairs < LEAST_IN_ORDER:
         return 0
     # A perfect model gives one embedding to all samples of an identity: then equal embeddings show nothing.
-    counts = column.unique(return_counts=True)[1] / rows.size
-    is_lucky = not is_beyond_chance(num_pairs, rows.size - distance, float(counts.square().sum()))
+    counts = column.unique(return_counts=True)[1]
+    num_identities = len(labels["identities"].unique(dim=0)) if "identities" in labels else 0
+    chance = float((counts / rows.size).square().sum())
+    is_lucky = len(counts) <= num_identities or not is_beyond_chance(num_pairs, rows.size - distance, chance)
     num_distinct = len(rows.at(first[is_same]).unique(dim=0))
     return 0 if is_lucky or num_distinct < LEAST_IN_ORDER else round(share * num_pairs)
 
