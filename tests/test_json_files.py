@@ -82,5 +82,5 @@ def test_msgspec_reads_boxes(tmp_path, monkeypatch):
 @pytest.mark.parametrize("other", ["1", "NaN"])
 def test_some_keys_of_an_object_are_read_alone(tmp_path, other):
     path = tmp_path / "a.json"
-    path.write_text('{"a": [{"b": 1}], "c": %s, "d": 3}' % other)  # noqa: UP031 - braces
+    path.write_text(f'{{"a": [{{"b": 1}}], "c": {other}, "d": 3}}', encoding="utf-8")
     assert _files.read_keys(path, ("a", "e")) == {"a": [{"b": 1}], "e": None}

@@ -47,7 +47,8 @@ def test_an_update_waits_once_for_each_label_that_comes_as_floats(device):
 def test_an_update_of_embeddings_runs_a_few_kernels(simulated):
     given, metric = moved(batches(), simulated), ReIDMetrics().to(simulated)
     kernels = counted(lambda: fed(metric, given)).kernels
-    assert sum(kernels.values()) <= 3 * len(given), kernels  # identities, cameras and roles are copied
+    # Identities, cameras and roles are copied; the first batch also adds the key of the options.
+    assert sum(kernels.values()) <= 3 * len(given) + 1, kernels
 
 
 def views(device: str) -> list[dict]:

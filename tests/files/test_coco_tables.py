@@ -166,7 +166,7 @@ def test_a_text_that_is_no_json_is_left_to_the_reader_of_rows(tmp_path, monkeypa
     rows = json.dumps([{**ROW, "score": 0.5}] * 20)
     _, data_set = written(tmp_path, [], [ROW])
     for text in (rows[:-1], rows.replace("0.5", "0.5.5"), "", rows + "]", rows.replace("}, {", "} {")):
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         with pytest.raises(UnreadRowsError):
             coco_tables.read_tables(str(path), data_set, reading())
 

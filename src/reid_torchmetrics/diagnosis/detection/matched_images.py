@@ -52,7 +52,7 @@ class MatchedImages:
     is_one_class: bool = False
     """whether labels do not matter"""
     num_without_lists: int = 0
-    """number of images of this process, if none has the lists of classes that some detections need"""
+    """number of images, if none has the lists of classes that some detections of this process need"""
     num_difficult: int = 0
     """number of difficult ground truths in a batch of this process, if the evaluation ignores them"""
     num_ignored: int = 0
@@ -90,7 +90,7 @@ class MatchedImages:
             value_names=samples.value_names,
             sigmas=given.sigmas,
             is_one_class=request.micro,
-            num_without_lists=_num_without_lists(states),
+            num_without_lists=_num_without_lists(states, matches.num_extra_rows),
             num_difficult=given.num_difficult,
             num_ignored=given.num_ignored,
             unused_list=given.unused_list,
@@ -116,10 +116,12 @@ class MatchedImages:
         )
 
 
-def _num_without_lists(states: Mapping[str, Sequence[Tensor]]) -> int:
-    """Return the number of images if none has lists and some detections need them, in the first images; else 0."""
-    listed = states.get("listed_labels")
-    if listed is None or any(map(len, listed)) or not states["detection_counts"]:
+def _num_without_lists(states: Mapping[str, Sequence[Tensor]], num_rows: Sequence[int]) -> int:
+    """Return the number of images if none has lists and some detections need them, in the first images; else 0.
+
+    `num_rows` are the numbers of entries of lists and of images.
+    """
+    if "listed_labels" not in states or num_rows[0] or not states["detection_counts"]:
         return 0
     # A column is the place of the image and the label of an object.
     columns = []
@@ -131,7 +133,7 @@ def _num_without_lists(states: Mapping[str, Sequence[Tensor]]) -> int:
     detection_groups, ground_truth_groups = groups.split([part.shape[1] for part in columns])
     if bool(torch.isin(detection_groups, ground_truth_groups).all()):
         return 0
-    return sum(map(len, states["detection_counts"]))
+    return num_rows[1]
 
 
 def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:

@@ -204,7 +204,8 @@ class GrowingStates(Metric):
         for name, values in batch.items():
             getattr(self, name).append(values)
         if not vars(self)["_update_key"]:
-            device = next(iter(batch.values())).device if batch else self.device
+            first = next(iter(batch.values()), None)
+            device = self.device if first is None else first.device
             number = zlib.crc32(repr(self._update_options()).encode())
             vars(self)["_update_key"].append(torch.empty((number, 0), dtype=torch.bool, device=device))
 

@@ -275,6 +275,8 @@ class ImageMatches:
     """names of the images by number, if they have names"""
     num_repeated: int = 0
     """number of images of this process that do not count, because an image with their `image_id` came before"""
+    num_extra_rows: Sequence[int] = ()
+    """numbers of rows of all processes in the states of `EXTRAS` that the evaluation uses"""
     fingerprints: Sequence[Tensor] = ()
     """fingerprints of the ground truths of each image, by process; none for images with ids, or one process"""
     _values: dict[Hashable, Any] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -132,16 +133,19 @@ class ShardedImages:
 
         # Third message: the matches of all processes.
         fingerprints: list[Tensor] = []
+        num_extra_rows = self._num_extra_rows()
         if world.size > 1:
             has_ids = numbering.ids is not None
             prints = torch.empty(0, dtype=torch.int64, device=images.device) if has_ids else images.fingerprints()
-            received = self._exchange([*parts[0].to_tensors(), prints], images.device)
+            received = self._exchange([*parts[0].to_tensors(), prints, num_extra_rows], images.device)
+            num_extra_rows = torch.stack([tensors.pop() for tensors in received]).sum(0)
             fingerprints = [tensors.pop() for tensors in received]
             parts = [ImageMatches.from_tensors(tensors, request) for tensors in received]
         matches = replace(
             merge_image_matches(parts),
             num_repeated=len(images) - len(numbered.images),
             fingerprints=fingerprints,
+            num_extra_rows=tuple(num_extra_rows.tolist()),
         )
         if not request.is_aggregate_only:
             return replace(matches, ids=numbering.ids_by_number, names=numbering.names)
@@ -149,6 +153,11 @@ class ShardedImages:
         if world.members or self.states["detection_counts"]:
             matchings.keep(self.states, key, Kept(numbers[0][0], matches))
         return matches
+
+    def _num_extra_rows(self) -> Tensor:
+        """Return the number of rows in each state of the extras, int64."""
+        names = chain.from_iterable(EXTRAS[extra].states for extra in self.extras)
+        return torch.tensor([sum(map(len, self.states[name])) for name in names], dtype=torch.int64, device="cpu")
 
     @torch.no_grad()
     def boxes_of(self, image: ImageIds | None = None) -> tuple[dict[int, ImageBoxes], tuple[str, ...] | None]:

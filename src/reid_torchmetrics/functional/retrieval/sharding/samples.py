@@ -222,7 +222,7 @@ def check_named(argument: str, values: Tensor | None, table: Mapping[int, str]) 
         return
     without_name = set(values.tolist()) - table.keys() - {-1, MISSING, NO_GROUP}
     if without_name:
-        first = next(value for value in values.tolist() if value in without_name)
+        first = next((value for value in values.tolist() if value in without_name), None)
         raise ValueError(f"`{argument}` must be names for all samples, or integers for all; got {first} and names.")
 
 
