@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reid_torchmetrics.functional.detection.batches import GivenBatch
-from reid_torchmetrics.functional.detection.evaluation import EvaluatedImages, EvaluatedObjects
+from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.lists import ListedSamples
@@ -23,7 +22,7 @@ from reid_torchmetrics.tasks.verification import ComparedPairs
 from .answers import collecting as collecting
 from .causes import Cause, Finding, find_causes
 from .causes import warn_of as warn_of
-from .detection import DETECTION_CAUSES, DetectionCase, GivenImages, MatchedImages
+from .detection import DETECTION_CAUSES, DetectionCase
 from .lists import INDEX_CAUSES, LIST_CAUSES, IndexCase, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
@@ -39,13 +38,6 @@ REGISTRIES: Mapping[type, tuple[Callable[[Any, Any], Any], Mapping[str, Cause[An
 """the case of results, and the causes by name that are looked for in it, by the type of the samples"""
 
 
-def keep(given: GivenImages | None, batch: GivenBatch) -> GivenImages:
-    """Return the record of the images that a process was given, with a batch; None if there is no record so far."""
-    given = given or GivenImages()
-    given.add(batch)
-    return given
-
-
 def look(results: Any, samples: Any, world: World) -> list[Finding]:
     """Return likely mistakes that finished results show, each once for each metric object or call of a function.
 
@@ -54,8 +46,7 @@ def look(results: Any, samples: Any, world: World) -> list[Finding]:
         samples: what it was computed from; its type decides which causes are looked for.
         world: the processes with the results; each looks at its part of samples whose facts are not on the first one.
     """
-    if isinstance(samples, (EvaluatedImages, EvaluatedObjects)):
-        samples = MatchedImages.of(results, samples)
+    samples = MatchedImages.of(results, samples)
     case_of, causes = REGISTRIES[type(samples)]
     if isinstance(samples, RankedSamples):
         if results is None:  # nothing was ranked, as for lists of neighbors

@@ -42,22 +42,6 @@ def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
         world.guarded(lambda: _warn(findings, world))
 
 
-class InputRecord:
-    """A record that the tool makes of the input of `update`, until `reset`; metrics with the same input share it."""
-
-    def __init__(self) -> None:
-        self.kept: Any = None
-
-    def add(self, batch: Any) -> None:
-        """Let the tool look at a checked batch."""
-        if _extras.diagnosis is not None:
-            self.kept = _extras.diagnosis().keep(self.kept, batch)
-
-    def reset(self) -> None:
-        """Forget all batches."""
-        self.kept = None
-
-
 def _warn(findings: list[Any], world: World) -> None:
     """Warn of what was found, on the first process."""
     if world.process == 0 and _extras.diagnosis is not None:

@@ -105,7 +105,7 @@ class ModelTable(NamedTuple):
     @property
     def numbers(self) -> Mapping[str, Number]:
         """The numbers of the first model."""
-        return next(iter(self.rows.values()))
+        return next(iter(self.rows.values()), {})
 
 
 def in_prose(convention: str) -> str:

@@ -3,5 +3,3 @@
 
 from . import facts, pairings, readings, units, values
 from .case import DETECTION_CAUSES, DetectionCase
-from .given_images import GivenImages
-from .matched_images import MatchedImages

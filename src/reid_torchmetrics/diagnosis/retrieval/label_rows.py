@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance, values_if
 from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.relevance import find_near, number_of_name
+from reid_torchmetrics.functional.retrieval.relevance import find_near, unknown_names
 
 from .case import MOST_QUERIES, RetrievalCase, cause, fact
 
@@ -189,22 +188,6 @@ _LEAST_NUMBER = -999_999  # below it a number is an identity, such as a hash
 _FROM_NAN = (-(1 << 31), -(1 << 63))  # values of NaN converted to an integer
 
 
-_WORDS_FOR_UNKNOWN = (
-    "unknown",
-    "unidentified",
-    "undefined",
-    "missing",
-    "none",
-    "null",
-    "nan",
-    "na",
-    "n/a",
-    "<na>",
-    "?",
-)
-"""names that data sets give to samples without an identity"""
-
-
 @cause(
     message="`identities` hold {listed}, which usually means that a sample has no identity, but such samples match"
     " each other here. Pass `junk_identities=({junk})` to drop them from the gallery and to leave them out as"
@@ -221,24 +204,11 @@ def unknown_identities(case: RetrievalCase) -> Values | None:
         return None
     matched = case.identities[case.is_valid].unique().tolist()
     if names is not None:
-        unknown: list[Any] = list(_unknown_names(matched, names))
+        unknown: list[Any] = unknown_names(matched, names)
     else:
         unknown = _unknown_numbers(matched)
     listed = ", ".join(map(repr, unknown))
     return values_if(unknown, listed=listed, junk=f"-1, {listed}")
-
-
-def _unknown_names(matched: list[int], names: Mapping[int, str]) -> list[str]:
-    """Return the names of some identities that seem to say that a sample has no identity, in order.
-
-    `names` are the names of this process; usual spellings are known by their hashes, too, for other processes.
-    """
-    spellings: dict[int, str] = {}
-    for word in _WORDS_FOR_UNKNOWN:
-        for name in (word, word.upper(), word.capitalize(), "NaN"):
-            spellings[number_of_name(name)] = name
-    matched_names = [names.get(number) or spellings.get(number, "") for number in matched]
-    return sorted(name for name in matched_names if name.strip().casefold() in _WORDS_FOR_UNKNOWN)
 
 
 def _unknown_numbers(matched: list[int]) -> list[int]:

@@ -18,7 +18,7 @@ from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs
-from reid_torchmetrics.functional.made import InputRecord, results_made
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
@@ -93,7 +93,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.metric: str | None = None
         self.confidence: float | None = None
         self._single: evaluation.SingleValue | None = None
-        self._given = InputRecord()
+        self._given = evaluation.GivenImages()
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # a script of the metric has no type for this attribute
             self._shape_types = shapes

@@ -11,7 +11,6 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.detection import evaluation
-from reid_torchmetrics.functional.made import InputRecord
 from reid_torchmetrics.metrics import base
 
 from .detection_map import DetectionMAP, DetectionOptions
@@ -92,7 +91,7 @@ class DetectionMetrics(MetricCollection):
             )
 
         # Each member has one number. The members share their images, and what is known of them.
-        given = InputRecord()
+        given = evaluation.GivenImages()
         collection_options = (
             ("values", repr(values)),
             ("classes", repr(classes)),

@@ -15,10 +15,11 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.made import InputRecord, results_made
+from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
 from .evaluated_images import EvaluatedImages, EvaluatedObjects
+from .given_images import GivenImages
 from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
@@ -224,7 +225,7 @@ def evaluate_images(
         TypeError: an argument of the wrong type or dtype.
         ValueError: values that do not fit, or an option that the evaluator does not have.
     """
-    given = InputRecord()
+    given = GivenImages()
 
     def prepare() -> tuple[ShardedImages, MatchRequest, Callable[..., DetectionResults]]:
         """Check the options and pack the images; also return the function that makes results from matches."""

@@ -50,4 +50,4 @@ from .relevance import (
     junk_pairs_of,
 )
 from .several_labels import check_alike
-from .vocabulary import MISSING, RULES_BY_LABEL, Vocabulary, in_one_order, labels_with_names, number_of_name
+from .vocabulary import MISSING, RULES_BY_LABEL, Vocabulary, in_one_order, labels_with_names, unknown_names

@@ -12,19 +12,14 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageNumbering
-from reid_torchmetrics.functional.detection.evaluation import (
-    EvaluatedImages,
-    EvaluatedObjects,
-    ImageMatches,
-    ShardedImages,
-    ShownColumns,
-    ShownImages,
-)
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid
 from reid_torchmetrics.functional.fingerprints import count_forgotten
 
-from .given_images import GivenImages
+from .evaluated_images import EvaluatedImages, EvaluatedObjects
+from .given_images import ShownColumns, ShownImages
+from .image_matches import ImageMatches
 from .image_repetitions import Repetitions, count_other_detections
+from .sharded_images import ShardedImages
 
 _MOST_IMAGES = 256  # that are shown
 _LABEL_STATES = [f"ground_truth_{name}" for name in ("counts", "labels", "areas", "boxes")]
@@ -71,15 +66,17 @@ class MatchedImages:
     """whether the last images of a process are the first of the first process"""
 
     @classmethod
-    def of(cls, results: Any, samples: EvaluatedImages | EvaluatedObjects) -> MatchedImages:
-        """Return what is known of images or of packed objects; once for each evaluation."""
-        return cls.of_objects(samples) if isinstance(samples, EvaluatedObjects) else cls.of_images(results, samples)
+    def of(cls, results: Any, samples: Any) -> Any:
+        """Return what is known of images or of packed objects, and other samples as they are."""
+        if isinstance(samples, EvaluatedObjects):
+            return cls.of_objects(samples)
+        return cls.of_images(results, samples) if isinstance(samples, EvaluatedImages) else samples
 
     @classmethod
     def of_images(cls, matches: ImageMatches, samples: EvaluatedImages) -> MatchedImages:
         """Return what is known of the images of metrics, and of functions that take dicts."""
         request, sharded, states = matches.request, samples.sharded, samples.sharded.states
-        given: GivenImages = samples.given.kept or GivenImages()
+        given = samples.given
         has_ids = bool(states["image_ids"] or states["image_name_lengths"])
         repetitions = Repetitions.of(matches.fingerprints) if matches.fingerprints else Repetitions()
         return cls(
