@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.diagnosis.retrieval import label_rows
 from reid_torchmetrics.functional.retrieval import evaluate, relevance
 from reid_torchmetrics.plot import listed_pictures
 from tests.profiles import examples
@@ -269,7 +268,7 @@ USED_BY_DATA_SETS = {"unknown", "unidentified", "undefined", "missing", "none", 
 
 
 def test_names_that_stand_for_no_identity_are_warned_of():
-    assert set(label_rows._WORDS_FOR_UNKNOWN) == USED_BY_DATA_SETS
+    assert set(relevance.vocabulary._WORDS_FOR_UNKNOWN) == USED_BY_DATA_SETS
     for word in sorted({*USED_BY_DATA_SETS, "NaN", "N/A", "None"}):
         renamed = [word if name == "zoe" else name for name in IDENTITIES]
         with pytest.warns(UserWarning, match=rf"Pass `junk_identities=\(-1, '{re.escape(word)}'\)`"):
