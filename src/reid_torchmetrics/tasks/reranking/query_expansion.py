@@ -8,7 +8,7 @@ augmentation"), Arandjelovic and Zisserman, "Three things everyone should know t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int, Integer
@@ -56,7 +56,13 @@ class QueryExpansion:
         """Accept any similarity."""
 
     def score(
-        self, query: Tensor, gallery: Tensor, relevance: Relevance, *, similarity: Any, max_bytes: int | None
+        self,
+        query: Tensor,
+        gallery: Tensor,
+        relevance: Relevance,
+        *,
+        similarity: _names.SimilarityName,
+        max_bytes: int | None,
     ) -> Scores:
         """Return the scores of the expanded embeddings."""
         query, gallery = self.expand(query, gallery, self_index=relevance.self_index, max_bytes=max_bytes)

@@ -1,0 +1,197 @@
+"""Claims: from COCO's files to numbers the command and `coco.COCOeval` cost little more than a compiled evaluator.
+
+    python benchmarks/file_speed.py [PART ...]     # of boxes, masks
+
+boxes: 5,000 images with 36,781 ground truths and 501,256 detections of 80 classes, 56 MB of JSON. masks: 1,000 images
+with 7,000 polygons and 28,000 detections as compressed run lengths. Each evaluator is a process of its own on one
+thread, from its start to its end; the times are of the CPU, and memory is the largest resident size, both as the system
+counts them. "Without torch" leaves out what a process takes that imports torch alone. hotcoco may not be installed:
+pip install --group bench.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.claims import claim, is_there, main
+
+WIDTH, HEIGHT, NUM_CLASSES = 640, 480, 80
+ROUNDS = 5
+MB = 1 << 20
+
+PYCOCOTOOLS_CALLS = """
+truth = COCO({truth!r})
+evaluation = COCOeval(truth, truth.loadRes({results!r}), {iou_type!r})
+evaluation.evaluate()
+evaluation.accumulate()
+evaluation.summarize()
+"""
+
+
+def boxes_of(random: np.random.Generator, number: int) -> Any:
+    """Boxes within the image, most of them small, as x, y, width and height."""
+    sizes = 1 + random.random((number, 2)) ** 2 * [WIDTH / 2, HEIGHT / 2]
+    corners = random.random((number, 2)) * ([WIDTH, HEIGHT] - sizes)
+    return np.concatenate([corners, sizes], 1).round(2)
+
+
+def write_boxes(folder: Path) -> tuple[Path, Path]:
+    """Write a data set and detections, a fifth of which are near a ground truth."""
+    random = np.random.default_rng(0)
+    num_images, num_ground_truths, num_detections = 5000, 36_781, 501_256
+    true_boxes = boxes_of(random, num_ground_truths)
+    true_images = random.integers(1, num_images + 1, num_ground_truths)
+    true_classes = random.integers(1, NUM_CLASSES + 1, num_ground_truths)
+
+    boxes = boxes_of(random, num_detections)
+    images = random.integers(1, num_images + 1, num_detections)
+    classes = random.integers(1, NUM_CLASSES + 1, num_detections)
+    near = random.integers(num_ground_truths, size=num_detections // 5)
+    boxes[: len(near)] = (true_boxes[near] + random.normal(0, 2, (len(near), 4))).clip(1).round(2)
+    images[: len(near)], classes[: len(near)] = true_images[near], true_classes[near]
+    scores = random.random(num_detections).round(4)
+
+    annotations = [
+        {"id": number, "image_id": image, "category_id": label, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
+        for number, (image, label, box) in enumerate(
+            zip(true_images.tolist(), true_classes.tolist(), true_boxes.tolist(), strict=True), 1
+        )
+    ]
+    results = [
+        {"image_id": image, "category_id": label, "bbox": box, "score": score}
+        for image, label, box, score in zip(
+            images.tolist(), classes.tolist(), boxes.tolist(), scores.tolist(), strict=True
+        )
+    ]
+    return write(folder, num_images, annotations, results)
+
+
+def write_masks(folder: Path) -> tuple[Path, Path]:
+    """Write a data set of polygons, and detections as run lengths of polygons near them."""
+    from reid_torchmetrics.functional.detection.inputs import RunLengths  # noqa: PLC0415 - not for boxes
+
+    random = np.random.default_rng(0)
+    num_images, num_ground_truths, num_detections = 1000, 7000, 28_000
+    images = random.integers(1, num_images + 1, num_ground_truths)
+    classes = random.integers(1, NUM_CLASSES + 1, num_ground_truths)
+    centers = random.random((num_ground_truths, 1, 2)) * [WIDTH, HEIGHT]
+    angles = np.sort(random.random((num_ground_truths, 12)) * 2 * np.pi, 1)
+    radii = 10 + 60 * random.random((num_ground_truths, 1))
+    corners = centers + radii[..., None] * np.stack([np.cos(angles), np.sin(angles)], 2)
+    corners = corners.clip(0, [WIDTH, HEIGHT]).round(2)
+    annotations = []
+    for number, polygon in enumerate(corners.reshape(num_ground_truths, -1).tolist()):
+        annotation = {"id": number + 1, "image_id": int(images[number]), "category_id": int(classes[number])}
+        annotation |= {"segmentation": [polygon], "area": 100.0, "iscrowd": 0, "bbox": [0, 0, WIDTH, HEIGHT]}
+        annotations.append(annotation)
+
+    near = random.integers(num_ground_truths, size=num_detections)
+    moved = (corners[near] + random.normal(0, 3, (num_detections, 1, 2))).clip(0, [WIDTH, HEIGHT])
+    polygons = [[polygon] for polygon in moved.reshape(num_detections, -1).tolist()]
+    masks = RunLengths.from_polygons(polygons, (HEIGHT, WIDTH)).to_coco(compressed=True)
+    results = [
+        {
+            "image_id": int(images[number]),
+            "category_id": int(classes[number]),
+            "segmentation": mask,
+            "score": round(random.random(), 4),
+        }
+        for number, mask in zip(near.tolist(), masks, strict=True)
+    ]
+    return write(folder, num_images, annotations, results)
+
+
+def write(folder: Path, num_images: int, annotations: list[Any], results: list[Any]) -> tuple[Path, Path]:
+    """Write both files."""
+    images = [
+        {"id": image, "file_name": f"{image:012}.jpg", "height": HEIGHT, "width": WIDTH}
+        for image in range(1, num_images + 1)
+    ]
+    categories = [{"id": label, "name": f"class {label}"} for label in range(1, NUM_CLASSES + 1)]
+    data_set = {"images": images, "annotations": annotations, "categories": categories}
+    paths = folder / "truth.json", folder / "results.json"
+    for path, contents in zip(paths, (data_set, results), strict=True):
+        path.write_text(json.dumps(contents), encoding="utf-8")
+    return paths
+
+
+def cost_of(words: Sequence[str]) -> tuple[float, float]:
+    """Return the CPU seconds and the peak memory in MB of a process on one thread."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{words} failed")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / MB
+
+
+def python(text: str) -> list[str]:
+    """Return the words that run a program of Python."""
+    return [sys.executable, "-c", text]
+
+
+def measure(truth: Path, results: Path, iou_type: str) -> dict[str, list[tuple[float, float]]]:
+    """Return the costs of each process, which take turns, after one round that does not count."""
+    texts = {"truth": str(truth), "results": str(results), "iou_type": iou_type}
+    calls = PYCOCOTOOLS_CALLS.format(**texts)
+    module = [sys.executable, "-m", "reid_torchmetrics"]
+    words = {
+        "torch": python("import torch"),
+        "torch and TorchMetrics": python("import torch, torchmetrics"),
+        "hotcoco": python(f"from hotcoco import COCO, COCOeval{calls}"),
+        "command": [*module, "detect", str(truth), str(results), "--iou-type", iou_type],
+        "COCOeval": python(f"from reid_torchmetrics.coco import COCO, COCOeval{calls}"),
+    }
+    costs: dict[str, list[tuple[float, float]]] = {name: [] for name in words}
+    for number in range(ROUNDS + 1):
+        for name, command in words.items():
+            cost = cost_of(command)
+            if number:
+                costs[name].append(cost)
+    return costs
+
+
+def claim_costs(shape: str, costs: dict[str, list[tuple[float, float]]], limits: tuple[float, float]) -> None:
+    """Claim the CPU time of the command and of `COCOeval` over that of hotcoco."""
+    medians = {name: statistics.median(seconds for seconds, _ in rounds) for name, rounds in costs.items()}
+    for name, imports, limit in (("command", "torch", limits[0]), ("COCOeval", "torch and TorchMetrics", limits[1])):
+        seconds = medians[name] - medians[imports]
+        title = "`detect`" if name == "command" else "`coco.COCOeval`"
+        text = f"{title} of COCO's files of {shape} costs little more than hotcoco, without importing {imports}."
+        detail = f"{seconds:.3g} s of {medians[name]:.3g} s over {medians['hotcoco']:.3g} s"
+        claim(text, seconds / medians["hotcoco"], limit, "times", detail=detail)
+
+
+def boxes() -> None:
+    """Boxes of the size of COCO val2017."""
+    if not is_there("hotcoco"):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        costs = measure(*write_boxes(Path(folder)), "bbox")
+    claim_costs("boxes", costs, (1.5, 1.7))
+    peaks = {name: statistics.median(peak for _, peak in rounds) for name, rounds in costs.items()}
+    text = "`detect` of COCO's files of boxes needs little memory over importing torch."
+    claim(text, peaks["command"] - peaks["torch"], 160, "MB")
+
+
+def masks() -> None:
+    """Polygons and run lengths."""
+    if not is_there("hotcoco"):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        costs = measure(*write_masks(Path(folder)), "segm")
+    claim_costs("masks", costs, (2.5, 2.7))
+
+
+if __name__ == "__main__":
+    main(boxes, masks)
