@@ -165,7 +165,8 @@ def test_a_text_that_is_no_json_is_left_to_the_reader_of_rows(tmp_path, monkeypa
     path = tmp_path / "results.json"
     rows = json.dumps([{**ROW, "score": 0.5}] * 20)
     _, data_set = written(tmp_path, [], [ROW])
-    for text in (rows[:-1], rows.replace("0.5", "0.5.5"), "", rows + "]", rows.replace("}, {", "} {")):
+    nested = json.dumps([{**ROW, "score": 0.5, "note": "deep"}]).replace('"deep"', "[" * 100_000 + "]" * 100_000)
+    for text in (rows[:-1], rows.replace("0.5", "0.5.5"), "", rows + "]", rows.replace("}, {", "} {"), nested):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(UnreadRowsError):
             coco_tables.read_tables(str(path), data_set, reading())

@@ -13,6 +13,8 @@ _MOST_ENDS = 16  # of rows that are tried in a block: texts and nested objects m
 _ROW_END = re.compile(rb"\}\s*,\s*\{")
 _FAR = 1 << 12  # bytes before the end of a block in which ends of rows are looked for at first
 _SPACES = b" \t\r\n"
+NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""errors of msgspec for a text that is no JSON, is not in UTF-8, or is nested too deep"""
 
 
 class UnreadRowsError(Exception):
@@ -37,7 +39,7 @@ class RowDecoder:
         """Return the rows of a list.
 
         Raises:
-            msgspec.DecodeError: the text is no JSON.
+            NO_JSON: one of these errors.
             UnreadRowsError: a row is no object, lacks a key, or has a value of another type.
         """
         try:
@@ -107,7 +109,7 @@ def _first_rows(text: bytes, decoder: RowDecoder) -> tuple[list[Any], bytes]:
     for end in reversed(ends[-_MOST_ENDS:]):
         try:
             rows = decoder.decode(b"[" + text[:end] + b"]")
-        except msgspec.DecodeError:
+        except NO_JSON:
             continue
         return rows, text[text.index(b",", end) + 1 :]
     if ends:  # no JSON, or objects within objects
@@ -119,5 +121,5 @@ def _decoded(text: bytes, decoder: RowDecoder) -> list[Any]:
     """Return the rows of a list, as `RowDecoder.decode`; a text that is no JSON raises `UnreadRowsError`, too."""
     try:
         return decoder.decode(text)
-    except msgspec.DecodeError as error:
+    except NO_JSON as error:
         raise UnreadRowsError from error

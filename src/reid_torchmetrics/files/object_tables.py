@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from reid_torchmetrics._files import readable
 
-from .json_blocks import RowDecoder, UnreadRowsError, blocks_of
+from .json_blocks import NO_JSON, RowDecoder, UnreadRowsError, blocks_of
 
 NO_AREA = math.nan  # no area of a file, since JSON that is decoded by type has no NaN
 
@@ -97,7 +97,7 @@ def read_data_set(path: str) -> DataSetTable:
     with _without_collector():
         try:
             data_set = msgspec.json.decode(readable(path).read_bytes(), type=_DataSet)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except NO_JSON as error:
             raise UnreadRowsError from error
         annotations = _read_table(io.BytesIO(data_set.annotations), _ANNOTATION_COLUMNS)
     return DataSetTable(data_set.images, data_set.categories, annotations)
@@ -116,6 +116,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _read_table(file: BinaryIO, keys: Iterable[str]) -> ObjectTable:
+    """Read a list of rows with some columns; errors as in `read_results`."""
     types = {key: _TYPES[key] for key in keys}
     decoder = RowDecoder({"image_id": int | str, **{key: kind.type for key, kind in types.items()}}, _OTHER_KEYS)
     places: dict[Any, int] = {}
