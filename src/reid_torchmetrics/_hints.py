@@ -1,15 +1,18 @@
 """Names of other libraries and of papers, and their counterparts here, for messages about unknown names.
 
-One rule holds for arguments, values, reported numbers, attributes, imports and the command. A name is looked up before
-spellings are compared: no comparison of spellings finds that "labels" are identities. A name that is only spelled alike
-is not a hint if its digits differ, or "%" or "@R" is in one of both: it is another quantity.
+The tables are in `hints.json`. One rule holds for arguments, values, reported numbers, attributes, imports and the
+command. A name is looked up before spellings are compared: no comparison of spellings finds that "labels" are
+identities. A name that is only spelled alike is not a hint if its digits differ, or "%" or "@R" is in one of both: it
+is another quantity.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
+from pathlib import Path
 from typing import Any
 
 _MOST_LISTED = 10
@@ -18,129 +21,32 @@ _ALIKE = 0.6
 _SIMILAR = 0.75
 """similarity of two words, from which on one may be a misspelling of the other"""
 
-_IDENTITIES = ("identities", "query_identities")
-_CAMERAS = ("cameras", "query_cameras")
-_SAMPLES = ("embeddings", "query")
-_CUTOFF = ("top_k", "k", "ranks", "reports", "max_rank")
+_TABLES = json.loads(Path(__file__).with_name("hints.json").read_text(encoding="utf-8"))
 
-ARGUMENTS: dict[str, tuple[str, ...]] = {
-    # Labels.
-    **dict.fromkeys(
-        ("labels", "label", "y", "target", "targets", "pid", "pids", "id", "ids", "person_ids", "classes", "identity"),
-        (*_IDENTITIES, "class_names"),
-    ),
-    "identities": _IDENTITIES,
-    **dict.fromkeys(
-        ("q_pids", "q_ids", "q_labels", "query_labels", "query_ids", "query_pids", "query_id", "query_targets"),
-        ("query_identities",),
-    ),
-    **dict.fromkeys(
-        ("g_pids", "g_ids", "g_labels", "gallery_labels", "gallery_ids", "gallery_pids", "gallery_id"),
-        ("gallery_identities",),
-    ),
-    **dict.fromkeys(("camids", "camid", "cams", "cam", "cam_ids", "camera_ids", "views", "camera"), _CAMERAS),
-    **dict.fromkeys(("q_camids", "q_cams", "query_cams", "query_camids"), ("query_cameras",)),
-    **dict.fromkeys(("g_camids", "g_cams", "gallery_cams", "gallery_camids"), ("gallery_cameras",)),
-    **dict.fromkeys(("preds", "pred", "feats", "features", "feat", "x", "embedding"), _SAMPLES),
-    **dict.fromkeys(("split", "query", "is_gallery", "num_query", "role", "roles", "probe"), ("is_query",)),
-    **dict.fromkeys(("indices", "idx", "sample_id", "sample_ids"), ("index",)),
-    **dict.fromkeys(("tracks", "tracklets", "track_ids"), ("groups", "gallery_groups", "sequences")),
-    # How scores are made.
-    **dict.fromkeys(
-        ("metric", "dist_metric", "distance", "distance_metric", "dist", "similarity_metric"), ("similarity", "reports")
-    ),
-    **dict.fromkeys(("re_ranking", "rerank_k"), ("rerank",)),
-    **dict.fromkeys(("batch_size", "chunk_size", "block_size", "memory"), ("max_bytes",)),
-    **dict.fromkeys(("tie_break", "tie_policy"), ("ties",)),
-    # What is measured.
-    **dict.fromkeys(("topk", "top_k", "k", "rank", "cutoff"), ("top_k", "ranks", "k", "reports", "max_rank")),
-    "ranks": ("top_k", "reports"),
-    "max_rank": ("ranks", "max_rank", "top_k"),
-    **dict.fromkeys(("metrics", "measures", "measure", "metric_names"), ("reports",)),
-    **dict.fromkeys(("dataset", "benchmark", "data_set", "dataset_name"), ("protocol",)),
-    **dict.fromkeys(("empty_target", "empty_action", "on_empty"), ("empty_target_action",)),
-    # Rules.
-    **dict.fromkeys(
-        ("remove_same_camera", "cross_camera", "exclude_same_camera", "separate_camera_set"),
-        ("same_camera",),
-    ),
-    **dict.fromkeys(("ignore_index", "ignore_label", "ignore_labels", "junk", "junk_ids"), ("junk_identities",)),
-    **dict.fromkeys(("single_gallery_shot", "single_shot", "use_metric_cuhk03"), ("gallery_draw",)),
-    **dict.fromkeys(("missing", "nan_policy"), ("missing_identities",)),
-    # Detection.
-    **dict.fromkeys(("max_dets", "max_detections", "maxdets"), ("max_detection_thresholds",)),
-    **dict.fromkeys(("num_classes", "names", "class_names", "categories"), ("class_names", "identity_names")),
-    "iou": ("iou_type",),
-    **dict.fromkeys(("per_class", "classwise"), ("class_metrics",)),
-    # Statistics and reports.
-    **dict.fromkeys(("alpha", "confidence", "confidence_level"), ("level",)),
-    **dict.fromkeys(("n_boot", "n_resamples", "num_bootstraps", "n_bootstraps"), ("num_resamples",)),
-    **dict.fromkeys(("n_permutations", "n_perm"), ("num_permutations",)),
-    **dict.fromkeys(("images", "paths"), ("pictures",)),
-}
+
+def _names_of_words(title: str) -> dict[str, tuple[str, ...]]:
+    """Return the names here for each word of a table of `hints.json`."""
+    return {word: tuple(text.split()) for word, text in _texts_of_words(title).items()}
+
+
+def _texts_of_words(title: str) -> dict[str, str]:
+    """Return the text for each word of a table of `hints.json`, where words with one text share a line."""
+    return {word: text for words, text in _TABLES[title].items() for word in words.split()}
+
+
+ARGUMENTS = _names_of_words("arguments")
 """arguments of other libraries, and the names here; the first name that a function has is suggested"""
+VALUES = _names_of_words("values")
+"""values of options and numbers in other libraries and in papers, and the names here; `<k>` is a cutoff
 
-ADVICE = {
-    **dict.fromkeys(("normalize", "norm_feat", "feat_norm", "l2_normalize"), "`similarity='cosine'` normalizes"),
-    **dict.fromkeys(("conf", "conf_thres", "score_threshold"), "do not cut at a confidence, which lowers mAP"),
-    **dict.fromkeys(("agnostic", "class_agnostic"), "`average='micro'` takes all classes together"),
-    **dict.fromkeys(
-        ("auc", "eer", "tar", "far", "roc_auc", "tar_at_far"),
-        "it is a number of verification, see `verify` and `verify_pairs`",
-    ),
-}
+Papers about metric learning call the hit rate recall.
+"""
+IMPORTS = _names_of_words("imports")
+"""names that other packages export, and their counterparts in this package"""
+ADVICE = _texts_of_words("advice")
 """words of other libraries without a counterpart here, and what to do instead"""
-
-VALUES = {
-    "l2": ("euclidean",),
-    **dict.fromkeys(("ip", "inner_product", "inner", "dot_product"), ("dot",)),
-    **dict.fromkeys(("average", "mean", "random", "all"), ("expected",)),
-    **dict.fromkeys(("mask", "masks", "segmentation", "segment"), ("segm",)),
-    **dict.fromkeys(("box", "boxes", "detect"), ("bbox",)),
-    "pose": ("keypoints",),
-    **dict.fromkeys(("obb", "rbox", "oriented"), ("rotated",)),
-    **dict.fromkeys(("yolo", "xywhn", "cxcywhn"), ("cxcywh", "yolo")),
-    **dict.fromkeys(("xyxyn", "pascal_voc", "voc"), ("xyxy", "voc")),
-    "coco": ("coco", "coco_captions", "xywh"),
-    **dict.fromkeys(
-        ("cifar10", "cifar_10", "nuswide", "nus_wide", "mirflickr", "imagenet100", "hamming"), ("hashing",)
-    ),
-    **dict.fromkeys(("stanford_online_products", "online_products"), ("sop",)),
-    **dict.fromkeys(("sysu", "sysu_mm01"), ("sysu_mm01_all_single",)),
-    **dict.fromkeys(("cub", "cub_200_2011", "birds"), ("cub200",)),
-    "cars": ("cars196",),
-    **dict.fromkeys(("inshop_clothes", "deepfashion"), ("inshop",)),
-    "dukemtmc_reid": ("dukemtmc",),
-    "market": ("market1501",),
-    "veri": ("veri776",),
-    **dict.fromkeys(("cuhk03", "cuhk_03"), ("cuhk03_np",)),
-    "flickr": ("flickr30k",),
-    **dict.fromkeys(("pitts", "pittsburgh", "pitts250k"), ("pitts30k",)),
-    "oxford": ("oxford5k",),
-    "paris": ("paris6k",),
-    "msmt": ("msmt17",),
-    "tokyo": ("tokyo247",),
-    # Numbers of retrieval. Papers about metric learning call the hit rate recall.
-    **dict.fromkeys(("success", "success_rate", "hit", "hits"), ("hit_rate_<k>",)),
-    "recall": ("hit_rate_<k>", "recall_50"),
-    **dict.fromkeys(("top", "r", "cmc", "acc", "accuracy", "rank"), ("rank_<k>",)),
-    **dict.fromkeys(("p", "prec", "precision"), ("precision_<k>", "precision_50")),
-    **dict.fromkeys(("ndcg", "ndcg_cut"), ("ndcg_<k>",)),
-    **dict.fromkeys(("ap", "map_cut", "mean_ap", "mean_average_precision"), ("map", "map_<k>")),
-    **dict.fromkeys(("map_r", "mapr", "mean_average_precision_at_r"), ("map_at_r",)),
-    "rprec": ("r_precision",),
-    **dict.fromkeys(("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"), ("mrr", "mrr_<k>")),
-    **dict.fromkeys(("medr", "med_r"), ("median_rank",)),
-    **dict.fromkeys(("mnr", "meanr"), ("mean_rank",)),
-    # Numbers of detection.
-    **dict.fromkeys(("map50_95", "map_50_95", "map_.5_.95", "ap_.5_.95", "ap_0.5_0.95", "ap_0.50_0.95"), ("map",)),
-    **dict.fromkeys(("mar", "ar", "mean_average_recall"), ("mar_100", "mar_300", "mar_<k>")),
-    **dict.fromkeys(("aps", "ap_s", "ap_small"), ("map_small",)),
-    **dict.fromkeys(("apm", "ap_m", "ap_medium"), ("map_medium",)),
-    **dict.fromkeys(("apl", "ap_l", "ap_large"), ("map_large",)),
-    **dict.fromkeys(("f1", "f_score", "f_measure"), ("f1_50", "f1")),
-}
-"""values of options and numbers in other libraries and in papers, and the names here; `<k>` is a cutoff"""
+ATTRIBUTES = _texts_of_words("attributes")
+"""attributes that results have in other libraries, and what to write instead"""
 
 
 def normalized(word: object) -> str:
@@ -270,35 +176,3 @@ def _advice_on_overlap(word: object, names: Collection[str]) -> str:
     """Return how to compute the mAP of detections at another overlap than 0.5 and 0.75."""
     overlap = _overlap_in(normalized(word))
     return f": `iou_thresholds=[0.{overlap}]` computes it" if overlap and "map_75" in names else ""
-
-
-ATTRIBUTES = {
-    "to_csv": "write `results.to_frame().to_csv(path)`",
-    "to_pandas": "write `results.to_frame()`",
-    **dict.fromkeys(("summary", "describe", "stats"), "write `print(results)`"),
-    **dict.fromkeys(("ci", "confidence_interval"), "write `results.interval(name)`"),
-    **dict.fromkeys(("topk", "top_k", "rank_list"), "write `results.nearest(k)`"),
-    **dict.fromkeys(("all_AP", "all_ap", "ap"), "write `results.average_precision`, one value for each query"),
-    **dict.fromkeys(("per_class", "ap_per_class"), "write `results.class_numbers()`"),
-    **dict.fromkeys(("report", "to_html"), "write `write_report(results, path)`"),
-    "to_json": "write `json.dumps(results.to_dict())`",
-    "worst": "write `results.hardest(n)`",
-    "p_value": "write `comparison.differences[name].p_value`",
-}
-"""attributes that results have in other libraries"""
-
-IMPORTS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("meanaverageprecision", "meanaveragerecall", "cocometric", "cocoevaluator"), ("DetectionMAP",)),
-    **dict.fromkeys(("map", "reidmap", "averageprecision", "retrievalmap"), ("ReIDMeanAP",)),
-    **dict.fromkeys(
-        ("recallatk", "recall", "retrievalrecall", "hitrate", "retrievalhitrate", "retrievalprecision"),
-        ("ReIDMeasure",),
-    ),
-    **dict.fromkeys(("retrievalmrr", "retrievalnormalizeddcg", "retrievalrprecision"), ("ReIDMeasure",)),
-    **dict.fromkeys(
-        ("r1_map_eval", "r1_map", "reidmetric", "evaluator", "eval_market1501", "embeddingmetrics"), ("ReIDMetrics",)
-    ),
-    "minp": ("ReIDMINP",),
-    **dict.fromkeys(("cmc", "cmccurve"), ("ReIDCMCCurve",)),
-}
-"""names that other packages export, and their counterparts in this package"""
