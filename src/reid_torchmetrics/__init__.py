@@ -68,6 +68,7 @@ _ROWS_OF_TASKS = {
         " oxford5k paris6k roxford5k_easy rparis6k_easy roxford5k_medium rparis6k_medium roxford5k_hard"
         " rparis6k_hard gldv2 cub200 cars196 sop inshop trec cuhk_sysu prw sketchy hashing guie happywhale",
     },
+    "tasks.lists": {"LIST_READERS": "positions numbers"},
     "tasks.draws": {"EXPECTATIONS": "drawn_galleries"},
     "tasks.reranking": {"RERANKINGS": "KReciprocal QueryExpansion"},
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},

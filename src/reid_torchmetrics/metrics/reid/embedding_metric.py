@@ -158,7 +158,7 @@ class EmbeddingMetric(SampleStates):
         _checks.cutoff("max_bytes", self.max_bytes)
         check_rerank(self.rerank, self.similarity)
         self.protocol = protocol
-        self.ground_truth = evaluation.ListedTruth.of(lists, protocol)
+        self.ground_truth = evaluation.read_numbers(lists, protocol)
         self._has_marks = self._may_be_codes or self.similarity == "hamming"
         self._change()
 

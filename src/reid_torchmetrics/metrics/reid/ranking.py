@@ -31,7 +31,6 @@ from reid_torchmetrics.functional.fingerprints import count_forgotten
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all
 from reid_torchmetrics.functional.retrieval.evaluation import (
-    ListedTruth,
     Protocol,
     Ranking,
     RankingOptions,
@@ -86,7 +85,7 @@ class SampleStates(GrowingStates):
         groups: list[Tensor]
         label_names: list[Tensor]
         protocol: Protocol
-        ground_truth: ListedTruth | None
+        ground_truth: Any
         similarity: Any
         packed: bool
         _needed_by_options: dict[str, str]

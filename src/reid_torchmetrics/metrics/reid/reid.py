@@ -306,7 +306,7 @@ class ReIDMetrics(MetricCollection):
             _checks.positive_ints("ranks", ranks)
             protocol = _with_ranks(protocol, ranks)
         member_options["protocol"] = protocol
-        member_options["ground_truth"] = evaluation.ListedTruth.of(lists, protocol)
+        member_options["ground_truth"] = evaluation.read_numbers(lists, protocol)
         self._directions = _checked_directions(directions, protocol)
         members = _members(protocol.reports, self._directions, member_options)
 

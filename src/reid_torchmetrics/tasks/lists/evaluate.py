@@ -29,7 +29,6 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     Setup,
     check_own_places,
     find_protocol,
-    listed_where_true,
     names_of_labels,
     summarize,
     take_protocol,
@@ -47,6 +46,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     one_number_each,
 )
 
+from .ground_truth import listed_where_true
 from .labeled_lists import Entries, LabeledLists, count_repeated, judge, read_labeled_lists
 from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
 from .list_ranks import ListedSamples, count_positives, find_pairs_without_junk, rank_lists

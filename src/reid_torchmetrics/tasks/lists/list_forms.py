@@ -21,7 +21,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.evaluation import Protocol, check_list_names
+from reid_torchmetrics.functional.retrieval.evaluation import Protocol
+
+from .ground_truth import check_list_names
 
 Lists: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[Any, Any]
 """For every query a list of items, ints or strings: a matrix of ints, lists, or a mapping of queries to lists"""

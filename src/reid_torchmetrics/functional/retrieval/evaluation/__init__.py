@@ -3,7 +3,7 @@
 
 from .evaluate import evaluate, evaluate_scores
 from .evaluated import EvaluatedProblem
-from .ground_truth import ListedTruth, check_list_names, listed_where_true
+from .ground_truth import LIST_READERS, ListedItems, read_numbers
 from .groups import Grouping
 from .opened_files import Files, are_files
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem

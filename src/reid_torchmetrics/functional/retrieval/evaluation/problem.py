@@ -35,7 +35,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.world import ALONE, World
 
-from .ground_truth import GroundTruth, find_lists
+from .ground_truth import LIST_READERS, GroundTruth
 from .groups import Grouping
 from .protocol import Protocol
 from .ranking_options import names_of_labels
@@ -231,7 +231,7 @@ class Labels:
         """Return the relevance by the lists of each query; identities and cameras are kept for breakdowns."""
         num_queries, num_gallery = source.shape
         # Lists come from files, so they are put together on the CPU.
-        positives, junk = find_lists(ground_truth, protocol, num_queries, num_gallery)
+        positives, junk = LIST_READERS["positions"](ground_truth, protocol, num_queries, num_gallery)
         relevance = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
         labels = one_number_each(self.query)
         return replace(

@@ -26,7 +26,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.retrieval.scores import similarity_name
 
-from .ground_truth import ListedTruth
 from .protocol import Protocol
 
 _SEVERAL_LABELS = "several_labels"
@@ -109,8 +108,8 @@ class RankingOptions:
     similarity: Any
     ties: str
     rerank: Any = None
-    lists: ListedTruth | None = None
-    """the positives and junk of each query, where relevance is by lists"""
+    lists: Any = None
+    """the positives and junk of each query, where relevance is by lists; see `LIST_READERS`"""
     max_rank: int = 0
     """length of the CMC over drawn galleries"""
     exchanged: bool = False
@@ -126,7 +125,7 @@ class RankingOptions:
         similarity: Any,
         ties: str,
         rerank: Any = None,
-        lists: ListedTruth | None = None,
+        lists: Any = None,
         exchanged: bool = False,
     ) -> RankingOptions:
         """Return the options of a ranking under a protocol, for the CMC or for other measures."""
