@@ -31,8 +31,6 @@ PATHS = {
     "few_rows": "functional.detection.inputs.ordering._FEW_ROWS",
     "key_bits": "functional.detection.inputs.ordering._BITS",
     "narrow_labels": "functional.detection.inputs.ordering._NARROW_LABELS",
-    "fronts": "tasks.suppression._FRONTS",
-    "pairs_to_suppress": "tasks.suppression._MANY_PAIRS",
     "suppressed_pairs": "tasks.suppression._PAIRS_AT_A_TIME",
     "few_proposals": "functional.detection.matching.deferred_acceptance._FEW",
     "cached_contested_pairs": "functional.detection.matching.assignment._CACHED_CONTESTED_PAIRS",

@@ -415,7 +415,6 @@ ONE_IMPORTER = {
     "data.yolo_tables": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
     "tasks.comparison.paired_detections": "two models, which no evaluation knows",
     "files.object_tables": "columns of any format, which know no rule of COCO",
-    "functional.detection.evaluation.image_repetitions": "which images came again, of whatever evaluation",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",
     "functional.detection.inputs.counted_masks": "ways to count pixels behind one contract; about 500 lines with masks",
     "functional.detection.matching.assignment": "who takes what of the pairs that matching finds and orders",

@@ -11,9 +11,9 @@ from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.diagnosis.answers import Answer, Diagnosis, collecting
 from reid_torchmetrics.diagnosis.causes import Cause
+from reid_torchmetrics.diagnosis.detection import MatchedImages
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 
 CPU = torch.device("cpu")

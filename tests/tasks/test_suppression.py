@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.tasks import non_maximum_suppression
-from tests.paths import path, taking
+from tests.paths import path
 from tests.profiles import examples
 from tests.reference.detection import keep_boxes
 
@@ -49,25 +49,6 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch, at_a_time):
     expected = non_maximum_suppression(*given[:3], iou_threshold=0.3, images=given[3])
     monkeypatch.setattr(*path("suppressed_pairs"), at_a_time)
     assert torch.equal(non_maximum_suppression(*given[:3], iou_threshold=0.3, images=given[3]), expected)
-
-
-@examples(75)
-@given(
-    st.integers(0, 2**31),
-    st.integers(0, 90),
-    st.sampled_from([0.0, 1e-3, 0.1, 0.25, 1 / 3, 0.5, 1.0]),
-    st.sampled_from([torch.float32, torch.float64]),
-    st.sampled_from([1.0, 2.0**-70, 2.0**65]),
-)
-def test_boxes_that_are_looked_for_nearby_are_kept_alike(seed, size, iou_threshold, dtype, unit):
-    corners, scores, labels, _ = drawn(seed, size)
-    corners = corners.to(dtype) * unit
-    with taking(pairs_to_suppress=0, fronts=(2, 5)):
-        kept = non_maximum_suppression(corners, scores, labels, iou_threshold=iou_threshold)
-    with taking(pairs_to_suppress=1 << 60):
-        assert kept.tolist() == non_maximum_suppression(corners, scores, labels, iou_threshold=iou_threshold).tolist()
-    if unit == 1:
-        assert kept.tolist() == keep_boxes(corners.numpy(), scores.tolist(), labels.tolist(), iou_threshold)
 
 
 def test_classes_and_images_do_not_suppress_each_other():

@@ -3,8 +3,8 @@
     results, samples --> case --> suspicions, which are cheap --> trials on a bounded sample --> one warning each
     diagnose         --> case --> all trials                                                 --> a list of answers
 
-The engine calls `look` when results have been made, lets the first process tell what all processes found by `warn_of`,
-and knows nothing else of this package. No number depends on it.
+The engine calls `note_images` when images are given and `look` when results have been made, lets the first process tell
+what all processes found by `warn_of`, and knows nothing else of this package. No number depends on it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.lists import ListedSamples
@@ -22,7 +21,8 @@ from reid_torchmetrics.tasks.verification import ComparedPairs
 from .answers import collecting as collecting
 from .causes import Cause, Finding, find_causes
 from .causes import warn_of as warn_of
-from .detection import DETECTION_CAUSES, DetectionCase
+from .detection import DETECTION_CAUSES, DetectionCase, MatchedImages
+from .detection import note_images as note_images
 from .lists import INDEX_CAUSES, LIST_CAUSES, IndexCase, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase

@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval import evaluation
 
 from .answers import Answer, Diagnosis, collecting
 from .causes import NotHeldError
+from .detection import MatchedImages
 
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate,
@@ -79,9 +80,7 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
             results_made(*_ranking_of(results))
         elif isinstance(results, detection.DetectionResults):
             grid = results.averages.grid
-            images = detection.evaluation.MatchedImages(
-                grid, _not_held, iou_type=grid.iou_type or "", is_one_class=results.is_micro
-            )
+            images = MatchedImages(grid, _not_held, iou_type=grid.iou_type or "", is_one_class=results.is_micro)
             results_made(results, images)
         else:
             got = type(results).__name__

@@ -1,6 +1,7 @@
-"""The one call of the engine to the tool that looks at results when they have been made.
+"""The calls of the engine to the tool that looks at results when they have been made.
 
     numbers --> results_made(results, samples, world) --> reid_torchmetrics.diagnosis, if it is there
+    images  --> images_given(record, batch)
 
 No number depends on it.
 """
@@ -40,6 +41,12 @@ def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
         findings = [finding for text in world.texts(json.dumps(findings)) for finding in json.loads(text)]
     if any(numbers):
         world.guarded(lambda: _warn(findings, world))
+
+
+def images_given(record: dict[str, Any], batch: Any) -> None:
+    """Let the tool note in a record what it needs of a batch of images, beyond what numbers need."""
+    if _extras.diagnosis is not None:
+        _extras.diagnosis().note_images(record, batch)
 
 
 def _warn(findings: list[Any], world: World) -> None:

@@ -9,14 +9,9 @@ fronts of two boxes, where a overlaps b and c, and b overlaps e:
     the rest against a         -  d  e    c overlaps a; e overlaps b, which is suppressed
     front d, e                    d  e
     kept                 a        d  e
-
-A kept box can only suppress nearby boxes of about its size. In a large group these are searched for by their edges,
-sorted along the axis that separates boxes better.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
@@ -25,14 +20,11 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import (
-    LEAST_REACH,
-    SLACK,
     Sides,
     check_image_numbers,
     check_scores,
     checked_boxes,
     common_areas,
-    crowding,
     distinct_labels,
     order_by_class_and_score,
     place_of_labels,
@@ -40,8 +32,6 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 
 _FRONTS = (4, 16, 64)  # boxes of a group that are processed together, by the size of the group
-_MANY_PAIRS = 1 << 17  # pairs of a front and the rest of its group from which on nearby boxes are searched for
-_MAX_LENGTH = 2.0**60  # areas of longer sides, or of sides below its inverse, may not fit float32
 _PAIRS_AT_A_TIME = 1 << 15  # pairs compared together, about 50 bytes each, which fit a cache
 
 
@@ -125,8 +115,6 @@ class _Suppression:
             nearest = nearest.nextafter(torch.full_like(nearest, -torch.inf))
         self._threshold = float(nearest)
         self._is_kept = torch.zeros(len(corners), dtype=torch.bool, device=corners.device)
-        self._nearby: dict[int, _Nearby] = {}
-        self._has_reach = self._threshold >= LEAST_REACH and corners.device.type == "cpu" and _have_safe_areas(corners)
 
     def find_kept(self) -> Bool[Tensor, " boxes"]:
         """Process a front of every group, then the next, until no box remains; return whether each box is kept."""
@@ -169,29 +157,10 @@ class _Suppression:
         for group, first, size in zip(large.tolist(), starts[large].tolist(), sizes[large].tolist(), strict=True):
             keepers = front[group][is_kept[group]]
             candidates = remaining[first + width : first + size]
-            if self._has_reach and len(keepers) * len(candidates) > _MANY_PAIRS:
-                rest.append(self._suppress_nearby(keepers, candidates))
-                continue
             for block in candidates.split(max(1, _PAIRS_AT_A_TIME // len(keepers))):
                 is_suppressed = self._overlap(block[:, None], keepers).any(1)
                 rest.append(block[~is_suppressed])
         return rest
-
-    def _suppress_nearby(
-        self, keepers: Int[Tensor, " keepers"], candidates: Int[Tensor, " candidates"]
-    ) -> Int[Tensor, " _"]:
-        """Return the candidates of a group that no keeper suppresses, by a search for nearby boxes."""
-        group = int(self._groups[keepers[0]])
-        nearby = self._nearby.get(group)
-        if nearby is None or len(nearby.boxes) > 2 * len(candidates):
-            nearby = _Nearby.sort(self._columns, candidates, self._threshold * (1 - SLACK))
-            self._nearby[group] = nearby
-        remains = torch.zeros(len(self._is_kept), dtype=torch.bool, device="cpu")
-        remains[candidates] = True
-        for block in keepers.split(max(1, _PAIRS_AT_A_TIME // 8)):
-            boxes, keeper = nearby.pairs(self._columns, block)
-            remains[boxes[self._overlap(boxes, keeper)]] = False
-        return candidates[remains.index_select(0, candidates)]
 
     def _overlap(self, boxes: Int[Tensor, "*some"], others: Int[Tensor, "*others"]) -> Bool[Tensor, "*pairs"]:
         """Return whether boxes and others, broadcast, overlap by more than the threshold."""
@@ -200,55 +169,3 @@ class _Suppression:
         common = common_areas(sides, other_sides)
         union = (sides.area + other_sides.area).sub_(common)
         return common.div_(union) > self._threshold  # False for NaN, where both boxes have no area
-
-
-class _Nearby(NamedTuple):
-    """Boxes of a group, sorted by their first edge on an axis.
-
-    If boxes of widths w and v overlap by t or more, their common width is at least t w and t v. So v <= w / t, and the
-    other box begins between (1 - t) v to the left and (1 - t) w to the right. The same holds for heights.
-    """
-
-    boxes: Int[Tensor, " boxes"]
-    begin: Float[Tensor, " boxes"]
-    """first edge on the axis, float64, ascending"""
-    other_begin: Float[Tensor, " boxes"]
-    """first edge on the other axis"""
-    axis: int
-    """0 from the left, 1 from the top"""
-    least: float
-    """t"""
-
-    @classmethod
-    def sort(cls, columns: list[Tensor], boxes: Int[Tensor, " boxes"], least: float) -> _Nearby:
-        """Sort boxes along the axis where they are shorter, relative to the range of all."""
-        left, top, right, bottom = (column.index_select(0, boxes).double() for column in columns[:4])
-        if crowding(top, bottom) < crowding(left, right):
-            begin, order = top.sort()
-            return cls(boxes[order], begin, left[order], axis=1, least=least)
-        begin, order = left.sort()
-        return cls(boxes[order], begin, top[order], axis=0, least=least)
-
-    def pairs(self, columns: list[Tensor], keepers: Int[Tensor, " keepers"]) -> tuple[Tensor, Tensor]:
-        """Return the pairs of a box and a keeper that may overlap enough."""
-        low, high = self._reach(columns, keepers, self.axis)
-        first = torch.searchsorted(self.begin, low)
-        sizes = torch.searchsorted(self.begin, high, right=True) - first
-        keeper, place = segments.runs(first, sizes)
-        low, high = self._reach(columns, keepers, 1 - self.axis)
-        begin = self.other_begin.index_select(0, place)
-        is_near = (begin >= low.index_select(0, keeper)).logical_and_(begin <= high.index_select(0, keeper))
-        return self.boxes[place[is_near]], keepers[keeper[is_near]]
-
-    def _reach(self, columns: list[Tensor], keepers: Int[Tensor, " keepers"], axis: int) -> tuple[Tensor, Tensor]:
-        """Return the range of first edges on an axis, for boxes that may overlap each keeper."""
-        begin = columns[axis].index_select(0, keepers).double()
-        end = columns[axis + 2].index_select(0, keepers).double()
-        distance = (1 - self.least) * (end - begin)
-        return begin - distance / self.least, begin + distance
-
-
-def _have_safe_areas(corners: Float[Tensor, "boxes 4"]) -> bool:
-    """Return whether all lengths are 0, or have products that round neither to 0 nor to infinity."""
-    lengths = (corners[:, 2:] - corners[:, :2]).double()
-    return bool(((lengths == 0) | ((lengths >= 1 / _MAX_LENGTH) & (lengths <= _MAX_LENGTH))).all())

@@ -8,9 +8,8 @@ import torch
 from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP, diagnosis
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
-from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES, DetectionCase
+from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES, DetectionCase, MatchedImages
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages
 
 
 @pytest.fixture

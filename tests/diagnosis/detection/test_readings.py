@@ -14,10 +14,10 @@ import torch
 from reid_torchmetrics import AdviceWarning, DetectionMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.diagnosis.causes import NotHeldError
-from reid_torchmetrics.diagnosis.detection import DetectionCase
+from reid_torchmetrics.diagnosis.detection import DetectionCase, MatchedImages
 from reid_torchmetrics.diagnosis.detection.readings import other_reading
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
-from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects, MatchedImages
+from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 from tests.functional.detection.detection_samples import fed

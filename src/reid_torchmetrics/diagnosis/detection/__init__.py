@@ -3,3 +3,5 @@
 
 from . import facts, pairings, readings, units, values
 from .case import DETECTION_CAUSES, DetectionCase
+from .given_images import note_images
+from .matched_images import MatchedImages

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Causes
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.evaluation import MatchedImages, ShownImages
+from reid_torchmetrics.functional.detection.evaluation import ShownImages
 from reid_torchmetrics.functional.detection.matching import Matches
 
+from .matched_images import MatchedImages
 from .objects import ShownObjects, size_of
 from .points import FOUND, PointSample, sample_points
 from .shape_kinds import kind_of

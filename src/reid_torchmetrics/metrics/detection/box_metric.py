@@ -18,7 +18,7 @@ from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.made import images_given, results_made
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
@@ -93,7 +93,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.metric: str | None = None
         self.confidence: float | None = None
         self._single: evaluation.SingleValue | None = None
-        self._given = evaluation.GivenImages()
+        self._given: dict[str, Any] = {}
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # a script of the metric has no type for this attribute
             self._shape_types = shapes
@@ -180,7 +180,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.num_invalid += batch.num_invalid
         self._append(batch.states)
         if batch.given is not None:
-            self._given.add(batch.given)
+            images_given(self._given, batch.given)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the images of another metric with the same box format.
@@ -207,7 +207,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         if self._states_before_forward is None:  # not a reset by `forward`
             self.num_dropped = 0
             self.num_invalid = 0
-            self._given.reset()
+            self._given.clear()
         super().reset()
 
     def _warn_about(self, batch: batches.Batch) -> None:

@@ -91,7 +91,7 @@ class DetectionMetrics(MetricCollection):
             )
 
         # Each member has one number. The members share their images, and what is known of them.
-        given = evaluation.GivenImages()
+        given: dict[str, Any] = {}
         collection_options = (
             ("values", repr(values)),
             ("classes", repr(classes)),

@@ -2,12 +2,10 @@
 # mypy: implicit-reexport
 
 from .evaluate import evaluate_boxes, evaluate_images, make_results
-from .evaluated_images import EvaluatedImages, EvaluatedObjects
-from .given_images import GivenImages, ShownColumns, ShownImages
+from .evaluated_images import EvaluatedImages, EvaluatedObjects, ShownColumns, ShownImages
 from .image_boxes import CORNERS_KEY, DETECTION_KEYS, GROUND_TRUTH_KEYS, ImageBoxes, ImageDicts, ImageIds, choose_boxes
 from .image_matches import ImageMatches, MatchRequest, Overlaps
 from .match_parts import MATCH_PARTS, SAVED_PARTS, MatchPart, check_fractions
-from .matched_images import MatchedImages
 from .result_text import CLASS_COLUMNS, name_of, named_classes, title_of
 from .results import RESULT_METHODS, DetectionResults
 from .sharded_images import ShardedImages

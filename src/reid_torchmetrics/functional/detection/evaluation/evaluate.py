@@ -15,11 +15,10 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.made import images_given, results_made
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
 from .evaluated_images import EvaluatedImages, EvaluatedObjects
-from .given_images import GivenImages
 from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
@@ -225,7 +224,7 @@ def evaluate_images(
         TypeError: an argument of the wrong type or dtype.
         ValueError: values that do not fit, or an option that the evaluator does not have.
     """
-    given = GivenImages()
+    given: dict[str, Any] = {}
 
     def prepare() -> tuple[ShardedImages, MatchRequest, Callable[..., DetectionResults]]:
         """Check the options and pack the images; also return the function that makes results from matches."""
@@ -265,7 +264,7 @@ def evaluate_images(
             extras=row.extras,
         )
         if batch.given is not None:
-            given.add(batch.given)
+            images_given(given, batch.given)
         checked_rule, checked_confidence = row.checked(rule, confidence)
         settings = {
             "evaluator": evaluator,

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, CocoGrid, Detections, GroundTruths
 
-from .given_images import GivenImages, ShownImages
 from .sharded_images import ShardedImages
+
+
+class ShownColumns(NamedTuple):
+    """The objects of some images, in `preds` or in `target`."""
+
+    counts: Tensor
+    """numbers of objects, [images]"""
+    columns: Mapping[str, Tensor]
+    """values of the objects by the users' keys, image by image; numbers of pixels in the place of `masks`"""
+
+
+class ShownImages(NamedTuple):
+    """Some images, as they were given.
+
+    `boxes` are those around other shapes, if they were not given. `iscrowd` and `area` are there if some image had
+    them, with zeros where another one lacked them.
+    """
+
+    preds: ShownColumns
+    target: ShownColumns
+    sizes: Sequence[Any]
+    """height and width of each image as they were given; None if they were not"""
+    extremes: Sequence[Tensor] = ()
+    """the lowest and the highest value in all masks of an image, [2], if masks are numbers"""
 
 
 class EvaluatedImages(NamedTuple):
@@ -17,8 +42,8 @@ class EvaluatedImages(NamedTuple):
 
     sharded: ShardedImages
     """the images of this process"""
-    given: GivenImages
-    """the record of the input of this process"""
+    given: Mapping[str, Any]
+    """what the diagnosis noted of the input of this process, see `images_given`"""
     value_names: Collection[str] | None = None
     """names of the requested numbers; None for all numbers"""
 

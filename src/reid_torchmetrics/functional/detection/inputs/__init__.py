@@ -41,4 +41,4 @@ from .ordering import (
 )
 from .run_lengths import RunLengths, decompressed
 from .shape_types import SHAPE_TYPES, SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
-from .shapes import LEAST_REACH, SLACK, BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes, crowding
+from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional.detection.batches import LISTS, GivenBatch
+from reid_torchmetrics.functional.detection.evaluation import ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, KeypointType
 
 _MOST_IMAGES = 256  # that are shown
@@ -24,38 +25,19 @@ _COLUMNS = (
 _OPTIONAL = ("iscrowd", "area")  # their states are zeros if no image has them
 
 
-class ShownColumns(NamedTuple):
-    """The objects of some images, in `preds` or in `target`."""
-
-    counts: Tensor
-    """numbers of objects, [images]"""
-    columns: Mapping[str, Tensor]
-    """values of the objects by the users' keys, image by image; numbers of pixels in the place of `masks`"""
+IMAGES = "images"
+"""the key of `GivenImages` in a record"""
 
 
-class ShownImages(NamedTuple):
-    """Some images, as they were given.
-
-    `boxes` are those around other shapes, if they were not given. `iscrowd` and `area` are there if some image had
-    them, with zeros where another one lacked them.
-    """
-
-    preds: ShownColumns
-    target: ShownColumns
-    sizes: Sequence[Any]
-    """height and width of each image as they were given; None if they were not"""
-    extremes: Sequence[Tensor] = ()
-    """the lowest and the highest value in all masks of an image, [2], if masks are numbers"""
+def note_images(record: dict[str, Any], batch: GivenBatch) -> None:
+    """Note a batch in the record of a metric, or of a call of a function."""
+    record.setdefault(IMAGES, GivenImages()).add(batch)
 
 
 class GivenImages:
     """Facts about the images that a process was given since `reset`, and the first images, for no number."""
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all batches."""
         self.num_difficult = 0
         """number of difficult ground truths in the first batch with any, if the evaluation ignores them"""
         self.num_ignored = 0

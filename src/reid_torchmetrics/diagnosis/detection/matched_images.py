@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageNumbering
-from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid
-from reid_torchmetrics.functional.fingerprints import count_forgotten
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageNumbering, Images, number_ids
+from reid_torchmetrics.functional.detection.evaluation import (
+    EvaluatedImages,
+    EvaluatedObjects,
+    ImageMatches,
+    ShardedImages,
+    ShownColumns,
+    ShownImages,
+)
+from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid, to_xywh
+from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, count_forgotten
 
-from .evaluated_images import EvaluatedImages, EvaluatedObjects
-from .given_images import ShownColumns, ShownImages
-from .image_matches import ImageMatches
-from .image_repetitions import Repetitions, count_other_detections
-from .sharded_images import ShardedImages
+from .given_images import IMAGES, GivenImages
 
+CLOSE_SUMS = 0.1
+"""relative difference of sums of scores or boxes; rounding may add or remove a weak detection"""
 _MOST_IMAGES = 256  # that are shown
 _LABEL_STATES = [f"ground_truth_{name}" for name in ("counts", "labels", "areas", "boxes")]
 
@@ -76,7 +82,7 @@ class MatchedImages:
     def of_images(cls, matches: ImageMatches, samples: EvaluatedImages) -> MatchedImages:
         """Return what is known of the images of metrics, and of functions that take dicts."""
         request, sharded, states = matches.request, samples.sharded, samples.sharded.states
-        given = samples.given
+        given = samples.given.get(IMAGES) or GivenImages()
         has_ids = bool(states["image_ids"] or states["image_name_lengths"])
         repetitions = Repetitions.of(matches.fingerprints) if matches.fingerprints else Repetitions()
         return cls(
@@ -165,3 +171,58 @@ def _show_columns(columns: Mapping[str, Any], image_of_row: Tensor, images: Tens
     counts = torch.searchsorted(images, image_of_row[rows]).bincount(minlength=len(images))
     values = {key: column.boxes if isinstance(column, BoxShapes) else column for key, column in columns.items()}
     return ShownColumns(counts, {key: column[rows] for key, column in values.items() if isinstance(column, Tensor)})
+
+
+class Repetitions(NamedTuple):
+    """Images with the same ground truths on several processes."""
+
+    are_gathered: bool = False
+    """whether two processes hold the same images"""
+    are_padded: bool = False
+    """whether the last images of a process are the first of the first process"""
+
+    @classmethod
+    def of(cls, fingerprints: Sequence[Tensor]) -> Repetitions:
+        """Compare the images of all processes without ids, by fingerprints of their ground truths."""
+        sums = [int(prints.sum()) for prints in fingerprints if _are_distinct(prints)]
+        return cls(are_gathered=len(set(sums)) < len(sums), are_padded=_are_padded(fingerprints))
+
+
+def _are_distinct(prints: Tensor) -> bool:
+    """Return whether enough images are different ones for a comparison of sums."""
+    return len(prints.unique()) >= max(LEAST_GATHERED, (len(prints) + 1) // 2)
+
+
+def _are_padded(fingerprints: Sequence[Tensor]) -> bool:
+    """Return whether equally many images are on all processes, and the last ones of one are those that begin."""
+    first = fingerprints[0]
+    if not len(first) or not int(first[0]) or any(len(prints) != len(first) for prints in fingerprints):
+        return False
+    for process, prints in enumerate(fingerprints):
+        places = (prints == first[0]).nonzero()[:, 0].tolist()
+        if process == 0:
+            places = places[1:]  # without the first image itself
+        if len(places) == 1 and torch.equal(prints[places[0] :], first[: len(prints) - places[0]]):
+            return True
+    return False
+
+
+def count_other_detections(images: Images, ids: Tensor) -> int:
+    """Return the number of repeated images with other detections.
+
+    Detections differ if the sum of their scores or boxes differs, because rounding may lose a single detection.
+
+    Args:
+        images: images of this process.
+        ids: ids of the images, or numbers of their names.
+    """
+    boxes = to_xywh(images.detection_boxes, images.detection_format)
+    columns = torch.stack([images.detection_scores.double(), boxes.double().abs().sum(1)], dim=1)
+    sums = segments.reduce(columns, "sum", lengths=images.detection_counts)
+    # Compare each repeated image with the first image that has its id.
+    first = number_ids(ids.to(images.device))[1]
+    is_repeated = first != torch.arange(len(first), device=first.device)
+    repeated = is_repeated.nonzero()[:, 0]
+    first_sums = sums[first[repeated]]
+    is_different = ((sums[repeated] - first_sums).abs() > CLOSE_SUMS * first_sums).any(1)
+    return int(is_different.sum())
