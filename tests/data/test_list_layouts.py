@@ -25,6 +25,13 @@ RETRIEVED = {
     "MSLS predictions": ("predictions.csv.txt", "kA kB kC kD\nkE kF kG kH\n", {"kA": [*"BCD"], "kE": [*"FGH"]}),
     "Kaggle": ("submission.csv", "id,images\nq1,a b\nq2,\n", {"q1": ["a", "b"], "q2": []}),
     "VisDA": ("result.txt", "3 1 0\n3 2 0\n", [[3, 1, 0], [3, 2, 0]]),
+    "whole scores by their header": (
+        "run.tsv",
+        "qid\tdocno\tscore\nq\td1\t9\nq\td2\t7\n",
+        {"q": {"d1": 9.0, "d2": 7.0}},
+    ),
+    "ranks by their header": ("run.tsv", "qid pid rank\nq d2 7\nq d1 3\n", {"q": ["d1", "d2"]}),
+    "scores without a header": ("run.txt", "q d1 0.5\nq d2 0.25\n", {"q": {"d1": 0.5, "d2": 0.25}}),
     "TREC of integers": ("a.run", "1 0 5 1 0.5 x\n1 0 6 2 0.25 x\n", {"1": {"5": 0.5, "6": 0.25}}),
 }
 TRUTH = {
@@ -44,6 +51,12 @@ def test_lists_are_read_as_their_project_writes_them(layout, tmp_path):
     if layout == "MSLS predictions":
         lists = {query: [item[1:] for item in items] for query, items in lists.items()}
     assert lists == expected
+
+
+def test_distances_are_no_scores(tmp_path):
+    path = written(tmp_path / "run.tsv", "query_id item_id distance\nq d1 1\nq d2 2\n")
+    with pytest.raises(ValueError, match=r"run\.tsv: the third column must be `rank` or `score`.*; got `distance`"):
+        read_retrieved(path)
 
 
 @pytest.mark.parametrize("layout", TRUTH)
@@ -82,7 +95,12 @@ def test_lines_that_fit_several_forms_are_an_error_and_each_form_can_be_said(rea
         (read_retrieved, "3 4\n3 b\n", "items", ":2: a line must be item item ...; got '3 b'."),
         (read_retrieved, "q a b a\n", None, ":1: a query must have an item once; got 'a' again for 'q'."),
         (read_ground_truth, "q 0 d 1.5\n", None, ":1: a line must be query 0 item grade; got 'q 0 d 1.5'."),
-        (read_retrieved, "q d\n", "pairs", "`form` must be one of 'run', 'rank', 'query', 'items'; got 'pairs'."),
+        (
+            read_retrieved,
+            "q d\n",
+            "pairs",
+            "`form` must be one of 'run', 'rank', 'query', 'items', 'scores'; got 'pairs'.",
+        ),
     ],
 )
 def test_a_line_of_another_form_is_named(read, text, form, message, tmp_path):

@@ -1,5 +1,7 @@
 """Embeddings in tables: a column of lists in Parquet, or a column for each dimension."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,6 +53,37 @@ def test_a_small_table_of_equal_lists_does_not_fill_the_memory(pyarrow, tmp_path
     assert (tmp_path / "a.parquet").stat().st_size < 2**18
     with pytest.raises(ValueError, match=r"a\.parquet: the file must be .*; got lists of \d+ bytes in memory"):
         read_samples(tmp_path / "a.parquet")
+
+
+def written_by_datasets(pyarrow, path, numbers, names):
+    """Write a table with the metadata that `to_parquet` of datasets 5.2.0 writes for a column of `ClassLabel`."""
+    features = {"label": {"names": names, "_type": "ClassLabel"}, "camera": {"dtype": "int64", "_type": "Value"}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    table = pyarrow.table({"label": pyarrow.array(numbers, pyarrow.int64()), "camera": range(len(numbers))})
+    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("names", "identities"),
+    [
+        (["ann", "bob"], ["bob", "ann", ""]),
+        (["0002", "-1"], [-1, 2, np.nan]),
+        (["0002", "2"], ["2", "0002", ""]),
+    ],
+)
+def test_numbers_of_classes_are_read_as_their_names_in_the_metadata(pyarrow, names, identities, tmp_path):
+    path = written_by_datasets(pyarrow, tmp_path / "a.parquet", [1, 0, None], names)
+    labels = read_labels(path, missing_identities="junk")
+    assert labels["identities"].tolist() == pytest.approx(identities, nan_ok=True)
+    path = written_by_datasets(pyarrow, tmp_path / "a.parquet", [1, 0], names)
+    assert read_labels(path)["identities"].tolist() == identities[:2]
+
+
+def test_a_number_without_a_name_is_refused(pyarrow, tmp_path):
+    path = written_by_datasets(pyarrow, tmp_path / "a.parquet", [0, 7], ["ann", "bob"])
+    with pytest.raises(ValueError, match=r"a\.parquet: .*; got `label` with numbers from 0 to 7 for 2 names"):
+        read_labels(path)
 
 
 CSV = {

@@ -132,7 +132,7 @@ def test_a_confidence_in_front_of_the_box_is_named(folders):
     [
         [(*box, confidence) for confidence, *box in DARKNET],  # the same behind it
         DARKNET[:2],  # few
-        [*DARKNET, *[(0.5, 0.5, 0.5, 0.5, 0.5)] * 3],  # as many inside
+        [*DARKNET, *[(0.5, 0.5, 0.5, 0.5, 0.5)] * 100],  # too few of them
         [(0.9, 0.05, 0.3, 0.2, 0.5)] * 5,  # of a detector that does not clip: they would leave it otherwise, too
     ],
 )

@@ -48,20 +48,22 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
         form: the form of all lines; None finds it in the file.
             "run": `query Q0 item rank score name`, as in TREC's files.
             "rank": `query item rank`, as in MS MARCO's.
+            "scores": `query item score`, the highest first; None takes it where a header calls the third column a
+                score, or where numbers are not whole.
             "query": a query and its items, as in MSLS' and hloc's.
             "items": numbers of items alone, as in VisDA's.
         one_based: whether numbers of items count from 1.
 
     Returns:
-        Scores by query and item for a run, strings and floats; lists of items by query where lines name it, for a .csv
-        and for a folder; lists of numbers for items alone; an array [queries, items], mapped, for arrays; the contents
-        of a .json, queries with lists or with items and scores; a list of items for a text file.
+        Scores by query and item for a run or scores, strings and floats; lists of items by query where lines name it,
+        for a .csv and for a folder; lists of numbers for items alone; an array [queries, items], mapped, for arrays;
+        the contents of a .json, queries with lists or with items and scores; a list of items for a text file.
 
     Raises:
         FileNotFoundError: No such file, or a folder without a .txt.
-        ValueError: An unknown `form`, lines that fit several forms, a damaged file, a line of another form, a score
-            that is no number, an item that a query repeats, or names where numbers count from 1; the message is one
-            line that names the file, and the line in it.
+        ValueError: An unknown `form`, lines that fit several forms, a damaged file, a line of another form, distances
+            by their header, a score that is no number, an item that a query repeats, or names where numbers count from
+            1; the message is one line that names the file, and the line in it.
     """
     path = Path(path)
     if form is not None:

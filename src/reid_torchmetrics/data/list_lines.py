@@ -2,6 +2,7 @@
 
 run       query Q0 item rank score name     TREC
 rank      query item rank                   MS MARCO
+scores    query item score                  of databases and notebooks, below a header that says so
 query     query item item ...               MSLS; in two columns a query may have more lines, as of hloc
 items     item item ...                     VisDA, VeRi: numbers of items, of the query with the number of the line
 qrels     query 0 item grade                TREC
@@ -29,12 +30,13 @@ from .word_columns import parse_floats, parse_integers, split_columns
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _INTEGER = r"\d{1,18}"  # int64
-RETRIEVED_FORMS = ("run", "rank", "query", "items")
+RETRIEVED_FORMS = ("run", "rank", "query", "items", "scores")
 TRUTH_FORMS = ("qrels", "grades", "pairs", "items")
 
 _PATTERNS = {
     "run": re.compile(rf"(?P<query>\S+)\s+(?P<constant>\S+)\s+(?P<item>\S+)\s+\S+\s+(?P<number>{NUMBER})\s+\S+"),
     "rank": re.compile(rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>{_INTEGER})"),
+    "scores": re.compile(rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>{NUMBER})"),
     "query": re.compile(r"(?P<query>\S+)(?!\s+[Qq]0\s)(?P<items>(?:\s+\S+)+)"),
     "pairs": re.compile(r"(?P<query>\S+)(?P<items>\s+\S+)"),
     "items": re.compile(rf"(?P<items>{_INTEGER}(?:\s+{_INTEGER})*)"),
@@ -44,12 +46,14 @@ _PATTERNS = {
 _WORDS = {
     "run": "query Q0 item rank score name",
     "rank": "query item rank",
+    "scores": "query item score",
     "query": "query item item ...",
     "pairs": "query item",
     "items": "item item ...",
     "qrels": "query 0 item grade",
     "grades": "query item grade",
 }
+_NUM_COLUMNS_OF_ITEMS = 3  # query, item and rank or score
 _MAX_INTERNED = 1 << 15  # items with one string each: beyond the size of the cache this costs more than it saves
 _TREC = ("run", "qrels")
 """forms of TREC's files"""
@@ -79,12 +83,19 @@ def _parse_digits(words: Sequence[str]) -> list[int] | None:
 _TABLES = {
     "run": _TableForm(6, item=2, number=4, parse=parse_floats, constant=1),
     "rank": _TableForm(3, item=1, number=2, parse=_parse_digits),
+    "scores": _TableForm(3, item=1, number=2, parse=parse_floats),
     "qrels": _TableForm(4, item=2, number=3, parse=parse_integers),
     "grades": _TableForm(3, item=1, number=2, parse=parse_integers),
 }
 """forms of tables, read by columns"""
 _HEADERS = ("query-id", "query_id", "queryid", "qid", "query")
 """first words of a header"""
+_NUMBERS_IN_HEADERS = {
+    "rank": "rank position",
+    "scores": "score scores similarity sim",
+    "distances": "distance distances dist _distance",
+}
+"""names of the third column of retrieved items, by what its numbers are"""
 
 _Lines = Sequence[tuple[str, str]]
 """the place of each line, and its text"""
@@ -105,10 +116,13 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
         lists of numbers for items alone.
 
     Raises:
-        ValueError: Lines that fit several forms or none, or an item that a query repeats.
+        ValueError: Lines that fit several forms or none, an item that a query repeats, or distances by their header.
     """
     text = read_utf_8(path)
-    lines_below, has_header = _without_header(text)
+    lines_below, header = _without_header(text)
+    has_header = bool(header)
+    if form is None and "rank" in forms and len(header) == _NUM_COLUMNS_OF_ITEMS:
+        form = _form_of_header(path, header[-1])
     table = _read_by_columns(lines_below, forms, form, has_header=has_header)
     if table is not None:
         return table
@@ -120,13 +134,29 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     return _read_by_lines(path, lines, forms, form, has_header=has_header)
 
 
-def _without_header(text: str) -> tuple[str, bool]:
-    """Return the text below its header, and whether it has one; a line alone is no header."""
+def _without_header(text: str) -> tuple[str, list[str]]:
+    """Return the text below its header, and the words of the header, none without one; a line alone is no header."""
     first, _, below = text.lstrip().partition("\n")
-    words = first.split(maxsplit=1)
+    words = first.split()
     if words and words[0].lower() in _HEADERS and below and not below.isspace():
-        return below, True
-    return text, False
+        return below, words
+    return text, []
+
+
+def _form_of_header(path: Path, name: str) -> str | None:
+    """Return the form of retrieved items by the name of their numbers; None for a name that does not tell it.
+
+    Raises:
+        ValueError: The numbers are distances, of which the lowest are the best.
+    """
+    for form, names in _NUMBERS_IN_HEADERS.items():
+        if name.lower() in names.split():
+            if form == "distances":
+                raise file_error(
+                    path, "the third column must be `rank` or `score`, with the best as the highest", f"`{name}`"
+                )
+            return form
+    return None
 
 
 def _read_by_columns(text: str, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
@@ -232,6 +262,9 @@ def _find_form(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: b
     Raises:
         ValueError: All lines have several forms.
     """
+    if all(line.split()[-1].isdecimal() for _, line in lines):
+        # Whole numbers are scores only where a header or the user says so.
+        forms = [form for form in forms if form != "scores"]
     num_fitting: dict[str, int] = {}
     for form in forms:
         num_fitting[form] = _count_fitting(lines, form)
@@ -278,7 +311,7 @@ def _key_of_line(match: re.Match[str], form: str) -> tuple[str, str] | None:
 
 def _is_distinctive(lines: _Lines, form: str, *, has_header: bool) -> bool:
     """Return whether a constant column, counted ranks or a header tell a table from a list of items."""
-    if form == "run":  # its second column is one word
+    if form in ("run", "scores"):  # the second column is one word; numbers are not whole
         return True
     if form == "qrels":
         return len({tuple(line.split()[1:2]) for _, line in lines}) == 1
@@ -343,7 +376,7 @@ def _read_table_by_lines(lines: _Lines, form: str) -> _Table:
     Raises:
         ValueError: A line of another form, or an item that a query repeats.
     """
-    number_type = float if form == "run" else int
+    number_type = float if form in ("run", "scores") else int
     table: _Table = {}
     constants: set[str] = set()
     for where, match in _match_lines(lines, form):

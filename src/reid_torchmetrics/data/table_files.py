@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from reid_torchmetrics._files import Allowance
 
 from .array_files import Format, import_optional
 from .text_tables import read_csv, read_text
+from .word_columns import parse_integers
 
 _NUMBERS = ("int", "uint", "float", "double", "halffloat")
 """beginnings of the names of Parquet's types of numbers"""
@@ -28,12 +30,15 @@ def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
     allowance = Allowance(path.stat().st_size)
     with parquet.ParquetFile(path) as file:
         fields = list(file.schema_arrow)
+        class_names = _read_class_names(file.schema_arrow)
         flat = [field.name for field in fields if not field.type.num_fields]
         vectors = [field.name for field in fields if has_vectors and _is_vector(field.type)]
         texts = [field.name for field in fields if str(field.type) in _TEXTS]
         _check_size(file.metadata, len(flat), vectors, allowance)
     table = parquet.read_table(path, columns=flat + vectors, read_dictionary=texts)
     columns = {name: _read_column(name, table[name], allowance) for name in flat}
+    for name in class_names.keys() & columns.keys():
+        columns[name] = _name_numbers(name, columns[name], class_names[name], allowance)
     columns |= {name: _read_vectors(name, table[name]) for name in vectors}
     return columns
 
@@ -66,6 +71,32 @@ def _is_vector(kind: Any) -> bool:
     """Return whether a type of Parquet is of lists of floats."""
     is_list = str(kind).partition("<")[0] in _LISTS
     return is_list and str(kind.field(0).type) in ("halffloat", "float", "double")
+
+
+def _read_class_names(schema: Any) -> dict[str, list[str]]:
+    """Return the names of the numbers in columns that `datasets` of Hugging Face wrote as `ClassLabel`.
+
+    Each file numbers its classes anew, so that numbers of two files are not those of the same classes.
+    """
+    metadata = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    features = metadata.get("info", {}).get("features", {})
+    return {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
+
+
+def _name_numbers(name: str, numbers: Array, names: Sequence[str], allowance: Allowance) -> Array:
+    """Return the names for the numbers of classes, as integers if all names are some; "" or NaN for no class (-1)."""
+    numbers = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
+    if len(numbers) and not -1 <= numbers.min() <= numbers.max() < len(names):
+        raise ValueError(f"`{name}` with numbers from {numbers.min()} to {numbers.max()} for {len(names)} names")
+    # The index -1 is that of the last one.
+    distinct = np.asarray([*names, ""])
+    integers = parse_integers(names)
+    if integers is not None and len(set(integers)) == len(integers):
+        distinct = np.asarray([*integers, np.nan])
+        if not (numbers == -1).any():
+            distinct = np.asarray([*integers, 0])
+    allowance.spend(f"`{name}`", distinct.dtype.itemsize * len(numbers))
+    return distinct[numbers]
 
 
 def _read_vectors(name: str, column: Any) -> Array:

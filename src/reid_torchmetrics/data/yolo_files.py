@@ -23,6 +23,7 @@ from .yolo_lines import Line, check_shares, list_images, read_lines
 from .yolo_tables import ShapeTable, leave_image, read_shapes
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
+_LEAST_SHARE_LEAVING = 0.03
 
 _Dicts = list[dict[str, Any]]
 _Lines = dict[str, list[Line]]
@@ -108,13 +109,13 @@ def read_yolo(
 
 
 def _are_scores_in_front(boxes: NDArray[np.float64], scores: NDArray[np.float64]) -> bool:
-    """Return whether most boxes leave the image, but hardly any does if the confidence is in front of it."""
-    num_boxes = len(boxes)
-    if np.count_nonzero(leave_image(boxes)) < max(_LEAST_LEAVING, num_boxes / 2 + 1):
+    """Return whether boxes leave the image, but hardly any does if the confidence is in front of it."""
+    num_leaving = int(np.count_nonzero(leave_image(boxes)))
+    if num_leaving < max(_LEAST_LEAVING, _LEAST_SHARE_LEAVING * len(boxes)):
         return False
     boxes_behind_scores = np.column_stack([boxes[:, 1:], scores])
-    num_leaving = int(np.count_nonzero(leave_image(boxes_behind_scores)))
-    return 10 * num_leaving <= num_boxes
+    num_leaving_then = int(np.count_nonzero(leave_image(boxes_behind_scores)))
+    return 10 * num_leaving_then <= num_leaving
 
 
 def _convert_tables(
@@ -329,7 +330,7 @@ def _objects(lines: Sequence[Line], sizes: Mapping[int, int]) -> list[_Object]:
 
 
 def _check_order(lines: Sequence[Line]) -> None:
-    """Raise if most boxes of detections leave the image, but hardly any does if the confidence is in front of it.
+    """Raise if boxes of detections leave the image, but hardly any does if the confidence is in front of it.
 
     Raises:
         ValueError: The message shows the first box that leaves the image.
