@@ -72,7 +72,7 @@ PATHS = {
     "top_columns_on_cpu": "functional.retrieval.ranking.top_k._columns_on_cpu",
     "few_items": "functional.retrieval.relevance.from_labels._FEW_ITEMS",
     "max_differing": "functional.retrieval.relevance.from_labels._MAX_DIFFERING",
-    "labeled_pairs": "functional.retrieval.relevance.near_positions._PAIRS_AT_A_TIME",
+    "labeled_pairs": "tasks.places.near_positions._PAIRS_AT_A_TIME",
     "listed_pairs": "functional.retrieval.relevance.relevance._PAIRS_AT_A_TIME",
     "walk_bytes": "functional.retrieval.scores.rows.WALK_BYTES",
     "gaps": "tasks.verification.scored_pairs._GAPS",

@@ -85,6 +85,7 @@ TASK_ROOMS = {
     "tasks.detection_errors": ["private", "shared", "functional.detection", "tasks.operating_points"],
     "tasks.evaluators": ["private", "shared", "functional.detection", "tasks.operating_points"],
     "tasks.lists": ["private", "shared", "functional.retrieval"],
+    "tasks.places": ["private", "shared", "functional.retrieval"],
     "tasks.rotated_boxes": ["private", "shared", "functional.detection"],
     "tasks.vector_indexes": ["private", "shared", "functional.retrieval", "tasks.lists"],
     "tasks.verification": ["private", "shared", "functional.retrieval"],
@@ -435,6 +436,7 @@ ONE_IMPORTER = {
     "tasks.comparison.comparison_text": "words; over 500 lines with the comparison",
     "tasks.comparison.paired_queries": "one order of the queries, with the reasons why there is none",
     "tasks.vector_indexes.exact_search": "scores of a gallery in blocks; over 400 lines with the lists of an index",
+    "tasks.places.group_scores": "scores of groups, which know no relevance",
 }
 """modules that a single other module imports, and why they are files of their own"""
 

@@ -69,6 +69,7 @@ _ROWS_OF_TASKS = {
         " rparis6k_hard gldv2 cub200 cars196 sop inshop trec cuhk_sysu prw sketchy hashing guie happywhale",
     },
     "tasks.lists": {"LIST_READERS": "positions numbers"},
+    "tasks.places": {"POSITIVES_BY_OPTION": "radius", "GROUPED_GALLERIES": "best_member"},
     "tasks.draws": {"EXPECTATIONS": "drawn_galleries"},
     "tasks.reranking": {"RERANKINGS": "KReciprocal QueryExpansion"},
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},

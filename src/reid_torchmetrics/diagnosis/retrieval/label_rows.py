@@ -11,7 +11,8 @@ from torch import Tensor
 from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance, values_if
 from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.relevance import find_near, unknown_names
+from reid_torchmetrics.functional.retrieval.relevance import unknown_names
+from reid_torchmetrics.tasks.places import find_near
 
 from .case import MOST_QUERIES, RetrievalCase, cause, fact
 

@@ -4,7 +4,7 @@
 from .evaluate import evaluate, evaluate_scores
 from .evaluated import EvaluatedProblem
 from .ground_truth import LIST_READERS, ListedItems, read_numbers
-from .groups import Grouping
+from .groups import GROUPED_GALLERIES, Grouping
 from .opened_files import Files, are_files
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol, ProtocolOptions, RelevanceOptions

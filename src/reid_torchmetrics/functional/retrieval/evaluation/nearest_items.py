@@ -10,10 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, one_number_each
-from reid_torchmetrics.functional.retrieval.scores import GroupScores
+from reid_torchmetrics.functional.retrieval.relevance import one_number_each
 from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
 from .problem import RetrievalProblem
@@ -38,8 +36,14 @@ def find_rank_lists(
     neighbors = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
     numbers = problem.query_numbers
     query = torch.arange(len(numbers), device=numbers.device) if queries is None else queries.long()
-    if isinstance(scores, GroupScores):
-        neighbors = _with_best_members(neighbors, scores, relevance, problem, query, world)
+    if problem.groups is not None:
+        # In lists of groups stand the places of their best members, by another pass over the gallery.
+        def find_best_members(row: Tensor, groups: Tensor) -> Tensor:
+            best: Tensor = problem.groups.best_members(scores, relevance, query[row], groups)
+            return best if problem.places is None else problem.places[best]
+
+        best_places, first_place = _look_up(neighbors, find_best_members, world)
+        neighbors = replace(neighbors, places=best_places, first_place=first_place)
 
     # Look up the labels of the candidates.
     gallery_labels = one_number_each(problem.labels.gallery)
@@ -72,27 +76,6 @@ def find_rank_lists(
 
 def _select(labels: Tensor | None, query: Int[Tensor, " queries"]) -> Int[Tensor, " queries"] | None:
     return None if labels is None else labels.long()[query]
-
-
-def _with_best_members(
-    neighbors: Nearest,
-    scores: GroupScores,
-    relevance: Relevance,
-    problem: RetrievalProblem,
-    query: Int[Tensor, " queries"],
-    world: World,
-) -> Nearest:
-    """Return lists of groups with the places of their best members, by another pass over the gallery."""
-
-    def find_best_members(row: Tensor, groups: Tensor) -> Tensor:
-        if relevance.kept is not None:
-            groups = torch.searchsorted(relevance.kept, groups)
-        rows = query[row]
-        best = workers.run(lambda: scores.best_members(rows, groups), scores.device, inside=scores.keeps_thread)
-        return best if problem.places is None else problem.places[best]
-
-    places, first_place = _look_up(neighbors, find_best_members, world)
-    return replace(neighbors, places=places, first_place=first_place)
 
 
 def _look_up(

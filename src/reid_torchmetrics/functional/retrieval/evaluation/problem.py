@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
@@ -36,7 +36,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .ground_truth import LIST_READERS, GroundTruth
-from .groups import Grouping
+from .groups import GROUPED_GALLERIES
 from .protocol import Protocol
 from .ranking_options import names_of_labels
 
@@ -264,10 +264,8 @@ class RetrievalProblem:
     they are the whole gallery, or if nothing needs places"""
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set; None if the evaluation was not given `index`"""
-    groups: Grouping | None = None
+    groups: Any = None
     """groups of gallery items; they are ranked in the place of the items, and the labels of the gallery are theirs"""
-    member_positions: Float[Tensor, "gallery axes"] | None = None
-    """positions of the gallery items, if some members of a group of this process have different positions"""
 
     @property
     def query_numbers(self) -> Int[Tensor, " queries"]:
@@ -309,42 +307,12 @@ class RetrievalProblem:
             TypeError: groups of the wrong dtype.
             ValueError: groups with members of different labels, or an option that has no meaning for groups.
         """
-        labels = dict(self.labels.gallery)
-        argument = f"{prefix}groups"
-        if "groups" not in labels:
+        if "groups" not in self.labels.gallery:
             if protocol.needs_groups:
-                raise ValueError(f"`{argument}` must be given under protocol {protocol.name!r}; got none.")
+                raise ValueError(f"`{prefix}groups` must be given under protocol {protocol.name!r}; got none.")
             return self
-        self._check_no_option_of_items(argument, protocol)
-        for name, values in labels.items():
-            labels[name] = LABELS[name].check(f"{prefix}{name}", values, self.source.shape[1], self.source.device)
-
-        groups_of_items = labels.pop("groups")
-        groups = Grouping.of(groups_of_items)
-        shared_labels = dict(labels)
-        member_positions = None
-        if protocol.radius is not None and "positions" in labels:
-            # Members may differ in their positions: that of the best member decides.
-            positions = shared_labels.pop("positions")
-            if len(groups.differing(positions)):
-                member_positions = positions
-        groups.check(argument, groups_of_items, shared_labels)
-        labels_of_groups = replace(self.labels, gallery=select_samples(labels, groups.first))
-        return replace(self, labels=labels_of_groups, groups=groups, member_positions=member_positions)
-
-    def _check_no_option_of_items(self, argument: str, protocol: Protocol) -> None:
-        """Raise if there is an option that acts on items, besides the groups."""
-        options = {
-            "junk_pairs": self.labels.junk_pairs,
-            "self_index": self.labels.self_index,
-            "ground_truth": self.labels.ground_truth,
-            "rerank": self.source.rerank,
-            "gallery_draw": protocol.gallery_draw,
-        }
-        for name, value in options.items():
-            if value is not None:
-                names = _checks.listed(options, "`{}`".format)
-                raise ValueError(f"`{argument}` must come without {names}, which act on items; got `{name}`.")
+        grouped: RetrievalProblem = GROUPED_GALLERIES["best_member"].of(self, protocol, prefix)
+        return grouped
 
     def prepare(self, protocol: Protocol, ties: str, world: World = ALONE) -> tuple[scoring.Scores, Relevance]:
         """Return the scores and the relevance under a protocol and a tie policy."""
@@ -353,23 +321,8 @@ class RetrievalProblem:
         if self.groups is None:
             return self.source.scores(relevance, world), relevance
 
-        _checks.length(self.source.argument, self.source.shape[0], relevance.num_queries)
-        groups = self.groups.kept(relevance)
-        scores_of_members = self.source.scores_of(groups.members, world)
-        scores = scoring.GroupScores(scores_of_members, groups.members, groups.sizes)
-        radius = protocol.radius
-        if radius is None:
-            return scores, relevance
-
-        def find_near_groups() -> Relevance:
-            # The groups of this process may all stay in place while those of another process do not.
-            if self.member_positions is None:
-                return relevance
-            query_positions = LABELS["positions"].check("query_positions", self.labels.query["positions"])
-            return groups.find_near(relevance, scores, query_positions, self.member_positions, radius, ties)
-
-        # All processes have the same radius, so all of them take part.
-        return scores, world.guarded(find_near_groups)
+        prepared: tuple[scoring.Scores, Relevance] = self.groups.prepare(self, relevance, protocol, ties, world)
+        return prepared
 
     def kept_places(self, relevance: Relevance) -> Int[Tensor, " kept"] | None:
         """Return the places of the gallery items that a relevance keeps, or of the first items of its groups."""

@@ -4,6 +4,7 @@
 from .extra_labels import AGREEMENT_RULES, EXTRA, argument_of, as_arguments, check_agreement, names_in_rules
 from .from_labels import (
     LABEL_OPTIONS,
+    POSITIVES_BY_OPTION,
     SAME_CAMERA_RULES,
     check_camera_map,
     check_sides,
@@ -38,7 +39,6 @@ from .labels import (
     width_of,
     with_default_rules,
 )
-from .near_positions import find_near
 from .relevance import (
     GivenJunkPairs,
     JunkPairs,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import torch
 from jaxtyping import Bool, Int, Integer, Real, Shaped
@@ -15,6 +15,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics._signatures import with_typed_options
 
 from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
@@ -34,7 +35,6 @@ from .labels import (
     why_needed,
     with_default_rules,
 )
-from .near_positions import find_near
 from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
 from .several_labels import SharedLabels, check_alike
 from .vocabulary import MISSING, in_one_order
@@ -53,6 +53,10 @@ LABEL_OPTIONS = (
     *AGREEMENT_RULES,
 )
 """the options of `find_relevance` that need labels, and have no meaning for lists of positives"""
+Runs: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""the start and the length of the run of each query, and the items of all runs"""
+POSITIVES_BY_OPTION: Registry[Callable[[Tensor, Tensor, Any], Runs]] = Registry("POSITIVES_BY_OPTION", {})
+"""functions of labels of queries and of gallery items and the value of an option, which tasks add; by the option"""
 _FEW_ITEMS = 1 << 10  # up to this number sorting all items costs less than a search for the labels of queries
 _MAX_DIFFERING = 4  # labels that must differ: with more, counting pair by pair costs less than a sum over their sets
 _FEW_LABELS = 8  # up to this number a pass over the samples for each label costs less than a binary search
@@ -218,9 +222,7 @@ def relevance_of(
     )
 
 
-def _positive_runs(
-    query: LabelValues, gallery: LabelValues, radius: float | None, shared: SharedLabels | None
-) -> tuple[Tensor, Tensor, Tensor]:
+def _positive_runs(query: LabelValues, gallery: LabelValues, radius: float | None, shared: SharedLabels | None) -> Runs:
     """Return the start and the length of the run of each query in `order`, the gallery items sorted by relevance.
 
     Items with several labels are not listed: `shared` finds them tile by tile, so that their runs have a length only.
@@ -229,7 +231,7 @@ def _positive_runs(
         run_length = shared.lengths()
         return torch.zeros_like(run_length), run_length, run_length[:0]
     if radius is not None:
-        return find_near(query["positions"], gallery["positions"], radius)
+        return POSITIVES_BY_OPTION["radius"](query["positions"], gallery["positions"], radius)
     return _runs(query["identities"], gallery["identities"])
 
 
@@ -441,7 +443,7 @@ def _mapped(labels: Tensor, mapping: Mapping[int, int]) -> Tensor:
     return mapped
 
 
-def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _runs(query_labels: Tensor, gallery_labels: Tensor) -> Runs:
     """Find the run of items with each query's label: its start, its length, and the items that have such labels.
 
     For queries 5, 3 and a gallery 3, 4, 5, 3 the items are 0, 3, 2, the starts 2, 0, and the lengths 1, 2. With few

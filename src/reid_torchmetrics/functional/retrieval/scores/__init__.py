@@ -2,7 +2,6 @@
 # mypy: implicit-reexport
 
 from .codes import BlocksOfRows, are_bits, as_signs, read_block, read_pair, read_with_marks, union_of_marks
-from .group_scores import GroupScores
 from .products import BLOCK, LANES
 from .rerank import RERANKINGS, Rerank, check_rerank
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, check_pair, checked_rows, promoted

@@ -18,9 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
-
-from .products import BLOCK
-from .scores import Scores
+from reid_torchmetrics.functional.retrieval.scores import BLOCK, Scores
 
 _MOST_LENGTHS = 1 << 17  # lengths of groups that are repeated for a few rows at a time
 

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, GroupScores, MatrixScores, Rows
+from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, MatrixScores, Rows
+from reid_torchmetrics.tasks.places.group_scores import GroupScores
 from tests.profiles import examples
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.relevance import POSITIVES_BY_OPTION
 
 _PAIRS_AT_A_TIME = 1 << 20  # pairs of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
@@ -50,3 +51,6 @@ def find_near(
     ascending = (query * len(gallery_positions) + item).argsort()
     run_length = torch.bincount(query, minlength=len(query_positions))
     return segments.starts(run_length), run_length, item[ascending]
+
+
+POSITIVES_BY_OPTION["radius"] = find_near
