@@ -20,7 +20,6 @@ PRIVATE = [path.stem for path in sorted(ROOT.glob("_*.py")) if not path.stem.sta
 """modules of the package that the engine and the tools share"""
 
 SHARED = [
-    "functional.box_units",
     "functional.displays",
     "functional.fingerprints",
     "functional.made",
@@ -424,7 +423,6 @@ ONE_IMPORTER = {
     "tasks.draws.strata_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
     "functional.retrieval.ranking.rank_table": "from counts to ranks; about 500 lines with the tiles of all processes",
-    "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
     "metrics.reid.ranking": "`update` and the cache; over 500 lines with the options and methods of a metric",

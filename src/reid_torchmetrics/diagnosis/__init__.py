@@ -3,15 +3,20 @@
     results, samples --> case --> suspicions, which are cheap --> trials on a bounded sample --> one warning each
     diagnose         --> case --> all trials                                                 --> a list of answers
 
-The engine calls `note_images` when images are given and `look` when results have been made, lets the first process tell
-what all processes found by `warn_of`, and knows nothing else of this package. No number depends on it.
+The engine calls `look` when results have been made, `compare` when processes share samples and `note_images` when
+images are given, and knows nothing else of this package. No number depends on it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import torch
+
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.lists import ListedSamples
@@ -19,14 +24,13 @@ from reid_torchmetrics.tasks.vector_indexes import SearchedLists
 from reid_torchmetrics.tasks.verification import ComparedPairs
 
 from .answers import collecting as collecting
-from .causes import Cause, Finding, find_causes
-from .causes import warn_of as warn_of
+from .causes import Cause, Finding, find_causes, warn_of
 from .detection import DETECTION_CAUSES, DetectionCase, MatchedImages
 from .detection import note_images as note_images
 from .lists import INDEX_CAUSES, LIST_CAUSES, IndexCase, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
-from .retrieval import FACTS, RETRIEVAL_CAUSES, RetrievalCase, is_known
+from .retrieval import FACTS, RETRIEVAL_CAUSES, RetrievalCase, compare_shards, is_known
 
 REGISTRIES: Mapping[type, tuple[Callable[[Any, Any], Any], Mapping[str, Cause[Any]]]] = {
     RankedSamples: (RetrievalCase, RETRIEVAL_CAUSES),
@@ -38,14 +42,40 @@ REGISTRIES: Mapping[type, tuple[Callable[[Any, Any], Any], Mapping[str, Cause[An
 """the case of results, and the causes by name that are looked for in it, by the type of the samples"""
 
 
-def look(results: Any, samples: Any, world: World) -> list[Finding]:
-    """Return likely mistakes that finished results show, each once for each metric object or call of a function.
+compare = compare_shards
+_CPU = torch.device("cpu")
+
+
+def look(results: Any, samples: Any, world: World) -> None:
+    """Warn of likely mistakes that finished results show, each once for each metric object or call of a function.
 
     Args:
         results: what was computed.
         samples: what it was computed from; its type decides which causes are looked for.
-        world: the processes with the results; each looks at its part of samples whose facts are not on the first one.
+        world: the processes with the results; each looks at its part of samples whose facts are not on the first one,
+            and the first one warns.
     """
+
+    def find() -> tuple[list[Any], list[int]]:
+        work = partial(_find, results, samples, world)
+        findings = workers.run(work, _CPU, inside=getattr(samples, "keeps_thread", True))
+        return findings, [len(findings)]
+
+    findings, table = world.guarded_all_gather(find)
+    numbers = [number for (number,) in table]
+    if any(numbers[1:]):  # on all processes alike
+        findings = [finding for text in world.texts(json.dumps(findings)) for finding in json.loads(text)]
+
+    def warn() -> None:
+        if world.process == 0:
+            warn_of(findings, world.warning_log)
+
+    if any(numbers):
+        world.guarded(warn)
+
+
+def _find(results: Any, samples: Any, world: World) -> list[Finding]:
+    """Return the likely mistakes that this process finds."""
     samples = MatchedImages.of(results, samples)
     case_of, causes = REGISTRIES[type(samples)]
     if isinstance(samples, RankedSamples):

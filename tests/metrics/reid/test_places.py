@@ -10,8 +10,8 @@ from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, compare, plot, write_repo
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import GalleryDraw, Protocol, RetrievalResults, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
+from tests.diagnosis.retrieval.test_shards import GATHERED, PADDED
 from tests.distributed import threads
-from tests.functional.retrieval.sharding.test_same_samples import GATHERED, PADDED
 from tests.metrics.reid.samples import fed
 
 PLACES = Protocol("places", "me", same_camera="keep", junk_identities=(), radius=25.0, reports=("hit_rate_1", "map"))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
 from reid_torchmetrics.diagnosis.causes import Causes
-from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.evaluation import ShownImages
 from reid_torchmetrics.functional.detection.matching import Matches
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import chain
 
+from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
 from reid_torchmetrics.diagnosis.causes import Values, values_if
-from reid_torchmetrics.functional.box_units import LEAST_BOXES
 
 from .case import DetectionCase, cause
 

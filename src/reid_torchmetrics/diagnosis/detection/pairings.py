@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
 from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance, values_if
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, pairwise_iou
 
 from .case import DetectionCase, cause, few_are_found, has_many_objects

@@ -14,9 +14,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
 from reid_torchmetrics.diagnosis.causes import NotHeldError
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import BoxShapes
 from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs
 

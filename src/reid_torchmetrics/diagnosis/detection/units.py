@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within
 from reid_torchmetrics.diagnosis.causes import Values, values_if
-from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within
 
 from .case import DetectionCase, cause, has_many_objects
 from .objects import ShownObjects

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
 from reid_torchmetrics.diagnosis.causes import Values, held
-from reid_torchmetrics.functional.box_units import LEAST_BOXES
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
 from reid_torchmetrics.functional.fingerprints import mixed
 

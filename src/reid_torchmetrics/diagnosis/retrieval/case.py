@@ -21,6 +21,8 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import MatrixScores
 
+from .shards import SharedSamples
+
 MOST_QUERIES = 256
 """number of queries in a sample"""
 _MOST_BYTES = 1 << 26  # of a sample, in a trial
@@ -58,6 +60,7 @@ class RetrievalCase:
         self.identities = self.ranking.query_identities
         self.protocol = samples.protocol
         self.matrix = samples.matrix
+        self.shared: SharedSamples = samples.compared or SharedSamples()
 
     @cached_property
     def is_valid(self) -> Bool[Tensor, " queries"]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES, are_shares, are_within
 from reid_torchmetrics.diagnosis.causes import Values, values_if
-from reid_torchmetrics.functional.box_units import LEAST_BOXES, are_shares, are_within
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import camera_rules_of
 
@@ -93,7 +93,7 @@ def other_embeddings(case: RetrievalCase) -> Values | None:
     A process has several samples with the same `index`, and most of the repetitions have an embedding that differs by
     more than rounding.
     """
-    num = case.samples.num_changed
+    num = case.shared.num_changed
     return values_if(num, num=num)
 
 
@@ -128,7 +128,7 @@ def gathered_samples(case: RetrievalCase) -> Values | None:
     There is no `index`, and two processes have at least 8 samples each with the same labels and the same bits in their
     embeddings.
     """
-    return values_if(case.samples.are_gathered)
+    return values_if(case.shared.are_gathered)
 
 
 @fact(
@@ -143,4 +143,4 @@ def padded_samples(case: RetrievalCase) -> Values | None:
     There is no `index`, all processes have the same number of samples, and the last samples of a process are the first
     samples of process 0, except for rounding.
     """
-    return values_if(case.samples.are_padded)
+    return values_if(case.shared.are_padded)

@@ -14,13 +14,13 @@ from reid_torchmetrics import DetectionMAP, VocMAP
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import exchange_tensors, span
 from reid_torchmetrics.functional.world import DistributedMetricError
+from tests.diagnosis.retrieval.test_shards import accelerate
 from tests.distributed import threads
 from tests.distributed.detection_shards import at
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.batches.test_image_names import NAMES, of, tensors
 from tests.functional.detection.detection_samples import fed, images, is_same, named
 from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of, turned
-from tests.functional.retrieval.sharding.test_same_samples import accelerate
 
 GIVEN = images(31, len(NAMES), num_levels=3, with_ids=True)
 SEEN = GIVEN[0], named(GIVEN[1], NAMES)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval.sharding.repetitions import NUM_SIGNS, SameSamples
 from reid_torchmetrics.tasks import KReciprocal
 
 RULE = "`index` must be the number of a sample in its data set, the same only for repetitions of the sample; got "
@@ -185,13 +184,3 @@ def finite_where_it_counts(process: int, size: int, rerank: bool) -> float:
 def test_a_repetition_of_a_lower_process_need_not_be_finite(processes, rerank):
     whole = fed(samples(), metric=ReIDMeanAP(rerank=KReciprocal(k1=3, k2=2) if rerank else None)).compute()
     assert processes.run(2, finite_where_it_counts, rerank) == [pytest.approx(float(whole), abs=1e-6)] * 2
-
-
-def test_a_process_sends_as_many_signs_of_its_samples_however_many_it_has():
-    for number in (0, 1, 5, 500):
-        metric = ReIDMeanAP()
-        metric.update(**samples(max(number, 1)) | {"index": None})
-        if number == 0:
-            metric.reset()
-        signs = SameSamples.of(metric._accepted_samples().samples).signs()
-        assert len(signs) == NUM_SIGNS, number

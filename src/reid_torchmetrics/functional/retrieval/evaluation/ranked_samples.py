@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
@@ -66,12 +66,8 @@ class RankedSamples:
     """entries of lists by number; None if there are no such lists"""
     are_bits: bool = False
     """whether the embeddings of a metric are codes of 0 and 1"""
-    num_changed: int = 0
-    """repetitions of a sample on its process with another embedding"""
-    are_gathered: bool = False
-    """whether two processes hold the same samples"""
-    are_padded: bool = False
-    """whether the last samples of a process are the first of the first process"""
+    compared: Any = None
+    """what the tool found when it compared the samples of all processes; None for other entry points, or without it"""
     updates: UpdateFacts = field(default_factory=UpdateFacts)
 
 

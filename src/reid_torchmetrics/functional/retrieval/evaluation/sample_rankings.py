@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.made import results_made, samples_shared
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
@@ -188,8 +188,7 @@ def share_samples(
         keeps_thread=callable(options.similarity) or samples.device.type != "cpu",
         has_updates=True,
         are_bits=shard.samples.are_bits,
-        num_changed=shard.num_changed,
-        **shard.held_twice._asdict(),
+        compared=samples_shared(shard, world),
     )
     if world.size > 1 and options.needs_all_samples and shard.undefined is None:
         # Every process receives all samples, and goes on by itself.

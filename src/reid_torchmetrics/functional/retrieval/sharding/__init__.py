@@ -2,5 +2,6 @@
 # mypy: implicit-reexport
 
 from .groups import gather_groups
+from .repetitions import Numbered
 from .samples import FIRST_MARK, GALLERY, GROUPED, QUERY, Samples
-from .shared_samples import Queries, examine_samples, gather_samples, share_queries
+from .shared_samples import Queries, Shard, examine_samples, gather_samples, share_queries

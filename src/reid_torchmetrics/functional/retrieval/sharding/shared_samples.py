@@ -12,7 +12,7 @@ Each process keeps the samples that it saw. Three processes, with sample 0 repea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
@@ -38,13 +38,13 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, are_bits, bytes_within, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows
 
-from .repetitions import NUM_SIGNS, HeldTwice, Numbered, SameSamples, count_changed, lowest_of_each
-from .samples import GALLERY, NUM_NUMBERS, QUERY, Samples, check_named, why_undefined
+from .repetitions import Numbered, lowest_of_each
+from .samples import GALLERY, QUERY, Samples, check_named, why_undefined
 
 _NUM_STATUS = 8  # numbers of a `_ShardStatus`
 _BITS = 4  # bits for the number of columns of a label: messages are short, so all labels share one number
 _NO_SAMPLES, _NAMES = "no samples", "names"  # words for a process, and for a label
-_NUM_SIZES = 4  # numbers of the second message before `Samples.non_finite`
+_NUM_SIZES = 3  # numbers of the second message before `Samples.non_finite`
 
 
 class _ShardStatus(NamedTuple):
@@ -140,9 +140,6 @@ class Shard:
     """why there is no result: embeddings of some process that are not finite; None where all are"""
     max_bytes: int
     """the smallest bound on memory among the processes"""
-    num_changed: int = 0
-    """repetitions with another embedding than the sample that counts, on all processes"""
-    held_twice: HeldTwice = field(default_factory=HeldTwice)
 
     @property
     def sends_blocks(self) -> bool:
@@ -166,19 +163,16 @@ def examine_samples(
             codes of 0 and 1 beside other codes or numbers.
     """
 
-    def examine() -> tuple[tuple[list[Numbered], SameSamples | None], list[int]]:
+    def examine() -> tuple[list[Numbered], list[int]]:
         if leave_one_out:
             samples.check_leave_one_out()
         _check_extra_names(samples, extra)
-        same = SameSamples.of(samples) if world.size > 1 and samples.index is None else None
         roles = [Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)]
-        signs = [0] * NUM_SIGNS if same is None else same.signs()
-        return (roles, same), [*_ShardStatus.numbers(samples, extra), *signs]
+        return roles, _ShardStatus.numbers(samples, extra)
 
-    # First message: the labels of each process, and signs of samples that several processes hold.
-    (roles, same), table = world.guarded_all_gather(examine)
+    # First message: the labels of each process.
+    roles, table = world.guarded_all_gather(examine)
     statuses = [_ShardStatus.read(row, len(extra)) for row in table]
-    signs = [row[_NUM_STATUS:] for row in table]
     if world.size > 1:
         _check_agreement(statuses)
         _check_kinds(world, samples, statuses, extra)
@@ -187,21 +181,15 @@ def examine_samples(
     if are_bits(query_marks, gallery_marks):
         samples = replace(samples, are_bits=True)
     samples, dtype = _complete(samples, statuses)
-    if samples.index is not None:
-        same = None  # an empty shard now knows that the other shards have an index
     query, gallery = lowest_of_each(world, samples, [numbered.counted for numbered in roles])
 
     def count() -> tuple[None, list[int]]:
-        sizes = [len(query), len(gallery), count_changed(samples, roles), bytes_within(max_bytes, samples.device)]
-        run = [] if same is None else same.run(world.process, signs[0])
-        return None, [*sizes, *samples.non_finite(query, gallery), *run]
+        sizes = [len(query), len(gallery), bytes_within(max_bytes, samples.device)]
+        return None, [*sizes, *samples.non_finite(query, gallery)]
 
-    # Second message: the numbers of samples that count, changed, or are not finite, and bounds on memory.
+    # Second message: the numbers of samples that count, or are not finite, and bounds on memory.
     _, table = world.guarded_all_gather(count)
-    num_queries, num_gallery, num_changed, bounds, *_ = map(list, zip(*table, strict=True))
-    held_twice = HeldTwice()
-    if same is not None:
-        held_twice = same.judge(world, signs, [row[_NUM_SIZES + NUM_NUMBERS :] for row in table])
+    num_queries, num_gallery, bounds, *_ = map(list, zip(*table, strict=True))
     return Shard(
         samples=samples,
         dtype=dtype,
@@ -211,8 +199,6 @@ def examine_samples(
         num_gallery=num_gallery,
         undefined=why_undefined([row[_NUM_SIZES:] for row in table], has_index=samples.index is not None),
         max_bytes=min(bounds),
-        num_changed=sum(num_changed),
-        held_twice=held_twice,
     )
 
 

@@ -11,7 +11,7 @@ from torch.utils.data import DistributedSampler
 
 from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional import world
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.made import results_made, samples_shared
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from tests.distributed import threads
@@ -64,7 +64,7 @@ def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, 
             metric.update((embeddings[own] * rounding).to(embeddings.dtype), identities[own], is_query=roles)
         leave_one_out = metric._ranking_options(for_cmc=False).protocol.leave_one_out
         shard = sharding.examine_samples(of, metric._accepted_samples().samples, leave_one_out=leave_one_out)
-        results_made(None, RankedSamples(metric.protocol, **shard.held_twice._asdict()), of)
+        results_made(None, RankedSamples(metric.protocol, compared=samples_shared(shard, of)), of)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
