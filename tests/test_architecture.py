@@ -86,7 +86,7 @@ TASK_ROOMS = {
     "tasks.lists": ["private", "shared", "functional.retrieval"],
     "tasks.places": ["private", "shared", "functional.retrieval"],
     "tasks.rotated_boxes": ["private", "shared", "functional.detection"],
-    "tasks.vector_indexes": ["private", "shared", "functional.retrieval", "tasks.lists"],
+    "tasks.vector_indexes": ["private", "shared", "functional.retrieval", "tasks.comparison", "tasks.lists"],
     "tasks.verification": ["private", "shared", "functional.retrieval"],
 }
 """rooms of tasks, in an order, and the layers that each may import"""

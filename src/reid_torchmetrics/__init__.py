@@ -60,7 +60,7 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
-    "tasks.comparison": {"TABLE_FORMATS": "markdown latex csv"},
+    "tasks.comparison": {"TABLE_FORMATS": "markdown latex csv", "RETRIEVAL_METHODS": "interval"},
     "tasks.benchmarks": {
         "PROTOCOLS": "prcc prcc_single_shot deepchange vc_clothes celeb_reid ltcc ltcc_cc ltcc_sc ccvid_cc pitts30k"
         " tokyo247 msls nordland sysu_mm01_all_single sysu_mm01_all_multi sysu_mm01_indoor_single"
@@ -129,8 +129,9 @@ _NAMES = {
 }
 _MOVED = {
     "functional.retrieval": "Comparison Counts Difference Duplicates GalleryStatistics Identification IndexRecall"
-    " KReciprocal QueryExpansion RankCounter ScoreHistogram Verification accuracy_over_folds compare evaluate_lists"
-    " evaluate_stream expand_queries find_duplicates fnmr_at_fmr global_average_precision index_recall knn_accuracy"
+    " Interval KReciprocal QueryExpansion RankCounter ScoreHistogram Verification accuracy_over_folds"
+    " bootstrap_interval compare evaluate_lists evaluate_stream expand_queries find_duplicates fnmr_at_fmr"
+    " global_average_precision index_recall knn_accuracy"
     " person_search rerank_k_reciprocal score_histogram verify verify_pairs",
     "functional.detection": "ConfidenceCurve ConfusionMatrix DetectionCurve ERROR_KINDS ErrorBreakdown ImageErrors"
     " LocalizationErrors OperatingPoints PrecisionRecallCurve RankedDetections compute_ap non_maximum_suppression"

@@ -16,7 +16,6 @@ from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.model_tables import in_prose
 from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.functional.retrieval import Breakdown, CameraPairs, RankLists, RetrievalResults, measures
-from reid_torchmetrics.functional.retrieval.evaluation import seeded
 from reid_torchmetrics.plot import (
     ListedPicture,
     Pictures,
@@ -26,6 +25,7 @@ from reid_torchmetrics.plot import (
     plot_camera_pairs,
 )
 from reid_torchmetrics.tasks import Duplicates
+from reid_torchmetrics.tasks.comparison import seeded
 
 from .elements import Html, details, element, figure, formatter_of, join, note, percent_text, picture, rank_text, table
 from .page import (

@@ -1,6 +1,6 @@
 """Further evaluations, built on `functional` and `metrics`, which know nothing of them; `tasks.metrics` has metrics."""
 
-from .comparison import Comparison, Difference, compare
+from .comparison import Comparison, Difference, Interval, bootstrap_interval, compare
 from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, LocalizationErrors
 from .duplicates import Duplicates, find_duplicates
 from .evaluators import yolo_average_precision
@@ -47,6 +47,7 @@ __all__ = [
     "Identification",
     "ImageErrors",
     "IndexRecall",
+    "Interval",
     "KReciprocal",
     "LocalizationErrors",
     "OperatingPoints",
@@ -57,6 +58,7 @@ __all__ = [
     "ScoreHistogram",
     "Verification",
     "accuracy_over_folds",
+    "bootstrap_interval",
     "compare",
     "compute_ap",
     "evaluate_lists",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from reid_torchmetrics.functional.retrieval import bootstrap_interval
-from reid_torchmetrics.functional.retrieval.evaluation import query_statistics
+from reid_torchmetrics.tasks.comparison import resampling
 from reid_torchmetrics.tasks.comparison.chances import bootstrap_means, sign_flip_p_values
 from tests.paths import taking
 from tests.profiles import examples
@@ -81,7 +81,7 @@ def test_all_flips_are_scipy_s_paired_permutations(values):
 def test_intervals_are_those_of_scipy():
     values = torch.randn(200, generator=seeded(3)).double()
     means = bootstrap_means(values[:, None], torch.ones(200).double(), 10_000, seeded())[:, 0]
-    ends = query_statistics.percentile_ends(means, 0.95)
+    ends = resampling.percentile_ends(means, 0.95)
     expected = stats.bootstrap((values.numpy(),), np.mean, method="percentile", rng=np.random.default_rng(0))
     low, high = expected.confidence_interval
     assert ends.tolist() == pytest.approx([low, high], abs=0.03 * (high - low))

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.evaluation import Resampling, draws, percentile_ends, terms
+from .resampling import Resampling, draws, percentile_ends, terms
 
 ROUNDING = 1e-12  # numbers that are as close as that, relative to their size, are equal
 

@@ -24,11 +24,9 @@ from reid_torchmetrics.functional.number import NEVER, Number, json_safe
 from reid_torchmetrics.functional.retrieval.evaluation import (
     GalleryDraw,
     Protocol,
-    Resampling,
     RetrievalResults,
     Setup,
     find_lacking,
-    seeded,
 )
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 from reid_torchmetrics.functional.saved_results import SavedResults
@@ -37,6 +35,7 @@ from .chances import ROUNDING, UNDEFINED, Chance, chances, chances_of_draws
 from .comparison_text import comparison_display, comparison_table, comparison_text
 from .paired_detections import PairedDetections
 from .paired_queries import cut_as_lists, pair
+from .resampling import Resampling, seeded
 
 _JSON_FIELDS = (
     "names",

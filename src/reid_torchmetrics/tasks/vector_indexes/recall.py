@@ -15,8 +15,9 @@ from reid_torchmetrics.functional.displays import Display, Displayed, counted
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.number import json_safe
 from reid_torchmetrics.functional.retrieval import scores as scoring
-from reid_torchmetrics.functional.retrieval.evaluation import Files, Interval, are_files, bootstrap_interval
+from reid_torchmetrics.functional.retrieval.evaluation import Files, are_files
 from reid_torchmetrics.functional.saved_results import SavedResults
+from reid_torchmetrics.tasks.comparison import Interval, bootstrap_interval
 from reid_torchmetrics.tasks.lists import ItemReader, ListQueries, Lists, read_items, read_names, read_retrieved
 
 from .exact_search import ExactSearch

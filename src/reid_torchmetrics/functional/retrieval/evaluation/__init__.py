@@ -10,18 +10,7 @@ from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol, ProtocolOptions, RelevanceOptions
 from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protocol, take_protocol
 from .queries import PooledQueries, check_own_places, pool_queries
-from .query_statistics import (
-    Breakdown,
-    Interval,
-    LeftOutQueries,
-    Resampling,
-    bootstrap_interval,
-    draws,
-    mean_by,
-    percentile_ends,
-    seeded,
-    terms,
-)
+from .query_statistics import Breakdown, LeftOutQueries, mean_by, sums_of_groups
 from .rank_lists import LIST_METHODS, RankLists
 from .ranked import NO_RANKING, CameraPairs, Ranking
 from .ranked_samples import ListCounts, RankedSamples, UpdateFacts

@@ -1,26 +1,19 @@
-"""Statistics of one value per query: means per label, and confidence intervals.
-
-breakdown       mean over the queries of each camera or identity
-interval        confidence interval of a mean, by a bootstrap of the queries
-"""
+"""Means of one value per query over the queries of each camera or identity."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int, Real
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut, more_rows
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
-
-_DRAWS_AT_A_TIME = 1 << 20  # random numbers that are drawn at a time
 
 
 class LeftOutQueries(ABC):
@@ -114,134 +107,3 @@ def sums_of_groups(
     # Sorted, a group is one segment; `index_add_` would add in any order on a GPU.
     order = group.argsort(stable=True)
     return segments.reduce(values[order].double(), "sum", group.bincount(minlength=num_groups))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Interval(Displayed):
-    """A confidence interval; both ends are NaN where there is nothing to average, or where the mean is infinite."""
-
-    low: Float[Tensor, ""]
-    high: Float[Tensor, ""]
-    level: float
-
-    def _display(self) -> Display:
-        return Display(f"Interval: {float(self.low):.4f} to {float(self.high):.4f}, level {self.level:g}")
-
-
-def bootstrap_interval(
-    values: Float[Tensor, " queries"],
-    *,
-    generator: torch.Generator | None = None,
-    level: float = 0.95,
-    num_resamples: int = 1000,
-    identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
-    empty_target_action: _names.EmptyTargetAction = "skip",
-    weight: Tensor | _checks.Numbers | None = None,
-) -> Interval:
-    """Return the percentile bootstrap interval of `mean_over_queries`: quantiles (1 -+ `level`) / 2 of resampled means.
-
-    Each of `num_resamples` times as many queries as there are with a value are drawn with replacement; quantiles are
-    interpolated linearly. Queries of one identity share its gallery items and are not independent: with `identities`,
-    whole identities are drawn, and the mean is over all their queries. The gallery stays as it is, so the interval is
-    about other queries, not about another gallery or another training run. A single query, or a single identity, has
-    an interval without width.
-
-    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; Field and Welsh, "Bootstrapping
-    clustered data", Journal of the Royal Statistical Society B, 2007.
-
-    Args:
-        values: values of a measure for every query; NaN stands for a query without positives.
-        generator: source of all randomness; one on the CPU draws the same wherever `values` are. None for one with the
-            seed 0.
-        level: share of the means that lie between the ends of the interval.
-        num_resamples: how often queries are drawn.
-        identities: identity of every query, or another label whose queries are drawn as a whole.
-        empty_target_action: as in `mean_over_queries`; it is applied to `values` before anything is drawn.
-        weight: as in `mean_over_queries`; every query is as likely to be drawn, also with another weight.
-
-    Raises:
-        TypeError: an argument of the wrong type or dtype.
-        ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
-    """
-    generator = seeded(generator)
-    Resampling(generator, level, num_resamples)
-    values = to_compute_device(values)
-    if identities is not None:
-        identities = _checks.whole_labels("identities", identities, len(values), values.device)
-    if weight is not None:
-        weight = _checks.weights("weight", weight, len(values), values.device)
-    mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
-    if not mean.isfinite():
-        undefined = torch.full_like(mean, torch.nan)
-        return Interval(undefined, undefined, level)
-
-    # A query without positives is drawn only where it counts in the mean: `terms` leaves the others out.
-    totals, sizes, _ = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action], identities)
-    means = []
-    for rows in draws(len(totals), (num_resamples, len(totals)), generator):
-        drawn = rows.to(totals.device)
-        means.append(totals[drawn].sum(1) / sizes[drawn].sum(1))
-    low, high = percentile_ends(torch.cat(means), level)
-    return Interval(low, high, level)
-
-
-def terms(
-    values: Float[Tensor, " queries"], weight: Tensor | None, substitute: float | None, identities: Tensor | None
-) -> tuple[Float[Tensor, " drawable"], Float[Tensor, " drawable"], Bool[Tensor, " queries"]]:
-    """Return the weighted value and the weight of every query that counts, and the mask of these queries.
-
-    `substitute` is the value of a query without one; None where it does not count. With `identities`, which are drawn
-    and flipped as a whole, the first two are sums over the queries of each.
-    """
-    # A query counts if it has a value or a substitute, and a weight.
-    is_empty = values.isnan()
-    is_counted = ~is_empty if substitute is None else torch.ones_like(is_empty)
-    weight = torch.ones_like(values, dtype=torch.float64) if weight is None else weight.double()
-    is_counted &= weight > 0
-    totals = values.double().masked_fill(is_empty, substitute or 0.0) * weight
-    totals = totals[is_counted]
-    sizes = weight[is_counted]
-    if identities is not None:
-        distinct, group = identities[is_counted].unique(return_inverse=True)
-        totals = sums_of_groups(totals, group, len(distinct))
-        sizes = sums_of_groups(sizes, group, len(distinct))
-    return totals, sizes, is_counted
-
-
-def draws(
-    limit: int, shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype = torch.int64
-) -> Iterator[Real[Tensor, "block columns"]]:
-    """Yield the rows of a matrix of random integers in [0, limit), a bounded number of them at a time."""
-    num_rows, num_columns = shape
-    for rows in segments.ranges(num_rows, max(1, _DRAWS_AT_A_TIME // num_columns)):
-        shape_of_block = rows.stop - rows.start, num_columns
-        yield torch.randint(limit, shape_of_block, generator=generator, dtype=dtype, device=generator.device)
-
-
-def percentile_ends(means: Float[Tensor, "num_resamples ..."], level: float) -> Float[Tensor, "2 ..."]:
-    """Return the quantiles (1 -+ `level`) / 2 of the means of all draws that have one."""
-    return means.nanquantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]), dim=0)
-
-
-def seeded(generator: torch.Generator | None) -> torch.Generator:
-    """Return the generator; None stands for a new one with the seed 0."""
-    return torch.Generator("cpu").manual_seed(0) if generator is None else generator
-
-
-@dataclass(frozen=True, eq=False)
-class Resampling:
-    """Settings of a bootstrap and a randomization test."""
-
-    generator: torch.Generator
-    level: float
-    num_resamples: int
-    num_permutations: int = 1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.generator, torch.Generator):
-            raise TypeError(f"`generator` must be a torch.Generator; got {type(self.generator).__name__}.")
-        _checks.number("level", self.level)
-        if not 0 < self.level < 1:
-            raise ValueError(f"`level` must lie between 0 and 1; got {self.level}.")
-        _checks.positive_int("num_resamples", self.num_resamples)
-        _checks.positive_int("num_permutations", self.num_permutations)

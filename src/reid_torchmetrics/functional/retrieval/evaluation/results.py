@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.saved_results import OWN_AXES, SavedResults
 
 from .protocol import GalleryDraw, Protocol
 from .query_numbers import measure_queries
-from .query_statistics import Breakdown, Interval, LeftOutQueries, bootstrap_interval, mean_by
+from .query_statistics import Breakdown, LeftOutQueries, mean_by
 from .rank_lists import Later, RankLists
 from .ranked import CameraPairs, EvaluatedSamples, Ranking
 from .ranked_samples import ListCounts
@@ -257,13 +257,13 @@ class RetrievalResults(NamedNumbers, SavedResults):
         level: float = 0.95,
         num_resamples: int = 1000,
         per_identity: bool = False,
-    ) -> Interval:
-        """Return the bootstrap confidence interval of a reported number, see `bootstrap_interval`.
+    ) -> Any:
+        """Return the `Interval` of a reported number, a bootstrap confidence interval, see `bootstrap_interval`.
 
         `per_identity` draws identities with all their queries, which are not independent of each other.
         """
         name = self._name_or_first(name)
-        return bootstrap_interval(
+        return RETRIEVAL_METHODS["interval"](
             self.per_query[name],
             generator=generator,
             level=level,

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import Interval, bootstrap_interval
+from reid_torchmetrics.tasks.comparison.resampling import Interval, bootstrap_interval
 from tests.paths import taking
 from tests.profiles import examples
 from tests.reference import averages
