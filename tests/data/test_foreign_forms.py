@@ -29,9 +29,27 @@ def as_dict():
     return {"feat": X.tolist(), "pids": IDS.tolist()}
 
 
+def as_records():
+    return [{"feat": row, "pids": int(identity)} for row, identity in zip(X.tolist(), IDS, strict=True)]
+
+
+def write_stream(path):
+    table = pytest.importorskip("pyarrow").Table.from_pylist(as_records())
+    with path.open("wb") as file, pytest.importorskip("pyarrow.ipc").new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
 ARRAYS = {
     "a.pkl": lambda path: path.write_bytes(pickle.dumps(as_dict())),
     "a.json": lambda path: path.write_text(json.dumps(as_dict()), encoding="utf-8"),
+    "records.pkl": lambda path: path.write_bytes(pickle.dumps(as_records())),
+    "arrays.pkl": lambda path: path.write_bytes(pickle.dumps(list(X), protocol=0)),
+    "pandas.pkl": lambda path: pd.DataFrame(as_records()).to_pickle(path),
+    "records.json": lambda path: path.write_text(json.dumps(as_records()), encoding="utf-8"),
+    "columns.json": lambda path: pd.DataFrame(as_records()).to_json(path),
+    "a.ndjson": lambda path: pd.DataFrame(as_records()).to_json(path, orient="records", lines=True),
+    "a.arrow": lambda path: pd.DataFrame(as_records()).to_feather(path),
+    "stream.arrow": write_stream,
     "a.npy": lambda path: np.save(path, as_dict(), allow_pickle=True),
     "a.pt": lambda path: torch.save({"feat": X, "pids": IDS}, path),
     "a.txt": lambda path: np.savetxt(path, X),
@@ -45,8 +63,10 @@ def test_the_line_in_the_message_makes_embeddings_of_the_file(name, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     path = tmp_path / name
     ARRAYS[name](path)
+    if name.endswith("arrow"):
+        pytest.importorskip("pyarrow")
     line = remedy(read_samples, path)
-    known = {"numpy": np, "torch": torch, "json": json, "pickle": pickle, "path": path}
+    known = {"numpy": np, "torch": torch, "json": json, "pickle": pickle, "pandas": pd, "path": path}
     if name == "a.npy":
         known["array"] = np.load(path, allow_pickle=True)
     if name == "list.pt":
@@ -80,6 +100,7 @@ LISTS = {
     "a.npz": lambda path: np.savez(path, I=[[2, 0], [1, 3]]),
     "a.pt": lambda path: torch.save(torch.tensor([[2, 0], [1, 3]]), path),
     "a.mat": lambda path: scipy.io.savemat(path, {"I": [[2, 0], [1, 3]]}),
+    "a.parquet": lambda path: pd.DataFrame({"I": [[2, 0], [1, 3]]}).to_parquet(path),
 }
 
 
@@ -88,7 +109,8 @@ def test_the_line_in_the_message_makes_lists_of_the_file(name, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     path = tmp_path / name
     LISTS[name](path)
-    known = {"numpy": np, "torch": torch, "json": json, "pickle": pickle, "scipy": scipy, "path": path, "name": "I"}
+    known = {"numpy": np, "torch": torch, "json": json, "pickle": pickle, "scipy": scipy, "pandas": pd}
+    known |= {"path": path, "name": "I"}
     line = remedy(read_retrieved, path)
     with path.open("rb") as known["file"]:
         exec(line.replace("open('lists.json', 'w')", "output"), known | {"output": (output := io.StringIO())})  # noqa: S102

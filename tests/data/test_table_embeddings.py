@@ -55,6 +55,35 @@ def test_a_small_table_of_equal_lists_does_not_fill_the_memory(pyarrow, tmp_path
         read_samples(tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize("write", [lambda row: str(row.tolist()), str])
+def test_vectors_as_text_are_read(write, tmp_path):
+    vectors = X.astype(np.float64).round(4)
+    pd.DataFrame({"embedding": [*map(write, vectors)], "label": IDS}).to_csv(tmp_path / "a.csv", index=False)
+    (samples,) = read_samples(tmp_path / "a.csv")
+    assert samples.embeddings.tolist() == vectors.tolist()
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["[0.1 ... 0.2]"], r"`embedding` must hold whole vectors; got '\[0.1 ... 0.2\]' in row 0, whose middle NumPy"),
+        (["[1, 2]", "[1]"], "`embedding` must hold vectors of one length, 2 as in row 0; got 1 in row 1"),
+        (["[1, 2]", "a.npy"], "`embedding` must hold vectors, such as .*; got 'a.npy' in row 1"),
+    ],
+)
+def test_a_text_that_is_no_vector_is_named(texts, message, tmp_path):
+    pd.DataFrame({"embedding": texts, "label": range(len(texts))}).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(ValueError, match=message):
+        read_samples(tmp_path / "a.csv")
+
+
+def test_a_folder_of_parquet_is_a_gallery_in_several_files(pyarrow, tmp_path):
+    for number, rows in enumerate((slice(2), slice(2, 5))):
+        columns = {"embedding": X[rows].tolist(), "label": IDS[rows]}
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / f"{number}.parquet")
+    assert [len(file.embeddings) for file in read_samples(tmp_path)] == [2, 3]
+
+
 def written_by_datasets(pyarrow, path, numbers, names):
     """Write a table with the metadata that `to_parquet` of datasets 5.2.0 writes for a column of `ClassLabel`."""
     features = {"label": {"names": names, "_type": "ClassLabel"}, "camera": {"dtype": "int64", "_type": "Value"}}

@@ -36,7 +36,7 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import Allowance, readable
 
-from .foreign_forms import CONVERSIONS, conversion
+from .foreign_forms import CONVERSIONS, conversion, conversion_of_file
 from .hdf5_files import read_hdf5
 from .mat_files import is_version_7_3, read_mat
 from .vector_files import read_vectors
@@ -200,7 +200,7 @@ def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict
     formats = formats or FORMATS
     suffix = path.suffix.lower()
     if suffix not in formats:
-        got = f"{path.suffix!r}{conversion(suffix)}"
+        got = f"{path.suffix!r}{conversion_of_file(path)}"
         raise file_error(path, f"the suffix must be one of {_hints.listed(formats, str)}", got)
 
     read, description = formats[suffix]

@@ -5,10 +5,17 @@
 
 from __future__ import annotations
 
+import pickletools
+import re
+from contextlib import suppress
+from pathlib import Path
+
 _DICT_TO_NPZ = "numpy.savez('arrays.npz', **{})"
 _PICKLE = _DICT_TO_NPZ.format("pickle.load(file)")
+_TABLE_TO_PARQUET = "{}.to_parquet('table.parquet')"
+_JSON_LINES = _TABLE_TO_PARQUET.format("pandas.read_json(path, lines=True)")
 _EXCEL = "pandas.read_excel(path).to_csv('table.csv', index=False)"
-_FEATHER = "pandas.read_feather(path).to_parquet('table.parquet')"
+_FEATHER = _TABLE_TO_PARQUET.format("pandas.read_feather(path)")
 _TEXT = "numpy.save('embeddings.npy', numpy.loadtxt(path))"
 _FAISS = "numpy.save('embeddings.npy', index.reconstruct_n(0, index.ntotal))"
 _TORCH_LISTS = "numpy.save('lists.npy', torch.load(path).numpy())"
@@ -19,7 +26,9 @@ CONVERSIONS = {
     ".pickle": _PICKLE,
     ".p": _PICKLE,
     ".json": _DICT_TO_NPZ.format("json.load(file)"),
-    ".jsonl": "pandas.read_json(path, lines=True).to_parquet('table.parquet')",
+    ".jsonl": _JSON_LINES,
+    ".ndjson": _JSON_LINES,
+    ".joblib": _DICT_TO_NPZ.format("joblib.load(path)"),
     ".xlsx": _EXCEL,
     ".xls": _EXCEL,
     ".ods": _EXCEL,
@@ -38,7 +47,15 @@ CONVERSIONS = {
     "lists in .pt": _TORCH_LISTS,
     "lists in .pth": _TORCH_LISTS,
     "lists in .mat": "numpy.save('lists.npy', scipy.io.loadmat(path)[name])",
+    "lists in .parquet": "numpy.save('lists.npy', numpy.stack(pandas.read_parquet(path)[name]))",
     # Contents of files.
+    "records in .pkl": _TABLE_TO_PARQUET.format("pandas.DataFrame(pickle.load(file))"),
+    "arrays in .pkl": "numpy.save('embeddings.npy', numpy.stack(pickle.load(file)))",
+    "pandas in .pkl": _TABLE_TO_PARQUET.format("pandas.read_pickle(path)"),
+    "joblib in .pkl": _DICT_TO_NPZ.format("joblib.load(path)"),
+    "records in .json": _TABLE_TO_PARQUET.format("pandas.read_json(path)"),
+    "stream in .arrow": "import pyarrow.parquet; "
+    "pyarrow.parquet.write_table(pyarrow.ipc.open_stream(path).read_all(), 'table.parquet')",
     "dict in .npy": _DICT_TO_NPZ.format("array.item()"),
     "embeddings as objects": "numpy.save('embeddings.npy', numpy.stack(list(array)))",
     "lists as objects": "json.dump([items.tolist() for items in array], file)",
@@ -47,6 +64,44 @@ CONVERSIONS = {
     "NumPy in .pt": _DICT_TO_NPZ.format("torch.load(path, weights_only=False)"),
 }
 """lines of Python by the form of file or contents that they convert"""
+
+
+_JOBLIB = b"joblib"
+_NUM_BYTES = 4096
+"""of the start of a file, which tell what it holds"""
+
+
+def conversion_of_file(path: Path) -> str:
+    """Return the end of an error message with the line that converts a file, by its suffix and its first bytes."""
+    suffix = path.suffix.lower()
+    start = b""
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(_NUM_BYTES)
+    form = suffix
+    if suffix in (".pkl", ".pickle", ".p"):
+        form = _form_of_pickle(start)
+    elif suffix == ".json" and re.match(rb'\s*(\[|\{\s*"[^"]*"\s*:\s*\{)', start):
+        form = "records in .json"
+    elif suffix == ".arrow" and start and not start.startswith(b"ARROW1"):
+        form = "stream in .arrow"
+    return conversion(form)
+
+
+def _form_of_pickle(start: bytes) -> str:
+    """Return the form of a pickle by its first operations, none of which is executed."""
+    if _JOBLIB in start:
+        return "joblib in .pkl"
+    kinds = []
+    with suppress(Exception):  # the start of a file ends anywhere
+        for opcode, argument, _ in pickletools.genops(start):
+            if "pandas" in str(argument):
+                return "pandas in .pkl"
+            if opcode.name in ("EMPTY_LIST", "LIST", "EMPTY_DICT", "DICT") or "numpy" in str(argument):
+                kinds.append(opcode.name.removeprefix("EMPTY_"))
+    if kinds[:1] != ["LIST"]:
+        return ".pkl"
+    return "records in .pkl" if kinds[1:2] == ["DICT"] else "arrays in .pkl"
 
 
 def conversion(form: str) -> str:

@@ -28,7 +28,7 @@ from .array_names import FIELD_NAMES, MATRICES, NameRules, describe_guesses, fin
 from .label_arrays import Labels, as_labels
 from .role_flags import join_flags
 from .table_files import TABLES, read_parquet_with_vectors
-from .text_tables import join_positions
+from .text_tables import join_positions, parse_vectors
 
 _FORMATS: dict[str, Format] = {
     **FORMATS,
@@ -159,8 +159,9 @@ def _find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]], rul
     paths = [Path(match) for match in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - of any folder
     description = "file"
     if path.is_dir():
-        paths = [file for file in paths if file.suffix.lower() in FORMATS]
-        description = f"file of {_checks.listed(FORMATS, str)} in"
+        suffixes = [*FORMATS, ".parquet"]  # text beside arrays may be anything
+        paths = [file for file in paths if file.suffix.lower() in suffixes]
+        description = f"file of {_checks.listed(suffixes, str)} in"
     if not paths:
         raise FileNotFoundError(f"There is no {description} {name!r}.")
     return sorted(paths, key=natural_order)
@@ -191,6 +192,8 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
     if kind != "embeddings" and rules.role == "gallery":
         embeddings = matrix.T
     with naming_file(path):
+        if isinstance(matrix, np.ndarray) and matrix.ndim == 1 and matrix.dtype.kind == "U":
+            embeddings = parse_vectors(name, matrix.tolist())
         check = _checks.embeddings_or_codes if kind == "embeddings" else _checks.embeddings
         tensor = check(name or kind, embeddings)
         if not isinstance(embeddings, np.ndarray):

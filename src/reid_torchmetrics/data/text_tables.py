@@ -27,6 +27,7 @@ from .array_files import UNNAMED, count_bytes
 from .array_names import FIELD_NAMES, FURTHER_NAMES
 
 _DELIMITERS = ",;\t"
+_MOST_CHARACTERS = 40  # of a text in a message
 _IMAGE = re.compile(r".*\.(?:jpe?g|png|bmp|gif|tiff?|webp|ppm)", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan", re.IGNORECASE)
 _WORDS = re.findall(r"\w\w+", " ".join([*FIELD_NAMES.values(), *FURTHER_NAMES.values()]))
@@ -77,6 +78,32 @@ def read_text(path: Path) -> dict[str, Array]:
         numbered_rows = [(number, [line]) for number, line in all_lines]
     columns = _parse_columns(path, [""], numbered_rows)
     return {UNNAMED: columns["column 1"]}
+
+
+def parse_vectors(name: str, texts: Sequence[str]) -> Array:
+    """Return vectors that were written as text, "[0.1, 0.2]" by JSON or "[0.1 0.2]" by NumPy, as float64 [N, D].
+
+    Raises:
+        ValueError: A text is no vector, lacks numbers that NumPy left out, or has another length than the first.
+    """
+    vectors: list[list[float]] = []
+    for row, text in enumerate(texts):
+        words = text.strip("[]() \n").replace(",", " ").split()
+        start = text[:_MOST_CHARACTERS]
+        if "..." in words:
+            raise ValueError(
+                f"`{name}` must hold whole vectors; got {start!r} in row {row}, whose middle NumPy left out: write"
+                " `vector.tolist()` into the table."
+            )
+        try:
+            vector = [float(word) for word in words]
+        except ValueError:
+            raise ValueError(f"`{name}` must hold vectors, such as '[0.1, 0.2]'; got {start!r} in row {row}.") from None
+        if vectors and len(vector) != len(vectors[0]):
+            rule = f"hold vectors of one length, {len(vectors[0])} as in row 0"
+            raise ValueError(f"`{name}` must {rule}; got {len(vector)} in row {row}.")
+        vectors.append(vector)
+    return np.array(vectors)
 
 
 def names_by_place(columns: Mapping[str, Any]) -> dict[str, str]:
