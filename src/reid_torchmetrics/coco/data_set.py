@@ -25,6 +25,7 @@ from reid_torchmetrics.files import (
     fill_boxes_and_areas,
     find_images,
     parsed,
+    repeated_id,
     run_lengths,
     shortened,
 )
@@ -66,6 +67,10 @@ class COCO:
         images = self._rows("images", [_column(IMAGES, "id")])
         check_kind_of_ids(RowList(self._source, "images", images))
         categories = self._rows("categories", list(CATEGORIES))
+        for rows in (RowList(self._source, "images", images), RowList(self._source, "categories", categories)):
+            message = repeated_id(rows)
+            if message:  # pycocotools takes the last row
+                warn(message)
         columns = [Column("id", IMAGES[0].kind), _column(ANNOTATIONS, "image_id"), _column(ANNOTATIONS, "iscrowd")]
         if "categories" in self.dataset:  # data sets of captions have none
             columns.append(_column(ANNOTATIONS, "category_id"))

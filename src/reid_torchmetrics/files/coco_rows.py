@@ -33,6 +33,7 @@ from .coco_columns import (
 )
 from .coco_images import Note, find_images
 from .coco_masks import check_mask_sizes, check_masks, num_without_mask, run_lengths
+from .coco_names import are_results, check_distinct, find_categories, rows_of_data_set
 
 _MAX_IDS = 5  # in a message
 _TOO_LONG = 2**31  # pixels, for a side of an image
@@ -119,6 +120,11 @@ def read_rows(
     """
     results = parsed(results_path)
     data_set = parsed(data_set_path)
+    if are_results(results) and isinstance(data_set, dict):
+        results, notes = rows_of_data_set(
+            results_path, results, data_set, drops_unknown=reading.unknown_categories == "drop"
+        )
+        reading.notes.extend(notes)
     detections = row_list(results_path, "results", results)
     images = row_list(data_set_path, "images", data_set)
     annotations = row_list(data_set_path, "annotations", data_set)
@@ -130,7 +136,9 @@ def read_rows(
         check_lists(images, position, image, is_federated=reading.is_federated)
     images_by_id = {image["id"]: image for image in images.rows}
     check_kind_of_ids(images)
+    check_distinct(images)
     reading.notes.extend(find_images(detections, images.rows))
+    reading.notes.extend(find_categories(detections, data_set.get("categories", ())))
 
     # Rows of annotations and of results.
     if "rotated" in reading.iou_type:
@@ -294,6 +302,7 @@ def read_categories(path: str, data_set: Any) -> dict[Any, None]:
         return {}
     categories = row_list(path, "categories", data_set)
     categories.check(CATEGORIES)
+    check_distinct(categories)
     return dict.fromkeys(row["id"] for row in categories.rows)
 
 

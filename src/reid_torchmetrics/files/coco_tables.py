@@ -67,7 +67,7 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
     result_images = _places_of([row["image_id"] for row in references.rows], places)[results.images]
     annotation_images = _places_of(annotations.references, places)[annotations.images]
     _check((result_images >= 0).all() and (annotation_images >= 0).all())
-    _check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name",))
+    _check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name", "category_name"))
     _check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True), ("ignore",))
     _check_annotations(annotations.columns, drops_invalid=reading.invalid == "drop")
 
