@@ -39,10 +39,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the workers, and what they start, sha
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests and the parameters that are not of the profile."""
+    """Leave out the tests and the parameters that are not of the profile; one worker has all tests of `processes`.
+
+    The first worker is given the first eighth of the tests, and the last tests should be short.
+    """
     kept = profiles.of_profile(items)
     config.hook.pytest_deselected(items=[*{*items}.difference(kept)])
-    items[:] = kept
+    items[:] = sorted(kept, key=lambda item: ("processes" not in item.fixturenames, item.path.parent != TESTS))
 
 
 @pytest.fixture(autouse=profiles.IS_QUICK)

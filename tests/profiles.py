@@ -3,7 +3,7 @@
 quick      a tenth of the examples, the same in each run, and one parameter of a test, but all rows of a registry
            (`each_row`), without those that are marked `slow`; no shapes are executed, and no process is started
 suite      half of the examples, the same in each run; of expensive tests that differ little by their
-           parameters (`SAMPLED`, and those that are marked `sampled`) a third of the parameters, but all rows of a
+           parameters (`SAMPLED`, and those that are marked `sampled`) a sixth of the parameters, but all rows of a
            registry; without those that are marked `nightly`
 nightly    all tests and parameters, ten times the examples, and new ones in each run; `--hypothesis-seed` asks for
            those of another run
@@ -82,12 +82,12 @@ def of_quick_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def of_suite_run(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """No nightly tests, and of sampled ones the first parameter, all rows of registries, and a third of the others."""
+    """No nightly tests, and of sampled ones the first parameter, all rows of registries, and a sixth of the others."""
     _, others = _by_parameter(item for item in items if _is_sampled(item))
     left_out = {item for item in items if item.get_closest_marker("nightly")}
     for of_one_test in others.values():
         for place, item in enumerate(of_one_test):
-            if place % 3 != 2:
+            if place % 6 != 5:
                 left_out.add(item)
     return [item for item in items if item not in left_out]
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 RUN = """
 import runpy, sys
@@ -16,6 +18,7 @@ runpy.run_path(gpu, run_name="__main__")
 """
 
 
+@pytest.mark.nightly
 def test_every_benchmark_finds_what_it_imports_and_the_parts_of_the_gpu_benchmark_run_on_a_cpu():
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join([str(BENCHMARKS), *sys.path])}
     environment.pop("RECORD", None)

@@ -198,6 +198,7 @@ def test_a_collection_is_drawn_as_one_figure_for_each_number():
     assert [type(figure).__name__ for figure, _ in figures] == ["Figure"] * 3
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("unannotated")
 def test_a_compiled_step_that_updates_a_metric_is_not_compiled_anew_for_each_batch():
     network, metric = torch.nn.Linear(6, 4), ReIDMeanAP()

@@ -28,12 +28,18 @@ for name in [*sys.modules]:
 
 
 def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning_nor_pandas():
-    before, *after, seen = loaded_by(
-        TORCHMETRICS_ALONE, f"import {PACKAGE}", f"import {PACKAGE}.integrations", "import PIL"
+    tasks, before, *after, seen = loaded_by(
+        f"import {PACKAGE}.tasks",
+        TORCHMETRICS_ALONE,
+        f"import {PACKAGE}.metrics",
+        f"import {PACKAGE}.integrations",
+        "import PIL",
     )
-    for loaded in after:
-        assert PACKAGE in loaded - before
+    assert PACKAGE in tasks
+    assert "torchmetrics" not in tasks
+    for loaded in (tasks, *after):
         assert not loaded & LARGE
+    assert "torchmetrics" in before
     assert seen & LARGE == {"PIL"}  # a large import would be found
 
 
@@ -50,7 +56,6 @@ box = {{"boxes": torch.tensor([[0.0, 0.0, 50.0, 50.0]]), "labels": torch.tensor(
 images = [box | {{"scores": torch.ones(1)}}], [box]
 detection = DetectionMAP()
 detection.update(*images)
-print({PACKAGE}.__file__)
 print(results["map"], float(metrics.compute()["map"]), float(detection.compute()["map"]), sep="\\n")
 print(evaluate_images(*images)["map"])
 found = evaluate_images(*images)
@@ -105,24 +110,17 @@ print(len(told))
 """
 
 
-@pytest.mark.parametrize("deleted", [("tasks",), ("tasks", *TOOLS)], ids=["tasks", "tasks and tools"])
-def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mistake(deleted, tmp_path):
-    shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*deleted, "*.pyc.*"))
-    script = ENGINE_ALONE + EVERY_KIND
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
-    path, *lines = done.stdout.splitlines()
+@pytest.mark.parametrize("deleted", ["tasks", "tasks and tools"])
+def test_the_engine_computes_the_same_without_tasks_and_tools_and_warns_of_no_mistake(deleted, printed):
+    lines = printed[deleted]
     missing = [line for line in lines if line.startswith("No module named")]
     numbers, (*numbers_of_kinds, num_told) = lines[:4], lines[4 + len(missing) :]
-    assert path.startswith(str(tmp_path))
     assert [*map(float, numbers)] == pytest.approx([1.0] * 4)
-    first_missing = "plot" if "plot" in deleted else "tasks"  # which figures need
+    first_missing = "plot" if "tools" in deleted else "tasks"  # which figures need
     assert missing[0] == f"No module named '{PACKAGE}.{first_missing}'"
     assert {*missing[1:]} == {f"No module named '{PACKAGE}.tasks'"}
     assert int(num_told) == 0
-
-    with contextlib.redirect_stdout(io.StringIO()) as written:
-        exec(EVERY_KIND, {"__name__": "__main__"})  # noqa: S102 - with the tools
-    *with_tools, num_told_by_tools = written.getvalue().splitlines()
+    *with_tools, num_told_by_tools = printed_here(EVERY_KIND)
     assert numbers_of_kinds == with_tools
     assert int(num_told_by_tools) >= 3
 
@@ -169,18 +167,46 @@ print(evaluate_images(turned[:1], turned[1:], iou_type="rotated").means)
 """
 
 
-def test_tasks_compute_the_same_without_the_tools(tmp_path):
-    shutil.copytree(ROOT, tmp_path / PACKAGE, ignore=shutil.ignore_patterns(*TOOLS, "*.pyc.*"))
-    script = f"import {PACKAGE}; print({PACKAGE}.__file__)\n{EVERY_TASK}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
-    path, *numbers = done.stdout.splitlines()
-    assert path.startswith(str(tmp_path))
+DELETED = {"tasks": ("tasks",), "tasks and tools": ("tasks", *TOOLS), "tools": tuple(TOOLS)}
+RUN = f"""
+import os, sys, torch, torchmetrics
+from pathlib import Path
+
+torch.set_num_threads(2)  # so that our own threads work
+for name in ("fork", "register_at_fork"):
+    vars(os).pop(name, None)  # as on systems without it
+for folder in sys.argv[1:]:
+    sys.path.insert(0, folder)
+    exec((Path(folder) / "script.py").read_text(encoding="utf-8"), {{"__name__": "__main__"}})
+    assert sys.modules["{PACKAGE}"].__file__.startswith(folder)
+    sys.path.remove(folder)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "{PACKAGE}"]:
+        del sys.modules[name]
+    print("== end")
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory) -> dict[str, list[str]]:
+    """What copies of the package without some rooms print, one after the other in a process that cannot be forked."""
+    folders = []
+    for name, rooms in DELETED.items():
+        folder = tmp_path_factory.mktemp("copy")
+        shutil.copytree(ROOT, folder / PACKAGE, ignore=shutil.ignore_patterns(*rooms, "*.pyc.*"))
+        script = EVERY_TASK if name == "tools" else ENGINE_ALONE + EVERY_KIND
+        (folder / "script.py").write_text(script, encoding="utf-8")
+        folders.append(str(folder))
+    done = subprocess.run([sys.executable, "-c", RUN, *folders], capture_output=True, text=True, check=True)
+    outputs = [output.splitlines() for output in done.stdout.split("== end\n")]
+    return dict(zip(DELETED, outputs[:-1], strict=True))
+
+
+def printed_here(script: str) -> list[str]:
+    """What a script prints with all rooms."""
     with contextlib.redirect_stdout(io.StringIO()) as written:
-        exec(EVERY_TASK, {"__name__": "__main__"})  # noqa: S102 - with the tools
-    assert numbers == written.getvalue().splitlines()
+        exec(script, {"__name__": "__main__"})  # noqa: S102
+    return written.getvalue().splitlines()
 
 
-def test_functions_of_tasks_load_no_torchmetrics():
-    (loaded,) = loaded_by(f"import {PACKAGE}.tasks")
-    assert PACKAGE in loaded
-    assert "torchmetrics" not in loaded
+def test_tasks_compute_the_same_without_the_tools(printed):
+    assert printed["tools"] == printed_here(EVERY_TASK)

@@ -193,6 +193,7 @@ print(most_held(nearest))
 
 
 @LINUX
+@pytest.mark.nightly
 def test_a_mapped_gallery_in_half_precision_is_not_held(tmp_path):
     np.save(tmp_path / "gallery.npy", np.random.default_rng(1).random((150_000, 256), np.float32).astype(np.float16))
     command = [sys.executable, "-c", PEAK, str(tmp_path / "gallery.npy")]

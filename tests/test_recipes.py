@@ -72,10 +72,13 @@ CHECKS = {
     ],
 }
 """the tests that are run for a recipe, by the name of its page"""
-RUN_PROMISES = """
-import pathlib, sys
+RUN_RECIPES = """
+import pathlib, runpy, sys
 
-for place, path in enumerate(sys.argv[1:]):
+num_commands, *names = sys.argv[1:]
+for command in names[: int(num_commands)]:
+    runpy.run_module(command, run_name="__main__")
+for place, path in enumerate(names[int(num_commands) :]):
     print(f"== {place}")
     exec(compile(pathlib.Path(path).read_text(encoding="utf-8"), path, "exec"), {"__name__": "__main__"})
 """
@@ -95,7 +98,7 @@ def run(root: Path, *words: str, folder: Path | None = None) -> subprocess.Compl
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tree with the examples of all recipes, and what their commands have written."""
+    """A copy of the tree with the examples of all recipes."""
     root = tmp_path_factory.mktemp("tree")
     left_out = shutil.ignore_patterns("*.pyc.*", "_build")  # compiled files stay valid; those of other suffixes vanish
     shutil.copytree(PACKAGE, root / "src" / PACKAGE.name, ignore=left_out)
@@ -106,20 +109,18 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for recipe in RECIPES.values():
         for change in recipe.changes:
             change.apply(root)
-    for command in [command for recipe in RECIPES.values() for command in recipe.commands]:
-        done = run(root, "-m", command)
-        assert done.returncode == 0, done.stderr
     return root
 
 
 @pytest.fixture(scope="module")
 def promised(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """The lines that the blocks of Python print, by the name of the recipe."""
+    """The lines that the blocks of Python print, by the name of the recipe, after all commands."""
     folder = tmp_path_factory.mktemp("promises")
     paths = [folder / f"recipe_{place}.py" for place in range(len(RECIPES))]
     for path, recipe in zip(paths, RECIPES.values(), strict=True):
         path.write_text(recipe.promise, encoding="utf-8")
-    done = run(tree, "-c", RUN_PROMISES, *map(str, paths), folder=folder)
+    commands = [command for recipe in RECIPES.values() for command in recipe.commands]
+    done = run(tree, "-c", RUN_RECIPES, str(len(commands)), *commands, *map(str, paths), folder=folder)
     assert done.returncode == 0, done.stderr
     _, *outputs = re.split(r"^== \d+\n", done.stdout, flags=re.MULTILINE)
     return {name: output.splitlines() for name, output in zip(RECIPES, outputs, strict=True)}
@@ -149,18 +150,18 @@ def test_every_recipe_has_tests():
 
 
 @pytest.mark.slow
-def test_a_recipe_adds_code_that_keeps_its_contracts(tree):
+def test_a_recipe_gives_what_it_promises(promised):
+    for name, recipe in RECIPES.items():
+        expected = printed(recipe.promise)
+        assert promised[name][-len(expected) :] == expected, name
+
+
+@pytest.mark.nightly
+def test_a_recipe_adds_code_that_keeps_its_contracts(tree, promised):
     checks = [check for checks in CHECKS.values() for check in checks]
     done = run(tree, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *checks)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     assert "skipped" not in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_gives_what_it_promises(promised, name):
-    expected = printed(RECIPES[name].promise)
-    assert promised[name][-len(expected) :] == expected
 
 
 EXAMPLE = """# Add a word

@@ -141,18 +141,18 @@ def test_a_tile_of_queries_waits_a_few_times(simulated, ties, most):
     assert waits[1] - waits[0] <= most * (num_tiles[1] - num_tiles[0]), found
 
 
-def market_size(device: str) -> list[torch.Tensor]:
-    """Embeddings, identities and cameras of 3,368 queries and 15,913 gallery items, which lie around 751 centers."""
-    generator, sizes = torch.Generator().manual_seed(0), (3368, 15913)
-    identities = [torch.randint(0, 751, (size,), generator=generator) for size in sizes]
+def many_samples(device: str) -> list[torch.Tensor]:
+    """Embeddings, identities and cameras of 500 queries and 3,000 gallery items, which lie around 151 centers."""
+    generator, sizes = torch.Generator().manual_seed(0), (500, 3000)
+    identities = [torch.randint(0, 151, (size,), generator=generator) for size in sizes]
     cameras = [torch.randint(0, 6, (size,), generator=generator) for size in sizes]
-    centers = torch.randn(751, 16, generator=generator)
+    centers = torch.randn(151, 16, generator=generator)
     embeddings = [centers[labels] + torch.randn(len(labels), 16, generator=generator) / 2 for labels in identities]
     return moved([*embeddings, *identities, *cameras], device)
 
 
 def test_a_ranking_that_fits_into_memory_takes_few_kernels_and_waits(simulated_gpu):
-    sides = market_size(simulated_gpu)
+    sides = many_samples(simulated_gpu)
     counts = counted(lambda: rank_positives(*sides, max_bytes=10**10))
     assert sum(counts.kernels.values()) <= 200, counts.kernels
     assert sum(counts.waits.values()) <= 10, counts.waits
@@ -170,7 +170,7 @@ def test_rows_of_many_updates_are_joined_by_one_kernel(simulated_gpu):
 
 
 def test_a_look_at_a_ranking_waits_a_few_times(simulated_gpu):
-    query, gallery, *labels = market_size(simulated_gpu)
+    query, gallery, *labels = many_samples(simulated_gpu)
     with mock.patch.object(_extras, "diagnosis", None):
         without = counted(lambda: evaluate(query, gallery, *labels))
     counts = counted(lambda: evaluate(query, gallery, *labels))
@@ -178,7 +178,7 @@ def test_a_look_at_a_ranking_waits_a_few_times(simulated_gpu):
 
 
 def test_lists_that_fit_into_memory_take_few_kernels_and_waits(simulated_gpu):
-    query, gallery, *labels = market_size(simulated_gpu)
+    query, gallery, *labels = many_samples(simulated_gpu)
 
     def list_nearest() -> None:
         relevance = find_relevance(*labels)

@@ -125,7 +125,7 @@ def test_a_mistake_is_told_once_and_alone_at_every_entry_point(row):
 
 @each_row("row", ROWS)
 def test_what_is_told_is_found_on_demand_alone(row):
-    for number, (kind, make, not_seen) in enumerate(examples_of(row)):
+    for number, (kind, make, not_seen) in enumerate(of_each(examples_of(row))):
         name = row.partition(".")[2]
         if kind in ON_PROCESSES and TWO_PROCESSES not in not_seen and kind != "parts":
             assert [answer.name for answer in diagnose(ON_PROCESSES[kind](make(), 0, 1)).found] == [name]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.distributed.allocations import CASES, Outcome, fail
+from tests.profiles import of_each
 
 SAID = {
     "DistributedMetricError: process 1: OutOfMemoryError: simulated",
@@ -10,7 +11,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", of_each(CASES))
 def test_an_allocation_that_fails_on_one_process_is_an_error_on_all(processes, case):
     for *tried, last in processes.run(2, fail, case, 1, False):
         assert len(tried) > 20

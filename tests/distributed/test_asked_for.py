@@ -8,6 +8,7 @@ from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
 from tests.distributed.failures import message_of
 from tests.functional.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
+from tests.profiles import PROFILE
 
 
 def metrics(process: int, size: int) -> dict[str, ReIDMeanAP | DetectionMAP]:
@@ -26,6 +27,7 @@ ASKED = {
 PAIRS = [
     pair for pair in itertools.combinations(ASKED, 2) if (pair[0][0], ASKED[pair[0]]) != (pair[1][0], ASKED[pair[1]])
 ]
+TRIED = PAIRS if PROFILE == "nightly" else PAIRS[::4]
 
 
 def ask(held: dict, name: str, method: str):
@@ -40,7 +42,7 @@ def ask(held: dict, name: str, method: str):
 
 def asks(process: int, size: int) -> list[str]:
     said = []
-    for pair in PAIRS:
+    for pair in TRIED:
         held = metrics(process, size)
         said.append(message_of(ask(held, *pair[process])))
         assert message_of(held["mean AP"].compute).startswith("no error")
@@ -51,8 +53,8 @@ def asks(process: int, size: int) -> list[str]:
 def test_processes_that_are_asked_for_different_things_learn_it_and_go_on(processes):
     classes = {"mean AP": "ReIDMeanAP", "CMC by another camera rule": "ReIDCMC", "detection": "DetectionMAP"}
     first, second = processes.run(2, asks)
-    assert len(first) == len(PAIRS) > 20
-    for pair, *said in zip(PAIRS, first, second, strict=True):
+    assert len(PAIRS) > 20
+    for pair, *said in zip(TRIED, first, second, strict=True):
         called = "; ".join(
             f"process {process}: `{classes[each[0]]}.{ASKED[each]}`" for process, each in enumerate(pair)
         )

@@ -18,7 +18,7 @@ ERRORS = (MemoryError, torch.cuda.OutOfMemoryError, ValueError)
 REFUSED = "`(protocol|ties)` must|`protocol` .* needs"
 """what metrics say of drawn options that they do not take; an argument that they do not have is another error"""
 NUM_SCENARIOS = 1 if IS_QUICK else 20 if PROFILE == "nightly" else 2
-NUM_STEPS = 5 if IS_QUICK else 100 if PROFILE == "nightly" else 6
+NUM_STEPS = 100 if PROFILE == "nightly" else 3
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),

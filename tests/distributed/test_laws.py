@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Outcome, Problem, problem
 from tests.paths import taking
+from tests.profiles import of_each
 from tests.strategies import SIMILARITIES_OF_ALL, TIES
 
 NAMED = SIMILARITIES_OF_ALL
@@ -76,13 +77,13 @@ def half_of_product(*options):
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_ranks_are_those_of_one_process_and_of_the_reference(size):
-    problems = [problem(1000 * size + seed, size) for seed in range(20)]
+    problems = [problem(1000 * size + seed, size) for seed in of_each(range(20), suite=8)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
     assert not differing(size, problems, wanted)
 
 
 def test_queries_that_are_sent_in_pieces_are_all_sent():
-    problems = [problem(5000 + seed, 2) for seed in range(10)]
+    problems = [problem(5000 + seed, 2) for seed in of_each(range(10), suite=5)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
     with taking(walk_bytes=1):  # one at a time
         assert not differing(2, problems, wanted)
@@ -96,16 +97,16 @@ def test_metrics_on_processes_of_their_own_are_like_the_reference(processes, siz
 
 
 def test_without_index_the_order_is_that_of_the_processes():
-    problems = [replace(problem(seed, 3), index=None) for seed in range(20)]
+    problems = [replace(problem(seed, 3), index=None) for seed in of_each(range(20), suite=6)]
     assert not differing(3, problems)
 
 
 def test_a_collapsed_model_has_the_ranks_of_one_process():
     parts = [1, 41, 159]
-    rows = [torch.full((201, 37), 0.1), torch.full((201, 512), 0.1), repeated(201, 512, distinct=1).float()]
+    rows = [torch.full((201, 37), 0.1), repeated(201, 512, distinct=1).float(), torch.full((201, 512), 0.1)]
     problems = [
         spread(embeddings, parts, similarity, ties, leave_one_out=True)
-        for embeddings, similarity, ties in itertools.product(rows, NAMED, TIES)
+        for embeddings, similarity, ties in itertools.product(of_each(rows, suite=2), NAMED, TIES)
     ]
     constant = {given.options["ties"]: replace(given, embeddings=torch.ones(201, 1)) for given in problems}
     by_ties = {ties: Outcome.expected(given.reference()) for ties, given in constant.items()}
@@ -158,7 +159,7 @@ def test_extreme_embeddings_on_one_process_are_like_one_process(scale):
 @pytest.mark.parametrize("distance", [1e3, 1e5])
 def test_distances_far_from_the_origin_are_exact(distance):
     problems = []
-    for ties, leave_one_out, seed in itertools.product(TIES, (False, True), range(3)):
+    for ties, leave_one_out, seed in itertools.product(TIES, (False, True), of_each(range(3))):
         codes = torch.randint(-4, 5, (60, 6), generator=torch.Generator().manual_seed(seed)) / 4
         # A process of its own for what lies on one side: its mean is far from that of the whole gallery.
         far = spread((codes + distance).float(), [20, 1, 39], "euclidean", ties, leave_one_out=leave_one_out, seed=seed)

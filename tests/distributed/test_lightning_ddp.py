@@ -15,6 +15,8 @@ from tests.integrations.pictured_module import CURVES, MAP, files, named
 
 TIMEOUT = 150
 
+pytestmark = pytest.mark.nightly
+
 
 class Run:
     """What each process saved of a problem."""

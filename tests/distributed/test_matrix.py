@@ -60,7 +60,7 @@ def _differ(actual, wanted):
 
 
 @pytest.mark.parametrize("roles", ["two_loaders", "mixed", "leave_one_out"])
-@pytest.mark.parametrize("size", of_each([3, 1, 2, 4], suite=2))
+@pytest.mark.parametrize("size", of_each([3, 1, 2, 4]))
 def test_every_process_computes_what_the_reference_says_of_all_samples(processes, size, roles):
     outcomes = processes.run(size, compute_all, roles)
     wanted = {case: _expected(size, roles, *case) for case in CASES}

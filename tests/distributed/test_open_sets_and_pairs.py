@@ -15,6 +15,7 @@ from tests.distributed import threads
 from tests.distributed.failures import message_of
 from tests.distributed.problems import Problem, problem
 from tests.distributed.shards import SHARDINGS, loaders
+from tests.profiles import of_each
 
 NUM_PAIRS = 61
 FPIRS = (0.0, 0.2, 1 / 3, 1.0)
@@ -32,7 +33,7 @@ def identified(given: Problem, world) -> list[list]:
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_queries_are_identified_as_on_one_process(size):
-    for seed in range(20):
+    for seed in of_each(range(20), suite=6):
         given = problem(3000 * size + seed, size)
         alone = identified(given, ALONE)
         assert threads.run(size, lambda world, given=given: identified(given, world)) == [alone] * size, seed

@@ -213,7 +213,7 @@ def test_a_curve_of_precision_needs_an_order_of_ties():
 
 
 @pytest.mark.filterwarnings("ignore")  # of the client's dependencies
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_SILENT", "true")

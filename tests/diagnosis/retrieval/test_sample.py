@@ -206,9 +206,9 @@ def test_of_many_queries_some_are_drawn_evenly():
 
 
 def test_a_sample_takes_the_memory_that_scores_may_take():
-    queries, gallery = sides_of(Random(0), 100, 30)  # noqa: S311 - no secret
-    labels = torch.arange(100) % 30, torch.arange(30)
-    for max_bytes, num_queries in ((1, 1), (20 * 30 * 32, 20), (1 << 20, 100)):
+    queries, gallery = sides_of(Random(0), 20, 10)  # noqa: S311 - no secret
+    labels = torch.arange(20) % 10, torch.arange(10)
+    for max_bytes, num_queries in ((1, 1), (5 * 10 * 32, 5), (1 << 20, 20)):
         assert len(case_of(evaluate(queries, gallery, *labels, max_bytes=max_bytes)).sample.scores) == num_queries
 
 
