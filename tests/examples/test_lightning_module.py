@@ -73,6 +73,7 @@ def check_events(folder: Path) -> None:
     assert "epochs: 1\n" in settings.read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 def test_the_script_runs_on_drawn_pedestrians(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     options = ("--accelerator", "cpu", "--epochs", "1", "--train-identities", "8", "--test-identities", "4")
     run_here(tmp_path, monkeypatch, *options)
