@@ -76,9 +76,10 @@ ENGINE = {
 """layers of the engine, in an order, and those that each may import"""
 
 TASK_ROOMS = {
+    "tasks.walks": ["private", "shared", "functional.retrieval"],
     "tasks.streams": ["private", "shared", "functional.retrieval"],
-    "tasks.draws": ["private", "shared", "functional.retrieval"],
-    "tasks.reranking": ["private", "shared", "functional.retrieval"],
+    "tasks.draws": ["private", "shared", "functional.retrieval", "tasks.walks"],
+    "tasks.reranking": ["private", "shared", "functional.retrieval", "tasks.walks"],
     "tasks.comparison": ["private", "shared", "functional"],
     "tasks.operating_points": ["private", "shared", "functional.detection"],
     "tasks.detection_errors": ["private", "shared", "functional.detection", "tasks.operating_points"],
@@ -86,8 +87,15 @@ TASK_ROOMS = {
     "tasks.lists": ["private", "shared", "functional.retrieval"],
     "tasks.places": ["private", "shared", "functional.retrieval"],
     "tasks.rotated_boxes": ["private", "shared", "functional.detection"],
-    "tasks.vector_indexes": ["private", "shared", "functional.retrieval", "tasks.comparison", "tasks.lists"],
-    "tasks.verification": ["private", "shared", "functional.retrieval"],
+    "tasks.vector_indexes": [
+        "private",
+        "shared",
+        "functional.retrieval",
+        "tasks.walks",
+        "tasks.comparison",
+        "tasks.lists",
+    ],
+    "tasks.verification": ["private", "shared", "functional.retrieval", "tasks.walks"],
 }
 """rooms of tasks, in an order, and the layers that each may import"""
 
@@ -156,7 +164,7 @@ NEVER = [
 """modules that a layer does not use although it may import the package: tools by a string, process groups, windows"""
 
 WHOLES = ["", "private", "shared", "functional", "functional.retrieval", "functional.detection", "metrics"]
-FACES = [f"{PACKAGE}.{layer}" for layer in LAYERS if layer not in (*WHOLES, "integrations.pictures")]
+FACES = [f"{PACKAGE}.{layer}" for layer in LAYERS if layer not in (*WHOLES, "integrations.pictures", "tasks.walks")]
 """rooms that others enter by what their `__init__` imports"""
 
 
@@ -435,6 +443,7 @@ ONE_IMPORTER = {
     "tasks.comparison.comparison_text": "words; over 500 lines with the comparison",
     "tasks.comparison.paired_queries": "one order of the queries, with the reasons why there is none",
     "tasks.vector_indexes.exact_search": "scores of a gallery in blocks; over 400 lines with the lists of an index",
+    "tasks.streams.thresholds": "scores of positives; over 500 lines with the counter",
     "tasks.places.group_scores": "scores of groups, which know no relevance",
 }
 """modules that a single other module imports, and why they are files of their own"""

@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.evaluation import RankingOptions, UpdateFacts, share_defined
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.tasks.walks import share_tiles
 
 Result = TypeVar("Result")
 
@@ -57,7 +58,7 @@ class AllPairs(NamedTuple):
         size = (min(table)[0], num_columns)
         map_panels = functools.partial(self._map_panels, work)
         results = []
-        for _, tile_results in scoring.share_tiles(self.scores, size, map_panels, label, world=self.world):
+        for _, tile_results in share_tiles(self.scores, size, map_panels, label, world=self.world):
             results += tile_results
         return results
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance, values_if
 from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.relevance import unknown_names
+from reid_torchmetrics.functional.retrieval.relevance import number_of_name
 from reid_torchmetrics.tasks.places import find_near
 
 from .case import MOST_QUERIES, RetrievalCase, cause, fact
@@ -26,6 +27,20 @@ COVERED = 0.75
 """share of the candidates within the radius, from which on the radius does not fit the positions"""
 _BETTER = 3  # times the share of queries with a positive in the order at hand
 _LARGEST_DEGREE = 180
+_WORDS_FOR_UNKNOWN = (
+    "unknown",
+    "unidentified",
+    "undefined",
+    "missing",
+    "none",
+    "null",
+    "nan",
+    "na",
+    "n/a",
+    "<na>",
+    "?",
+)
+"""names that data sets give to samples without an identity"""
 
 
 def have_few_positives(case: RetrievalCase) -> bool:
@@ -205,7 +220,7 @@ def unknown_identities(case: RetrievalCase) -> Values | None:
         return None
     matched = case.identities[case.is_valid].unique().tolist()
     if names is not None:
-        unknown: list[Any] = unknown_names(matched, names)
+        unknown: list[Any] = _unknown_names(matched, names)
     else:
         unknown = _unknown_numbers(matched)
     listed = ", ".join(map(repr, unknown))
@@ -284,3 +299,16 @@ def _values_and_radius(case: RetrievalCase) -> tuple[Tensor | None, float]:
     query, gallery, radius = case.positions
     values = torch.cat([query[:MOST_POSITIONS], gallery[:MOST_POSITIONS]])
     return None if bool((values == values.round()).all()) else values, radius
+
+
+def _unknown_names(matched: list[int], names: Mapping[int, str]) -> list[str]:
+    """Return the names of some identities that seem to say that a sample has no identity, in order.
+
+    `names` are the names of this process; usual spellings are known by their hashes, too, for other processes.
+    """
+    spellings: dict[int, str] = {}
+    for word in _WORDS_FOR_UNKNOWN:
+        for name in (word, word.upper(), word.capitalize(), "NaN"):
+            spellings[number_of_name(name)] = name
+    matched_names = [names.get(number) or spellings.get(number, "") for number in matched]
+    return sorted(name for name in matched_names if name.strip().casefold() in _WORDS_FOR_UNKNOWN)

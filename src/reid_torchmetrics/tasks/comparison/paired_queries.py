@@ -11,6 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _hints
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import (
     PROTOCOL_FIELDS,
     Ranking,
@@ -19,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     summarize,
 )
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, cut_after
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, UNRETRIEVED, PositiveRanks, unchecked_ranks
 
 Name = TypeVar("Name")
 
@@ -68,14 +69,31 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
         ranking = _rank_in_order(name, results)
     else:
         ranking = results.ranking
-    ranks_for_cmc = cut_after(ranking.ranks_for_cmc or ranking.ranks, cutoff)
+    ranks_for_cmc = _cut_after(ranking.ranks_for_cmc or ranking.ranks, cutoff)
     cut = summarize(
-        replace(ranking, ranks=cut_after(ranking.ranks, cutoff), ranks_for_cmc=ranks_for_cmc),
+        replace(ranking, ranks=_cut_after(ranking.ranks, cutoff), ranks_for_cmc=ranks_for_cmc),
         protocol,
         replace(results.setup, ties="stable"),
         max_rank=len(results.cmc),
     )
     return replace(cut, query_names=results.query_names)
+
+
+def _cut_after(ranks: PositiveRanks, k: int) -> PositiveRanks:
+    """Return the ranks in lists of the first k candidates; positives behind them are unretrieved.
+
+    Raises:
+        ValueError: ranks with groups of ties, where the first k candidates are not known.
+    """
+    if ranks.tied is not None:
+        raise ValueError(f"`ties` must order equal scores where rankings are cut; got {ranks.tied.policy!r}.")
+    _, ordinal = segments.runs(1, ranks.num_positives)
+    return unchecked_ranks(
+        ranks.rank.where(ranks.rank <= k, ordinal + UNRETRIEVED),
+        ranks.num_positives,
+        ranks.num_candidates.clamp(max=k),
+        judged=ranks.judged,
+    )
 
 
 def _rank_in_order(name: object, results: RetrievalResults) -> Ranking:

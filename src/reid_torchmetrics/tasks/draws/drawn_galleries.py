@@ -28,7 +28,8 @@ from reid_torchmetrics.functional.retrieval.evaluation import EXPECTATIONS, Gall
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, GalleryPart
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, share_tiles
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk
+from reid_torchmetrics.tasks.walks import share_tiles
 
 from .hypergeometric import (
     Hypergeometric,

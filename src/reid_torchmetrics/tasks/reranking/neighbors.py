@@ -11,7 +11,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
-from reid_torchmetrics.functional.retrieval.scores import Rows, Scores, Walk, bytes_of_sort, cut_in_panels, share_tiles
+from reid_torchmetrics.functional.retrieval.scores import Rows, Scores, Walk, cut_in_panels
+from reid_torchmetrics.tasks.walks import bytes_of_sort, share_tiles
 
 
 class Neighbors(NamedTuple):

@@ -25,11 +25,12 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     names_of_labels,
     summarize,
 )
-from reid_torchmetrics.functional.retrieval.relevance import in_one_spelling, one_number_each
+from reid_torchmetrics.functional.retrieval.relevance import one_number_each
 from reid_torchmetrics.functional.retrieval.scores import Rows
 
 from .counts import Counts, StreamSample
 from .rank_counter import RankCounter
+from .rules import in_one_spelling
 
 
 @torch.no_grad()

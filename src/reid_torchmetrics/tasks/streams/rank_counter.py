@@ -24,10 +24,7 @@ from reid_torchmetrics.functional.retrieval.ranking import (
     TIE_POLICIES,
     GalleryPart,
     PositiveRanks,
-    Thresholds,
     Tiles,
-    best_first,
-    cells_of_positives,
     count_ranks,
     unchecked_ranks,
 )
@@ -47,7 +44,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     find_relevance,
     fits_names,
     hash_names,
-    in_one_spelling,
     names_in_rules,
     select_samples,
     why_needed,
@@ -66,6 +62,8 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 
 from .counts import Counts, GalleryStatistics, Nothing, StreamSample, digest_of, keys_of
+from .rules import in_one_spelling
+from .thresholds import read_positives
 
 Identities: TypeAlias = _checks.IntegersOrNames | _checks.SeveralLabels
 
@@ -247,7 +245,7 @@ class RankCounter:
         self._dtype = torch.float64 if needs_float64 else torch.float32
 
         part = self._part(block)
-        self._thresholds = _read_positives(part)
+        self._thresholds = read_positives(part)
         self._longest_run = part.relevance.longest_run
         ranks = count_ranks(part.scores, part.relevance, ties=self.ties)
         self._positive_ranks = ranks
@@ -480,18 +478,3 @@ class RankCounter:
             if label is not None:
                 labels[name] = LABELS[name].check(f"{prefix}{name}", label, len(embeddings), embeddings.device)
         return embeddings, labels, names, marks
-
-
-def _read_positives(part: GalleryPart) -> Thresholds:
-    """Read the scores of the positives in a part of the gallery."""
-    tiles = Tiles(part)
-    num_positives = torch.zeros_like(part.relevance.run_length)
-    thresholds = [torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)]
-    for rows in _progress.steps(tiles.rows, "Ranking"):
-        tile = part.relevance.tile(rows)
-        num_positives[rows] = tile.num_positives
-        if bool(tile.num_positives.any()):
-            scores = tiles.read(rows, tile, ahead=True)
-            best = best_first(scores, tile.columns, tile.positive, ties=part.ties).scores
-            thresholds.append(best.view(-1)[cells_of_positives(tile.num_positives, best.shape[1])])
-    return Thresholds(torch.cat(thresholds), num_positives)

@@ -13,6 +13,7 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
 from reid_torchmetrics.functional.world import ALONE
+from reid_torchmetrics.tasks.walks import share_tiles
 
 _BYTES_PER_SCORE = 40  # beside the score: a mark, two positions, and a score in float64
 
@@ -57,7 +58,7 @@ class ExactSearch:
         )
         size = scoring.cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
         search_tile = partial(self._search_tile, scores)
-        for rows, best in scoring.share_tiles(scores, size, search_tile, "Index recall"):
+        for rows, best in share_tiles(scores, size, search_tile, "Index recall"):
             self._best[rows] = best
         self.num_gallery += len(block)
 

@@ -28,7 +28,8 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed
 from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, bytes_of_sort, cut_in_panels, share_tiles
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, cut_in_panels
+from reid_torchmetrics.tasks.walks import bytes_of_sort, share_tiles
 
 Result = TypeVar("Result")
 _BYTES_PER_PAIR = 4

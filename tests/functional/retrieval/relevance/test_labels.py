@@ -12,7 +12,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     NO_GROUP,
     RELEVANCE_LABELS,
-    in_one_spelling,
     pack_columns,
     relevance_labels,
     unpack_columns,
@@ -108,23 +107,3 @@ def test_some_labels_decide_on_both_sides_and_groups_on_one():
     labels = {"index": torch.arange(2), "groups": torch.arange(2), "cameras": torch.arange(2)}
     assert [*relevance_labels(labels, "query", "gallery")] == [*relevance_labels(labels, "query")] == ["cameras"]
     assert [*relevance_labels(labels, "gallery")] == [*relevance_labels(labels)] == ["cameras", "groups"]
-
-
-def test_equal_rules_have_one_spelling():
-    plain = in_one_spelling({})
-    assert (plain["camera_map"], plain["search_cameras"], plain["junk_identities"], plain["radius"]) == (
-        None,
-        None,
-        (-1,),
-        None,
-    )
-    assert in_one_spelling({"camera_map": {1: 1}, "junk_identities": [-1, -1]}) == plain
-    written = {"camera_map": {3: 2, 1: 0}, "search_cameras": [2, 1, 2], "junk_identities": {0, -1}, "radius": 25}
-    same = {"camera_map": {4: 4, 1: 0, 3: 2}, "search_cameras": (1, 2), "junk_identities": (-1, 0, 0), "radius": 25.0}
-    assert (
-        in_one_spelling(written)
-        == in_one_spelling(same)
-        == plain | same | {"camera_map": {1: 0, 3: 2}, "junk_identities": (-1, 0)}
-    )
-    assert [*in_one_spelling(written)["camera_map"]] == [1, 3]
-    assert type(in_one_spelling(written)["radius"]) is float

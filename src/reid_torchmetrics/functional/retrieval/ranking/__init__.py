@@ -1,7 +1,7 @@
 """Ranks of positives from scores and relevance; all measures are computed from `PositiveRanks`."""
 # mypy: implicit-reexport
 
-from .counting import are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
+from .counting import Positives, are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
 from .nearest import Nearest, nearest
 from .positive_ranks import (
     UNRETRIEVED,
@@ -10,12 +10,11 @@ from .positive_ranks import (
     TiedGroups,
     block_of,
     check_ranks,
-    cut_after,
     in_float,
     ranks_of_hits,
     unchecked_ranks,
 )
 from .ranks import count_ranks, count_sharded_ranks, rank_positives, rank_positives_from_scores
 from .tie_policies import DRAWN_TIES, TIE_POLICIES, TiePolicy, best_first, in_order, sort_with_places
-from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives
+from .tiles import GalleryPart, Tiles, cells_of_positives
 from .top_k import stable_top_k

@@ -279,23 +279,6 @@ def ranks_of_hits(
     return unchecked_ranks(ranks, num_positives, num_candidates, judged=judged)
 
 
-def cut_after(ranks: PositiveRanks, k: int) -> PositiveRanks:
-    """Return the ranks in lists of the first k candidates; positives behind them are unretrieved.
-
-    Raises:
-        ValueError: ranks with groups of ties, where the first k candidates are not known.
-    """
-    if ranks.tied is not None:
-        raise ValueError(f"`ties` must order equal scores where rankings are cut; got {ranks.tied.policy!r}.")
-    _, ordinal = segments.runs(1, ranks.num_positives)
-    return unchecked_ranks(
-        ranks.rank.where(ranks.rank <= k, ordinal + UNRETRIEVED),
-        ranks.num_positives,
-        ranks.num_candidates.clamp(max=k),
-        judged=ranks.judged,
-    )
-
-
 def check_ranks(ranks: object) -> None:
     """Raise unless the argument of a measure is `PositiveRanks`."""
     if isinstance(ranks, PositiveRanks):

@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -190,32 +189,6 @@ def cells_of_positives(
         return segments.runs(row_start, num_positives, total)[1]
     is_positive = torch.arange(width, device=num_positives.device) < num_positives[:, None]
     return places_of_true(is_positive)
-
-
-@dataclass(frozen=True, eq=False)
-class Thresholds:
-    """The scores of all positives, query by query, the best first."""
-
-    scores: Float[Tensor, " positives"]
-    num_positives: Int[Tensor, " queries"]
-
-    @cached_property
-    def edges(self) -> list[int]:
-        """Position of the first positive of each query, and at the end the number of all positives."""
-        return segments.edges(self.num_positives).tolist()
-
-    def select(self, rows: slice) -> tuple[Positives, Int[Tensor, " positives"], slice]:
-        """Return the positives of some queries in padded rows, their cells, and their range among all positives."""
-        num_positives = self.num_positives[rows]
-        inside = slice(self.edges[rows.start], self.edges[rows.stop])
-        width = max(1, int(num_positives.max()))
-        cells = cells_of_positives(num_positives, width)
-        padded = self.scores.new_full((len(num_positives), width), -torch.inf)
-        padded.view(-1)[cells] = self.scores[inside]
-        last = (num_positives - 1).clamp(min=0)
-        lowest = padded.gather(1, last[:, None])[:, 0].where(num_positives > 0, torch.inf)
-        places = torch.zeros_like(padded, dtype=torch.int64)
-        return Positives(padded, places, lowest), cells, inside
 
 
 def size_of_tiles(part: GalleryPart, longest_run: int | None = None) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from .from_labels import (
     check_camera_map,
     check_sides,
     find_relevance,
-    in_one_spelling,
     relevance_of,
 )
 from .label_names import NAMED_LABELS, NumberedLabels, fits_names, hash_names, lists_names, may_hold_names, number_names
@@ -50,4 +49,4 @@ from .relevance import (
     junk_pairs_of,
 )
 from .several_labels import check_alike
-from .vocabulary import MISSING, RULES_BY_LABEL, Vocabulary, in_one_order, labels_with_names, unknown_names
+from .vocabulary import MISSING, RULES_BY_LABEL, Vocabulary, in_one_order, labels_with_names, number_of_name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -253,25 +252,6 @@ def _check_several(radius: float | None, junk_identities: Collection[int]) -> No
             "`junk_identities` must list nothing but -1 where `identities` are a matrix of labels, as samples have no"
             f" identity of their own; got {tuple(junk_identities)}."
         )
-
-
-def in_one_spelling(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Return checked rules of `find_relevance` in a form that is equal for equal rules.
-
-    Defaults are filled in, collections are sorted, and each label occurs once.
-    """
-    parameters = inspect.signature(find_relevance).parameters
-    rules = {name: rules.get(name, parameters[name].default) for name in LABEL_OPTIONS}
-    mapping = rules["camera_map"] or {}
-    changed = {camera: mapping[camera] for camera in in_one_order(mapping) if camera != mapping[camera]}
-    rules["camera_map"] = changed or None
-    if rules["search_cameras"] is not None:
-        rules["search_cameras"] = in_one_order(rules["search_cameras"])
-    if rules["radius"] is not None:
-        rules["radius"] = float(rules["radius"])
-    for name in ("junk_identities", *AGREEMENT_RULES):
-        rules[name] = in_one_order(rules[name])
-    return rules
 
 
 def _find_kept(

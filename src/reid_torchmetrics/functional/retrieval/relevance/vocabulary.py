@@ -201,32 +201,3 @@ def listed_values(rules: Mapping[str, Any], option: str) -> list[Any]:
 def in_one_order(values: Iterable[int | str]) -> tuple[int | str, ...]:
     """Return integers and names without repetition: first the integers, then the names, each ascending."""
     return tuple(sorted(set(values), key=lambda value: (isinstance(value, str), value)))
-
-
-_WORDS_FOR_UNKNOWN = (
-    "unknown",
-    "unidentified",
-    "undefined",
-    "missing",
-    "none",
-    "null",
-    "nan",
-    "na",
-    "n/a",
-    "<na>",
-    "?",
-)
-"""names that data sets give to samples without an identity"""
-
-
-def unknown_names(matched: list[int], names: Mapping[int, str]) -> list[str]:
-    """Return the names of some identities that seem to say that a sample has no identity, in order.
-
-    `names` are the names of this process; usual spellings are known by their hashes, too, for other processes.
-    """
-    spellings: dict[int, str] = {}
-    for word in _WORDS_FOR_UNKNOWN:
-        for name in (word, word.upper(), word.capitalize(), "NaN"):
-            spellings[number_of_name(name)] = name
-    matched_names = [names.get(number) or spellings.get(number, "") for number in matched]
-    return sorted(name for name in matched_names if name.strip().casefold() in _WORDS_FOR_UNKNOWN)

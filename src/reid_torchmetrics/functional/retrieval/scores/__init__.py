@@ -24,4 +24,4 @@ from .similarity import (
     score_dtype,
     similarity_name,
 )
-from .walk import FEWEST_ROWS, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery, share_tiles, size_of_walk
+from .walk import FEWEST_ROWS, Walk, cut_in_panels, rows_with_gallery, size_of_walk

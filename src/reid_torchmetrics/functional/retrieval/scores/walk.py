@@ -7,32 +7,24 @@ score twice, so it takes the whole gallery at once if that fits.
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isqrt
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics import _progress
-from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.functional import segments
 
 from .products import BLOCK, LANES
-from .rows import Spares
 from .scores import Scores
-
-Result = TypeVar("Result")
 
 FEWEST_ROWS = 8
 """least number of queries per tile; with fewer, a matrix product costs more per score than computing scores twice"""
 _MOST_ROWS = BLOCK  # queries of a tile with the whole gallery on the CPU; more queries only use more memory
 _PANEL_ROWS = 256  # queries of a tile with panels; fewer queries make fewer, wider panels
-_MOST_TILES = 2  # tiles at a time
-_BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort
 
 
 class Panel(NamedTuple):
@@ -75,43 +67,6 @@ class Walk:
         num_rows = rows.stop - rows.start
         width = columns.stop - columns.start
         return self._buffer[: num_rows * width].view(num_rows, width)
-
-
-def share_tiles(
-    scores: Scores,
-    size: tuple[int, int],
-    work: Callable[[Walk, slice], Result],
-    what: str,
-    *,
-    keeps_thread: bool = False,
-    world: World = ALONE,
-) -> Iterator[tuple[slice, Result]]:
-    """Work on a few tiles at a time, in any order; yield the rows and the result of each tile, in order.
-
-    Args:
-        scores: the scores.
-        size: number of queries per tile and of gallery items per panel.
-        work: a function of a walk, which does one piece of work at a time, and of the rows of a tile.
-        what: name of the work in the progress bar.
-        keeps_thread: whether the calling thread must do all work; also if the scores require it.
-        world: processes that take tiles of the same rows.
-    """
-    keeps_thread = keeps_thread or scores.keeps_thread
-    most = 1 if keeps_thread else min(scores.num_tiles, _MOST_TILES)
-    walks = Spares(lambda: Walk(scores, *size))
-    rows = segments.ranges(scores.num_queries, max(1, min(size[0], scores.num_queries)))
-
-    def do(tile: slice) -> Result:
-        with walks.one() as walk:
-            return work(walk, tile)
-
-    for part in _progress.steps(segments.ranges(len(rows), 2 * _MOST_TILES), what):
-        tiles = rows[part]
-        if scores.sent is not None:
-            scores.sent.fetch(slice(tiles[0].start, tiles[-1].stop), ahead=True)
-        share = functools.partial(workers.share, do, tiles, most=most)
-        results = world.guarded(functools.partial(workers.run, share, scores.device, inside=keeps_thread))
-        yield from zip(tiles, results, strict=True)
 
 
 def rows_with_gallery(scores: Scores, extra_bytes: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:
@@ -186,8 +141,3 @@ def _filling(most: int, least: int = 0) -> int:
         unit = LANES
     side = least + -least % unit
     return side if 0 < side <= most else most - most % unit
-
-
-def bytes_of_sort(scores: Scores) -> int:
-    """Return the bytes that sorting takes for each score: none on the CPU, where NumPy sorts in place."""
-    return 0 if scores.device.type == "cpu" else _BYTES_PER_SORTED
