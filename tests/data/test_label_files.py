@@ -58,6 +58,24 @@ def test_underscores_do_not_make_one_number_of_two_names(tmp_path):
     assert in_lists(read_labels(path)) == {"identities": ["1_2", "12", "1_2"]}
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_id_that_counts_the_rows_beside_what_may_be_identities_is_refused(first, tmp_path):
+    rows = [str(first + row) for row in range(4)]
+    table = {"id": rows, "person": ["ann", "bob", "ann", "cid"], "camera": ["1", "1", "2", "2"]}
+    path = csv_of(tmp_path / "labels.csv", table)
+    rule = "labels.csv: `id` counts the rows, so that `names={'identities': NAME}` must say what the identities are"
+    with pytest.raises(ValueError, match=re.escape(f"{rule}; got also `person`.")):
+        read_labels(path)
+    assert in_lists(read_labels(path, names={"identities": "id"}))["identities"] == [first + row for row in range(4)]
+    assert in_lists(read_labels(path, names={"identities": "person"}))["identities"] == table["person"]
+
+
+@pytest.mark.parametrize("changes", [{"id": [*"0213"]}, {"note": [*"abcd"]}, {"note": ["0.5"] * 4}])
+def test_other_ids_are_identities(changes, tmp_path):
+    path = csv_of(tmp_path / "labels.csv", {"id": [*"0123"], "note": ["1.5", "1.5", "2.5", "3.5"]} | changes)
+    assert len(read_labels(path)["identities"]) == 4
+
+
 def test_arrays_are_tables_too(tmp_path):
     np.savez(tmp_path / "labels.npz", pid=[3.0, 4.0], is_query=np.array([True, False]), utm=np.eye(2))
     np.save(tmp_path / "ids.npy", np.array([5, 6], np.int16))

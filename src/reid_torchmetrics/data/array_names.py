@@ -33,6 +33,8 @@ FIELD_NAMES = {
 
 FURTHER_NAMES = {"identities": "class_id item_id", "names": "image_name img_name"}
 """names in benchmarks, for files without a name of the field"""
+_ROW_NUMBERS = ("id", "ids")
+"""names of identities that are also names of row numbers"""
 _NAME = "name"
 """the name of a file; beside another name of files it is an identity, as in tables of animals"""
 SIDE_NAMES = {
@@ -156,7 +158,38 @@ def find_names(
             raise file_error(path, rule, _quote(candidates))
         if candidates:
             names[key] = candidates[0]
+    if "identities" not in rules.names:
+        _check_no_row_numbers(path, names, arrays)
     return _without_objects(path, names, arrays, rules)
+
+
+def _check_no_row_numbers(path: Path, names: Mapping[str, str], arrays: Mapping[str, Any]) -> None:
+    """Raise if identities were found by a name that is that of row numbers in a table from a data base.
+
+    Raises:
+        ValueError: `id` counts the rows, and a column without a meaning has equal values, as identities have.
+    """
+    name = names.get("identities", "")
+    if name.lower() not in _ROW_NUMBERS or not _counts_rows(arrays[name]):
+        return
+    others = [other for other in arrays if other not in names.values() and _has_equal_values(arrays[other])]
+    if others:
+        rule = f"`{name}` counts the rows, so that `names={{'identities': NAME}}` must say what the identities are"
+        raise file_error(path, rule, f"also {_quote(others)}")
+
+
+def _counts_rows(values: Any) -> bool:
+    """Return whether integers count from 0 or 1, one by one."""
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or len(values) < 2 or values.dtype.kind not in "iu":
+        return False
+    return int(values[0]) in (0, 1) and bool((np.diff(values) == 1).all())
+
+
+def _has_equal_values(values: Any) -> bool:
+    """Return whether a column of integers or texts has fewer values than rows."""
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind not in "iuUS":
+        return False
+    return len(np.unique(values)) < len(values)
 
 
 def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[str], rules: NameRules) -> None:
