@@ -14,8 +14,9 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 import reid_torchmetrics
-from reid_torchmetrics import DetectionMAP, LvisMAP, _names, _registries
+from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, _names, _registries
 from reid_torchmetrics.command import COMMANDS, main, options
+from reid_torchmetrics.command.detect import EVALUATOR_OPTIONS
 from reid_torchmetrics.command.pairs import PairNumbers
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, evaluate
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
@@ -123,6 +124,14 @@ def test_options_are_those_of_the_function(command):
         assert shown == expected, name
         if given is not None and name != "iou_type":
             assert default == in_words(given), name
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "metric"), [("coco", DetectionMAP), ("lvis", LvisMAP), ("voc", VocMAP), ("yolo", YoloMAP)]
+)
+def test_evaluators_have_the_options_of_their_metric(evaluator, metric):
+    names = inspect.signature(metric).parameters.keys() & of_table("detect").keys()
+    assert set(EVALUATOR_OPTIONS[evaluator]) == names
 
 
 @pytest.mark.parametrize("name", options.TABLE["classes"])

@@ -1,8 +1,10 @@
 """What needs no number is there at once: errors in words and files, and the words of protocols, without torch."""
 
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from reid_torchmetrics.command import main
@@ -15,6 +17,13 @@ from reid_torchmetrics.command import main
 status = main(sys.argv[1:])
 loaded = {"torch", "numpy", "torchmetrics", "matplotlib"} & sys.modules.keys()
 sys.exit(f"loaded {loaded}" if loaded else status)
+"""
+WITHOUT_TORCHMETRICS = """
+import sys
+from reid_torchmetrics.command import main
+for line in sys.argv[1:]:
+    assert main(line.split()) == 0, line
+    assert "torchmetrics" not in sys.modules, line
 """
 WITH_FILES = {
     # words, and what the line about them says; there are query.npz and the folder labels
@@ -98,6 +107,28 @@ def test_an_error_needs_no_torch(line):
     assert done.returncode in (1, 2)
     (message,) = done.stderr.splitlines()
     assert message.startswith("reid-torchmetrics: ")
+
+
+@pytest.mark.slow
+def test_files_of_detections_lists_and_results_need_no_torchmetrics(tmp_path):
+    image = {"id": 1, "height": 9, "width": 9}
+    result = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 5, 5], "score": 0.5}
+    truth = {"images": [image], "categories": [{"id": 1}], "annotations": [result | {"id": 1, "area": 25}]}
+    (tmp_path / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
+    (tmp_path / "found.json").write_text(json.dumps([result]), encoding="utf-8")
+    (tmp_path / "bm25.run").write_text("1 Q0 a 1 0.5 x\n1 Q0 b 2 0.4 x\n", encoding="utf-8")
+    (tmp_path / "robust.qrels").write_text("1 0 a 1\n", encoding="utf-8")
+    np.savez(tmp_path / "matrix.npz", distances=np.eye(2), query_identities=[1, 2], gallery_identities=[2, 1])
+    lines = [
+        "detect truth.json found.json --save a.npz",
+        "detect truth.json found.json --save b.npz",
+        "compare a.npz b.npz",
+        "lists bm25.run robust.qrels",
+        "evaluate matrix.npz",
+    ]
+    words = [sys.executable, "-c", WITHOUT_TORCHMETRICS, *lines]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("names", [[], ["market1501", "roxford5k_hard"]])

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from reid_torchmetrics import _checks
+import torch
+
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._files import read_keys
+from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.data import (
     DOTA_CLASSES,
     VOC_CLASSES,
@@ -24,17 +26,47 @@ from reid_torchmetrics.data import (
     read_yolo_names,
 )
 from reid_torchmetrics.files import read_images
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
-from reid_torchmetrics.metrics.detection import DetectionMAP
-from reid_torchmetrics.tasks.metrics import LvisMAP, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection.batches import empty_states, pack_images, text_of_many, text_of_warning
+from reid_torchmetrics.functional.detection.evaluation import (
+    DetectionResults,
+    EvaluatedImages,
+    GivenImages,
+    MatchRequest,
+    ShardedImages,
+    make_results,
+    named_classes,
+)
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
+from reid_torchmetrics.functional.detection.inputs import shape_types
+from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.tasks.evaluators import groups_by_frequency, read_frequencies
 
 from .images import FilesByStem, FileSizes, ReportImages, box_images, named_images
 from .outputs import Outputs
-from .processes import join_processes, share_errors
-from .terminal import log
+from .processes import Share, join_processes, share_errors
+from .terminal import PROGRAM, log
 
-_METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP, "voc": VocMAP, "yolo": YoloMAP, "dota": VocMAP}
+_SHARED = ("iou_thresholds", "class_names", "invalid", "max_bytes")
+EVALUATOR_OPTIONS: dict[str, tuple[str, ...]] = {
+    "coco": (
+        *_SHARED,
+        *("iou_type", "rec_thresholds", "max_detection_thresholds", "average", "area_ranges", "rule"),
+        *("thresholds", "sigmas"),
+    ),
+    "lvis": (*_SHARED, "iou_type", "fixed", "max_detections"),
+    "voc": (*_SHARED, "iou_type", "rule"),
+    "yolo": (*_SHARED, "rule"),
+    "dota": (*_SHARED, "iou_type", "rule"),
+}
+"""options by evaluator"""
+_ROWS = {"yolo": "ultralytics", "dota": "voc"}
+"""rows of `EVALUATORS` with another name"""
 _DEFAULTS: dict[str, Any] = {"dota": {"iou_type": ("rotated",), "rule": "voc07"}}
+_GRID_OPTIONS = (
+    *("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "class_groups"),
+    *("thresholds", "sigmas", "average"),
+)
+_CPU = torch.device("cpu")
 _YOLO_NAME_FILES = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
 _NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 _ALL_AREAS = {"all": (0.0, 1e10)}
@@ -47,7 +79,7 @@ class _DetectionFiles(NamedTuple):
     target: Sequence[Mapping[str, Any]]
     box_format: str
     options: dict[str, Any]
-    """options of the metric that the files decide, such as names of classes"""
+    """options of the evaluation that the files decide, such as names of classes"""
     notes: list[str]
     """guesses, as lines for the user"""
     images: ReportImages = ReportImages()
@@ -56,9 +88,7 @@ class _DetectionFiles(NamedTuple):
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate detections; return the exit status."""
-    metric_class = _METRICS[arguments.evaluator]
-    parameters = signature(metric_class).parameters
-    unknown = options.keys() - parameters
+    unknown = options.keys() - EVALUATOR_OPTIONS[arguments.evaluator]
     if unknown:
         raise ValueError(f"`{min(unknown)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
     options = _DEFAULTS.get(arguments.evaluator, {}) | options
@@ -66,39 +96,125 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     iou_types = ("bbox",) if option_types is None else tuple(option_types)
     prefixes = [""] if len(iou_types) == 1 else [f"{iou_type}_" for iou_type in iou_types]
     outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)
+    evaluator = EVALUATORS[_ROWS.get(arguments.evaluator, arguments.evaluator)]
+    if options.pop("fixed", False):
+        evaluator = EVALUATORS["lvis_fixed"]
 
     # All processes read the files, so that all know of an error, and each evaluates some images.
-    files = _read_detection_files(arguments, metric_class, option_types, options)
+    files = _read_detection_files(arguments, evaluator, option_types, options)
     log(*files.notes)
     options |= files.options
-    if "iou_type" in parameters:
-        options["iou_type"] = iou_types[0] if len(iou_types) == 1 else iou_types
-    metric = metric_class(files.box_format, **options)
-
     # Only a report and pictures show numbers across classes, and only a report has the boxes.
     needs_boxes = arguments.report is not None
     needs_classes = needs_boxes or arguments.pictures is not None
+    requests = []
+    for iou_type in iou_types:
+        request = _match_request(evaluator, iou_type, options)
+        requests.append(request.of_results(across_classes=needs_classes))
     with join_processes() as share:
         with share_errors(share):
-            images = share.part_of(len(files.preds))
-            metric.update(files.preds[images], files.target[images])
-            results = {}
-            for prefix, iou_type in zip(prefixes, iou_types, strict=True):
-                results[prefix] = metric.results(iou_type, across_classes=needs_classes, boxes=needs_boxes)
-        return outputs.write(results, images=files.images) if share.process == 0 else 0
+            results = _evaluate(files, share, requests, options, has_boxes=needs_boxes)
+        if share.process != 0:
+            return 0
+        return outputs.write(dict(zip(prefixes, results, strict=True)), images=files.images)
+
+
+def _match_request(evaluator: Evaluator, iou_type: _names.IouType, options: Mapping[str, Any]) -> MatchRequest:
+    """Return the request for the matches of one shape.
+
+    Raises:
+        ValueError: an option with values that are not allowed.
+    """
+    grid_options = _grid_options(options)
+    rule, _ = evaluator.checked(options.get("rule"), None)
+    if rule != "coco" and "rec_thresholds" in grid_options:
+        got = grid_options["rec_thresholds"]
+        raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {got!r}.")
+    if evaluator.is_federated:
+        _checks.one_of("iou_type", iou_type, _names.LvisIouType)
+    if evaluator.iou_types is not None:
+        _checks.one_of("iou_type", iou_type, evaluator.iou_types)
+    if evaluator.with_options is not None:
+        evaluator = evaluator.with_options(evaluator, iou_type, whole_pixels=None)
+    grid = evaluator.grid(iou_type=iou_type, drops_invalid=options.get("invalid") == "drop", **grid_options)
+    for name, count in Counter(grid.value_names).items():
+        if count > 1:  # an area range called "50" has the value `map_50`, as a threshold has
+            raise ValueError(f"`area_ranges` must give every value a name of its own; got {name!r} twice.")
+    return MatchRequest(grid, evaluator, options.get("max_bytes"))
+
+
+def _grid_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the grid of precision and recall; thresholds and limits may come in any order."""
+    grid_options = {name: options[name] for name in _GRID_OPTIONS if options.get(name) is not None}
+    for name in ("rec_thresholds", "max_detection_thresholds"):
+        if name in grid_options:
+            grid_options[name] = sorted(grid_options[name])
+    limits = grid_options.get("max_detection_thresholds", (1, 10, 100))
+    if len(limits) not in (1, 3):
+        raise ValueError(f"`max_detection_thresholds` must hold 3 numbers or 1; got {limits!r}.")
+    if options.get("max_detections") is not None:
+        _checks.positive_int("max_detections", options["max_detections"])
+        grid_options["max_detection_thresholds"] = (options["max_detections"],)
+    return grid_options
+
+
+def _evaluate(
+    files: _DetectionFiles,
+    share: Share,
+    requests: Sequence[MatchRequest],
+    options: Mapping[str, Any],
+    *,
+    has_boxes: bool,
+) -> list[DetectionResults]:
+    """Return the results for each request, the same on all processes, of which each matches some of the images."""
+    evaluator = requests[0].evaluator
+    shapes = shape_types([request.iou_type for request in requests], options.get("sigmas"))
+    images = share.part_of(len(files.preds))
+    batch = pack_images(
+        files.preds[images],
+        files.target[images],
+        shapes,
+        files.box_format,
+        _CPU,
+        has_boxes=any(request.iou_type == "bbox" for request in requests),
+        invalid=options.get("invalid") or "count",
+        extras=evaluator.extras,
+    )
+    limit = requests[0].grid.max_detection_thresholds[-1]
+    if evaluator.has_limits and not evaluator.is_federated and batch.most_detections > limit:
+        warn(text_of_many(limit))
+    if batch.num_dropped or batch.num_invalid:
+        warn(text_of_warning(batch.num_dropped, batch.num_invalid, shapes))
+
+    states = {name: [batch.states.get(name, empty)] for name, empty in empty_states(shapes, evaluator.extras).items()}
+    sharded = ShardedImages(
+        share.world(), states, _CPU, files.box_format, PROGRAM, lambda: {"options": repr(options)}, evaluator.extras
+    )
+    given = GivenImages()
+    if batch.given is not None:
+        given.add(batch.given)
+    rule, confidence = evaluator.checked(options.get("rule"), None)
+    class_names = named_classes(options.get("class_names"))
+    results = []
+    for request in requests:
+        matches = sharded.match(request)
+        boxes = sharded.boxes_of()[0] if has_boxes else None
+        results.append(make_results(matches, rule, confidence, class_names=class_names, boxes=boxes))
+        results_made(matches, EvaluatedImages(sharded, given), sharded.world)
+    return results
 
 
 def _read_detection_files(
-    arguments: SimpleNamespace, metric_class: Any, iou_types: Sequence[str] | None, options: dict[str, Any]
+    arguments: SimpleNamespace, evaluator: Evaluator, iou_types: Sequence[str] | None, options: dict[str, Any]
 ) -> _DetectionFiles:
     """Read ground truths and detections by the reader of their files.
 
     Args:
         arguments: the paths `ground_truths`, `detections` and `images`, `evaluator`, `unknown_categories`,
             `detection_areas` and `image_size`.
-        metric_class: the metric of the evaluator.
+        evaluator: the row of `EVALUATORS`.
         iou_types: the shapes in the command line; None if it has none.
-        options: the options of the metric in the command line.
+        options: the options of the evaluation in the command line.
 
     Raises:
         OSError: a path that does not exist, or cannot be read.
@@ -109,7 +225,7 @@ def _read_detection_files(
     if arguments.image_size is not None and layout != "yolo":
         raise ValueError("`--image-size` must be given with folders of YOLO's files only; got other files.")
     if layout == "coco":
-        return _read_json(arguments, metric_class, iou_types or ("bbox",), options)
+        return _read_json(arguments, evaluator, iou_types or ("bbox",), options)
     if iou_types is not None and len(iou_types) > 1:
         raise ValueError(f"`--iou-type` must be one type for folders; got {' '.join(iou_types)}.")
     iou_type = None if iou_types is None else iou_types[0]
@@ -162,12 +278,12 @@ def _find_layout(arguments: SimpleNamespace) -> str:
 
 
 def _read_json(
-    arguments: SimpleNamespace, metric_class: Any, iou_types: Sequence[str], options: dict[str, Any]
+    arguments: SimpleNamespace, evaluator: Evaluator, iou_types: Sequence[str], options: dict[str, Any]
 ) -> _DetectionFiles:
     """Read JSON of COCO or LVIS, with the names and frequencies of the categories."""
     notes: list[str] = []
     preds, target = read_images(
-        EVALUATORS[metric_class._row],  # noqa: SLF001 - as in its `coco_to_tm`, without a dict for each image
+        evaluator,
         arguments.detections,
         arguments.ground_truths,
         iou_types,
@@ -178,8 +294,8 @@ def _read_json(
         guesses=notes,
     )
     file_options: dict[str, Any] = {}
-    if metric_class is LvisMAP:
-        file_options["frequencies"] = LvisMAP.read_frequencies(arguments.ground_truths)
+    if evaluator.is_federated:
+        file_options["class_groups"] = groups_by_frequency(read_frequencies(arguments.ground_truths))
     images = ReportImages()
     if "class_names" not in options or arguments.images is not None:
         data_set = read_keys(arguments.ground_truths, ("categories", "images"))

@@ -16,7 +16,6 @@ from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, names_in_rules
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
-from reid_torchmetrics.metrics.reid import ReIDMetrics
 
 from . import matrices, roles
 from .images import ReportImages, check_sample_images, sample_images
@@ -135,6 +134,8 @@ def _evaluate_samples(
             sample_set.columns.setdefault("index", np.arange(len(sample_set)))
             if "groups" in sample_set.columns:
                 raise ValueError("`groups` must come without rows that are queries and gallery items; got both.")
+
+    from reid_torchmetrics.metrics.reid import ReIDMetrics  # noqa: PLC0415 - TorchMetrics takes a second
 
     metric = ReIDMetrics(ground_truth=ground_truth, **options)
     with warnings.catch_warnings():

@@ -9,7 +9,6 @@ from typing import Any
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
 from reid_torchmetrics.functional.world import ALONE
-from reid_torchmetrics.metrics.reid import ReIDMetrics
 from reid_torchmetrics.tasks import IndexRecall, index_recall
 
 from .embeddings import open_embeddings
@@ -41,6 +40,8 @@ def evaluate_exact(sample_sets: SampleSets, protocol: Protocol, arguments: Simpl
 
     Equal scores keep the order of the gallery, because a list has one order, which does not depend on labels.
     """
+    from reid_torchmetrics.metrics.reid import ReIDMetrics  # noqa: PLC0415 - TorchMetrics takes a second
+
     packed = bool(arguments.packed)
     metric = ReIDMetrics(protocol=protocol, similarity=arguments.similarity, ties="stable", packed=packed)
     with naming_bad_rows(all_files(sample_sets)):

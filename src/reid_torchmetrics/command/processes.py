@@ -10,8 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import distributed
 
-from reid_torchmetrics.functional.world import DistributedMetricError
-from reid_torchmetrics.metrics.base import DistributedWorld
+from reid_torchmetrics.functional.world import ALONE, DistributedMetricError, World
 
 
 class Share(NamedTuple):
@@ -25,6 +24,14 @@ class Share(NamedTuple):
         start = num_rows * self.process // self.size
         stop = num_rows * (self.process + 1) // self.size
         return slice(start, stop)
+
+    def world(self) -> World:
+        """Return the processes that share the problem; several need TorchMetrics, which takes a second to import."""
+        if self.size == 1:
+            return ALONE
+        from reid_torchmetrics.metrics.base import DistributedWorld  # noqa: PLC0415
+
+        return DistributedWorld(None, torch.device("cpu"))
 
 
 @contextmanager
@@ -50,7 +57,7 @@ def share_errors(share: Share) -> Iterator[None]:
     if share.size == 1:
         yield
         return
-    world = DistributedWorld(None, torch.device("cpu"))
+    world = share.world()
     try:
         yield
     except DistributedMetricError:  # all processes have it

@@ -19,8 +19,7 @@ from reid_torchmetrics import _arrays
 from reid_torchmetrics.diagnosis import collecting
 from reid_torchmetrics.functional.retrieval import RetrievalResults, find_relevance
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, Vocabulary, hash_names
-from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
-from reid_torchmetrics.metrics.base import DistributedWorld
+from reid_torchmetrics.functional.world import SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 
 from .embeddings import open_embeddings
@@ -41,7 +40,7 @@ def evaluate_streamed_gallery(
     query_set = sample_sets["query"]
     gallery_set = sample_sets["gallery"]
     check_streamed(dict.fromkeys([*query_set.columns, *gallery_set.columns, gallery_set.kind, "gallery"], True))
-    world = ALONE if share.size == 1 else DistributedWorld(None, torch.device("cpu"))
+    world = share.world()
     with concluding(world):
         return _evaluate(query_set, gallery_set, options, world)
 

@@ -3,6 +3,6 @@
 
 from . import area_rules, lists_of_classes  # add the rows
 from .best_of_all import CLAIMS, match_best_of_all
-from .lvis import match_federated
+from .lvis import FREQUENCIES, groups_by_frequency, match_federated, read_frequencies
 from .voc import VOC_EVALUATOR, VOC_RULES, VocEvaluator, with_voc_options
 from .yolo import YOLO_RULES, YoloAverages, match_greedily, yolo_average_precision

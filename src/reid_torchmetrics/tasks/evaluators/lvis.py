@@ -7,6 +7,7 @@ else is COCO's matching, without crowds. Source: `LVISEval` of lvis-api.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -14,12 +15,15 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from reid_torchmetrics import _checks, _extras
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, average_with_limits
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 
+FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
+"""names of LVIS' groups of classes by letter"""
 _OUTSIDE = -1.0  # an area in no range
 _ROWS = 1 << 15  # number of rows in a block on a CPU
 
@@ -143,3 +147,23 @@ _lvis = partial(
 )
 EVALUATORS["lvis"] = _lvis("LVIS", max_detection_thresholds=(300,), limited="image")
 EVALUATORS["lvis_fixed"] = _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class")
+
+
+def groups_by_frequency(frequencies: Mapping[int, str]) -> dict[str, list[int]]:
+    """Return the labels of each group of classes, given the letter of each label."""
+    groups: dict[str, list[int]] = {name: [] for name in FREQUENCIES.values()}
+    for label, letter in frequencies.items():
+        groups[FREQUENCIES[letter]].append(label)
+    return groups
+
+
+def read_frequencies(path: str) -> dict[int, str]:
+    """Read the letter of each category of a data set; see `LvisMAP.read_frequencies`."""
+    files = _extras.files()
+    categories = files.row_list(path, "categories", files.parsed(path))
+    categories.check(files.CATEGORIES)
+    for position, row in enumerate(categories.rows):
+        frequency = row.get("frequency")
+        if not isinstance(frequency, str) or frequency not in FREQUENCIES:
+            raise categories.invalid(position, "frequency", f"one of {_checks.listed(FREQUENCIES)}")
+    return {int(row["id"]): row["frequency"] for row in categories.rows}

@@ -8,16 +8,21 @@ from typing import Any
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks, _extras, _names
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, SingleValue, names_of_values
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 from reid_torchmetrics.metrics import base
 from reid_torchmetrics.metrics.detection import BoxMetric, BoxOptions, explicit_signature
-from reid_torchmetrics.tasks.evaluators import VOC_EVALUATOR, VocEvaluator, with_voc_options
+from reid_torchmetrics.tasks.evaluators import (
+    FREQUENCIES,
+    VOC_EVALUATOR,
+    VocEvaluator,
+    groups_by_frequency,
+    read_frequencies,
+    with_voc_options,
+)
 
-FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
-"""names of LVIS' groups of classes by letter"""
 _SHOWN_IF_CHANGED = ("class_names", "invalid", "max_bytes")  # in the `repr` only if they are not the default
 _HIDDEN = ("frequencies",)  # never in the `repr`: there are a thousand of them
 
@@ -329,10 +334,8 @@ class LvisMAP(EvaluatorMetric):
         self._set_metric(metric)
 
     def _grid(self, iou_type: Any = None, **options: Any) -> CocoGrid:
-        class_groups: dict[str, list[int]] = {name: [] for name in FREQUENCIES.values()}
-        for label, letter in self.frequencies.items():
-            class_groups[FREQUENCIES[letter]].append(label)
         limits = None if self.max_detections is None else (self.max_detections,)
+        class_groups = groups_by_frequency(self.frequencies)
         return super()._grid(iou_type, max_detection_thresholds=limits, class_groups=class_groups, **options)
 
     @staticmethod
@@ -342,14 +345,7 @@ class LvisMAP(EvaluatorMetric):
         Raises:
             ValueError: the file has no `categories`, or one without a whole `id` or with another frequency.
         """
-        files = _extras.files()
-        categories = files.row_list(path, "categories", files.parsed(path))
-        categories.check(files.CATEGORIES)
-        for position, row in enumerate(categories.rows):
-            frequency = row.get("frequency")
-            if not isinstance(frequency, str) or frequency not in FREQUENCIES:
-                raise categories.invalid(position, "frequency", f"one of {_checks.listed(FREQUENCIES)}")
-        return {int(row["id"]): row["frequency"] for row in categories.rows}
+        return read_frequencies(path)
 
 
 def _checked_frequencies(frequencies: Mapping[int, str] | None) -> dict[int, str]:
