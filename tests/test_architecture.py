@@ -421,7 +421,6 @@ ONE_IMPORTER = {
     "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.mat_files": "a format of files, with its layout",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
-    "data.yolo_tables": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
     "tasks.comparison.paired_detections": "two models, which no evaluation knows",
     "files.object_tables": "columns of any format, which know no rule of COCO",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",

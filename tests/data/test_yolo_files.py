@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from reid_torchmetrics import DetectionMAP, YoloMAP
 from reid_torchmetrics.data import read_yolo
@@ -146,3 +147,56 @@ def test_a_byte_order_mark_is_no_class(folders):
     for path in (folders[1] / "b.txt", folders[0] / "b.txt"):
         path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     assert [each[1]["labels"].tolist() for each in read_yolo(*folders)] == [[3], [3, 0]]
+
+
+def edges_of(numbers):
+    """Left, top, right and bottom of a box, or of a polygon."""
+    if len(numbers) < 6:
+        x, y, width, height = numbers[:4]
+        return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+    return [min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])]
+
+
+def test_boxes_are_those_of_a_loop_over_lines(tmp_path):
+    texts = {
+        "labels": {
+            "e": "4 0.1 0.2 0.3 0.1 0.2 0.4\n4 0 1 .5 .5 .25 .75 1 0",
+            "a": "\ufeff0 0.5 0.5 0.25 0.5\r\n\r\n2.0 .25 0.75 0.5 0.1",
+            "b": "\n",
+            "c": "7 0.5 0.5 1 1\n",
+        },
+        "results": {"a": "0 0.5 0.5 0.25 0.5 0.75\n", "d": "1\t0.5 0.125  0.25 0.25 1e-1\n3 0.5 0.5 0.5 0.5 1\n"},
+    }
+    expected = {}
+    for folder, files in texts.items():
+        (tmp_path / folder).mkdir()
+        for name, text in files.items():
+            (tmp_path / folder / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+            for line in text.lstrip("\ufeff").split("\n"):
+                words = line.split()
+                if words:
+                    numbers = list(map(float, words[1:]))
+                    edges = edges_of(numbers)
+                    left, top, right, bottom = edges
+                    edges = [left * 640, top * 480, right * 640, bottom * 480]
+                    scores = numbers[-1:] if folder == "results" else []
+                    row = [float(words[0]), *edges, *scores]
+                    expected.setdefault((folder, name), []).append(row)
+    preds, target = read_yolo(tmp_path / "labels", tmp_path / "results", image_sizes=(640, 480))
+    assert [image["image_id"] for image in target] == ["a", "b", "c", "d", "e"]
+    for folder, images in (("results", preds), ("labels", target)):
+        for name, image in zip("abcde", images, strict=True):
+            columns = [image["labels"][:, None], image["boxes"]]
+            if folder == "results":
+                columns.append(image["scores"][:, None])
+            assert torch.cat(columns, 1).tolist() == expected.get((folder, name), [])
+            assert image["labels"].dtype == torch.int64
+
+
+def test_the_boxes_of_an_image_keep_no_other_boxes(tmp_path):
+    for folder, score in (("labels", ""), ("results", " 0.5")):
+        (tmp_path / folder).mkdir()
+        for name in range(100):
+            (tmp_path / folder / f"{name}.txt").write_text(f"0 0.5 0.5 0.5 0.5{score}\n", encoding="utf-8")
+    (image, *_), _ = read_yolo(tmp_path / "labels", tmp_path / "results")
+    assert image["boxes"].untyped_storage().nbytes() == 4 * 8

@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.files import image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 from .folders import Folder, match_images, warn_of_exchange
-from .image_sizes import ImageSizes, Size
-from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
-from .yolo_lines import Line, check_shares, list_images, read_lines
-from .yolo_tables import ShapeTable, leave_image, read_shapes
+from .image_sizes import LEAST_SHARE, MOST_SHARE, ImageSizes, Size
+from .yolo_layouts import (
+    CORNERS,
+    NUM_BOX,
+    Layout,
+    edges_of_boxes,
+    find_layout,
+    find_pose,
+    first_fault,
+    sizes_by_length,
+    usual_layout,
+)
+from .yolo_lines import LineTable, list_images, read_lines
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
 _LEAST_SHARE_LEAVING = 0.03
+_MAX_VISIBILITY = 2
 
 _Dicts = list[dict[str, Any]]
-_Lines = dict[str, list[Line]]
-
-
-class _Object(NamedTuple):
-    """An object in a line."""
-
-    label: int
-    shape: list[float]
-    """numbers of a box, a polygon or corners, or of a box and its keypoints"""
-    confidence: float
-    """1 for a ground truth"""
 
 
 def read_yolo(
@@ -92,112 +89,45 @@ def read_yolo(
     if iou_type == "segm" and image_sizes is None:
         raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
     sizes = ImageSizes(image_sizes)
-    label_paths = list_images("labels", labels)
-    may_be_boxes = iou_type in (None, "bbox")
-    true_table = read_shapes(label_paths, is_result=False) if may_be_boxes else None
-    if true_table is None:
-        ground_truths = read_lines("labels", label_paths)
-        result_paths = list_images("results", results)
-    else:
-        result_paths = list_images("results", results)
-        detected_table = read_shapes(result_paths, is_result=True)
-        if detected_table is not None and not _are_scores_in_front(*detected_table.scored_boxes()):
-            return _convert_tables(true_table, detected_table, labels, results, sizes)
-        ground_truths = read_lines("labels", label_paths)
-    detections = read_lines("results", result_paths)
-    return _convert_lines(ground_truths, detections, labels, results, iou_type=iou_type, sizes=sizes)
+    ground_truths = read_lines("labels", list_images("labels", labels))
+    detections = read_lines("results", list_images("results", results))
 
-
-def _are_scores_in_front(boxes: NDArray[np.float64], scores: NDArray[np.float64]) -> bool:
-    """Return whether boxes leave the image, but hardly any does if the confidence is in front of it."""
-    num_leaving = int(np.count_nonzero(leave_image(boxes)))
-    if num_leaving < max(_LEAST_LEAVING, _LEAST_SHARE_LEAVING * len(boxes)):
-        return False
-    boxes_behind_scores = np.column_stack([boxes[:, 1:], scores])
-    num_leaving_then = int(np.count_nonzero(leave_image(boxes_behind_scores)))
-    return 10 * num_leaving_then <= num_leaving
-
-
-def _convert_tables(
-    ground_truths: ShapeTable, detections: ShapeTable, labels: Folder, results: Folder, sizes: ImageSizes
-) -> tuple[_Dicts, _Dicts]:
-    """Return the dicts of all images from tables of boxes and polygons."""
+    # Find the layout of all lines, in the other order of the folders if they are exchanged.
+    layout = find_layout(ground_truths, detections, iou_type)
+    exchanged = None
+    if layout is None or layout.kind == "polygons":
+        exchanged = _find_exchanged_layout(ground_truths, detections, layout, iou_type)
+    if exchanged is not None:
+        warn_of_exchange("labels", labels, results)
+        ground_truths = replace(ground_truths, argument="results")
+        detections = replace(detections, argument="labels")
+        ground_truths, detections = detections, ground_truths
+        labels, results = results, labels
+        layout = exchanged
+    if layout is None:
+        raise first_fault(ground_truths, detections, usual_layout(ground_truths, detections, iou_type))
     result_files = match_images(
         ground_truths.files, detections.files, argument="labels", folder=labels, result_folder=results
     )
+    target_shapes = _Shapes(ground_truths, layout, is_result=False)
+    pred_shapes = _Shapes(detections, layout, is_result=True)
+    _check_order(pred_shapes)
+    is_inferred_rotated = iou_type is None and layout is CORNERS
+    _warn_of_doubts(iou_type, sizes, len(ground_truths) + len(detections), is_inferred_rotated=is_inferred_rotated)
+
+    # Convert the columns of all lines, and split them into images.
     names = sorted(result_files.keys() | ground_truths.files.keys())
-    image_sizes = {name: sizes.find(name) for name in names}
-    preds = _image_dicts(detections, result_files, image_sizes, is_result=True)
-    target = _image_dicts(ground_truths, ground_truths.files, image_sizes, is_result=False)
+    size_by_name = {name: sizes.find(name) for name in names}
+    kinds = ("rotated", "bbox") if is_inferred_rotated else (iou_type or "bbox",)
+    preds = pred_shapes.images(result_files, size_by_name, kinds)
+    target = target_shapes.images(ground_truths.files, size_by_name, kinds)
     for name, ground_truth in zip(names, target, strict=True):
         ground_truth["image_id"] = name
     return preds, target
 
 
-def _image_dicts(
-    table: ShapeTable, files: Mapping[str, slice], image_sizes: Mapping[str, Size], *, is_result: bool
-) -> _Dicts:
-    """Return the labels and the boxes, in pixels, of each image, and the scores of detections.
-
-    Args:
-        table: The rows of all files.
-        files: The rows of each file, by the name of the image, in the order of the table.
-        image_sizes: Width and height of all images, by name.
-        is_result: Whether the rows are detections.
-    """
-    num_rows = [rows.stop - rows.start for rows in files.values()]
-    file_sizes = np.array([image_sizes[name] for name in files], np.float64)
-    row_sizes = np.repeat(file_sizes, num_rows, axis=0)
-    columns = {"labels": table.labels, "boxes": table.edges() * np.concatenate([row_sizes, row_sizes], axis=1)}
-    if is_result:
-        columns["scores"] = table.scores
-    no_rows = slice(0, 0)
-    images = []
-    for name in image_sizes:
-        rows = files.get(name, no_rows)
-        # A view would keep the boxes of all images.
-        images.append({key: torch.from_numpy(values[rows].copy()) for key, values in columns.items()})
-    return images
-
-
-def _convert_lines(
-    ground_truths: _Lines,
-    detections: _Lines,
-    labels: Folder,
-    results: Folder,
-    *,
-    iou_type: _names.IouType | None,
-    sizes: ImageSizes,
-) -> tuple[_Dicts, _Dicts]:
-    """Return the dicts of all images from lines, by the layout that fits all of them.
-
-    Raises:
-        ValueError: Lines without a common layout, or folders without a common name.
-    """
-    true_lines = _flatten(ground_truths)
-    detected_lines = _flatten(detections)
-    layout = find_layout(true_lines, detected_lines, iou_type)
-    exchanged = None
-    if layout is None or layout.kind == "polygons":
-        exchanged = _find_exchanged_layout(true_lines, detected_lines, layout, iou_type)
-    if exchanged is not None:
-        warn_of_exchange("labels", labels, results)
-        ground_truths, detections = detections, ground_truths
-        labels, results = results, labels
-        layout = exchanged
-    if layout is None:
-        raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
-    detections = match_images(ground_truths, detections, argument="labels", folder=labels, result_folder=results)
-    return _Converter(layout, iou_type, sizes).convert(ground_truths, detections)
-
-
-def _flatten(lines: _Lines) -> list[Line]:
-    """Return the lines of all images."""
-    return list(chain.from_iterable(lines.values()))
-
-
 def _find_exchanged_layout(
-    labels: Sequence[Line], results: Sequence[Line], layout: Layout | None, iou_type: str | None
+    labels: LineTable, results: LineTable, layout: Layout | None, iou_type: str | None
 ) -> Layout | None:
     """Return the layout of lines in the other order of the folders; None if they are in the right order.
 
@@ -210,7 +140,7 @@ def _find_exchanged_layout(
         layout: Their layout in this order; None if lines do not fit.
         iou_type: Kind of shapes to read.
     """
-    if not labels or not results:
+    if not len(labels) or not len(results):
         return None
     if layout is not None and iou_type not in (None, "bbox"):
         return None
@@ -223,137 +153,156 @@ def _find_exchanged_layout(
     return exchanged
 
 
-class _Converter:
-    """A conversion of lines with a common layout to the dicts of images."""
+def _warn_of_doubts(iou_type: str | None, sizes: ImageSizes, num_lines: int, *, is_inferred_rotated: bool) -> None:
+    """Warn of corners without an `iou_type`, and of keypoints without sizes of images."""
+    if is_inferred_rotated:
+        warn(
+            f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`,"
+            " and `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
+        )
+    if iou_type == "keypoints" and sizes.sizes is None and num_lines:
+        warn("Keypoints are read as shares of images: without `image_sizes` their similarity is that of square images.")
 
-    def __init__(self, layout: Layout, iou_type: _names.IouType | None, sizes: ImageSizes) -> None:
+
+class _Shapes:
+    """The shapes in lines with a common layout.
+
+    Raises:
+        ValueError: A number is no share of the image.
+    """
+
+    def __init__(self, lines: LineTable, layout: Layout, *, is_result: bool) -> None:
+        self.lines = lines
         self.layout = layout
-        self.sizes = sizes
-        self.iou_type = iou_type or "bbox"
-        self.is_inferred_rotated = iou_type is None and layout is CORNERS
+        self.is_result = is_result
+        by_length = sizes_by_length(lines, layout, is_result=is_result)
+        self.sizes = np.array([by_length[length] for length in lines.lengths.tolist()], np.int64)
+        """number of values of each shape; all lines fit the layout"""
+        self._check_numbers()
 
-    def convert(self, ground_truths: _Lines, detections: _Lines) -> tuple[_Dicts, _Dicts]:
-        """Return the dicts of all images for `update`."""
-        label_lines = _flatten(ground_truths)
-        result_lines = _flatten(detections)
-        label_sizes = self._checked_sizes("labels", label_lines)
-        result_sizes = self._checked_sizes("results", result_lines)
-        _check_order([line for line in result_lines if result_sizes[len(line.numbers)] == NUM_BOX])
-        self._warn_of_doubts(len(label_lines) + len(result_lines))
-        preds = []
-        target = []
-        for name in sorted(detections.keys() | ground_truths.keys()):
-            size = self.sizes.find(name)
-            detected_objects = _objects(detections.get(name, []), result_sizes)
-            scores = image_dict(scores=[item.confidence for item in detected_objects])
-            preds.append(self._shapes(detected_objects, size, is_result=True) | scores)
-            true_objects = _objects(ground_truths.get(name, []), label_sizes)
-            target.append(self._shapes(true_objects, size, is_result=False) | {"image_id": name})
-        return preds, target
+    def _check_numbers(self) -> None:
+        """Raise unless all numbers are shares of the image, and visibilities 0, 1, 2 or confidences of keypoints."""
+        lines = self.lines
+        column = np.arange(len(lines.numbers)) - np.repeat(lines.starts, lines.lengths)
+        size = np.repeat(self.sizes, lines.lengths)
+        least = np.full(len(column), LEAST_SHARE)
+        most = np.full(len(column), MOST_SHARE)
+        if self.layout.width(is_result=self.is_result) == 3:
+            is_visibility = (size > NUM_BOX) & (column >= NUM_BOX) & (column < size) & ((column - NUM_BOX) % 3 == 2)
+            least[is_visibility] = 0
+            most[is_visibility] = _MAX_VISIBILITY
+        is_valid = (lines.numbers >= least) & (lines.numbers <= most)  # NaN is not
+        is_valid |= column >= size + self.is_result
+        if not is_valid.all():
+            place = int(is_valid.argmin())
+            position = int(np.searchsorted(lines.starts + lines.lengths, place, side="right"))
+            raise lines.word_error(position, int(column[place]) + 1, "numbers from 0 to 1", "is none")
 
-    def _checked_sizes(self, argument: str, lines: Sequence[Line]) -> dict[int, int]:
-        """Return the number of values of the shape by the length of a line, and check the values of all lines."""
-        is_result = argument == "results"
-        by_length = sizes_by_length(lines, self.layout, is_result=is_result)
-        sizes = {length: size for length, size in by_length.items() if size is not None}  # all lines fit the layout
-        visibilities = range(0)  # positions in a line
-        if self.layout.width(is_result=is_result) == 3:
-            visibilities = range(NUM_BOX + 2, NUM_BOX + 3 * self.layout.num_keypoints, 3)
-        for line in lines:
-            size = sizes[len(line.numbers)]
-            free = visibilities if size > NUM_BOX else range(0)
-            check_shares(argument, line, size + is_result, free)
-        return sizes
+    def images(self, files: Mapping[str, slice], size_by_name: Mapping[str, Size], kinds: Sequence[str]) -> _Dicts:
+        """Return the labels and shapes of each image, in pixels, and the scores of detections.
 
-    def _warn_of_doubts(self, num_lines: int) -> None:
-        """Warn of corners without an `iou_type`, and of keypoints without sizes of images."""
-        if self.is_inferred_rotated:
-            warn(
-                f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`,"
-                " and `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
-            )
-        if self.iou_type == "keypoints" and self.sizes.sizes is None and num_lines:
-            warn(
-                "Keypoints are read as shares of images: without `image_sizes` their similarity is that of square"
-                " images."
-            )
+        Args:
+            files: The lines of each file, by the name of the image, in the order of the table.
+            size_by_name: Width and height of all images, by name.
+            kinds: Shapes to return, by `iou_type`.
+        """
+        num_lines = [lines.stop - lines.start for lines in files.values()]
+        file_sizes = np.array([size_by_name[name] for name in files], np.float64).reshape(-1, 2)
+        columns = {"labels": self.lines.labels} | self._columns(np.repeat(file_sizes, num_lines, axis=0), kinds)
+        if self.is_result:
+            columns["scores"] = self.lines.numbers[self.lines.starts + self.sizes]
+        polygons = self._polygons() if "segm" in kinds else []
+        images = []
+        for name, size in size_by_name.items():
+            lines = files.get(name, slice(0, 0))
+            # A view would keep the objects of all images.
+            image: dict[str, Any] = {key: torch.from_numpy(values[lines].copy()) for key, values in columns.items()}
+            if "segm" in kinds:
+                image["masks"] = _masks(polygons[lines], size)
+            images.append(image)
+        return images
 
-    def _shapes(self, objects: Sequence[_Object], size: Size, *, is_result: bool) -> dict[str, Any]:
-        """Return the labels and the shapes of the objects of an image, in pixels."""
-        image = image_dict(labels=[item.label for item in objects])
-        if self.iou_type == "rotated" or self.is_inferred_rotated:
-            corners = [_scaled(item.shape, size) for item in objects]
-            image |= image_dict(rotated_boxes=corners)
-        if self.iou_type == "segm":
-            image["masks"] = _masks([_scaled(item.shape, size) for item in objects], size)
-        if self.iou_type in ("bbox", "keypoints"):
-            edges = [_scaled(self._edges(item.shape), size) for item in objects]
-            image |= image_dict(boxes=edges)
-        if self.iou_type == "keypoints":
-            image["keypoints"] = self._keypoints(objects, size, is_result=is_result)
-            if not is_result:
-                width, height = size
-                areas = [item.shape[2] * item.shape[3] * width * height for item in objects]
-                image |= image_dict(area=areas)
-        return image
+    def _columns(self, sizes: NDArray[np.float64], kinds: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return the arrays of shapes with a row for each line, given width and height of its image."""
+        columns: dict[str, NDArray[Any]] = {}
+        if "rotated" in kinds:
+            columns["rotated_boxes"] = self.lines.first(8) * np.tile(sizes, 4)
+        if "bbox" in kinds or "keypoints" in kinds:
+            columns["boxes"] = self._edges() * np.tile(sizes, 2)
+        if "keypoints" in kinds:
+            columns["keypoints"] = self._keypoints(sizes)
+            if not self.is_result:
+                box_width, box_height = self.lines.first(NUM_BOX)[:, 2:].T
+                columns["area"] = box_width * box_height * sizes[:, 0] * sizes[:, 1]
+        return columns
 
-    def _edges(self, shape: Sequence[float]) -> list[float]:
-        """Return left, top, right and bottom of a shape, as shares."""
-        if len(shape) == NUM_BOX or self.layout.kind == "pose":
-            x, y, width, height = shape[:NUM_BOX]
-            return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
-        x_coordinates = shape[::2]
-        y_coordinates = shape[1::2]
-        return [min(x_coordinates), min(y_coordinates), max(x_coordinates), max(y_coordinates)]
+    def _edges(self) -> NDArray[np.float64]:
+        """Return left, top, right and bottom of each shape, as shares."""
+        is_box = self.sizes == NUM_BOX
+        if self.layout.kind == "pose":
+            is_box = np.ones_like(is_box)
+        edges: NDArray[np.float64] = np.empty((len(is_box), 4))
+        edges[is_box] = edges_of_boxes(self.lines.first(NUM_BOX, is_box))
+        if not is_box.all():
+            points, starts = self._points(~is_box)
+            least = np.minimum.reduceat(points, starts)
+            most = np.maximum.reduceat(points, starts)
+            edges[~is_box] = np.concatenate([least, most], axis=1)
+        return edges
 
-    def _keypoints(self, objects: Sequence[_Object], size: Size, *, is_result: bool) -> Tensor:
-        """Return x, y and visibility of keypoints, in pixels: [objects, keypoints, 3]."""
-        if not objects:
-            return torch.zeros(0, self.layout.num_keypoints, 3, dtype=torch.float64, device="cpu")
-        width = self.layout.width(is_result=is_result)
-        numbers = torch.tensor([item.shape[NUM_BOX:] for item in objects], dtype=torch.float64, device="cpu")
-        points = numbers.view(len(objects), self.layout.num_keypoints, width)
-        if width == 2:
-            is_labeled = (points != 0).any(-1, keepdim=True)
-            points = torch.cat([points, 2.0 * is_labeled], dim=-1)
-        return points * torch.tensor([*size, 1.0], dtype=torch.float64, device="cpu")
+    def _points(self, is_selected: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return the points of some polygons, end to end, and the place of the first point of each."""
+        lines = self.lines
+        column = np.arange(len(lines.numbers)) - np.repeat(lines.starts, lines.lengths)
+        is_point = column < np.repeat(np.where(is_selected, self.sizes, 0), lines.lengths)
+        num_points = self.sizes[is_selected] // 2
+        return lines.numbers[is_point].reshape(-1, 2), np.cumsum(num_points) - num_points
+
+    def _polygons(self) -> list[NDArray[np.float64]]:
+        """Return the points of each polygon, as shares."""
+        points, starts = self._points(np.ones(len(self.sizes), np.bool_))
+        return np.split(points, starts[1:])[: len(starts)]
+
+    def _keypoints(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return x, y and visibility of keypoints, in pixels: [lines, keypoints, 3]."""
+        num_keypoints = self.layout.num_keypoints
+        width = self.layout.width(is_result=self.is_result)
+        numbers = self.lines.first(NUM_BOX + num_keypoints * width)[:, NUM_BOX:]
+        points = numbers.reshape(len(numbers), num_keypoints, width)
+        if width != 3:
+            is_labeled = (points != 0).any(axis=-1, keepdims=True)
+            points = np.concatenate([points, 2.0 * is_labeled], axis=-1)
+        factors = np.concatenate([sizes, np.ones((len(sizes), 1))], axis=1)
+        scaled: NDArray[np.float64] = points * factors[:, None]
+        return scaled
 
 
-def _objects(lines: Sequence[Line], sizes: Mapping[int, int]) -> list[_Object]:
-    """Return the objects of an image from its lines and the sizes of shapes by the length of a line."""
-    objects = []
-    for line in lines:
-        size = sizes[len(line.numbers)]
-        confidence = line.numbers[size] if size < len(line.numbers) else 1.0
-        objects.append(_Object(label=line.label, shape=line.numbers[:size], confidence=confidence))
-    return objects
-
-
-def _check_order(lines: Sequence[Line]) -> None:
+def _check_order(detections: _Shapes) -> None:
     """Raise if boxes of detections leave the image, but hardly any does if the confidence is in front of it.
 
     Raises:
         ValueError: The message shows the first box that leaves the image.
     """
-    if not lines:
+    is_box = detections.sizes == NUM_BOX
+    numbers = detections.lines.first(NUM_BOX + 1, is_box)
+    leaves_image = _leave_image(numbers[:, :NUM_BOX])
+    num_leaving = int(np.count_nonzero(leaves_image))
+    if num_leaving < max(_LEAST_LEAVING, _LEAST_SHARE_LEAVING * len(numbers)):
         return
-    numbers = np.array([line.numbers[: NUM_BOX + 1] for line in lines])
-    boxes = numbers[:, :NUM_BOX]
-    if _are_scores_in_front(boxes, numbers[:, NUM_BOX]):
-        first = int(leave_image(boxes).argmax())
+    if 10 * int(np.count_nonzero(_leave_image(numbers[:, 1:]))) <= num_leaving:
+        first = int(is_box.nonzero()[0][leaves_image.argmax()])
         rule = "the confidence behind the box, as boxes leave the image otherwise"
-        raise ValueError(f"`results` must have {rule}; got {lines[first]}.")
+        raise ValueError(f"`results` must have {rule}; got {detections.lines.line(first)}.")
 
 
-def _scaled(shares: Sequence[float], size: Size) -> list[float]:
-    """Return alternating x and y in pixels."""
+def _leave_image(boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether boxes leave the image, up to rounding."""
+    edges = edges_of_boxes(boxes)
+    return np.asarray(((edges < LEAST_SHARE) | (edges > MOST_SHARE)).any(axis=1))
+
+
+def _masks(polygons: Sequence[NDArray[np.float64]], size: Size) -> list[dict[str, Any]]:
+    """Return run lengths of polygons, whose points are shares of the image."""
     width, height = size
-    pixels = list(shares)
-    pixels[::2] = [share * width for share in shares[::2]]
-    pixels[1::2] = [share * height for share in shares[1::2]]
-    return pixels
-
-
-def _masks(polygons: Sequence[list[float]], size: Size) -> list[dict[str, Any]]:
-    width, height = size
-    return RunLengths.from_polygons([[polygon] for polygon in polygons], (height, width)).to_coco()
+    in_pixels = [[(points * [width, height]).ravel().tolist()] for points in polygons]
+    return RunLengths.from_polygons(in_pixels, (height, width)).to_coco()

@@ -11,12 +11,15 @@ The layout is found for all lines of both folders together, as a single line may
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .image_sizes import are_shares
-from .yolo_lines import Line
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
+
+from .image_sizes import LEAST_SHARE, MOST_SHARE
+from .yolo_lines import LineTable
 
 NUM_BOX = 4
 """numbers of a box: center, width and height"""
@@ -69,14 +72,14 @@ CORNERS = Layout(kind="corners", description="x and y of four corners")
 KEYPOINTS = Layout(kind="pose", description="a box and keypoints of 2 or 3 numbers, as many in each line,")
 
 
-def sizes_by_length(lines: Sequence[Line], layout: Layout, *, is_result: bool) -> dict[int, int | None]:
+def sizes_by_length(lines: LineTable, layout: Layout, *, is_result: bool) -> dict[int, int | None]:
     """Return the number of values of the shape by the length of a line; None if lines of a length do not fit.
 
     In results a confidence follows, and perhaps a tracking id: a whole number in all lines that are one number longer.
     """
     has_ids = is_result and _have_ids(lines, layout)
     by_length: dict[int, int | None] = {}
-    for length in {len(line.numbers) for line in lines}:
+    for length in lines.distinct_lengths:
         by_length[length] = _shape_size(length, layout, is_result=is_result, has_ids=has_ids)
     return by_length
 
@@ -92,12 +95,12 @@ def _shape_size(length: int, layout: Layout, *, is_result: bool, has_ids: bool) 
     return None
 
 
-def fits(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> bool:
+def fits(labels: LineTable, results: LineTable, layout: Layout) -> bool:
     """Return whether all lines fit a layout."""
     return None not in _sizes(labels, results, layout)
 
 
-def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str | None) -> Layout | None:
+def find_layout(labels: LineTable, results: LineTable, iou_type: str | None) -> Layout | None:
     """Return the layout of all lines; None if some line does not fit.
 
     Args:
@@ -108,7 +111,7 @@ def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str |
     Raises:
         ValueError: The lines may be of several kinds, and `iou_type` does not tell which.
     """
-    if not labels and not results:
+    if not len(labels) and not len(results):
         return KEYPOINTS if iou_type == "keypoints" else BOXES
     if iou_type == "keypoints":
         return find_pose(labels, results, needs_box=False)
@@ -122,7 +125,7 @@ def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str |
 
 
 def _find_layout_of_polygons(
-    labels: Sequence[Line], results: Sequence[Line], pose: Layout | None, iou_type: str | None
+    labels: LineTable, results: LineTable, pose: Layout | None, iou_type: str | None
 ) -> Layout:
     """Return the layout of lines that may all be boxes or polygons, and keypoints if there is a `pose`.
 
@@ -130,7 +133,7 @@ def _find_layout_of_polygons(
         ValueError: The lines may be of several kinds, and `iou_type` does not tell which.
     """
     may_be_corners = fits(labels, results, CORNERS)
-    if may_be_corners and _are_rotated([*labels, *results]):
+    if may_be_corners and _are_rotated(labels, results):
         return CORNERS if iou_type is None else BOXES
     if pose is not None:
         if _is_surely_pose(labels, results, pose):
@@ -141,7 +144,7 @@ def _find_layout_of_polygons(
     return BOXES
 
 
-def find_pose(labels: Sequence[Line], results: Sequence[Line], *, needs_box: bool) -> Layout | None:
+def find_pose(labels: LineTable, results: LineTable, *, needs_box: bool) -> Layout | None:
     """Return the layout of boxes with keypoints; None if lines do not fit.
 
     Args:
@@ -159,12 +162,12 @@ def find_pose(labels: Sequence[Line], results: Sequence[Line], *, needs_box: boo
         return None
     lines, is_result = _lines_of_pose(labels, results)
     for layout in poses:
-        if all(_has_visibilities(line, layout, is_result=is_result) for line in lines):
+        if _have_visibilities(lines, layout, is_result=is_result):
             return layout
     return poses[0]
 
 
-def usual_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str | None) -> Layout:
+def usual_layout(labels: LineTable, results: LineTable, iou_type: str | None) -> Layout:
     """Return the layout that most lines have, to name the first line of another."""
     if iou_type in ("segm", "rotated"):
         return POLYGONS if iou_type == "segm" else CORNERS
@@ -173,29 +176,27 @@ def usual_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str 
     needs_box = iou_type != "keypoints"
     pose = find_pose(usual_labels, usual_results, needs_box=needs_box)
     if pose is None:
-        pose = find_pose(usual_labels, [], needs_box=needs_box)
+        pose = find_pose(usual_labels, results.with_length(-1), needs_box=needs_box)
     if pose is not None:
         return pose
     return BOXES if needs_box else KEYPOINTS
 
 
-def first_fault(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> ValueError:
+def first_fault(labels: LineTable, results: LineTable, layout: Layout) -> ValueError:
     """Return the error for the first line that does not fit a layout: its rule, the line and its numbers."""
-    for argument, lines in (("labels", labels), ("results", results)):
-        is_result = argument == "results"
+    for lines, is_result in ((labels, False), (results, True)):
         sizes = sizes_by_length(lines, layout, is_result=is_result)
-        for line in lines:
-            if sizes[len(line.numbers)] is None:
-                return _line_fault(argument, line, layout, is_result=is_result)
+        for position, length in enumerate(lines.lengths.tolist()):
+            if sizes[length] is None:
+                return _line_fault(lines, position, length, layout, is_result=is_result)
     return ValueError("`labels` and `results` must have lines of one kind; got several.")
 
 
-def _line_fault(argument: str, line: Line, layout: Layout, *, is_result: bool) -> ValueError:
+def _line_fault(lines: LineTable, position: int, size: int, layout: Layout, *, is_result: bool) -> ValueError:
     """Return the error for a line with too many or too few numbers, with what may be the reason."""
     rule = f"a class, {layout.description}"
     if is_result:
         rule += " and a confidence"
-    size = len(line.numbers)
     hint = ""
     if is_result and layout.allows(size, is_result=True):
         hint += "; Ultralytics writes confidences with `save_conf=True`"
@@ -204,33 +205,32 @@ def _line_fault(argument: str, line: Line, layout: Layout, *, is_result: bool) -
     num_behind_box = size - is_result - NUM_BOX
     if layout is BOXES and num_behind_box > 0 and num_behind_box % 3 == 0:
         hint += "; iou_type='keypoints' reads boxes and keypoints, also those that do not lie in their boxes"
-    got = f"{line} with {size} numbers behind the class{hint}"
-    return ValueError(f"`{argument}` must have {rule} in a line; got {got}.")
+    got = f"{lines.line(position)} with {size} numbers behind the class{hint}"
+    return ValueError(f"`{lines.argument}` must have {rule} in a line; got {got}.")
 
 
-def _have_ids(results: Sequence[Line], layout: Layout) -> bool:
+def _have_ids(results: LineTable, layout: Layout) -> bool:
     """Return whether all lines that are too long for a shape and a confidence end with a tracking id."""
-    lengths = set()
-    for length in {len(line.numbers) for line in results}:
+    lengths = []
+    for length in results.distinct_lengths:
         is_shape = layout.allows(length - 1, is_result=True)
         if not is_shape and layout.allows(length - 2, is_result=True):
-            lengths.add(length)
-    if not lengths:
+            lengths.append(length)
+    is_long = np.isin(results.lengths, lengths)
+    if not is_long.any() or not results.ends_whole[is_long].all():
         return False
-    lines = [line for line in results if len(line.numbers) in lengths]
-    if not all(line.last_word.isdecimal() for line in lines):
-        return False
-    return any(len(line.numbers) - 2 == NUM_BOX or int(line.last_word) >= _MIN_TRACK for line in lines)
+    last_numbers = results.numbers[(results.starts + results.lengths)[is_long] - 1]
+    return NUM_BOX + 2 in lengths or bool((last_numbers >= _MIN_TRACK).any())
 
 
-def _sizes(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> set[int | None]:
+def _sizes(labels: LineTable, results: LineTable, layout: Layout) -> set[int | None]:
     """Return the numbers of values of the shapes in all lines, with None if some line does not fit the layout."""
     label_sizes = sizes_by_length(labels, layout, is_result=False)
     result_sizes = sizes_by_length(results, layout, is_result=True)
     return set(label_sizes.values()) | set(result_sizes.values())
 
 
-def _is_surely_pose(labels: Sequence[Line], results: Sequence[Line], pose: Layout) -> bool:
+def _is_surely_pose(labels: LineTable, results: LineTable, pose: Layout) -> bool:
     """Return whether lines that fit boxes with keypoints are no polygons.
 
     Ground truths have visibilities or keypoints at 0 0, which polygons hardly have, or there are many lines: polygons
@@ -239,18 +239,15 @@ def _is_surely_pose(labels: Sequence[Line], results: Sequence[Line], pose: Layou
     lines, is_result = _lines_of_pose(labels, results)
     if not is_result and pose.label_width == 3:
         return True
-    points_of_lines = [_points(line, pose, is_result=is_result) for line in lines]
-    num_lines = sum(map(bool, points_of_lines))  # without those of a box alone
-    if num_lines >= _MANY_LINES:
+    keypoints = _keypoints(lines, pose, is_result=is_result)
+    if len(keypoints) >= _MANY_LINES:
         return True
     if pose.num_keypoints < _SEVERAL_KEYPOINTS:
         return False
-    return any((0, 0) in points for points in points_of_lines)
+    return bool((keypoints[..., :2] == 0).all(axis=-1).any())
 
 
-def _several_meanings(
-    labels: Sequence[Line], results: Sequence[Line], pose: Layout | None, iou_type: str | None
-) -> ValueError:
+def _several_meanings(labels: LineTable, results: LineTable, pose: Layout | None, iou_type: str | None) -> ValueError:
     """Return the error for lines that may be several things, with the kinds that they may have."""
     candidates = []
     if pose is not None:
@@ -262,35 +259,33 @@ def _several_meanings(
         candidates.append("'bbox' for the boxes around them")
     names = f"{', '.join(candidates[:-1])} or {candidates[-1]}"
     rule = "must be given" if iou_type is None else "must be another one"
-    shapes = [line for line in labels if len(line.numbers) > NUM_BOX] or results
-    return ValueError(
-        f"`iou_type` {rule} where lines may be several things: {names}; got {iou_type!r} for {shapes[0]}."
-    )
+    line = results.line(0) if len(results) else ""
+    is_shape = labels.lengths > NUM_BOX
+    if is_shape.any():
+        line = labels.line(int(is_shape.argmax()))
+    return ValueError(f"`iou_type` {rule} where lines may be several things: {names}; got {iou_type!r} for {line}.")
 
 
-def _are_rotated(lines: Sequence[Line]) -> bool:
+def _are_rotated(labels: LineTable, results: LineTable) -> bool:
     """Return whether four corners are parallelograms, as rotated boxes are in shares, and one is not along the axes."""
-    is_any_slanted = False
-    for line in lines:
-        x1, y1, x2, y2, x3, y3, x4, y4 = line.numbers[:_NUM_CORNERS]
-        width = max(x1, x2, x3, x4) - min(x1, x2, x3, x4)
-        height = max(y1, y2, y3, y4) - min(y1, y2, y3, y4)
-        tolerance = _SLANT * max(width, height)
-        if max(abs(x1 - x2 + x3 - x4), abs(y1 - y2 + y3 - y4)) > tolerance:
-            return False
-        first_slant = min(abs(x1 - x2), abs(y1 - y2))
-        second_slant = min(abs(x2 - x3), abs(y2 - y3))
-        is_any_slanted |= max(first_slant, second_slant) > tolerance
-    return is_any_slanted
+    numbers = np.concatenate([labels.first(_NUM_CORNERS), results.first(_NUM_CORNERS)])
+    corners = numbers.reshape(-1, 4, 2)
+    tolerance = _SLANT * (corners.max(axis=1) - corners.min(axis=1)).max(axis=1)
+    first, second, third, fourth = corners.transpose(1, 0, 2)
+    if (np.abs(first - second + third - fourth).max(axis=1) > tolerance).any():
+        return False
+    first_slant = np.abs(first - second).min(axis=1)
+    second_slant = np.abs(second - third).min(axis=1)
+    return bool((np.maximum(first_slant, second_slant) > tolerance).any())
 
 
-def _pose_candidates(labels: Sequence[Line], results: Sequence[Line], *, may_be_box: bool) -> list[Layout]:
+def _pose_candidates(labels: LineTable, results: LineTable, *, may_be_box: bool) -> list[Layout]:
     """Return the layouts of boxes with keypoints that may fit, with keypoints of three numbers before those of two."""
     boxes_alone = {NUM_BOX} if may_be_box else set()
-    sizes = {len(line.numbers) for line in labels} - boxes_alone
+    sizes = labels.distinct_lengths - boxes_alone
     is_result = not sizes
     if is_result:
-        sizes = {len(line.numbers) - 1 for line in results} - boxes_alone
+        sizes = {length - 1 for length in results.distinct_lengths} - boxes_alone
         if len(sizes) == 2 and max(sizes) - min(sizes) == 1:  # with tracking ids in some lines
             sizes = {min(sizes)}
     if len(sizes) != 1:
@@ -318,61 +313,63 @@ def _pose_candidates(labels: Sequence[Line], results: Sequence[Line], *, may_be_
     return candidates
 
 
-def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> bool:
+def _are_in_boxes(labels: LineTable, results: LineTable, layout: Layout) -> bool:
     """Return whether lines begin with a box in the image that holds the keypoints that follow; few may leave it."""
     lines, is_result = _lines_of_pose(labels, results)
-    num_inside = 0
-    num_points = 0
-    for line in lines:
-        x, y, box_width, box_height = line.numbers[:NUM_BOX]
-        if box_width <= 0 or box_height <= 0:
-            return False
-        left = x - box_width / 2
-        top = y - box_height / 2
-        right = x + box_width / 2
-        bottom = y + box_height / 2
-        if not are_shares([left, top, right, bottom]):
-            return False
-        if not _has_visibilities(line, layout, is_result=is_result):
-            return False
-        for px, py in _points(line, layout, is_result=is_result):
-            if px == py == 0:  # not labeled
-                continue
-            num_points += 1
-            is_in_columns = left - _TOLERANCE <= px <= right + _TOLERANCE
-            num_inside += is_in_columns and top - _TOLERANCE <= py <= bottom + _TOLERANCE
-    return num_inside >= _MIN_SHARE_INSIDE * num_points
+    boxes = lines.first(NUM_BOX)
+    edges = edges_of_boxes(boxes)
+    if (boxes[:, 2:] <= 0).any() or not ((edges >= LEAST_SHARE) & (edges <= MOST_SHARE)).all():
+        return False
+    if not _have_visibilities(lines, layout, is_result=is_result):
+        return False
+    points = _keypoints(lines, layout, is_result=is_result)[..., :2]
+    edges = edges[_have_keypoints(lines, is_result=is_result), None]
+    is_inside = ((points >= edges[..., :2] - _TOLERANCE) & (points <= edges[..., 2:] + _TOLERANCE)).all(axis=-1)
+    is_labeled = (points != 0).any(axis=-1)
+    return bool((is_inside & is_labeled).sum() >= _MIN_SHARE_INSIDE * is_labeled.sum())
 
 
-def _lines_of_pose(labels: Sequence[Line], results: Sequence[Line]) -> tuple[Sequence[Line], bool]:
+def edges_of_boxes(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Float[NDArray[np.float64], "boxes 4"]:
+    """Return left, top, right and bottom of boxes, given their center, width and height."""
+    centers = boxes[:, :2]
+    halves = boxes[:, 2:] / 2
+    return np.concatenate([centers - halves, centers + halves], axis=1)
+
+
+def _lines_of_pose(labels: LineTable, results: LineTable) -> tuple[LineTable, bool]:
     """Return the lines that show whether shapes have keypoints, and whether they are detections."""
-    is_result = all(len(line.numbers) == NUM_BOX for line in labels)
+    is_result = labels.distinct_lengths <= {NUM_BOX}
     return (results if is_result else labels), is_result
 
 
-def _points(line: Line, layout: Layout, *, is_result: bool) -> list[tuple[float, float]]:
-    """Return x and y of the keypoints in a line; none for a box alone."""
-    if len(line.numbers) <= NUM_BOX + 2 * is_result:  # a confidence and a tracking id may follow a detected box
-        return []
+def _have_keypoints(lines: LineTable, *, is_result: bool) -> Bool[NDArray[np.bool_], " lines"]:
+    """Return which lines are no box alone; a confidence and a tracking id may follow a detected box."""
+    has_keypoints: NDArray[np.bool_] = lines.lengths > NUM_BOX + 2 * is_result
+    return has_keypoints
+
+
+def _keypoints(
+    lines: LineTable, layout: Layout, *, is_result: bool
+) -> Float[NDArray[np.float64], "shapes keypoints width"]:
+    """Return the numbers of the keypoints of each line that is no box alone."""
     width = layout.width(is_result=is_result)
-    numbers = line.numbers[NUM_BOX : NUM_BOX + layout.num_keypoints * width]
-    return list(zip(numbers[::width], numbers[1::width], strict=True))
+    numbers = lines.first(NUM_BOX + layout.num_keypoints * width, _have_keypoints(lines, is_result=is_result))
+    return numbers[:, NUM_BOX:].reshape(len(numbers), layout.num_keypoints, width)
 
 
-def _has_visibilities(line: Line, layout: Layout, *, is_result: bool) -> bool:
+def _have_visibilities(lines: LineTable, layout: Layout, *, is_result: bool) -> bool:
     """Return whether keypoints have visibilities of ground truths, or confidences of detected keypoints, if any."""
     if layout.width(is_result=is_result) == 2:
         return True
-    numbers = line.numbers[NUM_BOX + 2 : NUM_BOX + layout.num_keypoints * 3 : 3]
-    if is_result and are_shares(numbers):
-        return True
-    return all(number in (0, 1, 2) for number in numbers)
+    numbers = _keypoints(lines, layout, is_result=is_result)[..., 2]
+    are_visibilities = np.isin(numbers, (0, 1, 2)).all(axis=1)
+    are_shares = ((numbers >= LEAST_SHARE) & (numbers <= MOST_SHARE)).all(axis=1)
+    return bool((are_visibilities | (is_result & are_shares)).all())
 
 
-def _lines_of_usual_length(lines: Sequence[Line]) -> list[Line]:
+def _lines_of_usual_length(lines: LineTable) -> LineTable:
     """Return the lines with the most common number of numbers."""
-    if not lines:
-        return []
-    counts = Counter(len(line.numbers) for line in lines)
-    ((size, _),) = counts.most_common(1)
-    return [line for line in lines if len(line.numbers) == size]
+    if not len(lines):
+        return lines
+    ((length, _),) = Counter(lines.lengths.tolist()).most_common(1)
+    return lines.with_length(length)
