@@ -30,7 +30,6 @@ from reid_torchmetrics.functional.detection.batches import empty_states, pack_im
 from reid_torchmetrics.functional.detection.evaluation import (
     DetectionResults,
     EvaluatedImages,
-    GivenImages,
     MatchRequest,
     ShardedImages,
     make_results,
@@ -38,7 +37,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
 )
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import shape_types
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.made import images_given, results_made
 from reid_torchmetrics.tasks.evaluators import groups_by_frequency, read_frequencies
 
 from .images import FilesByStem, FileSizes, ReportImages, box_images, named_images
@@ -190,9 +189,9 @@ def _evaluate(
     sharded = ShardedImages(
         share.world(), states, _CPU, files.box_format, PROGRAM, lambda: {"options": repr(options)}, evaluator.extras
     )
-    given = GivenImages()
+    given: dict[str, Any] = {}
     if batch.given is not None:
-        given.add(batch.given)
+        images_given(given, batch.given)
     rule, confidence = evaluator.checked(options.get("rule"), None)
     class_names = named_classes(options.get("class_names"))
     results = []
