@@ -109,8 +109,8 @@ def read_yolo(
     result_files = match_images(
         ground_truths.files, detections.files, argument="labels", folder=labels, result_folder=results
     )
-    target_shapes = _Shapes(ground_truths, layout, is_result=False)
-    pred_shapes = _Shapes(detections, layout, is_result=True)
+    target_shapes = _ShapesOfLines(ground_truths, layout, is_result=False)
+    pred_shapes = _ShapesOfLines(detections, layout, is_result=True)
     _check_order(pred_shapes)
     is_inferred_rotated = iou_type is None and layout is CORNERS
     _warn_of_doubts(iou_type, sizes, len(ground_truths) + len(detections), is_inferred_rotated=is_inferred_rotated)
@@ -164,7 +164,7 @@ def _warn_of_doubts(iou_type: str | None, sizes: ImageSizes, num_lines: int, *, 
         warn("Keypoints are read as shares of images: without `image_sizes` their similarity is that of square images.")
 
 
-class _Shapes:
+class _ShapesOfLines:
     """The shapes in lines with a common layout.
 
     Raises:
@@ -277,7 +277,7 @@ class _Shapes:
         return scaled
 
 
-def _check_order(detections: _Shapes) -> None:
+def _check_order(detections: _ShapesOfLines) -> None:
     """Raise if boxes of detections leave the image, but hardly any does if the confidence is in front of it.
 
     Raises:
