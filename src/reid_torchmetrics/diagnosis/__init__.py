@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,7 @@ from .detection import note_images as note_images
 from .lists import INDEX_CAUSES, LIST_CAUSES, IndexCase, ListCase
 from .on_demand import diagnose as diagnose
 from .pairs import PAIR_CAUSES, PairCase
-from .retrieval import FACTS, RETRIEVAL_CAUSES, RetrievalCase, compare_shards, is_known
+from .retrieval import FACTS, RETRIEVAL_CAUSES, RetrievalCase, compare_shards, is_known, read_updates
 
 REGISTRIES: Mapping[type, tuple[Callable[[Any, Any], Any], Mapping[str, Cause[Any]]]] = {
     RankedSamples: (RetrievalCase, RETRIEVAL_CAUSES),
@@ -55,6 +56,8 @@ def look(results: Any, samples: Any, world: World) -> None:
         world: the processes with the results; each looks at its part of samples whose facts are not on the first one,
             and the first one warns.
     """
+    if isinstance(samples, RankedSamples):
+        samples = replace(samples, updates=read_updates(samples.updates, world))
 
     def find() -> tuple[list[Any], list[int]]:
         work = partial(_find, results, samples, world)

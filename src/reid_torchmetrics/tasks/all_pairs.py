@@ -12,7 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval import sharding
-from reid_torchmetrics.functional.retrieval.evaluation import RankingOptions, UpdateFacts, share_defined
+from reid_torchmetrics.functional.retrieval.evaluation import RankingOptions, Updates, share_defined
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import ALONE, World
 from reid_torchmetrics.tasks.walks import share_tiles
@@ -91,7 +91,7 @@ def pair_samples(
     world: World,
     *,
     max_bytes: int | None,
-    updates: UpdateFacts | None = None,
+    updates: Updates | None = None,
 ) -> AllPairs:
     """Return all pairs of the samples of all processes; within one set if each sample is a query and an item.
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.forgotten import LEAST_GATHERED, count_forgotten
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageNumbering, Images, number_ids
 from reid_torchmetrics.functional.detection.evaluation import (
@@ -21,7 +22,6 @@ from reid_torchmetrics.functional.detection.evaluation import (
     ShownImages,
 )
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid, to_xywh
-from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, count_forgotten
 
 from .given_images import IMAGES, GivenImages
 

@@ -21,8 +21,9 @@ import torch
 from jaxtyping import Float32, Int
 from torch import Tensor
 
+from reid_torchmetrics.diagnosis.forgotten import LEAST_GATHERED
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, mixed
+from reid_torchmetrics.functional.fingerprints import mixed
 from reid_torchmetrics.functional.retrieval.relevance import pack_columns, relevance_labels
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Numbered, Samples, Shard

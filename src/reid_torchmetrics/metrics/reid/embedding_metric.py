@@ -389,13 +389,11 @@ class EmbeddingMetric(SampleStates):
 
         def collect() -> tuple[Samples, list[int]]:
             check()
-            return self._accepted_samples().samples, self._update_numbers()
+            return self._accepted_samples().samples, []
 
         options = self._ranking_options(for_cmc=False)
-        samples, table = agree(self._world, collect, lambda: self._settings(method, arguments))
-        # A batch of `forward` alone is not looked at.
-        updates = evaluation.UpdateFacts.of_all(table) if self._states_before_forward is None else None
-        return work(samples, options, self._world, max_bytes=self.max_bytes, updates=updates)
+        samples, _ = agree(self._world, collect, lambda: self._settings(method, arguments))
+        return work(samples, options, self._world, max_bytes=self.max_bytes, updates=self._updates())
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         reported = means_among(protocol.reports)

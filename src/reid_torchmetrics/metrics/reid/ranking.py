@@ -27,21 +27,19 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _hints
 from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics.functional.fingerprints import count_forgotten
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all
 from reid_torchmetrics.functional.retrieval.evaluation import (
     Protocol,
     Ranking,
     RankingOptions,
-    UpdateFacts,
+    Updates,
     problem_of_process,
     rank_samples,
 )
 from reid_torchmetrics.functional.retrieval.relevance import (
     EXTRA,
     LABELS,
-    RELEVANCE_LABELS,
     SIDES,
     BatchLabels,
     LabelValues,
@@ -107,7 +105,6 @@ class SampleStates(GrowingStates):
         super().__init__(**kwargs)
         self._add_growing_states(_EMPTY)
         self._roles_given: set[str] = set()
-        self._num_forgotten = 0
 
     @with_typed_options(BatchLabels, refuses_others=False)
     @explain_bad_call
@@ -212,7 +209,6 @@ class SampleStates(GrowingStates):
         """Forget all samples."""
         if self._states_before_forward is None:  # not a reset by `forward`
             self._roles_given = set()
-            self._num_forgotten = 0
         super().reset()
 
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
@@ -244,29 +240,16 @@ class SampleStates(GrowingStates):
         """Return the samples of this process; raise if a batch was refused, or written to since its update."""
         self._raise_deferred_error()
         check_not_written(self.embeddings)
-        is_whole_epoch = self._states_before_forward is None
-        if is_whole_epoch and not self.index:
-            self._num_forgotten = self._count_forgotten() or self._num_forgotten
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in _EMPTY}
         times = [time_of_update(roles) for roles in self.roles]
         return HeldSamples(states, compute_device(device), max(times, default=-1), self._has_marks)
 
-    def _update_numbers(self) -> list[int]:
-        """Return the numbers of this process for `UpdateFacts`."""
-        return [self._num_forgotten, "queries" in self._roles_given, "both" in self._roles_given]
-
-    def _count_forgotten(self) -> int:
-        """Count the batches that repeat earlier ones, as after a forgotten `reset`; see `count_forgotten`."""
-        labels = [getattr(self, name) for name in RELEVANCE_LABELS if name != "groups"]
-        groups = []
-        if self.groups:
-            # Batches without groups are represented by their roles.
-            batches_of_groups = iter([batch for batch in self.groups if len(batch)])
-            for roles in self.roles:
-                has_groups = bool((roles[:1] & GROUPED).any())
-                groups.append(next(batches_of_groups, roles) if has_groups else roles)
-        return count_forgotten(self.roles, groups, *labels)
+    def _updates(self) -> Updates | None:
+        """Return the batches of this process; None while `forward` evaluates a batch alone, which is not looked at."""
+        if self._states_before_forward is not None:
+            return None
+        return Updates({name: getattr(self, name) for name in _EMPTY}, self._roles_given)
 
     @torch.no_grad()
     def _rank_once(self, options: RankingOptions, describe: Callable[[], Settings], max_bytes: int | None) -> Ranking:
@@ -294,10 +277,10 @@ class SampleStates(GrowingStates):
             if kept is not None and not kept.result.is_for(held_samples, options.similarity):
                 kept = None
             kept_number = 0 if kept is None else kept.number
-            return (held_samples, key, kept), [drawn_number(), kept_number, *self._update_numbers()]
+            return (held_samples, key, kept), [drawn_number(), kept_number]
 
         (held_samples, key, kept), table = agree(world, find_kept, describe)
-        kept_numbers = [kept_number for _, kept_number, *_ in table]
+        kept_numbers = [kept_number for _, kept_number in table]
         # Samples may have changed on another process only. All processes must have kept the same ranking.
         if kept is None or number_of_all(kept_numbers) is None:
             ranking, facts = rank_samples(held_samples.samples, options, world, max_bytes=max_bytes)
@@ -307,7 +290,8 @@ class SampleStates(GrowingStates):
             if held_samples.states["embeddings"] or world.members:
                 rankings.keep(held_samples.states, key, kept)
         ranking = kept.result.ranking
-        if self._states_before_forward is None:
+        updates = self._updates()
+        if updates is not None:
             facts = kept.result.facts
             samples = replace(
                 facts,
@@ -315,7 +299,7 @@ class SampleStates(GrowingStates):
                 named_protocol=self._named_protocol,
                 ties_are_open=self._ties_are_open,
                 find_problem=lambda: problem_of_process(held_samples.samples, options, facts),
-                updates=UpdateFacts.of_all([row[2:] for row in table]),
+                updates=updates,
             )
             results_made(ranking, samples, world)
         return ranking

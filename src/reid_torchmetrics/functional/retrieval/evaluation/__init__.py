@@ -13,7 +13,7 @@ from .queries import PooledQueries, check_own_places, pool_queries
 from .query_statistics import Breakdown, LeftOutQueries, mean_by, sums_of_groups
 from .rank_lists import LIST_METHODS, RankLists
 from .ranked import NO_RANKING, CameraPairs, Ranking
-from .ranked_samples import ListCounts, RankedSamples, UpdateFacts
+from .ranked_samples import ListCounts, RankedSamples, Updates
 from .ranking import EXPECTATIONS
 from .ranking_options import RankingOptions, Setup, describe, names_of_labels
 from .result_checks import find_lacking

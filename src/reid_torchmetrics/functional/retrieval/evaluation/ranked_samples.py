@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,19 +15,12 @@ from .protocol import Protocol
 from .ranking_options import RankingOptions
 
 
-class UpdateFacts(NamedTuple):
-    """Facts that only `update` sees, of all processes."""
+class Updates(NamedTuple):
+    """The batches of a metric on this process."""
 
-    num_forgotten: int = 0
-    """samples since the last evaluation, if they have the labels of as many samples before it; 0 otherwise"""
-    has_mixed_roles: bool = False
-    """whether some batches have `is_query`, and some do not"""
-
-    @classmethod
-    def of_all(cls, table: Sequence[Sequence[int]]) -> UpdateFacts:
-        """Return the facts, given the forgotten samples, and whether some batches have queries, and some both roles."""
-        num_forgotten, have_queries, have_both_roles = map(list, zip(*table, strict=True))
-        return cls(sum(num_forgotten), any(have_queries) and any(have_both_roles))
+    batches: Mapping[str, Sequence[Tensor]]
+    kinds: Collection[str]
+    """"queries", "gallery" and "both" for the roles of batches, where "both" are samples of leave-one-out"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +61,8 @@ class RankedSamples:
     """whether the embeddings of a metric are codes of 0 and 1"""
     compared: Any = None
     """what the tool found when it compared the samples of all processes; None for other entry points, or without it"""
-    updates: UpdateFacts = field(default_factory=UpdateFacts)
+    updates: Any = None
+    """the `Updates` of the samples; None where nobody is to look at them"""
 
 
 @dataclass(frozen=True)

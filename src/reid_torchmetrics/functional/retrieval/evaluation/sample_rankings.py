@@ -37,7 +37,7 @@ from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .rank_lists import RankLists
 from .ranked import CameraPairs, Ranking
-from .ranked_samples import RankedSamples, UpdateFacts
+from .ranked_samples import RankedSamples, Updates
 from .ranking import mean_by_camera_pair, rank_problem
 from .ranking_options import RankingOptions
 
@@ -89,11 +89,11 @@ def list_samples(
     k: int,
     queries: Tensor | None,
     max_bytes: int | None,
-    updates: UpdateFacts | None = None,
+    updates: Updates | None = None,
 ) -> RankLists:
     """Return the first k candidates of the queries of all processes, or of some of them; see `find_rank_lists`.
 
-    `updates` are facts that only `update` sees; None if nobody is to look at the samples.
+    `updates` are those of the metric; None if nobody is to look at the samples.
 
     Raises:
         DistributedMetricError: as `rank_samples`.
@@ -135,11 +135,11 @@ def share_defined(
     world: World,
     *,
     max_bytes: int | None,
-    updates: UpdateFacts | None = None,
+    updates: Updates | None = None,
 ) -> tuple[RetrievalProblem, World]:
     """Return the problem with places in the gallery, and the processes that go on together.
 
-    With `updates`, facts that only `update` sees, likely mistakes are looked for.
+    With `updates`, likely mistakes are looked for.
 
     Raises:
         ValueError: nothing can be ranked.
