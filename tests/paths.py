@@ -54,7 +54,7 @@ PATHS = {
     "near_items": "tasks.draws.strata_ahead._NEAR",
     "small_strata": "tasks.draws.strata_ahead._SMALL",
     "searched_scores": "tasks.person_search._SCORES_AT_A_TIME",
-    "pooling_bytes": "functional.retrieval.evaluation.queries.WALK_BYTES",
+    "pooling_bytes": "tasks.pooled_queries.WALK_BYTES",
     "resampled_draws": "tasks.comparison.resampling._DRAWS_AT_A_TIME",
     "max_chances": "functional.retrieval.measures.cmc._MAX_CHANCES",
     "max_terms": "functional.retrieval.measures.terms._MAX_TERMS",

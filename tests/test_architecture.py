@@ -427,6 +427,8 @@ ONE_IMPORTER = {
     "functional.detection.inputs.counted_masks": "ways to count pixels behind one contract; about 500 lines with masks",
     "functional.detection.matching.assignment": "who takes what of the pairs that matching finds and orders",
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",
+    "tasks.camera_pairs": "functions of problems, which know no metric",
+    "tasks.places.gathered_groups": "what processes send, which no gallery on one process needs",
     "tasks.draws.hypergeometric": "distributions, which know no gallery",
     "tasks.draws.strata_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",

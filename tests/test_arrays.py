@@ -24,8 +24,8 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional import detection, retrieval
-from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
+from reid_torchmetrics.tasks.pooled_queries import pool_queries
 
 GENERATOR = torch.Generator().manual_seed(7)
 X = torch.randn((24, 5), generator=GENERATOR)

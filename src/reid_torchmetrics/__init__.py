@@ -74,7 +74,9 @@ _ROWS_OF_TASKS = {
     "tasks.reranking": {"RERANKINGS": "KReciprocal QueryExpansion"},
     "tasks.identification": {"RETRIEVAL_METHODS": "identification"},
     "tasks.votes": {"LIST_METHODS": "knn_accuracy"},
-    "tasks.metrics": {"METRIC_METHODS": "duplicates"},
+    "tasks.camera_pairs": {"RETRIEVAL_METHODS": "by_camera_pair"},
+    "tasks.pooled_queries": {"POOLED_QUERIES": "mean"},
+    "tasks.metrics": {"METRIC_METHODS": "duplicates camera_pairs"},
     "tasks.operating_points": {
         "RESULT_METHODS": "detections ranked at_confidence best_f1 best_confidences image_errors confidence_curve"
         " precision_recall_curve",

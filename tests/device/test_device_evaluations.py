@@ -5,8 +5,8 @@ import torch
 
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate, evaluate_scores, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
 from reid_torchmetrics.tasks import KReciprocal, QueryExpansion, compare, expand_queries, rerank_k_reciprocal
+from reid_torchmetrics.tasks.pooled_queries import pool_queries
 from reid_torchmetrics.tasks.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 from tests.functional.detection.detection_samples import images

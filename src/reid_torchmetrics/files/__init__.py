@@ -28,3 +28,4 @@ from .polygons import object_flips
 from .result_files import FORMAT, StoredArray, load_results, save_results
 from .run_length_texts import compressed
 from .saved_detections import detections_of_fields, fields_of_detections
+from .saved_retrieval import fields_of_retrieval, retrieval_of_fields

@@ -33,6 +33,8 @@ from reid_torchmetrics._files import Allowance, readable, write_whole
 from reid_torchmetrics._version import __version__
 from reid_torchmetrics.functional.saved_results import OWN_AXES, Part, SavedResults
 
+from .saved_retrieval import find_lacking
+
 FORMAT = 3
 """format of the files; it is raised when a stored field is added, and formats from `_OLDEST` on are still read"""
 _OLDEST = 2  # format 1 stored numbers, before the first release
@@ -90,7 +92,7 @@ def _read_contents(kind: type[_Saved], contents: bytes) -> tuple[_Saved | None, 
         for member in archive.infolist():
             allowance.spend(f"`{member.filename}`", member.file_size)
         header = _read_header(archive, len(contents))
-        problem = _find_problem(header, kind.__name__) or kind._find_lacking(header["fields"])
+        problem = _find_problem(header, kind.__name__) or find_lacking(header["fields"])
         if problem:
             return None, problem
         return _read_archive(kind, header, archive, allowance), ""

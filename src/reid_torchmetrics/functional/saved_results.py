@@ -53,11 +53,6 @@ class SavedResults:
         """
         return cls(**saved)
 
-    @staticmethod
-    def _find_lacking(saved: Mapping[str, Any]) -> str:  # noqa: ARG004
-        """Return a text about a file that cannot be loaded without something else, such as a measure; "" for others."""
-        return ""
-
     @classmethod
     def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:  # noqa: ARG003
         """Return the memory of the numbers that `_from_fields` computes, given the sizes of all axes."""

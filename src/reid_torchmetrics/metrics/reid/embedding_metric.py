@@ -399,7 +399,8 @@ class EmbeddingMetric(SampleStates):
         reported = means_among(protocol.reports)
         names = {name: self._ranking_options(for_cmc=parse_report(name)[0].is_cmc) for name in reported}
         samples = self._world.guarded(lambda: self._accepted_samples().samples)
-        pairs = evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
+        find = METRIC_METHODS["camera_pairs"]
+        pairs = find(samples, names, protocol, self._world, max_bytes=self.max_bytes)
         return {str(name): pairs_of_number for name, pairs_of_number in pairs.items()}
 
     def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:

@@ -21,13 +21,7 @@ from reid_torchmetrics.functional.displays import Displayed
 from reid_torchmetrics.functional.model_tables import Tabled
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.number import NEVER, Number, json_safe
-from reid_torchmetrics.functional.retrieval.evaluation import (
-    GalleryDraw,
-    Protocol,
-    RetrievalResults,
-    Setup,
-    find_lacking,
-)
+from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw, Protocol, RetrievalResults, Setup
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 from reid_torchmetrics.functional.saved_results import SavedResults
 
@@ -88,7 +82,6 @@ class Comparison(Tabled, SavedResults):
     """Differences of two models on the same queries, or on the same images; a is the first model, b the second."""
 
     _PARTS = (Difference, Protocol, GalleryDraw, Setup)
-    _find_lacking = staticmethod(find_lacking)
 
     names: tuple[str, str]
     """the names of a and b"""

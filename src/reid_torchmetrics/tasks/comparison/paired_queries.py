@@ -104,7 +104,8 @@ def _rank_in_order(name: object, results: RetrievalResults) -> Ranking:
         raise ValueError(
             f"`{name}` {rule}; got {results.setup.ties!r} from a metric or a file, which hold no samples to rank again."
         )
-    return samples.rank(ties="stable")
+    ranking: Ranking = samples.rank(ties="stable")
+    return ranking
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:

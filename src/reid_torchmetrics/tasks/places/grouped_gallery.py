@@ -30,6 +30,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import World
 
+from .gathered_groups import gather_groups
 from .group_scores import GroupScores
 from .near_positions import find_near
 
@@ -46,6 +47,8 @@ class GroupedGallery:
     def first(self) -> Int[Tensor, " groups"]:
         """The first item of each group."""
         return self.grouping.first
+
+    gather = staticmethod(gather_groups)
 
     @classmethod
     def of(cls, problem: RetrievalProblem, protocol: Protocol, prefix: str) -> RetrievalProblem:

@@ -14,10 +14,10 @@ from reid_torchmetrics.functional.retrieval import (
     find_relevance,
     scores_from_matrix,
 )
-from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.tasks import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from reid_torchmetrics.tasks.draws import expect_draws
+from reid_torchmetrics.tasks.pooled_queries import pool_queries
 from tests.functional.retrieval.evaluation.one_call import (
     EXPECTED,
     FURTHER,

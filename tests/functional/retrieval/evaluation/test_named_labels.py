@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, tasks
 from reid_torchmetrics.data import number_identities
 from reid_torchmetrics.functional import retrieval
-from reid_torchmetrics.functional.retrieval.evaluation import find_protocol, pool_queries
+from reid_torchmetrics.functional.retrieval.evaluation import find_protocol
+from reid_torchmetrics.tasks.pooled_queries import pool_queries
 from tests.profiles import examples
 
 GENERATOR = torch.Generator().manual_seed(3)

@@ -16,7 +16,7 @@ from reid_torchmetrics import (
     ReIDMeanAP,
     ReIDMetrics,
 )
-from reid_torchmetrics.functional.retrieval.evaluation import sample_rankings
+from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed.shards import SHARDINGS, loaders
 from tests.distributed.test_laws import differing, spread
@@ -82,7 +82,7 @@ def test_samples_without_cameras_have_none_where_they_are_sent(index):
 
 def compute_with_failure(process, size):
     metric = fed_by(ReIDMeanAP(rerank=KReciprocal(k1=6, k2=3)), "two_loaders", "round_robin", size, process, index=True)
-    failing = mock.patch.object(sample_rankings, "rank_problem", side_effect=torch.cuda.OutOfMemoryError("simulated"))
+    failing = mock.patch.object(ranking, "rank_problem", side_effect=torch.cuda.OutOfMemoryError("simulated"))
     try:
         with failing if process == size - 1 else mock.MagicMock():
             metric.compute()

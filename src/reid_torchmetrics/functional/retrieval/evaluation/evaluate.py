@@ -2,39 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Float, Integer, Real, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks, _extras, _names
+from reid_torchmetrics import _arrays, _checks, _extras, _names
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, SideLabels, check_needed, num_labels_of
+from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, SideLabels, check_needed
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rerank, Rows, checked_rows, read_pair
 
-from .evaluated import EvaluatedProblem
 from .ground_truth import GroundTruth
-from .opened_files import Files, are_files, are_labels
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
 from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol
-from .queries import check_own_places, pool_queries
-from .ranked_samples import RankedSamples
+from .rank_lists import RankLists, find_rank_lists
+from .ranked import RankedSamples, Ranking
+from .ranking import rank_problem
+from .ranking_options import RankingOptions
 from .results import RetrievalResults, summarize
 
 _LABELS_OF_A_GALLERY = ("query_identities", "gallery_identities", "gallery_positions")
 """labels that decide relevance where a gallery is given; `evaluate(embeddings, labels)` has none of them"""
+Files: TypeAlias = Sequence[Any]
+"""The shards of a side, in order: each has `embeddings` [N, D], and `labels` by their names in `LABELS` or others"""
+POOLED_QUERIES: Registry[Callable[..., Any]] = Registry("POOLED_QUERIES", {})
+"""functions of queries, labels and the gallery, which a task adds: "mean" returns the mean query of each identity and
+camera, with its labels"""
 
 
 class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
     """Further labels of both sides, groups of the gallery, and fields of the protocol to change."""
 
     gallery_groups: Tensor | _checks.IntegersOrNames | None
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedProblem:
+    """A problem on one process, with the protocol and the tie policy of its evaluation."""
+
+    problem: RetrievalProblem
+    protocol: Protocol
+    ties: str
+    max_rank: int
+
+    def options(self, *, for_cmc: bool, ties: str | None = None) -> RankingOptions:
+        """Return the options of a ranking, for the CMC or for other measures."""
+        source = self.problem.source
+        return RankingOptions.of(
+            self.protocol,
+            for_cmc=for_cmc,
+            longest=self.max_rank,
+            similarity=source.similarity,
+            ties=ties or self.ties,
+            rerank=source.rerank,
+        )
+
+    def rank(self, ties: str | None = None) -> Ranking:
+        """Rank for all measures and for the CMC, under a tie policy or that of the evaluation."""
+        ranking_for_cmc = rank_problem(self.problem, self.options(for_cmc=True, ties=ties))
+        if self.protocol.for_cmc is self.protocol:
+            return ranking_for_cmc
+        return rank_problem(self.problem, self.options(for_cmc=False, ties=ties)).with_cmc(ranking_for_cmc)
+
+    def nearest(self, k: int, queries: Any) -> RankLists:
+        """Return the first k candidates of all queries, or of some."""
+        (queries,) = _arrays.as_tensors(queries, device=self.problem.source.device)
+        protocol = self.options(for_cmc=False).protocol
+        return find_rank_lists(self.problem, protocol, k, queries, ties=self.ties)
 
 
 @with_typed_options(EvaluateOptions)
@@ -141,7 +183,7 @@ def evaluate(
     # The images of a query become one, before anything is compared.
     num_images = query_rows.size
     if multi_query:
-        query_rows, labels = _pool(query_rows, labels, gallery)
+        query_rows, labels = POOLED_QUERIES["mean"](query_rows, labels, gallery)
     if gallery is None:
         labels = _leave_one_out(labels, query_rows)
 
@@ -321,27 +363,44 @@ def _check_gallery(protocol: Protocol, gallery: object) -> None:
         )
 
 
-def _pool(query: Rows, labels: Labels, gallery: object) -> tuple[Rows, Labels]:
-    """Return the mean query of each identity and camera, with its labels."""
-    # Images that are pooled need one identity and camera each; they may differ in all other labels.
-    identities = labels.query.get("identities")
-    obstacles = []
-    if identities is None:
-        obstacles.append("no `query_identities`")
-    if gallery is None:
-        obstacles.append("no `gallery`")
-    obstacles.extend(f"`query_{name}`" for name in labels.query if name not in ("identities", "cameras"))
-    if num_labels_of(labels.query):
-        obstacles.append("a matrix of labels as `query_identities`")
-    if labels.self_index is not None:
-        obstacles.append("`self_index`")
-    if identities is None or obstacles:
+def check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:
+    """Raise unless every query has a place in the gallery, if a protocol searches it among the others."""
+    if not protocol.leave_one_out:
+        return
+    num_unknown = num_queries
+    if self_index is not None:
+        _checks.integer_labels("self_index", self_index, num_queries)
+        num_unknown = int((self_index < 0).sum())
+    if num_unknown:
         raise ValueError(
-            "`multi_query` needs `query_identities` and a `gallery`, no labels but identities and cameras, and no"
-            f" `self_index`; got {' and '.join(obstacles)}."
+            f"`self_index` must hold every query's own place in the gallery, or `leave_one_out=False` be given, under"
+            f" protocol {protocol.name!r}, which searches every query among the others; got {num_unknown} queries"
+            " without."
         )
-    pooled = pool_queries(query.all(), identities, labels.query.get("cameras"))
-    labels_of_pooled = {"identities": pooled.identities}
-    if pooled.cameras is not None:
-        labels_of_pooled["cameras"] = pooled.cameras
-    return Rows([pooled.embeddings]), replace(labels, query=labels_of_pooled)
+
+
+def are_files(value: object) -> bool:
+    """Return whether an argument is a list of opened files."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return all(hasattr(file, "embeddings") and hasattr(file, "labels") for file in value)
+
+
+def are_labels(value: object, query: object) -> bool:
+    """Return whether an argument beside the queries is labels, and so no gallery: a row of values, or a label matrix.
+
+    A matrix of integers or bools is labels unless the queries are codes of the same width.
+    """
+    if are_files(value):
+        return False
+    value, query = _arrays.as_tensors(_arrays.as_array(value), _arrays.as_array(query))
+    if isinstance(value, (list, tuple)):  # of strings, or of numbers with None
+        return len(value) > 0 and all(label is None or isinstance(label, (str, int, float)) for label in value)
+    if isinstance(value, np.ndarray):  # of strings or objects
+        return value.ndim == 1
+    if not isinstance(value, Tensor) or value.is_complex():
+        return False
+    if value.ndim != 2:
+        return value.ndim == 1 and len(value) > 0
+    are_codes = isinstance(query, Tensor) and not query.is_floating_point()
+    return not value.is_floating_point() and not (are_codes and query.shape[1:] == value.shape[1:])

@@ -1,33 +1,47 @@
-"""Rank a retrieval problem, for any number of processes: from the scores and relevance to the ranks of positives.
+"""Rank samples or a retrieval problem, for any number of processes: from samples to the ranks of positives.
 
+samples          each process keeps the samples of its updates          sharding/
+problem          all queries against this process's gallery             problem.py
 relevance        the positives, negatives and junk of each query        relevance/
 scores           of all queries against this process's gallery          scores/
 ranks, counts    of the positives among their candidates                ranking/, sharding/
 drawn            expectations where the protocol draws galleries        EXPECTATIONS
 
-Measures between pairs of cameras take the same steps, once for every camera of the gallery.
+The gallery does not move: the queries are sent to every process, and counts are added up. All processes end with the
+same ranks as one process with all samples. Rank lists take the same steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
+from reid_torchmetrics.functional.made import results_made, samples_shared
+from reid_torchmetrics.functional.retrieval import sharding
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
+from reid_torchmetrics.functional.retrieval.relevance import (
+    QueryCounts,
+    names_in_rules,
+    one_number_each,
+    relevance_labels,
+    select_samples,
+)
+from reid_torchmetrics.functional.retrieval.scores import Rows
+from reid_torchmetrics.functional.retrieval.sharding import Samples
+from reid_torchmetrics.functional.world import ALONE, World
 
-from .problem import RetrievalProblem
-from .protocol import Protocol
-from .query_statistics import mean_by
-from .ranked import CameraPairs, Ranking
+from .groups import GROUPED_GALLERIES
+from .problem import Embeddings, Labels, RetrievalProblem
+from .rank_lists import RankLists, find_rank_lists
+from .ranked import RankedSamples, Ranking, Updates
 from .ranking_options import RankingOptions
 
 EXPECTATIONS: Registry[Callable[..., DrawnResults]] = Registry("EXPECTATIONS", {})
@@ -77,60 +91,211 @@ def _rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Wor
     )
 
 
-def mean_by_camera_pair(
-    problem: RetrievalProblem, names: Mapping[str, RankingOptions], protocol: Protocol, *, world: World = ALONE
-) -> dict[str, CameraPairs]:
-    """Evaluate every gallery camera by itself, for some numbers and the options that rank each of them.
+@torch.no_grad()
+def rank_samples(
+    samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int | None
+) -> tuple[Ranking, RankedSamples]:
+    """Rank the samples of all processes; each process passes its own. The second value has facts about the samples.
 
-    Every pair of query and gallery item is scored once for each of these options; re-ranking is done anew for each
-    camera.
-
-    Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015, figure 9.
+    Where embeddings are not finite, no query has a positive, and `Ranking.undefined` is the reason.
 
     Raises:
-        DistributedMetricError: an error on some process.
-        ValueError: no cameras, a protocol that draws galleries, or what cannot be measured.
+        DistributedMetricError: an error on some process, or samples that differ between processes.
+        ValueError: scores that are NaN, samples that are queries only where each is searched among the others.
     """
-    query_cameras = problem.labels.query.get("cameras")
-    gallery_cameras = problem.labels.gallery.get("cameras")
-    if query_cameras is None or gallery_cameras is None:
-        raise ValueError("`by_camera_pair` must come with cameras; got no `gallery_cameras`.")
-    if protocol.gallery_draw is not None:
-        raise ValueError(
-            f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.gallery_draw!r}."
+    needs_order = TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
+    shared = share_samples(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
+    if shared.undefined is not None:
+        return _unranked(shared.problem, shared.undefined), shared.facts
+    return rank_problem(shared.problem, options, shared.together), shared.facts
+
+
+@torch.no_grad()
+def problem_of_process(
+    samples: Samples, options: RankingOptions, facts: RankedSamples, *, max_bytes: int | None = None
+) -> RetrievalProblem | None:
+    """Return the problem of this process's queries and gallery items; None if it lacks either, or cannot rank them.
+
+    `facts` are those about the samples of all processes, which decide whether embeddings are codes.
+    """
+    samples = replace(samples, marks=None, are_bits=facts.are_bits)
+    has_both_roles = all(bool((samples.roles & role > 0).any()) for role in (sharding.QUERY, sharding.GALLERY))
+    if not has_both_roles:
+        return None
+    try:
+        shared = share_samples(samples, options, ALONE, max_bytes=max_bytes)
+    except ValueError:  # the samples of all processes keep a rule that those of one alone break
+        return None
+    return shared.problem if shared.undefined is None else None
+
+
+@torch.no_grad()
+def list_samples(
+    samples: Samples,
+    options: RankingOptions,
+    world: World,
+    *,
+    k: int,
+    queries: Tensor | None,
+    max_bytes: int | None,
+    updates: Updates | None = None,
+) -> RankLists:
+    """Return the first k candidates of the queries of all processes, or of some of them; see `find_rank_lists`.
+
+    `updates` are those of the metric; None if nobody is to look at the samples.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        TypeError: as `find_rank_lists`.
+        ValueError: as both, and embeddings that are not finite.
+    """
+    problem, together = share_defined(samples, options, world, max_bytes=max_bytes, updates=updates)
+    if queries is not None:
+        queries = queries.to(problem.source.device)
+    lists = find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=together)
+    return replace(lists, label_names=problem.labels.names.gather(world) or None)
+
+
+def share_defined(
+    samples: Samples,
+    options: RankingOptions,
+    world: World,
+    *,
+    max_bytes: int | None,
+    updates: Updates | None = None,
+) -> tuple[RetrievalProblem, World]:
+    """Return the problem with places in the gallery, and the processes that go on together.
+
+    With `updates`, likely mistakes are looked for.
+
+    Raises:
+        ValueError: nothing can be ranked.
+    """
+    problem, together, facts, undefined = share_samples(samples, options, world, max_bytes=max_bytes)
+    if undefined is not None:
+        raise ValueError(f"`embeddings` must be finite; got some that are not. {undefined}")
+    if updates is not None:
+        positions = problem.labels.positions_within(options.protocol)
+        results_made(None, replace(facts, positions=positions, updates=updates), world)
+    return problem, together
+
+
+class SharedProblem(NamedTuple):
+    """The part of this process in a problem that all processes rank together."""
+
+    problem: RetrievalProblem
+    """all queries against this process's part of the gallery"""
+    together: World
+    """the processes that go on together"""
+    facts: RankedSamples
+    """about the samples of all processes"""
+    undefined: str | None
+    """the reason why nothing can be ranked: embeddings that are not finite; None if all are"""
+
+
+def share_samples(
+    samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None, in_order: bool = True
+) -> SharedProblem:
+    """Send the queries of all processes to every process; `in_order` adds places in the gallery."""
+    if options.exchanged:
+        samples = samples.exchanged()
+    protocol = options.protocol
+    examine = partial(
+        sharding.examine_samples,
+        leave_one_out=protocol.leave_one_out,
+        max_bytes=max_bytes,
+        extra=names_in_rules({"must_agree": protocol.must_agree, "must_differ": protocol.must_differ}),
+    )
+    shard = examine(world, samples)
+    facts = RankedSamples(
+        protocol,
+        options=options,
+        num_gallery=sum(shard.num_gallery),
+        has_lists=options.lists is not None,
+        keeps_thread=callable(options.similarity) or samples.device.type != "cpu",
+        has_updates=True,
+        are_bits=shard.samples.are_bits,
+        compared=samples_shared(shard, world),
+    )
+    if world.size > 1 and options.needs_all_samples and shard.undefined is None:
+        # Every process receives all samples, and goes on by itself.
+        all_samples = sharding.gather_samples(world, shard)
+        world = ALONE
+        shard = examine(world, all_samples)
+
+    samples = shard.samples
+    gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
+    queries = sharding.share_queries(world, shard, gallery)
+    lists = None
+    if options.lists is not None and shard.undefined is None:
+        no_numbers = samples.roles[:0].long()  # a process without samples has no index
+        query_numbers = queries.labels.get("index", no_numbers)
+        gallery_numbers = samples.labels.get("index", no_numbers)[gallery]
+        lists, listed_items = options.lists.at(query_numbers, gallery_numbers, world)
+        facts = replace(facts, listed_items=listed_items)
+    first_position = sum(shard.num_gallery[: world.process]) if in_order else None
+    find_items = partial(_find_items, samples, gallery, first_position)
+    gathered = None
+    if "groups" in samples.labels:  # on all processes or on none
+        gathered = GROUPED_GALLERIES["best_member"].gather(world, *world.guarded(find_items), shard.dtype)
+
+    def build() -> RetrievalProblem:
+        items, labels = gathered or find_items()
+        places = labels.pop("places", None)
+        problem = RetrievalProblem(
+            Embeddings(queries.embeddings, items, options.similarity, options.rerank, max_bytes),
+            Labels(
+                query=relevance_labels(queries.labels, "query"),
+                gallery=labels,
+                self_index=queries.self_index,
+                ground_truth=lists,
+                names=samples.names,
+            ),
+            places=places,
+            query_index=queries.labels.get("index"),
         )
+        return problem.grouped(protocol, prefix="")
 
-    cameras = _gather_cameras(gallery_cameras, world)
-    searched = problem.labels.names.rules_by_number(protocol.relevance_options)["search_cameras"]
-    if searched is not None:
-        cameras = cameras[torch.isin(cameras, torch.tensor(searched, device=cameras.device))]
-    rows = query_cameras.long().unique()
-    zeros = rows.new_zeros((len(rows), len(cameras)))
-    tables = {name: CameraPairs(rows, cameras, mean=zeros.double(), num_valid=zeros.clone()) for name in names}
-
-    # One column of each table for each gallery camera, which is searched alone.
-    for column, camera in enumerate(cameras.tolist()):
-        # Numbers that are ranked under the same options share a ranking.
-        ranks: dict[RankingOptions, PositiveRanks] = {}
-        for options in dict.fromkeys(names.values()):
-            protocol_for_camera = replace(options.protocol, search_cameras=(camera,))
-            options_for_camera = replace(options, protocol=protocol_for_camera)
-            ranks[options] = rank_problem(problem, options_for_camera, world).ranks
-        for name, options in names.items():
-            means = mean_by(measure(name, ranks[options], protocol), query_cameras.long())
-            tables[name].mean[:, column] = means.mean
-            tables[name].num_valid[:, column] = means.num_valid
-    return tables
+    return SharedProblem(world.guarded(build), world, facts, shard.undefined)
 
 
-def _gather_cameras(gallery_cameras: Tensor, world: World) -> Int[Tensor, " gallery_cameras"]:
-    """Return the distinct gallery cameras of all processes, ascending.
+def _find_items(samples: Samples, gallery: Tensor, first_position: int | None) -> tuple[Rows, dict[str, Tensor]]:
+    """Return the gallery items of this process and their labels, with places if there is a `first_position`.
 
-    All processes rank the same cameras in the same order, even cameras that their part of the gallery lacks.
+    Args:
+        samples: of this process.
+        gallery: positions of the gallery items in the samples.
+        first_position: the position of the first item in the gallery of all processes, one after the other. The place
+            of an item is its `index`, else its position.
     """
-    cameras = gallery_cameras.long().unique()
-    _, table = world.guarded_all_gather(lambda: (None, [len(cameras)]))
-    num_cameras = [size for (size,) in table]
-    (gathered,) = exchange_rows(world, num_cameras, SentRows(lambda: [cameras]))
-    all_cameras: Tensor = gathered.to(cameras.device).unique()
-    return all_cameras
+    rows = samples.run(gallery)
+    labels = select_samples(relevance_labels(samples.labels), rows)
+    if first_position is not None:
+        if samples.index is None:
+            stop = first_position + len(gallery)
+            labels["places"] = torch.arange(first_position, stop, device=gallery.device)
+        else:
+            labels["places"] = samples.index[gallery]
+    return samples.rows(rows), labels
+
+
+def _unranked(problem: RetrievalProblem, reason: str) -> Ranking:
+    """Return a ranking without any positive, so that every measure is NaN.
+
+    The queries are known even where their embeddings are not finite, and none of them is ranked.
+    """
+    query_index = problem.query_numbers
+    zeros = torch.zeros_like(query_index)
+    num_queries = len(zeros)
+    labels = one_number_each(problem.labels.query)
+    counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
+    return Ranking(
+        PositiveRanks(zeros[:0], zeros, zeros),
+        counts,
+        query_index=query_index,
+        query_identities=labels.get("identities"),
+        query_cameras=labels.get("cameras"),
+        labels=problem.provided_labels,
+        undefined=reason,
+        names=problem.labels.names,
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -13,7 +12,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.model_tables import evaluated, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers
@@ -27,10 +26,8 @@ from .protocol import GalleryDraw, Protocol
 from .query_numbers import measure_queries
 from .query_statistics import Breakdown, LeftOutQueries, mean_by
 from .rank_lists import Later, RankLists
-from .ranked import CameraPairs, EvaluatedSamples, Ranking
-from .ranked_samples import ListCounts
+from .ranked import CameraPairs, ListCounts, Ranking
 from .ranking_options import Reported, Setup, describe, key_of
-from .result_checks import check_stored, find_lacking
 
 RETRIEVAL_METHODS: Registry[Callable[..., Any]] = Registry("RETRIEVAL_METHODS", {})
 """methods of `RetrievalResults` by name, which tasks add: functions of results and of options"""
@@ -72,7 +69,6 @@ class RetrievalResults(NamedNumbers, SavedResults):
         "problem",
     )
     _SAVED_AS = MappingProxyType({"max_rank": int})
-    _find_lacking = staticmethod(find_lacking)
 
     per_query: Mapping[str, Float[Tensor, " queries"]]
     """the values of each query by the numbers that the protocol reports"""
@@ -104,7 +100,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """lists of all queries; None unless the caller asked for them"""
     camera_pairs: Mapping[str, CameraPairs] | None = None
     """the reported numbers between pairs of cameras; None unless the caller asked for them"""
-    problem: EvaluatedSamples | None = None
+    problem: Any = None
     """the evaluated samples; None in results of a metric, which does not hand them out"""
     query_names: tuple[str, ...] | None = None
     """the names of the queries, where lists came with strings as their keys"""
@@ -125,7 +121,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     @property
     def ranking(self) -> Ranking:
         """The ranking from which the numbers follow, besides those of the CMC where it has a rule of its own."""
-        return _ranking_of(vars(self))
+        return ranking_of(vars(self))
 
     @property
     def means(self) -> dict[str, float]:
@@ -246,7 +242,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
             _checks.one_of("name", name, self.camera_pairs)
             pairs = self.camera_pairs[name]
         else:
-            pairs = self._samples("by_camera_pair", "metric.results(camera_pairs=True)").by_camera_pair(name)
+            problem = self._samples("by_camera_pair", "metric.results(camera_pairs=True)")
+            pairs = RETRIEVAL_METHODS["by_camera_pair"](problem, name)
         return replace(pairs, camera_names=self.names_of("cameras") or None)
 
     def interval(
@@ -327,7 +324,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """
         if self.rank_lists is None:
             remedy = f"metric.nearest({k})` or `metric.results(nearest={k})"
-            return self._samples("nearest", remedy).nearest(k, queries)
+            found: RankLists = self._samples("nearest", remedy).nearest(k, queries)
+            return found
         _checks.positive_int("k", k)
         length = self.rank_lists.index.shape[1]
         if bool((self.num_candidates <= length).all()):  # the lists hold all candidates
@@ -389,24 +387,13 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return [names.get(number, number) for number in values.tolist()]
 
     def _to_fields(self) -> dict[str, Any]:
-        saved = super()._to_fields()
-        saved["max_rank"] = len(self.cmc)
-        # A report shows ten candidates of a query and pairs of cameras. They are computed while there are embeddings,
-        # and left out where they cannot be computed. The names of labels are stored once, in the results.
-        with suppress(ValueError):
-            saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names=None)
-        with suppress(ValueError):
-            if not self.camera_pairs:
-                pairs = replace(self.by_camera_pair(), camera_names=None)
-                saved["camera_pairs"] = {self._name_or_first(None): pairs}
-        return saved
+        fields: dict[str, Any] = _extras.files().fields_of_retrieval(self, super()._to_fields())
+        return fields
 
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> RetrievalResults:
-        check_stored(saved)
-        ranking = replace(_ranking_of(saved), drawn=saved["drawn"])
-        results = summarize(ranking, saved["protocol"], saved["setup"], max_rank=saved.pop("max_rank"))
-        return replace(results, **saved)
+        results: RetrievalResults = _extras.files().retrieval_of_fields(saved)
+        return results
 
     @classmethod
     def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
@@ -426,7 +413,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         _checks.one_of("name", name, averaged)
         return key_of(name, averaged)
 
-    def _samples(self, method: str, remedy: str) -> EvaluatedSamples:
+    def _samples(self, method: str, remedy: str) -> Any:
         """Return the evaluated samples; raise for results of a metric, which keeps its samples to itself."""
         if self.problem is None:
             got = f"results of a metric or of a file, which hold no embeddings: write `{remedy}`"
@@ -480,7 +467,7 @@ def summarize(ranking: Ranking, protocol: Protocol, setup: Setup, *, max_rank: i
     )
 
 
-def _ranking_of(fields: Mapping[str, Any]) -> Ranking:
+def ranking_of(fields: Mapping[str, Any]) -> Ranking:
     """Return the ranking that the fields of results hold."""
     return Ranking(
         fields["ranks"],

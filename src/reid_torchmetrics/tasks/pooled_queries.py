@@ -1,8 +1,8 @@
-"""Queries before they are ranked: images of one query pooled into one, and the places of queries in the gallery."""
+"""Images of one query, pooled into one before they are ranked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int, Real
@@ -10,10 +10,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.evaluation import POOLED_QUERIES, Grouping, Labels
+from reid_torchmetrics.functional.retrieval.relevance import num_labels_of
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, Rows
-
-from .groups import Grouping
-from .protocol import Protocol
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +85,30 @@ def _mean(query: Tensor, groups: Grouping, *, normalize: bool) -> Float[Tensor, 
     return torch.cat(means, dim=1)
 
 
-def check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:
-    """Raise unless every query has a place in the gallery, if a protocol searches it among the others."""
-    if not protocol.leave_one_out:
-        return
-    num_unknown = num_queries
-    if self_index is not None:
-        _checks.integer_labels("self_index", self_index, num_queries)
-        num_unknown = int((self_index < 0).sum())
-    if num_unknown:
+def _pool_samples(query: Rows, labels: Labels, gallery: object) -> tuple[Rows, Labels]:
+    """Return the mean query of each identity and camera, with its labels."""
+    # Images that are pooled need one identity and camera each; they may differ in all other labels.
+    identities = labels.query.get("identities")
+    obstacles = []
+    if identities is None:
+        obstacles.append("no `query_identities`")
+    if gallery is None:
+        obstacles.append("no `gallery`")
+    obstacles.extend(f"`query_{name}`" for name in labels.query if name not in ("identities", "cameras"))
+    if num_labels_of(labels.query):
+        obstacles.append("a matrix of labels as `query_identities`")
+    if labels.self_index is not None:
+        obstacles.append("`self_index`")
+    if identities is None or obstacles:
         raise ValueError(
-            f"`self_index` must hold every query's own place in the gallery, or `leave_one_out=False` be given, under"
-            f" protocol {protocol.name!r}, which searches every query among the others; got {num_unknown} queries"
-            " without."
+            "`multi_query` needs `query_identities` and a `gallery`, no labels but identities and cameras, and no"
+            f" `self_index`; got {' and '.join(obstacles)}."
         )
+    pooled = pool_queries(query.all(), identities, labels.query.get("cameras"))
+    labels_of_pooled = {"identities": pooled.identities}
+    if pooled.cameras is not None:
+        labels_of_pooled["cameras"] = pooled.cameras
+    return Rows([pooled.embeddings]), replace(labels, query=labels_of_pooled)
+
+
+POOLED_QUERIES["mean"] = _pool_samples

@@ -1,26 +1,54 @@
-"""Check the fields of a file of results, so that numbers can be computed from them."""
+"""Results of retrieval as the fields of a file, and the checks of such fields before numbers are computed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    Protocol,
+    RankLists,
+    RetrievalResults,
+    ranking_of,
+    summarize,
+)
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, first_rank, is_known
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import NAMED_LABELS
-
-from .protocol import Protocol
-from .rank_lists import RankLists
 
 _MOST = 1 << 63
 _ROUNDING = 1e-9
 
 
-def check_stored(saved: Mapping[str, Any]) -> None:
+def fields_of_retrieval(results: RetrievalResults, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the saved fields of results by name, given all fields that are not computed."""
+    fields["max_rank"] = len(results.cmc)
+    # A report shows ten candidates of a query and pairs of cameras. They are computed while there are embeddings,
+    # and left out where they cannot be computed. The names of labels are stored once, in the results.
+    with suppress(ValueError):
+        fields["rank_lists"] = replace(results.rank_lists or results.nearest(10), label_names=None)
+    with suppress(ValueError):
+        if not results.camera_pairs:
+            pairs = replace(results.by_camera_pair(), camera_names=None)
+            fields["camera_pairs"] = {next(iter(results.averaged)): pairs}
+    return fields
+
+
+def retrieval_of_fields(saved: dict[str, Any]) -> RetrievalResults:
+    """Compute results from the fields of a file: the inverse of `fields_of_retrieval`."""
+    _check_stored(saved)
+    ranking = replace(ranking_of(saved), drawn=saved["drawn"])
+    results = summarize(ranking, saved["protocol"], saved["setup"], max_rank=saved.pop("max_rank"))
+    return replace(results, **saved)
+
+
+def _check_stored(saved: Mapping[str, Any]) -> None:
     """Raise unless there are rankings of all numbers, items exist, and values are NaN where they are undefined."""
     ranks = saved["ranks"]
     counts = saved["counts"]
@@ -105,10 +133,10 @@ def _check_defined(name: str, values: Tensor, is_defined: Tensor) -> None:
         raise ValueError(f"`{name}` must be NaN where it is undefined, and nowhere else; got other values.")
 
 
-def find_lacking(saved: Mapping[str, Any]) -> str:
+def find_lacking(fields: Mapping[str, Any]) -> str:
     """Return a text about a file with a measure that `MEASURES` lacks, as a user's own may be; "" for other files."""
-    protocol = saved["protocol"]
-    if protocol is None:  # a comparison of detections
+    protocol = fields.get("protocol")
+    if protocol is None:  # detections
         return ""
     for name in protocol["$Protocol"]["reports"]["$tuple"]:
         if isinstance(name, str) and name.isidentifier() and not is_known(name):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.evaluation.queries import pool_queries
+from reid_torchmetrics.tasks.pooled_queries import pool_queries
 from tests.paths import path
 from tests.profiles import examples
 from tests.reference import averages
