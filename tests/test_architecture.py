@@ -77,7 +77,8 @@ ENGINE = {
 
 TASK_ROOMS = {
     "tasks.walks": ["private", "shared", "functional.retrieval"],
-    "tasks.streams": ["private", "shared", "functional.retrieval"],
+    "tasks.hashing": ["private", "shared", "functional.retrieval"],
+    "tasks.streams": ["private", "shared", "functional.retrieval", "tasks.hashing"],
     "tasks.draws": ["private", "shared", "functional.retrieval", "tasks.walks"],
     "tasks.reranking": ["private", "shared", "functional.retrieval", "tasks.walks"],
     "tasks.comparison": ["private", "shared", "functional"],
@@ -92,6 +93,7 @@ TASK_ROOMS = {
         "shared",
         "functional.retrieval",
         "tasks.walks",
+        "tasks.hashing",
         "tasks.comparison",
         "tasks.lists",
     ],
@@ -432,7 +434,6 @@ ONE_IMPORTER = {
     "tasks.draws.hypergeometric": "distributions, which know no gallery",
     "tasks.draws.strata_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
-    "functional.retrieval.ranking.rank_table": "from counts to ranks; about 500 lines with the tiles of all processes",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
     "metrics.reid.ranking": "`update` and the cache; over 500 lines with the options and methods of a metric",

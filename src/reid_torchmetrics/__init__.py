@@ -69,6 +69,11 @@ _ROWS_OF_TASKS = {
         " rparis6k_hard gldv2 cub200 cars196 sop inshop trec cuhk_sysu prw sketchy hashing guie happywhale",
     },
     "tasks.lists": {"LIST_READERS": "positions numbers"},
+    "tasks.hashing": {
+        "SEVERAL_LABELS": "check_matrix SharedLabels",
+        "RANKINGS_AT_ONCE": "whole_scores",
+        "CODE_READERS": "marked packed",
+    },
     "tasks.places": {"POSITIVES_BY_OPTION": "radius", "GROUPED_GALLERIES": "best_member"},
     "tasks.draws": {"EXPECTATIONS": "drawn_galleries"},
     "tasks.reranking": {"RERANKINGS": "KReciprocal QueryExpansion"},
@@ -102,6 +107,7 @@ for _task, _rows in _ROWS_OF_TASKS.items():
         _registries.TASKS.setdefault(_registry, {}).update(dict.fromkeys(_row_names.split(), _load))
 if find_spec(".tasks", __name__) is None:  # tables have fewer columns then; what is asked for by its name is an error
     del _registries.TASKS["CLASS_COLUMNS"]
+    del _registries.TASKS["RANKINGS_AT_ONCE"]
 
 _PUBLIC_MODULES = (
     "functional.retrieval",

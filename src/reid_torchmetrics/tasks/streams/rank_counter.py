@@ -57,9 +57,9 @@ from reid_torchmetrics.functional.retrieval.scores import (
     check_similarity,
     gallery_statistics,
     promoted,
-    read_block,
     score_dtype,
 )
+from reid_torchmetrics.tasks.hashing import read_block
 
 from .counts import Counts, GalleryStatistics, Nothing, StreamSample, digest_of, keys_of
 from .rules import in_one_spelling

@@ -18,6 +18,7 @@ from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.evaluation import Files, are_files
 from reid_torchmetrics.functional.saved_results import SavedResults
 from reid_torchmetrics.tasks.comparison import Interval, bootstrap_interval
+from reid_torchmetrics.tasks.hashing import read_block
 from reid_torchmetrics.tasks.lists import ItemReader, ListQueries, Lists, read_items, read_names, read_retrieved
 
 from .exact_search import ExactSearch
@@ -106,7 +107,7 @@ class SearchedLists:
     tolerance: float
     max_bytes: int
     marks: int
-    """says which codes the queries have, see `scores.read_block`"""
+    """says which codes the queries have, see `read_block`"""
 
 
 @torch.no_grad()
@@ -183,7 +184,7 @@ def index_recall(
     marks = 0
     query_blocks = []
     for block in _blocks_of(query) if are_files(query) else [query]:
-        codes, marks = scoring.read_block("query", block, similarity, packed=packed, earlier=marks)
+        codes, marks = read_block("query", block, similarity, packed=packed, earlier=marks)
         query_blocks.append(codes)
     query = torch.cat(query_blocks) if len(query_blocks) > 1 else query_blocks[0]
     items = _read_lists(retrieved, query_names, gallery_names, len(query))[:, :k].to(query.device)
@@ -204,7 +205,7 @@ def search_lists(
     search = ExactSearch(lists.query, lists.items, lists.k, lists.similarity, lists.max_bytes)
     marks = lists.marks
     for block in _blocks_of(lists.gallery):
-        codes, marks = scoring.read_block(
+        codes, marks = read_block(
             "gallery", block, lists.similarity, lists.query.device, packed=lists.packed, earlier=marks
         )
         search.add(codes)

@@ -14,7 +14,8 @@ from .positive_ranks import (
     ranks_of_hits,
     unchecked_ranks,
 )
-from .ranks import count_ranks, count_sharded_ranks, rank_positives, rank_positives_from_scores
+from .rank_table import CountedGroups, RankedPositives, RankTable
+from .ranks import RANKINGS_AT_ONCE, count_ranks, count_sharded_ranks, rank_positives, rank_positives_from_scores
 from .tie_policies import DRAWN_TIES, TIE_POLICIES, TiePolicy, best_first, in_order, sort_with_places
 from .tiles import GalleryPart, Tiles, cells_of_positives
 from .top_k import stable_top_k

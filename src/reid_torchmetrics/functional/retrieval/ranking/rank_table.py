@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -11,7 +14,25 @@ from reid_torchmetrics.functional import segments
 from .counting import Positives
 from .positive_ranks import Judgments, PositiveRanks, TiedGroups, unchecked_ranks
 from .tie_policies import TiePolicy
-from .whole_scores import RankedPositives
+
+
+class CountedGroups(NamedTuple):
+    """The groups of ties for some queries, as in `TiedGroups`."""
+
+    num_groups: Int[Tensor, " queries"]
+    num_positives: Int[Tensor, " groups"]
+    num_negatives: Int[Tensor, " groups"]
+
+
+@dataclass(frozen=True)
+class RankedPositives:
+    """The positives of some queries, query by query in the order of their ranks."""
+
+    num_positives: Int[Tensor, " queries"]
+    rank: Int[Tensor, " positives"]
+    grade: Int[Tensor, " positives"]
+    groups: CountedGroups | None = None
+    """groups of ties, for tie policies with groups"""
 
 
 class RankTable:

@@ -20,7 +20,7 @@ summed. For example, a query on two processes, with the scores of its positives 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from jaxtyping import Float, Int, Integer, Real, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names, _progress
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
@@ -50,12 +51,14 @@ from .positive_ranks import PositiveRanks
 from .rank_table import RankTable
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
-from .whole_scores import find_levels, rank_whole_scores
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
 _MANY_QUERIES = 256  # a tile of as many queries is exchanged by itself
-_SCORES_WITH_GRADES = 1 << 22  # that are ranked with a matrix of their grades
+_SAMPLE_SIZE = 64  # scores that are read to know whether all may be whole numbers
+RANKINGS_AT_ONCE: Registry[Callable[[GalleryPart, Tensor, slice, RankTable], bool]] = Registry("RANKINGS_AT_ONCE", {})
+"""faster ways to rank some queries by all their scores: "whole_scores", which a task adds, for whole numbers. Each
+returns whether it has put the ranks into the table"""
 _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
 
 
@@ -177,8 +180,11 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     tiles = Tiles(part)
     table = RankTable(part.ties, relevance.run_length, graded=has_grades, num_positives=relevance.num_listed)
     for rows in _progress.steps(tiles.rows, "Ranking"):
-        if _rank_whole_scores(part, tiles, rows, table):
-            continue
+        whole_rows = tiles.whole_rows(rows)
+        if whole_rows is not None and _seem_whole(whole_rows):
+            rank_at_once = RANKINGS_AT_ONCE.get("whole_scores")
+            if rank_at_once is not None and rank_at_once(part, whole_rows, rows, table):
+                continue
         tile = relevance.tile(rows)
         table.num_positives[rows] = tile.num_positives
         table.num_candidates[rows] = tile.num_candidates
@@ -192,21 +198,10 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     return table.ranks()
 
 
-def _rank_whole_scores(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTable) -> bool:
-    """Rank the positives of some queries at once; False unless their scores are small whole numbers."""
-    relevance = part.relevance
-    scores = tiles.whole_rows(rows)
-    levels = None if scores is None else find_levels(scores, relevance.num_grades)
-    if scores is None or levels is None:
-        return False
-    width = scores.shape[1]
-    for block in segments.ranges(len(scores), max(1, _SCORES_WITH_GRADES // width)):
-        queries = slice(rows.start + block.start, rows.start + block.stop)
-        grades, junk = relevance.graded_rows(queries)
-        ranked = rank_whole_scores(scores[block], levels, grades, junk, part.ties)
-        table.num_candidates[queries] = width - (0 if junk is None else junk.sum(1))
-        table.append(queries, ranked)
-    return True
+def _seem_whole(scores: Float[Tensor, "queries gallery"]) -> bool:
+    """Return whether all scores may be whole numbers, by a sample of them."""
+    sample = scores.view(-1)[:: max(1, scores.numel() // _SAMPLE_SIZE)]
+    return bool((sample == sample.round()).all())
 
 
 def count_sharded_ranks(

@@ -48,5 +48,5 @@ from .relevance import (
     find_listed_relevance,
     junk_pairs_of,
 )
-from .several_labels import check_alike
+from .several_labels import SEVERAL_LABELS, check_alike
 from .vocabulary import MISSING, RULES_BY_LABEL, Vocabulary, in_one_order, labels_with_names, number_of_name

@@ -35,7 +35,7 @@ from .labels import (
     with_default_rules,
 )
 from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
-from .several_labels import SharedLabels, check_alike
+from .several_labels import SEVERAL_LABELS, check_alike
 from .vocabulary import MISSING, in_one_order
 
 SAME_CAMERA_RULES = get_args(_names.CameraRule)
@@ -187,7 +187,9 @@ def relevance_of(
     # List the items that are positives unless a rule drops them.
     radius = rules["radius"]
     has_several = num_labels_of(query) > 0
-    shared = SharedLabels(query["identities"], gallery["identities"], own_column) if has_several else None
+    shared = None
+    if has_several:
+        shared = SEVERAL_LABELS["SharedLabels"](query["identities"], gallery["identities"], own_column)
     run_start, run_length, order = _positive_runs(query, gallery, radius, shared)
     if radius is not None:
         is_junk = torch.zeros_like(is_junk)  # items of other identities may be near
@@ -221,7 +223,7 @@ def relevance_of(
     )
 
 
-def _positive_runs(query: LabelValues, gallery: LabelValues, radius: float | None, shared: SharedLabels | None) -> Runs:
+def _positive_runs(query: LabelValues, gallery: LabelValues, radius: float | None, shared: Any) -> Runs:
     """Return the start and the length of the run of each query in `order`, the gallery items sorted by relevance.
 
     Items with several labels are not listed: `shared` finds them tile by tile, so that their runs have a length only.

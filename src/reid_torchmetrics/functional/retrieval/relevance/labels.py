@@ -96,7 +96,8 @@ class Label:
         if self.is_extra:
             return extra_labels.check_matrix(argument, value, length, device)
         if self.may_be_several and several_labels.is_matrix(value):
-            return several_labels.check_matrix(argument, value, length, device)
+            checked: Tensor = several_labels.SEVERAL_LABELS["check_matrix"](argument, value, length, device)
+            return checked
         if self.dtype.is_floating_point:
             checked = _checks.positions(argument, value, length, device)
         else:

@@ -13,11 +13,11 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, Int8, Integer
+from jaxtyping import Bool, Int, Integer
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -25,15 +25,11 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.displays import Displayed
 
-from .several_labels import SharedLabels
-
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
 """A user's rule: from positions of queries [q] and gallery items [g] to a bool mask [q, g], True for dropped pairs."""
 
 GivenJunkPairs = JunkPairs | Tensor | NDArray[np.bool_]
 """A user's rule, or a bool mask of all pairs [queries, gallery]"""
-
-Record = TypeVar("Record", "LabelRule", "Relevance", SharedLabels)
 
 _PAIRS_AT_A_TIME = 1 << 22  # pairs that are masked at once, to count the pairs that rules drop
 
@@ -125,8 +121,8 @@ class Relevance(Displayed):
     query_cameras: Int[Tensor, " queries"] | None = None
     """cameras before `camera_map`, also without a camera rule"""
     gallery_cameras: Int[Tensor, " kept"] | None = None
-    shared: SharedLabels | None = None
-    """the labels where samples have several; finds the items listed for a query, as there may be very many"""
+    shared: Any = None
+    """the labels where samples have several; finds the items listed for a query, see `SEVERAL_LABELS`"""
 
     @property
     def num_queries(self) -> int:
@@ -149,11 +145,6 @@ class Relevance(Displayed):
         return self.run_start.device
 
     @property
-    def num_grades(self) -> int:
-        """Number of different grades that items may have, with that of negatives."""
-        return 2 if self.shared is None else self.shared.query.shape[1] + 1
-
-    @property
     def drops_others(self) -> bool:
         """Return whether some rule drops items that are not listed for the query."""
         return self.junk_pairs is not None or any(rule.num_dropped is not None for rule in self.rules)
@@ -163,7 +154,8 @@ class Relevance(Displayed):
         device = _arrays.compute_device(torch.device(device))
         shared = None if self.shared is None else _moved(self.shared, device)
         rules = tuple(_moved(rule, device) for rule in self.rules)
-        return _moved(replace(self, rules=rules, shared=shared), device)
+        relevance: Relevance = _moved(replace(self, rules=rules, shared=shared), device)
+        return relevance
 
     def tile(self, rows: slice) -> TileRelevance:
         """Return the relevance of the queries `rows`."""
@@ -205,43 +197,6 @@ class Relevance(Displayed):
             num_candidates=self.num_kept - num_dropped - num_junk,
             grades=grades,
         )
-
-    def graded_rows(self, rows: slice) -> tuple[Int[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
-        """Return the number of labels that all kept items share with a few queries, and marks of junk.
-
-        Unless samples have several labels, the number is 1 for positives. Junk has the number 0. The marks are None if
-        no query has junk.
-        """
-        columns = slice(0, self.num_kept)
-        if self.shared is None:
-            return self._listed_rows(rows)
-        grades = self.shared.numbers(rows)
-        junk = self.dropped(rows, columns)
-        for rule in self.rules:
-            if rule.num_dropped is None:
-                dropped = rule.at(rows, columns) & (grades > 0)
-                junk = dropped if junk is None else junk | dropped
-        if self.own_column is not None:
-            own_column = self.own_column[rows]
-            query = (own_column >= 0).nonzero()[:, 0]
-            if junk is None:
-                junk = torch.zeros_like(grades, dtype=torch.bool)
-            junk[query, own_column[query]] = True
-        if junk is not None:
-            grades.masked_fill_(junk, 0)
-        return grades, junk
-
-    def _listed_rows(self, rows: slice) -> tuple[Int8[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
-        """Return 1 for the positives of a few queries, 0 for other items, and marks of junk, as `graded_rows`."""
-        tile = self.tile(rows)
-        no_items = torch.zeros((len(tile.columns), self.num_kept), dtype=torch.int8, device=self.device)
-        # Items that are not listed are any item, and add nothing.
-        positive = no_items.scatter_add(1, tile.columns, tile.positive.to(torch.int8))
-        if bool((tile.num_candidates == self.num_kept).all()):
-            return positive, None
-        junk = no_items.scatter_add(1, tile.columns, (tile.listed & ~tile.positive).to(torch.int8)) > 0
-        dropped = self.dropped(rows, slice(0, self.num_kept))
-        return positive, junk if dropped is None else junk | dropped
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
@@ -290,7 +245,8 @@ class Relevance(Displayed):
     def listed_anywhere(self) -> Bool[Tensor, " kept"]:
         """Mark the kept gallery items that are listed for some query."""
         if self.shared is not None:
-            return self.shared.are_shared()
+            is_shared: Bool[Tensor, " kept"] = self.shared.are_shared()
+            return is_shared
         is_listed = torch.zeros(self.num_kept, dtype=torch.bool, device=self.device)
         is_listed[self.order] = True
         return is_listed
@@ -365,7 +321,7 @@ class Relevance(Displayed):
         return [torch.cat(marks)], torch.cat(numbers)
 
 
-def _moved(record: Record, device: torch.device) -> Record:
+def _moved(record: Any, device: torch.device) -> Any:
     """Return a copy of a record with its tensors on a device."""
     tensors: dict[str, Any] = {}
     for field in fields(record):

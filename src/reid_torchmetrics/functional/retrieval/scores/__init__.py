@@ -1,7 +1,19 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 # mypy: implicit-reexport
 
-from .codes import BlocksOfRows, are_bits, as_signs, read_block, read_pair, read_with_marks, union_of_marks
+from .codes import (
+    CODE_READERS,
+    HAS_ONE,
+    HAS_OTHER,
+    HAS_ZERO,
+    IS_CODE,
+    BlocksOfRows,
+    are_bits,
+    as_signs,
+    read_pair,
+    read_with_marks,
+    union_of_marks,
+)
 from .products import BLOCK, LANES
 from .rerank import RERANKINGS, Rerank, check_rerank
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, check_pair, checked_rows, promoted

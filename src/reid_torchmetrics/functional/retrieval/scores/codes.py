@@ -6,22 +6,23 @@ So embeddings are first read as they are, with marks for each row, and converted
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Int, Int8
+from jaxtyping import Int, Int8
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _checks
+from reid_torchmetrics._registries import Registry
 
 from .rows import Rows
 
-_CODE_DTYPE = torch.float16
-"""holds 1 and -1 in two bytes; products are computed in float32, where sums of up to 2^24 of them are exact"""
-_BITS = 8
-_HAS_ZERO, _HAS_ONE, _HAS_OTHER, _IS_CODE = 1, 2, 4, 8  # marks of a row
+CODE_READERS: Registry[Callable[..., Any]] = Registry("CODE_READERS", {})
+"""functions of an argument, its value, the similarity and a device, which tasks add: they return what `read_with_marks`
+returns, "packed" for bits that are packed into bytes, and "marked" for what may be codes"""
+HAS_ZERO, HAS_ONE, HAS_OTHER, IS_CODE = 1, 2, 4, 8  # marks of a row
 _NUM_MARKS = 4
 
 
@@ -63,39 +64,12 @@ def read_with_marks(
         TypeError: a dtype that is not for embeddings, or not for codes under "hamming".
         ValueError: another shape, or values that are not codes under "hamming".
     """
-    if packed:
-        return _unpacked(argument, value, similarity, device), None
-    if similarity != "hamming" and not may_be_codes:
+    if not (packed or may_be_codes or similarity == "hamming"):
         return _checks.embeddings(argument, value, device), None
-    values = _matrix(argument, value, device)
-    are_codes = similarity == "hamming" or not values.is_floating_point()
-    if not are_codes:
-        values = _checks.embeddings(argument, values)
-    is_zero = values == 0
-    is_one = values == 1
-    if are_codes:
-        _check_codes(argument, values, is_zero | is_one)
-    if not values.is_floating_point():
-        values = values.to(_CODE_DTYPE)
-    is_other = ~(is_zero | is_one)
-    marks = is_zero.any(1) * _HAS_ZERO + is_one.any(1) * _HAS_ONE + is_other.any(1) * _HAS_OTHER
-    return values, (marks + _IS_CODE * are_codes).to(torch.int8)
-
-
-def read_block(
-    argument: str, value: object, similarity: object, device: Any = None, *, packed: bool = False, earlier: int = 0
-) -> tuple[Tensor, int]:
-    """Return a block of embeddings, with codes of 1 and -1 under "hamming", and the marks of all blocks so far.
-
-    Arguments and errors are those of `read_with_marks` and `are_bits`; `earlier` are the marks of the earlier blocks.
-    """
-    values, marks = read_with_marks(argument, value, similarity, device, packed=packed)
-    if marks is None:
-        return values, earlier
-    own_marks = union_of_marks(marks)
-    all_marks = earlier | own_marks
-    are_bits(all_marks, all_marks)  # raises for a mixture
-    return as_signs(values) if are_bits(own_marks, own_marks) else values, all_marks
+    if packed and similarity != "hamming":
+        raise ValueError(f"`packed` must come with `similarity='hamming'`; got {similarity!r}.")
+    read: Callable[..., tuple[Tensor, Tensor | None]] = CODE_READERS["packed" if packed else "marked"]
+    return read(argument, value, similarity, device)
 
 
 def read_pair(
@@ -148,15 +122,15 @@ def are_bits(query: int, gallery: int) -> bool:
         ValueError: codes of 0 and 1 beside codes of 1 and -1, or beside other numbers.
     """
     marks = query | gallery
-    if not marks & _HAS_OTHER:
-        return bool(marks & _HAS_ZERO)
-    if marks & _IS_CODE and marks & _HAS_ZERO:
+    if not marks & HAS_OTHER:
+        return bool(marks & HAS_ZERO)
+    if marks & IS_CODE and marks & HAS_ZERO:
         raise _mixture("some with 0, and some with -1 or other numbers")
     for (side, own), (other_side, other) in (
         (("queries", query), ("gallery items", gallery)),
         (("gallery items", gallery), ("queries", query)),
     ):
-        if not own & _HAS_OTHER and own & _HAS_ZERO and own & _HAS_ONE and not other & _HAS_ZERO:
+        if not own & HAS_OTHER and own & HAS_ZERO and own & HAS_ONE and not other & HAS_ZERO:
             raise _mixture(f"{side} of 0 and 1, and {other_side} without a 0")
     return False
 
@@ -171,42 +145,3 @@ def _mixture(got: str) -> ValueError:
         "`embeddings` of all batches, queries and gallery items must be codes of 0 and 1, or all be codes of 1 and -1;"
         f" got {got}: where they are no codes, `similarity='dot'` ranks floats by their product."
     )
-
-
-def _unpacked(argument: str, value: object, similarity: object, device: Any) -> Tensor:
-    if similarity != "hamming":
-        raise ValueError(f"`packed` must come with `similarity='hamming'`; got {similarity!r}.")
-    values = _matrix(argument, value, device)
-    if values.dtype != torch.uint8:
-        raise TypeError(f"`{argument}` must have dtype uint8 where `packed` is True; got {values.dtype}.")
-    shifts = torch.arange(_BITS - 1, -1, -1, dtype=torch.uint8, device=values.device)
-    bits = (values[:, :, None] >> shifts) & 1
-    return bits.flatten(1).to(_CODE_DTYPE) * 2 - 1
-
-
-def _matrix(argument: str, value: object, device: Any) -> Tensor:
-    """Return a matrix of numbers or bools."""
-    _checks.array_like(argument, value)
-    (values,) = _arrays.as_tensors(value, device=device)
-    if not isinstance(values, Tensor):
-        raise TypeError(f"`{argument}` must hold codes: bools, integers or floats; got {type(value).__name__}.")
-    if values.is_complex():
-        raise TypeError(f"`{argument}` must hold codes: bools, integers or floats; got {values.dtype}.")
-    if values.ndim != 2 or values.shape[1] == 0:
-        raise ValueError(f"`{argument}` must have shape [N, bits]; got {list(values.shape)}.")
-    return values
-
-
-def _check_codes(argument: str, values: Tensor, is_bit: Bool[Tensor, "rows bits"]) -> None:
-    """Raise unless a batch has codes of 0 and 1, or codes of 1 and -1."""
-    if values.dtype == torch.bool:
-        return
-    is_code = is_bit | (values == -1)
-    has_both = (values == 0).any() & (values == -1).any()
-    if bool(is_code.all() & ~has_both):
-        return
-    got = "0, 1 and -1" if bool(is_code.all()) else str(values[~is_code][0].item())
-    remedy = "embeddings that are no codes need another `similarity`, such as 'dot'"
-    if values.dtype == torch.uint8:
-        remedy = "bits that are packed into bytes need `packed=True`"
-    raise ValueError(f"`{argument}` must hold codes of 0 and 1, or of 1 and -1; got {got}: {remedy}.")

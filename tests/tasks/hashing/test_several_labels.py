@@ -5,7 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, pack_columns, several_labels, unpack_columns
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, pack_columns, unpack_columns
+from reid_torchmetrics.tasks.hashing import several_labels
 from tests.profiles import examples
 from tests.reference.several_labels import num_shared
 

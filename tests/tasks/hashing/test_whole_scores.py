@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_relevance
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks, ranks
-from reid_torchmetrics.functional.retrieval.ranking.whole_scores import Levels, find_levels, rank_whole_scores
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks
 from reid_torchmetrics.functional.retrieval.scores import scores_from_matrix
+from reid_torchmetrics.tasks.hashing import whole_scores
+from reid_torchmetrics.tasks.hashing.whole_scores import Levels, find_levels, rank_whole_scores
 
 TIED = ("num_groups", "num_positives", "num_negatives")
 
@@ -39,10 +40,10 @@ RULES = [{"same_camera": rule} for rule in ("keep", "same_identity", "all")] + [
 
 def results_of(scores, relevance, ties, max_bytes):
     """Return the ranks by histograms, and by counting."""
-    with mock.patch.object(ranks, "rank_whole_scores", wraps=rank_whole_scores) as ranking:
+    with mock.patch.object(whole_scores, "rank_whole_scores", wraps=rank_whole_scores) as ranking:
         at_once = count_ranks(scores_from_matrix(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
     assert ranking.called
-    with mock.patch.object(ranks, "find_levels", return_value=None):
+    with mock.patch.object(whole_scores, "find_levels", return_value=None):
         counted = count_ranks(scores_from_matrix(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
     return at_once, counted
 

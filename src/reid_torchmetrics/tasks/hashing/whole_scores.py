@@ -17,18 +17,24 @@ Only where equal scores keep the order of the gallery, the items are put in orde
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Integer
+from jaxtyping import Bool, Float, Int, Int8, Integer
 from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
-
-from .tie_policies import TiePolicy
+from reid_torchmetrics.functional.retrieval.ranking import (
+    RANKINGS_AT_ONCE,
+    CountedGroups,
+    GalleryPart,
+    RankedPositives,
+    RankTable,
+    TiePolicy,
+)
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
 
 Array: TypeAlias = NDArray[Any]
 
@@ -36,7 +42,7 @@ _SCORES_AT_A_TIME = 1 << 19  # scores of a part, which stay in the cache
 _LARGEST = np.iinfo(np.int16).max
 _MOST_BINS = 4  # for each item of a row: with more, a histogram takes longer than a sort
 _LEAST_BINS = 1024  # that may always be used
-_SAMPLE_SIZE = 64  # scores that are read before all are
+_SCORES_WITH_GRADES = 1 << 22  # that are ranked with a matrix of their grades
 
 
 class Levels(NamedTuple):
@@ -51,33 +57,13 @@ class Levels(NamedTuple):
         return self.highest - self.lowest + 1
 
 
-class CountedGroups(NamedTuple):
-    """The groups of ties for some queries, as in `TiedGroups`."""
-
-    num_groups: Int[Tensor, " queries"]
-    num_positives: Int[Tensor, " groups"]
-    num_negatives: Int[Tensor, " groups"]
-
-
-@dataclass(frozen=True)
-class RankedPositives:
-    """The positives of some queries, query by query in the order of their ranks."""
-
-    num_positives: Int[Tensor, " queries"]
-    rank: Int[Tensor, " positives"]
-    grade: Int[Tensor, " positives"]
-    groups: CountedGroups | None = None
-    """groups of ties, for tie policies with groups"""
-
-
 def find_levels(scores: Float[Tensor, "queries gallery"], num_grades: int) -> Levels | None:
     """Return the range of scores on the CPU; None unless all are whole numbers, and few enough for a histogram.
 
     `num_grades` is the number of different grades, with that of negatives.
     """
     values = scores.detach().numpy()
-    step = max(1, values.size // _SAMPLE_SIZE)
-    if not values.size or _whole_numbers(values.reshape(-1)[::step]) is None:
+    if not values.size:
         return None
 
     def find(rows: slice) -> Levels | None:
@@ -189,3 +175,70 @@ def _rank_in_order(level: Array, num_levels: int, grades: Array) -> list[Array]:
     row_start = np.arange(len(level)) * level.shape[1]
     rank = cells - np.repeat(row_start, num_positives) + 1
     return [num_positives, rank, sorted_grades.reshape(-1)[cells].astype(np.int64)]
+
+
+def rank_tile(part: GalleryPart, scores: Float[Tensor, "queries gallery"], rows: slice, table: RankTable) -> bool:
+    """Rank the positives of some queries at once; False unless their scores are small whole numbers."""
+    relevance = part.relevance
+    levels = find_levels(scores, _num_grades(relevance))
+    if levels is None:
+        return False
+    width = scores.shape[1]
+    for block in segments.ranges(len(scores), max(1, _SCORES_WITH_GRADES // width)):
+        queries = slice(rows.start + block.start, rows.start + block.stop)
+        grades, junk = _graded_rows(relevance, queries)
+        ranked = rank_whole_scores(scores[block], levels, grades, junk, part.ties)
+        table.num_candidates[queries] = width - (0 if junk is None else junk.sum(1))
+        table.append(queries, ranked)
+    return True
+
+
+def _num_grades(relevance: Relevance) -> int:
+    """Return the number of different grades that items may have, with that of negatives."""
+    return 2 if relevance.shared is None else relevance.shared.query.shape[1] + 1
+
+
+def _graded_rows(
+    relevance: Relevance, rows: slice
+) -> tuple[Int[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
+    """Return the number of labels that all kept items share with a few queries, and marks of junk.
+
+    Unless samples have several labels, the number is 1 for positives. Junk has the number 0. The marks are None if
+    no query has junk.
+    """
+    columns = slice(0, relevance.num_kept)
+    if relevance.shared is None:
+        return _listed_rows(relevance, rows)
+    grades = relevance.shared.numbers(rows)
+    junk = relevance.dropped(rows, columns)
+    for rule in relevance.rules:
+        if rule.num_dropped is None:
+            dropped = rule.at(rows, columns) & (grades > 0)
+            junk = dropped if junk is None else junk | dropped
+    if relevance.own_column is not None:
+        own_column = relevance.own_column[rows]
+        query = (own_column >= 0).nonzero()[:, 0]
+        if junk is None:
+            junk = torch.zeros_like(grades, dtype=torch.bool)
+        junk[query, own_column[query]] = True
+    if junk is not None:
+        grades.masked_fill_(junk, 0)
+    return grades, junk
+
+
+def _listed_rows(
+    relevance: Relevance, rows: slice
+) -> tuple[Int8[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
+    """Return 1 for the positives of a few queries, 0 for other items, and marks of junk, as `_graded_rows`."""
+    tile = relevance.tile(rows)
+    no_items = torch.zeros((len(tile.columns), relevance.num_kept), dtype=torch.int8, device=relevance.device)
+    # Items that are not listed are any item, and add nothing.
+    positive = no_items.scatter_add(1, tile.columns, tile.positive.to(torch.int8))
+    if bool((tile.num_candidates == relevance.num_kept).all()):
+        return positive, None
+    junk = no_items.scatter_add(1, tile.columns, (tile.listed & ~tile.positive).to(torch.int8)) > 0
+    dropped = relevance.dropped(rows, slice(0, relevance.num_kept))
+    return positive, junk if dropped is None else junk | dropped
+
+
+RANKINGS_AT_ONCE["whole_scores"] = rank_tile
