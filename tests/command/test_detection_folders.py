@@ -1,6 +1,8 @@
 """`detect` on folders of Pascal VOC and YOLO, by the rules of each evaluator."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -127,3 +129,98 @@ def test_folders_that_do_not_fit_are_one_line(command, tmp_path, voc, words, lin
     assert outcome.status == 1
     assert line in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+def with_own_names(tmp_path, names):
+    """Let the detections of `yolo` have the numbers that their classes have in a file of names beside them."""
+    (tmp_path / "runs" / "data.yaml").write_text(f"names: [{', '.join(names)}]\n", encoding="utf-8")
+    results = tmp_path / "runs" / "labels"
+    cat, dog = names.index("cat"), names.index("dog")
+    (results / "a.txt").write_text(f"{cat} .05 .05 .1 .1 .9\n", encoding="utf-8")
+    (results / "b.txt").write_text(f"{dog} .3 .3 .2 .2 .8\n{cat} .03 .03 .04 .04 .3\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("names", [["dog", "cat"], ["bird", "cat", "dog"]])
+def test_classes_of_detections_are_found_by_names_where_both_sides_have_them(command, tmp_path, yolo, names):
+    with_own_names(tmp_path, names)
+    outcome = command("detect", *yolo, "--evaluator", "yolo", "--json", "-")
+    assert "classes of detections by their names in" in outcome.err
+    assert numbers(outcome)["map_50"] == pytest.approx(0.75, abs=0.01)
+
+
+def test_a_class_that_the_ground_truths_lack_is_an_error(command, tmp_path, yolo):
+    with_own_names(tmp_path, ["bird", "cat", "dog"])
+    (tmp_path / "set" / "data.yaml").write_text("names: [bat, dog]\n", encoding="utf-8")
+    outcome = command("detect", *yolo)
+    rule = "classes of detections must have names of the ground truths, 'bat', 'dog'; got 'cat' for class 1"
+    assert (outcome.status, rule in outcome.err) == (1, True)
+
+
+def named_boxes(layout, *, with_scores):
+    """Return the lines of two images in a layout, of the objects in `voc`."""
+    true_boxes = {"a": [("cat", 1, 1, 10, 10), ("cat", 51, 51, 60, 60)], "b": [("dog", 21, 21, 40, 40)]}
+    found_boxes = {"a": [("cat", 1, 1, 10, 10, 0.9)], "b": [("dog", 21, 21, 40, 40, 0.8), ("cat", 1, 1, 5, 5, 0.3)]}
+    files = {}
+    for name, boxes in (found_boxes if with_scores else true_boxes).items():
+        lines = []
+        for label, left, top, right, bottom, *score in boxes:
+            edges = f"{left} {top} {right} {bottom}"
+            line = f"{label} {' '.join(map(str, score))} {edges}" if score else f"{label} {edges}"
+            if layout == "kitti":
+                line = " ".join([label, "0 0 -10", edges, "-1 -1 -1 -1000 -1000 -1000 -10", *map(str, score)])
+            lines.append(f"{line}\n")
+        files[name] = "".join(lines)
+    return files
+
+
+@pytest.mark.parametrize("layout", ["cartucho", "kitti"])
+def test_folders_with_names_of_classes_in_lines_are_recognized(command, tmp_path, layout):
+    for folder, with_scores in (("labels", False), ("results", True)):
+        (tmp_path / folder).mkdir()
+        for name, lines in named_boxes(layout, with_scores=with_scores).items():
+            (tmp_path / folder / f"{name}.txt").write_text(lines, encoding="utf-8")
+    found = numbers(command("detect", "labels", "results", "--evaluator", "voc", "--json", "-"))
+    assert found["map_50"] == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("words", [(), ("--image-size", "100", "50")])
+def test_tables_of_open_images_are_recognized(command, tmp_path, words):
+    header = "ImageID,LabelName,Confidence,XMin,XMax,YMin,YMax"
+    (tmp_path / "truth.csv").write_text(
+        f"{header},IsGroupOf\na,/m/1,1,0.1,0.2,0.1,0.2,0\nb,/m/2,1,0.5,0.9,0.5,0.9,0\n", encoding="utf-8"
+    )
+    (tmp_path / "found.csv").write_text(f"{header}\na,/m/1,0.9,0.1,0.2,0.1,0.2\n", encoding="utf-8")
+    outcome = command("detect", "truth.csv", "found.csv", "--json", "-", *words)
+    found = numbers(outcome)
+    assert found["map"] == pytest.approx(0.5)
+    assert ("map_small" in found) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("results.pkl", "mmdet writes JSON of COCO, PREFIX.bbox.json"),
+        ("instances_predictions.pth", "detectron2 writes JSON of COCO, coco_instances_results.json"),
+        ("results.json.gz", "unpack it by `gunzip`"),
+    ],
+)
+def test_files_of_other_tools_have_a_remedy(command, tmp_path, name, remedy):
+    (tmp_path / "truth.json").write_text("{}", encoding="utf-8")
+    (tmp_path / name).write_bytes(b"\x80")
+    outcome = command("detect", "truth.json", name)
+    assert outcome.status == 1
+    assert remedy in outcome.err
+
+
+def test_the_lines_that_convert_make_results(command, tmp_path, monkeypatch):
+    box = {"bbox": [1, 1, 10, 10], "image_id": 1, "category_id": 1}
+    data_set = {"images": [{"id": 1}], "categories": [{"id": 1}], "annotations": [{"id": 1, "area": 100, **box}]}
+    (tmp_path / "truth.json").write_text(json.dumps(data_set), encoding="utf-8")
+    rows = [{"score": 0.9, **box}]
+    forms = {"rows.jsonl": f"{json.dumps(rows[0])}\n", "rows.json": json.dumps({"predictions": rows})}
+    for name, text in forms.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        line = re.search(r"convert it by `(.*)`", command("detect", "truth.json", name).err)[1]
+        with (tmp_path / name).open(encoding="utf-8") as file:
+            exec(line, {"json": json, "Path": Path, "file": file})  # noqa: S102 - the line of the message, as a user would paste it
+        assert numbers(command("detect", "truth.json", "results.json", "--json", "-"))["map"] == pytest.approx(1)

@@ -13,14 +13,18 @@ from typing import Any, NamedTuple
 
 import torch
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks, _hints, _names
 from reid_torchmetrics._files import read_keys
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.data import (
     DOTA_CLASSES,
     VOC_CLASSES,
+    find_box_layout,
     find_voc_classes,
+    read_cartucho,
     read_dota,
+    read_kitti,
+    read_open_images,
     read_voc,
     read_yolo,
     read_yolo_names,
@@ -69,6 +73,27 @@ _CPU = torch.device("cpu")
 _YOLO_NAME_FILES = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
 _NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 _ALL_AREAS = {"all": (0.0, 1e10)}
+_SHARES = ("yolo", "open_images")
+"""layouts of files with shares of the image"""
+_READERS_OF_BOXES: dict[str, Any] = {"voc": read_voc, "cartucho": read_cartucho, "kitti": read_kitti}
+"""readers of boxes in pixels, by layout"""
+_PICKLED = "`DetectionMAP.update` takes the dicts of `{}`, and {} writes JSON of COCO, {}"
+_MMDET = _PICKLED.format("pickle.load(file)", "mmdet", "PREFIX.bbox.json with `test_evaluator.outfile_prefix='PREFIX'`")
+_DETECTRON = _PICKLED.format("torch.load(path)", "detectron2", "coco_instances_results.json in the same folder")
+_LINES = "convert it by `Path('results.json').write_text(json.dumps([json.loads(line) for line in file]))`"
+_FOREIGN = {
+    ".pkl": _MMDET,
+    ".pickle": _MMDET,
+    ".pt": _DETECTRON,
+    ".pth": _DETECTRON,
+    ".jsonl": _LINES,
+    ".ndjson": _LINES,
+    ".gz": "unpack it by `gunzip`",
+    ".zip": "unpack it by `unzip`",
+    ".xml": "pass the folder of the documents",
+    ".txt": "pass the folder of the files",
+}
+"""what to do with a file that is no JSON, by its suffix"""
 
 
 class _DetectionFiles(NamedTuple):
@@ -220,9 +245,10 @@ def _read_detection_files(
         ValueError: a file and a folder, an option that the files do not take, or contents that cannot be read; the
             message names the file.
     """
-    layout = _find_layout(arguments)
-    if arguments.image_size is not None and layout != "yolo":
-        raise ValueError("`--image-size` must be given with folders of YOLO's files only; got other files.")
+    box_layout = None if arguments.evaluator == "dota" else find_box_layout(*_paths(arguments))
+    layout = _find_layout(arguments) if box_layout is None else box_layout.name
+    if arguments.image_size is not None and layout not in _SHARES:
+        raise ValueError("`--image-size` must be given with files of shares of the image; got other files.")
     if layout == "coco":
         return _read_json(arguments, evaluator, iou_types or ("bbox",), options)
     if iou_types is not None and len(iou_types) > 1:
@@ -237,11 +263,20 @@ def _read_detection_files(
         preds, target = read_dota(arguments.ground_truths, arguments.detections, class_names, invalid=invalid)
     else:
         _checks.one_of("iou_type", iou_type or "bbox", ("bbox",))
-        class_names = options.get("class_names") or _find_voc_names(arguments)
-        preds, target = read_voc(arguments.ground_truths, arguments.detections, class_names)
+        class_names = options.get("class_names")
+        if class_names is None:
+            class_names = _find_voc_names(arguments) if box_layout is None else box_layout.class_names
+        if layout == "open_images":
+            return _read_open_images(arguments, class_names, options)
+        preds, target = _READERS_OF_BOXES[layout](*_paths(arguments), class_names)
     files = None if arguments.images is None else FilesByStem(arguments.images)
     images = _find_images(files, target)
     return _DetectionFiles(preds, target, "xyxy", {"class_names": class_names}, notes=[], images=images)
+
+
+def _paths(arguments: SimpleNamespace) -> tuple[str, str]:
+    """Return the paths of ground truths and of detections."""
+    return arguments.ground_truths, arguments.detections
 
 
 def _find_images(files: FilesByStem | None, target: Sequence[dict[str, Any]]) -> ReportImages:
@@ -280,6 +315,10 @@ def _read_json(
     arguments: SimpleNamespace, evaluator: Evaluator, iou_types: Sequence[str], options: dict[str, Any]
 ) -> _DetectionFiles:
     """Read JSON of COCO or LVIS, with the names and frequencies of the categories."""
+    for path in _paths(arguments):
+        suffix = Path(path).suffix.lower()
+        if suffix in _FOREIGN and Path(path).is_file():
+            raise ValueError(f"{path}: the file must be JSON of COCO or LVIS; got {suffix!r}: {_FOREIGN[suffix]}.")
     notes: list[str] = []
     preds, target = read_images(
         evaluator,
@@ -322,39 +361,93 @@ def _find_voc_names(arguments: SimpleNamespace) -> Sequence[str]:
     return VOC_CLASSES if names <= set(VOC_CLASSES) else tuple(sorted(names))
 
 
+def _read_open_images(
+    arguments: SimpleNamespace, class_names: Sequence[str], options: Mapping[str, Any]
+) -> _DetectionFiles:
+    """Read the files of Open Images."""
+    sizes = _SizesOfShares.of(arguments)
+    preds, target = read_open_images(*_paths(arguments), class_names, image_sizes=sizes.sizes)
+    area_options, area_notes = sizes.areas(arguments, options)
+    file_options = {"class_names": class_names, **area_options}
+    notes = [*sizes.notes, *area_notes]
+    return _DetectionFiles(preds, target, "xyxy", file_options, notes, _find_images(sizes.files, target))
+
+
+class _SizesOfShares(NamedTuple):
+    """Sizes of images for files with shares of the image."""
+
+    sizes: Any = None
+    """one for all images, or by the name of each; None if they are not known"""
+    files: FilesByStem | None = None
+    """the images with these sizes"""
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, arguments: SimpleNamespace) -> _SizesOfShares:
+        """Return the sizes that the command line tells."""
+        if arguments.image_size is not None:
+            size = tuple(arguments.image_size)
+            _checks.positive_ints("image_size", size, distinct=False)
+            return cls(size)
+        if arguments.images is None:
+            return cls()
+        files = FilesByStem(arguments.images)
+        return cls(FileSizes(files), files, [f"sizes of images from {arguments.images}"])
+
+    def areas(self, arguments: SimpleNamespace, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return the area ranges for boxes without a size in pixels, and a note about them."""
+        if self.sizes is not None or arguments.evaluator != "coco" or "area_ranges" in options:
+            return {}, []
+        text = "no numbers of small, medium and large objects, as sizes are shares of the image: see --image-size"
+        return {"area_ranges": _ALL_AREAS}, [text]
+
+
 def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any]) -> _DetectionFiles:
     """Read folders of YOLO's files, with the names of classes in or above the folders."""
-    notes: list[str] = []
+    sizes = _SizesOfShares.of(arguments)
+    notes = list(sizes.notes)
     file_options: dict[str, Any] = {}
-    files = None
-    size: Any = None
-    if arguments.image_size is not None:
-        size = tuple(arguments.image_size)
-        _checks.positive_ints("image_size", size, distinct=False)
-    elif arguments.images is not None:
-        files = FilesByStem(arguments.images)
-        size = FileSizes(files)
-        notes.append(f"sizes of images from {arguments.images}")
-    preds, target = read_yolo(arguments.ground_truths, arguments.detections, image_sizes=size, iou_type=iou_type)
+    preds, target = read_yolo(*_paths(arguments), image_sizes=sizes.sizes, iou_type=iou_type)
     if "class_names" not in options:
-        path = _find_name_file(arguments)
-        if path is not None:
-            file_options["class_names"] = read_yolo_names(path)
-            notes.append(f"names of classes from {path}")
-    if size is None and arguments.evaluator == "coco" and "area_ranges" not in options:
-        file_options["area_ranges"] = _ALL_AREAS
-        notes.append(
-            "no numbers of small, medium and large objects, as sizes are shares of the image: see --image-size"
-        )
-    return _DetectionFiles(preds, target, "xyxy", file_options, notes, _find_images(files, target))
+        name_files = [_find_name_file(path) for path in _paths(arguments)]
+        names = [None if path is None else read_yolo_names(path) for path in name_files]
+        file_options["class_names"] = names[0] or names[1]
+        if any(names):
+            notes.append(f"names of classes from {name_files[0] or name_files[1]}")
+        if names[0] and names[1] and names[0] != names[1]:
+            _renumber_classes(preds, names[1], names[0], str(name_files[1]))
+            notes.append(f"classes of detections by their names in {name_files[1]}")
+    area_options, area_notes = sizes.areas(arguments, options)
+    file_options |= area_options
+    notes += area_notes
+    return _DetectionFiles(preds, target, "xyxy", file_options, notes, _find_images(sizes.files, target))
 
 
-def _find_name_file(arguments: SimpleNamespace) -> Path | None:
-    """Return the first file with names of classes in the folders of labels, or above them; None if there is none."""
-    for argument in (arguments.ground_truths, arguments.detections):
-        label_folder = Path(argument).resolve()
-        for folder in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
-            for name in _YOLO_NAME_FILES:
-                if (folder / name).is_file():
-                    return folder / name
+def _renumber_classes(
+    preds: Sequence[dict[str, Any]], own_names: Mapping[int, str], names: Mapping[int, str], source: str
+) -> None:
+    """Give detections the numbers that their classes have among the ground truths, by the names of both.
+
+    Raises:
+        ValueError: a class without a name, or with a name that the ground truths lack, or have twice.
+    """
+    numbers = {name: number for number, name in names.items()}
+    if len(numbers) < len(names):
+        raise ValueError(f"{source}: names of classes must differ to be matched; got {_hints.listed(names.values())}.")
+    for image in preds:
+        labels = image["labels"].tolist()
+        for label in labels:
+            if own_names.get(label) not in numbers:
+                rule = f"classes of detections must have names of the ground truths, {_hints.listed(numbers)}"
+                raise ValueError(f"{source}: {rule}; got {own_names.get(label)!r} for class {label}.")
+        image["labels"] = torch.tensor([numbers[own_names[label]] for label in labels], dtype=torch.int64)
+
+
+def _find_name_file(folder: str) -> Path | None:
+    """Return the first file with names of classes in a folder of labels, or above it; None if there is none."""
+    label_folder = Path(folder).resolve()
+    for place in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
+        for name in _YOLO_NAME_FILES:
+            if (place / name).is_file():
+                return place / name
     return None

@@ -21,7 +21,7 @@ _COLUMNS = ("type", "truncated", "occluded", "alpha", *_BOX, "height", "width", 
 _RESULT_COLUMNS = (*_COLUMNS, "score")
 _LAYOUTS = {15: _COLUMNS, 16: _RESULT_COLUMNS}
 """columns by the number of words in a line"""
-_REGION = "DontCare"
+REGION = "DontCare"
 _RULE = f"lines of '{' '.join(_COLUMNS)}'"
 _RESULT_RULE = f"lines of '{' '.join(_RESULT_COLUMNS)}'"
 
@@ -59,8 +59,8 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
             file and line.
     """
     classes = labels_by_name(class_names)
-    if _REGION in classes:
-        raise ValueError(f"`class_names` must be without {_REGION!r}, which is no class; got {class_names!r}.")
+    if REGION in classes:
+        raise ValueError(f"`class_names` must be without {REGION!r}, which is no class; got {class_names!r}.")
     ground_truths, detections = read_folders(
         labels, results, _find_columns, "score", rule=_RULE, result_rule=_RESULT_RULE
     )
@@ -80,8 +80,8 @@ def _ground_truths(
     columns: BoxColumns, image: str, rows: Sequence[Row], detected_labels: Sequence[int]
 ) -> dict[str, Any]:
     """Return the dict of the objects in an image, and of its regions as crowds of each class in the image."""
-    object_rows = [row for row in rows if row.words["type"] != _REGION]
-    region_rows = [row for row in rows if row.words["type"] == _REGION]
+    object_rows = [row for row in rows if row.words["type"] != REGION]
+    region_rows = [row for row in rows if row.words["type"] == REGION]
     objects = columns.ground_truths("labels", image, object_rows)
     regions = columns.ordered_boxes("labels", image, region_rows)
     classes = sorted(set(detected_labels) | set(objects["labels"].tolist()))

@@ -286,7 +286,7 @@ def row_list(path: str, name: str, content: Any) -> RowList:
     """Return the rows of a file of results, or the list with a name in a data set."""
     rows = content
     rule = "a list of objects"
-    hint = _SWAPPED if isinstance(content, dict) else ""
+    hint = _hint_at_list(content) if isinstance(content, dict) else ""
     if name != "results":
         rows = content.get(name) if isinstance(content, dict) else None
         rule = f"`{name}`, a list of objects"
@@ -294,6 +294,16 @@ def row_list(path: str, name: str, content: Any) -> RowList:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError(f"`{path}` must hold {rule}; got {shortened(content)}{hint}.")
     return RowList(path, name, rows)
+
+
+def _hint_at_list(content: Mapping[str, Any]) -> str:
+    """Return a hint at where the results may be: in the other file, or in a list of the same one."""
+    if "annotations" in content:
+        return _SWAPPED
+    lists = [key for key, rows in content.items() if isinstance(rows, list) and rows and isinstance(rows[0], dict)]
+    if len(lists) != 1:
+        return ""
+    return f": convert it by `Path('results.json').write_text(json.dumps(json.load(file)[{lists[0]!r}]))`"
 
 
 def read_categories(path: str, data_set: Any) -> dict[Any, None]:

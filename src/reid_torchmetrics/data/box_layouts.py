@@ -1,0 +1,98 @@
+"""The layouts of text files of boxes whose classes have names: Cartucho's, KITTI's and that of Open Images."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from .array_files import first_line, read_text_lines
+from .folders import Folder, has_files, list_files
+from .kitti_files import KITTI_CLASSES, REGION
+
+_NUM_KITTI = (15, 16)
+_NUM_CARTUCHO = (5, 6)
+"""numbers of words in a line, of which the first is the name of a class"""
+_IMAGE, _CLASS = "imageid", "labelname"
+"""columns of Open Images, in small letters"""
+
+
+class BoxLayout(NamedTuple):
+    """A layout, and the classes that the files have."""
+
+    name: str
+    """"cartucho", "kitti" or "open_images\""""
+    class_names: tuple[str, ...]
+
+
+def find_box_layout(ground_truths: Folder, detections: Folder) -> BoxLayout | None:
+    """Find the layout of two folders or two files, with the names of their classes in ascending order.
+
+    Returns:
+        The layout; None for paths with another one, such as YOLO's, which has numbers of classes.
+
+    Raises:
+        ValueError: a file that is no text; the message names it.
+    """
+    paths = [Path(ground_truths), Path(detections)]
+    if all(path.is_file() and path.suffix.lower() == ".csv" for path in paths):
+        headers = [first_line(path).lower().replace(" ", "").split(",") for path in paths]
+        if not all({_IMAGE, _CLASS} <= set(header) for header in headers):
+            return None
+        return BoxLayout("open_images", _sorted_names(map(_classes_of_table, paths)))
+    if not all(has_files(path, ".txt") for path in paths):
+        return None
+    name = _layout_of_lines(paths)
+    if name is None:
+        return None
+    class_names = _sorted_names(map(_classes_of_lines, paths))
+    if name == "kitti":
+        class_names = tuple(class_name for class_name in class_names if class_name != REGION)
+        if set(class_names) <= set(KITTI_CLASSES):
+            class_names = KITTI_CLASSES
+    return BoxLayout(name, class_names)
+
+
+def _sorted_names(names_of_sides: Iterator[set[str]]) -> tuple[str, ...]:
+    return tuple(sorted(set().union(*names_of_sides)))
+
+
+def _lines(folder: Path) -> Iterator[list[str]]:
+    """Yield the words of each line in the text files of a folder."""
+    for path in list_files("labels", folder, ".txt"):
+        for _, line in read_text_lines(path):
+            yield line.split()
+
+
+def _layout_of_lines(folders: list[Path]) -> str | None:
+    """Return the layout of the first lines of two folders; None unless both begin with the name of a class."""
+    names = set()
+    for folder in folders:
+        words = next(_lines(folder), [])
+        if not words or _is_number(words[0]):
+            continue
+        if len(words) in _NUM_KITTI:
+            names.add("kitti")
+        elif len(words) in _NUM_CARTUCHO:
+            names.add("cartucho")
+    return names.pop() if len(names) == 1 else None
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _classes_of_lines(folder: Path) -> set[str]:
+    return {words[0] for words in _lines(folder)}
+
+
+def _classes_of_table(path: Path) -> set[str]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        place = [name.strip().lower() for name in next(reader, [])].index(_CLASS)
+        return {row[place].strip() for row in reader if len(row) > place}
