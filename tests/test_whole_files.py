@@ -11,6 +11,9 @@ from reid_torchmetrics.integrations import log_picture
 from reid_torchmetrics.report import write_report
 from tests.integrations.clients import PIXELS
 from tests.report import problems
+from tests.report.conftest import empty_figures  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("empty_figures")
 
 PICTURE = "pictures/cmc_step_000012.png"
 

@@ -42,7 +42,7 @@ OF_ALL_QUERIES = {
 """measures of a query that depend on other queries, with the reason"""
 
 
-def queries_of(seed: int, policy: str, number: int = 14) -> list[Groups]:
+def queries_of(seed: int, policy: str, number: int = 10) -> list[Groups]:
     """The ranked lists of some queries, two of which have no positive; without ties where the policy is "certain"."""
     random = Random(seed)  # noqa: S311 - nothing is to be kept secret
     queries: list[Groups] = [((0, 1),) * 3, ()]

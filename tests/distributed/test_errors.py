@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import distributed
 
-from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMINP
+from reid_torchmetrics import ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import problem
 from reid_torchmetrics.functional.retrieval.ranking import ranks, tiles
 from reid_torchmetrics.functional.retrieval.scores import scores
@@ -121,15 +121,9 @@ def differs(process: int, size: int, kind: str) -> str:
     """What is said when process 1 has another metric or other samples than process 0."""
     other = process == 1
     metric = {
-        "ties": lambda: ReIDMeanAP(ties="optimistic" if other else "stable"),
         "similarity": lambda: ReIDMeanAP(similarity=nan_similarity if other else "cosine"),
-        "rule": lambda: ReIDMeanAP(rule="trapezoid" if other else "rectangle"),
-        "top_k": lambda: ReIDCMC(top_k=1 + process),
         "class": lambda: ReIDMINP() if other else ReIDMeanAP(),
-        "junk": lambda: ReIDMeanAP(junk_identities=(-1, 0) if other else (-1,)),
-        "empty": lambda: ReIDMeanAP(empty_target_action="neg" if other else "skip"),
         "two options": lambda: ReIDMeanAP(k=5) if other else ReIDMeanAP(ties="stable"),
-        "protocol": lambda: ReIDMeanAP(protocol="cuhk03_openreid" if other else "market1501"),
         "an attribute of a subclass": lambda: Longer(1 + 6 * process),
     }.get(kind, ReIDMeanAP)()
     for number, batch in enumerate(GIVEN[process::size]):
@@ -150,23 +144,17 @@ SAME_METHOD = "call the same method of the same class"
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("ties", "have the same `ties`; got process 0: 'stable'; process 1: 'optimistic'."),
         (
             "similarity",
             "have the same `similarity`; got process 0: 'cosine'; process 1: "
             + repr(f"{nan_similarity.__module__}.nan_similarity")
             + ".",
         ),
-        ("rule", "have the same `rule`; got process 0: 'rectangle'; process 1: 'trapezoid'."),
-        ("top_k", "have the same `top_k`; got process 0: 1; process 1: 2."),
         ("class", f"{SAME_METHOD}; got process 0: `ReIDMeanAP.compute`; process 1: `ReIDMINP.compute`."),
-        ("junk", "have the same `junk_identities`; got process 0: (-1,); process 1: (-1, 0)."),
-        ("empty", "have the same `empty_target_action`; got process 0: 'skip'; process 1: 'neg'."),
         (
             "two options",
             "have the same `k` and `ties`; got process 0: k=None, ties='stable'; process 1: k=5, ties='pessimistic'.",
         ),
-        ("protocol", "have the same `protocol`; got process 0: 'market1501'; process 1: 'cuhk03_openreid'."),
         ("an attribute of a subclass", "have the same `longest`; got process 0: 1; process 1: 7."),
         ("dimension", "have the same embedding dimension; got process 0: 6; process 1: 4."),
         ("cameras", "have the same use of `cameras`; got process 0: given; process 1: not given."),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
-from tests.distributed.detection_shards import NUM_IMAGES, at, prints, shards, text_of
+from tests.distributed.detection_shards import NUM_IMAGES, at, prints, shards
 from tests.functional.detection.batches.test_invalid_detections import spoilt
 from tests.functional.detection.detection_samples import fed, images
 
@@ -37,18 +37,6 @@ def test_the_value_is_that_of_one_process_and_each_counts_its_own(processes, siz
     assert [each for each, _ in found] == [value] * size
     assert [number for _, number in found] == [4 * len(part) for part in shards(sharding, size)]
     assert num_invalid == 4 * NUM_IMAGES
-
-
-def treats_otherwise(process: int, size: int) -> str:
-    metric = fed(DetectionMAP(invalid="raise" if process else "count"), *at(images(7, size, with_ids=True), [process]))
-    return text_of(metric.compute)
-
-
-def test_processes_that_treat_them_otherwise_are_told_so(processes):
-    for message in processes.run(2, treats_otherwise):
-        assert "invalid" in message
-        assert "'count'" in message
-        assert "'raise'" in message
 
 
 def crossed_on_the_last(process: int, size: int) -> tuple[object, int]:

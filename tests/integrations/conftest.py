@@ -20,9 +20,15 @@ def quiet_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def blank_figures(monkeypatch):
+def drawn_figures():
+    """For tests that look at figures, which else stay empty."""
+
+
+@pytest.fixture
+def blank_figures(request, monkeypatch):
     """Figures stay empty, for tests of which there are: to draw them takes most of the time."""
-    monkeypatch.setattr(FigureCanvasAgg, "draw", FigureCanvasAgg.get_renderer)
+    if "drawn_figures" not in request.fixturenames:
+        monkeypatch.setattr(FigureCanvasAgg, "draw", FigureCanvasAgg.get_renderer)
 
 
 @pytest.fixture

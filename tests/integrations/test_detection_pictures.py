@@ -22,7 +22,7 @@ from tests.integrations.pictured_module import (
     trainer,
 )
 
-pytestmark = pytest.mark.usefixtures("quiet_folder")
+pytestmark = pytest.mark.usefixtures("quiet_folder", "blank_figures")
 
 OF_DETECTION = (
     "confidence",
@@ -82,7 +82,6 @@ EVALUATOR_METRICS = {
 
 
 @pytest.mark.parametrize("evaluator", EVALUATORS)
-@pytest.mark.usefixtures("blank_figures")
 @pytest.mark.slow
 def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
     seen, draw = [], drawings.plot.draw_box_grid
@@ -140,6 +139,7 @@ def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatc
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn_figures")
 def test_the_callback_warns_once_of_characters_that_a_font_lacks():
     module = DetectingModule()
     module.val_boxes = DetectionMAP(metric="map", class_names={1: "狗", 2: "猫"})

@@ -42,13 +42,14 @@ from tests.integrations.pictured_module import (
     trainer,
 )
 
-pytestmark = pytest.mark.usefixtures("quiet_folder")
+pytestmark = pytest.mark.usefixtures("quiet_folder", "blank_figures")
 
 
 # What is logged
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn_figures")
 def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_path):
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     callback = EvaluationPictures(pictures=picture)
@@ -74,20 +75,17 @@ def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_a_logger_that_takes_no_pictures_has_files():
     fit(EvaluationPictures())
     assert files() == named(tags("val"), 1, 3)
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_without_a_logger_the_files_are_in_the_default_folder(tmp_path):
     trainer(EvaluationPictures(), False, default_root_dir=tmp_path / "root").validate(PicturedModule(), loader())
     assert files("root") == named(tags("val"), 0)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
     seen = []
     monkeypatch.setattr(drawings.plot, "draw_rank_lists", lambda *a, **options: seen.append((a, options)) or pixels())
@@ -126,7 +124,6 @@ def test_only_queries_that_are_not_perfect_are_drawn_with_their_number(monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_the_numbers_and_the_pictures_come_of_one_ranking(monkeypatch):
     calls, count_ranks = [], ranking.count_sharded_ranks
     monkeypatch.setattr(ranking, "count_sharded_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
@@ -135,7 +132,6 @@ def test_the_numbers_and_the_pictures_come_of_one_ranking(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_several_metrics_are_named_by_their_attributes():
     fit(EvaluationPictures(["val_metrics", "other.here"]), max_epochs=1)
     folders = ("val/val_metrics", "val/other.here")
@@ -144,7 +140,6 @@ def test_several_metrics_are_named_by_their_attributes():
 
 @pytest.mark.parametrize("attribute", ["val_map", "other", "other.here", "collection"])
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_a_metric_is_found_wherever_it_is_held(attribute):
     class WithCollection(PicturedModule):
         def __init__(self):
@@ -163,7 +158,6 @@ def test_a_metric_is_found_wherever_it_is_held(attribute):
 
 @pytest.mark.parametrize("stage", ["val", "test"])
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_a_test_may_have_metrics_of_its_own(stage):
     run = trainer(EvaluationPictures("val_map", test_metrics=["val_metrics", "other"]), False)
     call = run.validate if stage == "val" else run.test
@@ -173,7 +167,6 @@ def test_a_test_may_have_metrics_of_its_own(stage):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_only_each_nth_epoch_of_training_has_pictures_but_every_other_evaluation():
     callback = EvaluationPictures(every_n_epochs=2)
     run = fit(callback, max_epochs=3)
@@ -183,7 +176,6 @@ def test_only_each_nth_epoch_of_training_has_pictures_but_every_other_evaluation
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_a_metric_that_is_logged_before_the_last_loader_still_has_its_samples():
     run = trainer(EvaluationPictures("val_map"), False)
     run.validate(PicturedModule(), [loader(), loader()], verbose=False)
@@ -191,7 +183,6 @@ def test_a_metric_that_is_logged_before_the_last_loader_still_has_its_samples():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_a_fast_run_for_development_draws_but_logs_nothing():
     drawn = []
     run = trainer(EvaluationPictures(pictures=lambda n: drawn.append(n) or picture(n)), True, fast_dev_run=True)
@@ -201,7 +192,6 @@ def test_a_fast_run_for_development_draws_but_logs_nothing():
     assert [*Path().rglob("*.png")] == []
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_a_curve_of_precision_needs_an_order_of_ties():
     class Expected(PicturedModule):
         def __init__(self):
@@ -214,6 +204,7 @@ def test_a_curve_of_precision_needs_an_order_of_ties():
 
 @pytest.mark.filterwarnings("ignore")  # of the client's dependencies
 @pytest.mark.nightly
+@pytest.mark.usefixtures("drawn_figures")
 def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -305,7 +296,6 @@ def drawn_of(attribute, loaders, **options) -> set[str]:
 @pytest.mark.parametrize("attribute", KINDS)
 @pytest.mark.parametrize("kind", SHUFFLED)
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_samples_without_numbers_in_another_order_have_no_pictures_and_a_warning_says_so(attribute, kind):
     argument = {"val_map": "index", "val_boxes": "image_id"}[attribute]
     with pytest.warns(UserWarning, match=f"^No pictures of the samples of `{attribute}` were drawn.*`{argument}`"):
@@ -318,7 +308,6 @@ def test_samples_without_numbers_in_another_order_have_no_pictures_and_a_warning
 @pytest.mark.filterwarnings("ignore:Your `val_dataloader`'s sampler has shuffling enabled")
 @pytest.mark.filterwarnings("error:No pictures")
 @pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
 def test_samples_with_numbers_or_in_order_have_pictures(attribute, kind, options):
     loaders = (KEPT | SHUFFLED)[kind]()
     assert drawn_of(attribute, loaders, **options) == {f"val/{KINDS[attribute][1]}"}

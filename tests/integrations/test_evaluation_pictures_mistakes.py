@@ -15,7 +15,7 @@ from reid_torchmetrics.integrations import EvaluationPictures, evaluation_pictur
 from reid_torchmetrics.plot import FIGURES
 from tests.integrations.pictured_module import PicturedModule, files, fit, loader, named, picture, tags, trainer
 
-pytestmark = pytest.mark.usefixtures("quiet_folder")
+pytestmark = pytest.mark.usefixtures("quiet_folder", "blank_figures")
 
 
 # Never at the cost of the run

@@ -15,6 +15,8 @@ from reid_torchmetrics.tasks import Difference, compare
 from tests.report import problems
 from tests.report.pages import data, parse, read, section
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 NAN = math.nan
 
 # Query 0 is no longer right at first, its average precision is (1/2 + 2/3) / 2 = 7/12; query 1 is: (1 + 2/3) / 2 = 5/6.

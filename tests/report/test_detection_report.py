@@ -11,6 +11,8 @@ from reid_torchmetrics.report import write_report
 from tests.report import problems
 from tests.report.pages import Element, data, read, section
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 NUMBERS = "Numbers by COCO"
 THRESHOLDS = "mean over 10 IoU thresholds from 0.5 to 0.95"
 LIMITS = "area range all, no limit; at most 100 detections of an image and class"

@@ -18,6 +18,8 @@ from tests.functional.detection.detection_samples import fed, images
 from tests.profiles import each_row
 from tests.report.pages import data, read, section
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 # Both detections overlap the first ground truth most, the second one by 90/110 and the other ground truth by 80/120.
 # COCO and Ultralytics match it with the one that is left; for the others it is wrong.
 FIRST, SECOND, BETWEEN = [0.0, 0.0, 10.0, 10.0], [0.0, 3.0, 10.0, 13.0], [0.0, 1.0, 10.0, 11.0]
