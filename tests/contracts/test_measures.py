@@ -221,7 +221,7 @@ def test_a_row_that_forgets_queries_without_positives_has_nan_all_the_same():
         (replace(MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest).float()), "must be float64"),
         (
             replace(MRR, function=lambda ranks, *rest: MRR.function(ranks, *rest)[:, None]),
-            "must return a tensor with one value for each query, \\[14\\]; got \\[14, 1\\]",
+            "must return a tensor with one value for each query, \\[10\\]; got \\[10, 1\\]",
         ),
         (replace(MRR, function=MEASURES["mean_rank"].function), "differ from `MEASURES\\['mrr'\\]` in tests/reference"),
         (replace(MRR, is_loss=True), "set `is_rank` or `is_loss` in its row"),
