@@ -18,8 +18,8 @@ PLACES = {
     "joining": functools.partial(out_of_memory, sharded_images.Images, "joined"),
     "numbering": functools.partial(out_of_memory, sharded_images.ImageNumbering, "number"),
     "matching": functools.partial(out_of_memory, matching, "_match"),
-    "packing": functools.partial(out_of_memory, tensor_exchange, "_to_bits"),
-    "unpacking": functools.partial(out_of_memory, tensor_exchange, "_from_bits"),
+    "packing": functools.partial(out_of_memory, tensor_exchange, "packed"),
+    "unpacking": functools.partial(out_of_memory, tensor_exchange, "_unpacked"),
     "merging": functools.partial(out_of_memory, image_matches, "merge_matches"),
     "averaging": functools.partial(out_of_memory, image_matches.MatchRequest, "average"),
 }

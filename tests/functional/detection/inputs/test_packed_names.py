@@ -4,13 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection.inputs.image_names import (
-    as_words,
-    num_words,
-    number_names,
-    pack_names,
-    unpack_names,
-)
+from reid_torchmetrics.functional.detection.inputs.image_names import number_names, pack_names, unpack_names
 from tests.profiles import examples
 
 
@@ -19,10 +13,7 @@ from tests.profiles import examples
 def test_packed_names_are_unpacked_and_numbered_in_the_order_of_strings(names):
     packed, lengths = pack_names(names)
     assert (packed.dtype, lengths.dtype, len(lengths)) == (torch.uint8, torch.int64, len(names))
-    words = as_words(packed)
-    assert len(words) == num_words(len(packed)) == (len(packed) + 7) // 8
-    for data in (packed, words.view(torch.uint8)):
-        assert unpack_names(data, lengths) == names
+    assert unpack_names(packed, lengths) == names
     distinct, places = number_names(names)
     assert [*distinct] == sorted(set(names))
     assert [distinct[place] for place in places.tolist()] == names

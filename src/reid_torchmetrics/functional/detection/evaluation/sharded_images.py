@@ -3,7 +3,7 @@
 Boxes are not sent, except those of images to be drawn.
 
 The number of collectives depends only on the number of processes, not on the images: 5, and one broadcast per process,
-which sends its matches. With image ids each process broadcasts once more: its ids with fingerprints.
+which sends its matches. With image ids there is one more, and each process broadcasts its ids with fingerprints.
 
 An error on one process is an error on all processes: `functional.world` and `base.process_group` explain what must be
 guarded.
@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.batches import EXTRAS, ImageNumbering, Images
-from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
+from reid_torchmetrics.functional.detection.inputs import number_names, unpack_names
 from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
-from reid_torchmetrics.functional.world import SentRows, Settings, World, agree, differing, exchange_rows
+from reid_torchmetrics.functional.world import Settings, World, agree, differing
 
 from .image_boxes import ImageBoxes, ImageIds, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
@@ -40,7 +40,6 @@ class _ImageCounts(NamedTuple):
     num_images: int
     kind_of_ids: int
     """place in `_ID_KINDS`"""
-    num_name_bytes: int
     num_detections: int
     num_areas: int
     """values of `detection_area`"""
@@ -48,12 +47,10 @@ class _ImageCounts(NamedTuple):
     @classmethod
     def of(cls, images: Images) -> _ImageCounts:
         """Count the images of a process."""
-        num_name_bytes = 0 if images.image_name_bytes is None else len(images.image_name_bytes)
         num_areas = 0 if images.detection_areas is None else len(images.detection_areas)
         return cls(
             num_images=len(images),
             kind_of_ids=_ID_KINDS.index(images.kind_of_ids),
-            num_name_bytes=num_name_bytes,
             num_detections=len(images.detection_labels),
             num_areas=num_areas,
         )
@@ -234,8 +231,8 @@ class ShardedImages:
 
     def _exchange(self, tensors: Sequence[Tensor], device: torch.device) -> list[list[Tensor]]:
         """Return the tensors of all processes, on a device."""
-        sent = [tensor.to(self.world.device).contiguous() for tensor in tensors]
-        return [[tensor.to(device) for tensor in received] for received in exchange_tensors(self.world, sent)]
+        parts = exchange_tensors(self.world, lambda: tensors)
+        return [[tensor.to(device) for tensor in part] for part in parts]
 
 
 def _have_areas(image_counts: Sequence[_ImageCounts]) -> bool:
@@ -267,7 +264,7 @@ def _number(world: World, images: Images, image_counts: Sequence[_ImageCounts]) 
         return ImageNumbering.alone(images)
     # With ids all processes number all images. Without ids numbers are assigned to the processes in turn.
     if any(kinds):
-        return _share_ids(world, images, image_counts, are_names="str" in kinds)
+        return _share_ids(world, images)
     return ImageNumbering([counts.num_images for counts in image_counts], None, images.fingerprints)
 
 
@@ -281,31 +278,22 @@ def _use_of_ids(counts: _ImageCounts, kinds: set[str | None]) -> str:
     return f"given as {kind}" if {"int", "str"} <= kinds else "given"
 
 
-def _share_ids(
-    world: World, images: Images, image_counts: Sequence[_ImageCounts], *, are_names: bool
-) -> ImageNumbering:
-    """Exchange image ids, in one broadcast per process."""
-    # The part of a process: ids or the lengths of names, then fingerprints, then the bytes of names.
-    sizes = [counts.num_images for counts in image_counts]
-    spans = [(counts.num_images, counts.num_images, num_words(counts.num_name_bytes)) for counts in image_counts]
-    totals = [sum(span) for span in spans]
-    (buffer,) = exchange_rows(world, totals, SentRows(lambda: _id_columns(images) if len(images) else []))
-    parts = [part.split(span) for part, span in zip(buffer.split(totals), spans, strict=True)]
-    ids = torch.cat([part[0] for part in parts])
-    fingerprints = torch.cat([part[1] for part in parts])
-    if not are_names:
+def _share_ids(world: World, images: Images) -> ImageNumbering:
+    """Exchange image ids, or names, with the fingerprints of the images."""
+
+    def columns() -> list[Tensor]:
+        ids = (images.image_ids, images.image_name_bytes, images.image_name_lengths)
+        nothing = torch.empty(0, dtype=torch.int64, device="cpu")
+        return [nothing if column is None else column for column in (*ids, images.fingerprints())]
+
+    received = exchange_tensors(world, columns)
+    fingerprints = torch.cat([tensors[-1] for tensors in received])
+    sizes = [len(tensors[-1]) for tensors in received]
+    names: list[str] = []
+    for _, name_bytes, name_lengths, _ in received:
+        names += unpack_names(name_bytes, name_lengths)
+    if not names:
+        ids = torch.cat([tensors[0] for tensors in received])
         return ImageNumbering(sizes, ids, lambda: fingerprints)
-
-    all_names: list[str] = []
-    for lengths, _, words in parts:
-        all_names += unpack_names(words.view(torch.uint8), lengths)
-    names, places = number_names(all_names)
-    return ImageNumbering(sizes, places.to(world.device), lambda: fingerprints, names)
-
-
-def _id_columns(images: Images) -> list[Tensor]:
-    """Return the parts that `_share_ids` sends for this process."""
-    if images.image_name_bytes is None or images.image_name_lengths is None:
-        assert images.image_ids is not None  # noqa: S101 - else nothing is shared
-        return [images.image_ids, images.fingerprints()]
-    return [images.image_name_lengths, images.fingerprints(), as_words(images.image_name_bytes)]
+    distinct_names, places = number_names(names)
+    return ImageNumbering(sizes, places, lambda: fingerprints, distinct_names)

@@ -22,10 +22,13 @@ from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
 
-from .run_lengths import WORD, Ints, RunLengths, Words, unpacked
+from .run_lengths import Ints, RunLengths
 
-_BYTE = 8
-_WORDS_PER_LOOKUP = 4  # words of bits that are computed and counted in the time of one lookup
+Words = NDArray[np.uint64]
+
+_BYTE = 8  # bits
+_WORD = 64
+_WORDS_PER_LOOKUP = 1  # words of bits that are made, compared and counted in the time of one lookup
 _BITS_OF_BYTES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
 
 
@@ -63,20 +66,17 @@ class CountedMasks(ABC):
 @final
 @dataclass(frozen=True)
 class BitMasks(CountedMasks):
-    """Masks on the CPU, one bit for a pixel, the least bit of a word first.
-
-    Lines are rows. For intersections alone they may be columns, in both masks.
-    """
+    """Masks on the CPU, one bit for a pixel, the least bit of a word first."""
 
     words: Words
-    """[masks, lines, words]; bits beyond the end of a line are 0"""
+    """[masks, rows, words]; bits beyond the end of a row are 0"""
     size: tuple[int, int]
 
     @classmethod
     def from_pixels(cls, masks: Tensor) -> BitMasks:
         """Return the masks of a tensor [masks, height, width] on the CPU, row by row."""
         num_masks, height, width = masks.shape
-        num_words = -(-width // WORD)
+        num_words = -(-width // _WORD)
         if not masks.numel():
             return cls(np.zeros((num_masks, height, num_words), dtype=np.uint64), (height, width))
         if masks.dtype not in (torch.bool, torch.uint8):
@@ -86,8 +86,8 @@ class BitMasks(CountedMasks):
             packed = np.packbits(pixels, axis=2, bitorder="little")
         else:  # rows end with a byte, so all are packed at once, in half the time
             packed = np.packbits(pixels, bitorder="little").reshape(num_masks, height, width // _BYTE)
-        if width % WORD:
-            padded = np.zeros((num_masks, height, num_words * (WORD // _BYTE)), dtype=np.uint8)
+        if width % _WORD:
+            padded = np.zeros((num_masks, height, num_words * (_WORD // _BYTE)), dtype=np.uint8)
             padded[:, :, : packed.shape[2]] = packed
             packed = padded
         return cls(packed.view(np.uint64).reshape(num_masks, height, num_words), (height, width))
@@ -97,30 +97,30 @@ class BitMasks(CountedMasks):
         return len(self.words)
 
     @cached_property
-    def _lines(self) -> Ints:
-        """First line with a pixel, and line after the last; [masks, 2]."""
+    def _rows(self) -> Ints:
+        """First row with a pixel, and row after the last; [masks, 2]."""
         # By torch, in half of NumPy's time for a few words.
         has_pixel = torch.from_numpy(self.words.view(np.int64)).any(2)
         return _ends(has_pixel.numpy())
 
     @cached_property
     def _across(self) -> Words:
-        """All lines of a mask in one: a bit is set if it is set in any line."""
-        # Joined by halves, because `reduce` goes through lines one after the other.
-        lines: Words = self.words
-        while lines.shape[1] > 1:
-            num_lines = lines.shape[1] // 2
-            joined = lines[:, :num_lines] | lines[:, num_lines : 2 * num_lines]
-            if lines.shape[1] % 2:
-                joined[:, 0] |= lines[:, -1]
-            lines = joined
-        across: Words = np.bitwise_or.reduce(lines, axis=1)
+        """All rows of a mask in one: a bit is set if it is set in any row."""
+        # Joined by halves, because `reduce` goes through rows one after the other.
+        rows: Words = self.words
+        while rows.shape[1] > 1:
+            num_rows = rows.shape[1] // 2
+            joined = rows[:, :num_rows] | rows[:, num_rows : 2 * num_rows]
+            if rows.shape[1] % 2:
+                joined[:, 0] |= rows[:, -1]
+            rows = joined
+        across: Words = np.bitwise_or.reduce(rows, axis=1)
         return across
 
     @cached_property
     def _extents(self) -> Ints:
-        """First line with a pixel and line after the last, and the same for words; [masks, 4]."""
-        return np.concatenate([self._lines, _ends(self._across != 0)], 1)
+        """First row with a pixel and row after the last, and the same for words; [masks, 4]."""
+        return np.concatenate([self._rows, _ends(self._across != 0)], 1)
 
     @cached_property
     def counts(self) -> Ints:
@@ -130,11 +130,11 @@ class BitMasks(CountedMasks):
     @cached_property
     def corners(self) -> Ints:
         """See `CountedMasks`."""
-        columns = _ends(unpacked(self._across, self.words.shape[2] * WORD) != 0)
-        return np.concatenate([columns, self._lines], 1)[:, [0, 2, 1, 3]]
+        columns = _ends(_unpacked(self._across, self.words.shape[2] * _WORD) != 0)
+        return np.concatenate([columns, self._rows], 1)[:, [0, 2, 1, 3]]
 
     def intersections(self, others: BitMasks) -> Float[Tensor, "masks others"]:
-        """See `CountedMasks`; both by rows or both by columns."""
+        """See `CountedMasks`."""
         if len(others) > len(self):  # a step of the loop costs the same for few masks and many
             return others.intersections(self).T
         common = np.zeros((len(self), len(others)), dtype=np.int64)
@@ -150,7 +150,13 @@ class BitMasks(CountedMasks):
     @property
     def pixels(self) -> Bool[Tensor, "masks height width"]:
         """The pixels."""
-        return torch.from_numpy(unpacked(self.words, self.size[1])).bool()
+        return torch.from_numpy(_unpacked(self.words, self.size[1])).bool()
+
+
+def _unpacked(words: Words, length: int) -> NDArray[np.uint8]:
+    """Return the first `length` bits of each row of words, 0 or 1."""
+    data = words.view(np.uint8).reshape(*words.shape[:-1], words.shape[-1] * (_WORD // _BYTE))
+    return np.unpackbits(data, axis=-1, bitorder="little")[..., :length]
 
 
 def _ends(flags: NDArray[np.bool_]) -> Ints:
@@ -256,16 +262,16 @@ class RunMasks(CountedMasks):
         """See `CountedMasks`."""
         mask, other, start, stop = self._pairs(others)
         height, width = self.size
-        num_words = (len(self) + len(others)) * width * -(-height // WORD)
+        num_words = (len(self) + len(others)) * height * -(-width // _WORD)
         if int((stop - start).sum()) * _WORDS_PER_LOOKUP > num_words:
-            return self._as_bits().intersections(others._as_bits())
+            return self.to_bits().intersections(others.to_bits())
         common = np.zeros((len(self), len(others)), dtype=np.int64)
         common[mask, other] = self._count_common(others, other, start, stop)
         return torch.from_numpy(common).double()
 
-    def _as_bits(self) -> BitMasks:
-        """Return the masks as bits, by columns."""
-        return BitMasks(self.lengths.to_words(), self.size)
+    def to_bits(self) -> BitMasks:
+        """Return the masks as bits."""
+        return BitMasks.from_pixels(self.lengths.to_masks())
 
     def _pairs(self, others: RunMasks) -> tuple[Ints, Ints, Ints, Ints]:
         """Find the pairs of masks with intersecting boxes.

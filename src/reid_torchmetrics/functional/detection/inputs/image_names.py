@@ -17,7 +17,6 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 
-_WORD = 8  # bytes of int64
 _WHOLE_FLOATS = 2.0**53  # below it floats are as far apart as ints
 
 
@@ -78,15 +77,3 @@ def number_names(names: Sequence[str]) -> tuple[tuple[str, ...], Tensor]:
     positions = {name: position for position, name in enumerate(distinct)}
     numbers = torch.tensor([positions[name] for name in names], dtype=torch.int64, device="cpu")
     return tuple(distinct), numbers
-
-
-def num_words(num_bytes: int) -> int:
-    """Return the number of int64 that hold a number of bytes."""
-    return -(-num_bytes // _WORD)
-
-
-def as_words(packed: Tensor) -> Tensor:
-    """Return bytes as int64, padded with zeros."""
-    words = torch.zeros(num_words(len(packed)), dtype=torch.int64, device=packed.device)
-    words.view(torch.uint8)[: len(packed)] = packed
-    return words

@@ -147,7 +147,7 @@ def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMask
 def _as_pixels(masks: CountedMasks, device: torch.device | None) -> CountedMasks:
     """Convert masks to bits or, with a device, to pixels on it."""
     if isinstance(masks, RunMasks):
-        masks = BitMasks.from_pixels(masks.lengths.to_masks())
+        masks = masks.to_bits()
     if device is not None and isinstance(masks, BitMasks):
         masks = PixelMasks(masks.pixels.to(device))
     return masks

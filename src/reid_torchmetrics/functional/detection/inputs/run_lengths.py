@@ -18,11 +18,7 @@ from torch import Tensor
 from reid_torchmetrics import _extras
 from reid_torchmetrics.functional.displays import Displayed
 
-WORD = 64  # bits
-_ALL = (1 << WORD) - 1
-
 Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 
 @final
@@ -102,44 +98,6 @@ class RunLengths(Displayed):
         """Return the number of masks."""
         return len(self.num_flips)
 
-    def to_words(self) -> Words:
-        """Return a bit for each pixel, the least bit of a word first: [masks, width, words], a column from the top.
-
-        A word is the xor of its flips, where a flip is all bits from its row on; the word is inverted if the mask
-        covers the last bit of the word before. Example with words of 4 bits, and flips at the rows 1 and 6:
-
-            rows              0 1 2 3   4 5 6 7
-            flip at 1         0 1 1 1
-            flip at 6                   0 0 1 1
-            inverted                    1 1 0 0    as the mask covers row 3
-        """
-        height, width = self.size
-        num_masks = len(self.num_flips)
-        num_words = -(-height // WORD)
-        flips = self.flips.numpy()
-        mask = np.repeat(np.arange(num_masks), self.num_flips.numpy())
-
-        # The word of each flip; words with flips begin at `first`.
-        is_inside = flips < height * width  # the end of the image is no flip
-        column, row = np.divmod(flips[is_inside], max(height, 1))
-        word = (mask[is_inside] * width + column) * num_words + row // WORD
-        first = np.flatnonzero(np.diff(word, prepend=-1))
-        words = np.zeros(num_masks * width * num_words, dtype=np.uint64)
-        is_odd = np.zeros(words.shape, dtype=np.uint8)
-        if len(first):
-            bits = np.left_shift(np.uint64(_ALL), (row % WORD).astype(np.uint64))
-            words[word[first]] = np.bitwise_xor.reduceat(bits, first)
-            is_odd[word[first]] = np.diff(first, append=len(word)) % 2
-
-        # Invert the words after an odd number of flips in earlier words of the mask.
-        is_odd_of_mask = is_odd.reshape(num_masks, width * num_words)
-        is_inverted = (is_odd_of_mask.cumsum(1, dtype=np.uint8) - is_odd_of_mask) & 1
-        words ^= is_inverted.reshape(-1) * np.uint64(_ALL)
-        columns: Words = words.reshape(num_masks, width, num_words)
-        if height % WORD:
-            columns[:, :, -1] &= np.uint64((1 << height % WORD) - 1)  # no bits below the last row
-        return columns
-
     def to_coco(self, *, compressed: bool = False) -> list[dict[str, Any]]:
         """Return dicts for `from_coco`, with lists of lengths, or with the texts of COCO's API."""
         height, width = self.size
@@ -152,14 +110,15 @@ class RunLengths(Displayed):
         return [{"size": [height, width], "counts": mask_counts} for mask_counts in counts]
 
     def to_masks(self) -> Bool[Tensor, "masks height width"]:
-        """Return the pixels."""
-        return torch.from_numpy(unpacked(self.to_words(), self.size[0]).transpose(0, 2, 1)).bool()
-
-
-def unpacked(words: Words, length: int) -> NDArray[np.uint8]:
-    """Return the first `length` bits of each row of words, 0 or 1."""
-    data = words.view(np.uint8).reshape(*words.shape[:-1], words.shape[-1] * (WORD // 8))
-    return np.unpackbits(data, axis=-1, bitorder="little")[..., :length]
+        """Return the pixels: a mask covers those with an odd number of flips up to them."""
+        height, width = self.size
+        flips = self.flips.numpy()
+        mask = np.repeat(np.arange(len(self)), self.num_flips.numpy())
+        is_inside = flips < height * width  # the end of the image is no flip
+        num_flips = np.zeros((len(self), height * width), dtype=np.uint8)
+        np.add.at(num_flips, (mask[is_inside], flips[is_inside]), 1)
+        pixels = num_flips.cumsum(1, dtype=np.uint8) & 1
+        return torch.from_numpy(pixels.reshape(len(self), width, height).transpose(0, 2, 1)).bool()
 
 
 def _lengths(counts: Sequence[Any]) -> tuple[Ints, Ints]:
