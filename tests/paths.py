@@ -16,7 +16,6 @@ PATHS = {
     "curve_values": "functional.detection.curves.average_precision._MAX_VALUES",
     "trapezoid_values": "tasks.evaluators.area_rules._MAX_VALUES",
     "few_positives_at_recall": "functional.detection.curves.average_precision._FEW_POSITIVES",
-    "most_int32": "functional.detection.curves.average_precision._MOST_INT32",
     "most_counted": "functional.detection.curves.precision_recall._MOST_COUNTED",
     "most_curves": "functional.detection.curves.precision_recall._MOST_CURVES",
     "averaged_classes": "functional.detection.evaluators.coco._DETECTIONS_AT_A_TIME",

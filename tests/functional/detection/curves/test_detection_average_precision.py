@@ -137,21 +137,10 @@ def test_curves_in_blocks_have_the_same_areas(rows):
         assert in_blocks == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
 
 
-@pytest.mark.parametrize("bound", ["few_positives_at_recall", "most_int32"])
+@pytest.mark.parametrize("bound", ["few_positives_at_recall", "most_curves", "most_counted"])
 @examples(25)
 @given(rows=drawn_curves)
-def test_recalls_that_are_looked_up_otherwise_give_the_same_areas(bound, rows):
-    rows = with_missed(rows)
-    for rule in ("coco", "voc07"):
-        with taking(**{bound: 0}):
-            found = values_of(rows, rule)
-        assert found == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
-
-
-@pytest.mark.parametrize("bound", ["most_curves", "most_counted"])
-@examples(25)
-@given(rows=drawn_curves)
-def test_more_curves_or_detections_than_fit_the_fast_way_have_the_same_areas(bound, rows):
+def test_more_positives_or_curves_than_the_fast_ways_take_have_the_same_areas(bound, rows):
     rows = with_missed(rows)
     for rule in ("coco", "voc", "yolo"):
         with taking(**{bound: 0}):

@@ -2,8 +2,8 @@
 
 A network gives such boxes while it learns. By `_names.InvalidAction` detected boxes that are not finite or of negative
 size count, with no overlap, are dropped, or are an error, and so do four corners whose edges cross. Invalid ground
-truths, and scores that are not finite, are dropped by "drop" and an error otherwise. A batch of boxes is filtered after
-packing, for the speed of one mask; masks and other shapes are filtered image by image, before they are read.
+truths, and scores that are not finite, are dropped by "drop", image by image before they are read, and an error
+otherwise.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
 from .image_columns import Dicts
 
 _FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
-_VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
-"""the state that must be finite beside the boxes"""
 IsValid = Callable[[Tensor], Tensor]
 """a function that returns whether each of values [objects, ...] can be evaluated"""
 
@@ -78,26 +75,6 @@ def are_valid_boxes(boxes: Tensor, box_format: str) -> Tensor:
     return boxes.isfinite().all(1) & sizes.isfinite().all(1) & (sizes >= 0).all(1)
 
 
-def drop_invalid_boxes(states: Mapping[str, Tensor], box_format: str) -> tuple[dict[str, Tensor], int]:
-    """Return the states of a batch without invalid boxes, and the number of boxes dropped."""
-    valid_states = dict(states)
-    num_dropped = 0
-    for objects, values in _VALUES.items():  # detections, then ground truths
-        boxes = states[f"{objects}_boxes"]
-        is_valid = are_valid_boxes(boxes, box_format) & states[values].isfinite()
-        rows = is_valid.nonzero()[:, 0]
-        num_dropped += len(boxes) - len(rows)
-        # Columns lose the rows, and each image counts the rows that remain.
-        counts_name = f"{objects}_counts"
-        for name in states:
-            if name.startswith(objects) and name != counts_name:
-                valid_states[name] = states[name].index_select(0, rows)
-        counts = states[counts_name]
-        image = segments.numbers(counts, len(boxes))[rows]
-        valid_states[counts_name] = image.bincount(minlength=len(counts))
-    return valid_states, num_dropped
-
-
 def text_of_warning(num_dropped: int, num_invalid: int, types: Mapping[str, ShapeType]) -> str:
     """Return the warning for the first batch with invalid objects: boxes, or shapes of some types."""
     what = "objects" if types else "boxes"
@@ -135,15 +112,13 @@ def drop_invalid_objects(
     def are_valid_in_format(boxes: Tensor) -> Tensor:
         return are_valid_boxes(boxes, box_format)
 
-    rules: dict[str, IsValid] = {"scores": torch.isfinite, "area": torch.isfinite}
-    for kind in types.values():
-        rules[kind.key] = kind.are_valid
+    rules: dict[str, IsValid] = {kind.key: kind.are_valid for kind in types.values()}
     if has_boxes:
         rules["boxes"] = are_valid_in_format
-    preds, num_detections = _drop_invalid(preds, rules)
+    preds, num_detections = _drop_invalid(preds, rules | {"scores": torch.isfinite})
     if any(kind.keeps_boxes for kind in types.values()):
         rules["boxes"] = are_valid_in_format
-    target, num_ground_truths = _drop_invalid(target, rules)
+    target, num_ground_truths = _drop_invalid(target, rules | {"area": torch.isfinite})
     return preds, target, num_detections + num_ground_truths
 
 

@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.detection.inputs import ShapeType
 from .image_columns import Dicts, ImageColumns, num_objects, parts_of
 from .image_ids import pack_ids
 from .images import EXTRAS, STATES
-from .invalid_objects import are_valid, are_valid_boxes, drop_invalid_boxes, drop_invalid_objects
+from .invalid_objects import are_valid, are_valid_boxes, drop_invalid_objects
 from .key_names import KNOWN_KEYS, check_optional_keys, keys_of_dicts
 from .shape_batches import ShapeBatch
 
@@ -97,9 +97,18 @@ def pack(
     else:
         for extra in extras:
             packed.states.update(EXTRAS[extra].pack(target, packed.states["ground_truth_labels"].device))
-        if not is_valid:
-            batch_checks.check_crowds(target)  # an invalid crowd is always an error
-            packed, is_valid = _with_invalid(packed, box_format, invalid)
+        if is_valid:
+            return packed
+        batch_checks.check_crowds(target)  # an invalid crowd is always an error
+        if invalid == "drop":
+            preds, target, num_dropped = drop_invalid_objects(preds, target, {}, box_format, has_boxes=True)
+            valid = pack(preds, target, box_format, device, invalid="raise", extras=extras)
+            return valid._replace(most_detections=packed.most_detections, num_dropped=num_dropped)
+        if invalid == "count":
+            # Detected boxes may hold any values. All other values are checked with zeros in place of these boxes.
+            boxes = packed.states["detection_boxes"]
+            packed = packed._replace(num_invalid=int((~are_valid_boxes(boxes, box_format)).sum()))
+            is_valid = are_valid(packed.states | {"detection_boxes": torch.zeros_like(boxes)}, box_format)
         if not is_valid:
             batch_checks.check_each_image(preds, target, box_format, any_detected=invalid == "count")
         return packed
@@ -128,20 +137,6 @@ def _pack_together(preds: Dicts, target: Dicts, box_format: str, device: torch.d
     if is_many and preds[0]["labels"].device.type == "cpu":
         return workers.run(partial(work, workers.share), torch.device("cpu"))
     return work(map)
-
-
-def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, bool]:
-    """Apply `_names.InvalidAction` to a batch with invalid values, and return whether the result is valid."""
-    if invalid == "drop":
-        states, num_dropped = drop_invalid_boxes(packed.states, box_format)
-        return packed._replace(states=states, num_dropped=num_dropped), True
-    if invalid == "count":
-        # Detected boxes may hold any values. All other values are checked with zeros in place of these boxes.
-        boxes = packed.states["detection_boxes"]
-        num_invalid = int((~are_valid_boxes(boxes, box_format)).sum())
-        states = packed.states | {"detection_boxes": torch.zeros_like(boxes)}
-        return packed._replace(num_invalid=num_invalid), are_valid(states, box_format)
-    return packed, False
 
 
 def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:

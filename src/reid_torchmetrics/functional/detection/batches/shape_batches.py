@@ -196,19 +196,11 @@ def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:
 
 
 def _num_invalid(kind: ShapeType, preds: Dicts) -> int:
-    """Count the detected shapes that cannot be evaluated; tensors of one form are tested together."""
-    tensors_by_form: dict[tuple[Any, ...], list[Tensor]] = {}
-    for item in preds:
-        value = item[kind.key]
-        if isinstance(value, Tensor) and value.numel():
-            form = (value.shape[1:], value.dtype, value.device)
-            tensors_by_form.setdefault(form, []).append(value)
-    num_invalid = 0
-    for tensors in tensors_by_form.values():
-        joined = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
-        are_valid = kind.are_valid(joined)
-        num_invalid += int(are_valid.logical_not().sum())
-    return num_invalid
+    """Count the detected shapes that cannot be evaluated."""
+    values = [item[kind.key] for item in preds]
+    tensors = [value for value in values if isinstance(value, Tensor) and value.numel()]
+    counts = [kind.are_valid(value).logical_not().sum() for value in tensors]
+    return int(torch.stack(counts).sum()) if counts else 0
 
 
 def _read_pairs(kind: ShapeType, preds: Dicts, target: Dicts, *, any_detected: bool) -> tuple[list[Any], list[Any]]:

@@ -29,7 +29,6 @@ from reid_torchmetrics.functional import segments
 from .precision_recall import COCO_EPSILON, Curves, best_from_here_on, first_reaching, precision_at_points
 
 _FEW_POSITIVES = 64
-_MOST_INT32 = (1 << 31) - 1
 _MAX_VALUES = 1 << 17  # number of places of envelopes that are read at a time, to fit a cache
 
 
@@ -88,10 +87,6 @@ def mean_at_recalls(
     # The m-th true positive of a curve is at `offset` + m in `padded`, and the 0 is the one after the last.
     offset = curves.starts.flatten().index_select(0, rows) + rows - 1
     number_of_zero = num_true_positives.index_select(0, rows) + 1
-    if len(padded) <= _MOST_INT32:
-        needed = needed.int()
-        offset = offset.int()
-        number_of_zero = number_of_zero.int()
 
     def mean(some: slice) -> Tensor:
         number = needed.index_select(0, needed_row[some]).minimum(number_of_zero[some, None])
@@ -120,7 +115,7 @@ def _needed_for_few_positives(recalls: Tensor) -> Tensor:
 
     The cache is by identity of the tensor: `recalls_on` returns the same one for the same recalls.
     """
-    return first_reaching(torch.arange(_FEW_POSITIVES, device=recalls.device), recalls).int()
+    return first_reaching(torch.arange(_FEW_POSITIVES, device=recalls.device), recalls)
 
 
 @lru_cache(maxsize=8)

@@ -241,24 +241,13 @@ def _assign_uncontested(
 def _blocks_of_groups(
     contested: CandidatePairs, distinct: DistinctGroundTruths, max_bytes: int
 ) -> Iterator[CandidatePairs]:
-    """Yield contested pairs in blocks of whole groups; groups with duplicates are slower and have their own blocks."""
+    """Yield contested pairs in blocks of whole groups."""
     group = distinct.ordered.groups.index_select(0, contested.ground_truth)
     most = num_at_a_time(max_bytes, _BYTES_PER_CONTESTED_PAIR, group.device, _CACHED_CONTESTED_PAIRS)
-    if len(group) <= most and distinct.capacity is None:
-        yield contested
-        return
-    parts: list[Tensor | slice] = [slice(None)]
-    if distinct.capacity is not None:
-        has_duplicates = torch.zeros_like(distinct.ordered.starts, dtype=torch.bool)
-        has_duplicates[distinct.ordered.groups[distinct.capacity > 1]] = True
-        is_slow = has_duplicates.index_select(0, group)
-        parts = [(~is_slow).nonzero()[:, 0], is_slow.nonzero()[:, 0]]
-    for places in parts:
-        pairs = select(contested, places)
-        lengths = group[places].unique_consecutive(return_counts=True)[1]
-        edges = segments.edges(lengths).tolist()
-        for block in segments.ranges_within(lengths, most):
-            yield select(pairs, slice(edges[block.start], edges[block.stop]))
+    lengths = group.unique_consecutive(return_counts=True)[1]
+    edges = segments.edges(lengths).tolist()
+    for block in segments.ranges_within(lengths, most):
+        yield select(contested, slice(edges[block.start], edges[block.stop]))
 
 
 def _assign_contested(assignments: Assignments, distinct: DistinctGroundTruths, contested: CandidatePairs) -> None:
