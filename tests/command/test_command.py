@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-import scipy.io
 import torch
 
 from reid_torchmetrics.command import COMMANDS
@@ -52,42 +51,6 @@ def test_embeddings_in_two_files(command, files, problem, tmp_path):
     ]
 
 
-@pytest.mark.slow
-def test_options_are_those_of_the_function(command, files, problem):
-    words = [
-        "--rule",
-        "trapezoid",
-        "--same-camera",
-        "keep",
-        "--k",
-        "5",
-        "--reports",
-        "map",
-        "rank_3",
-        "--ties",
-        "stable",
-    ]
-    expected = evaluate(*problem, rule="trapezoid", same_camera="keep", k=5, reports=("map", "rank_3"), ties="stable")
-    assert numbers(command("evaluate", *files, *words, "--json", "-")) == expected.means
-    words = ["--multi-query", "--max-rank", "7", "--rerank.k1", "4", "--camera-map", '{"1": 2}']
-    assert command("evaluate", *files, *words).status == 0
-    said = command("evaluate", *files, "--protocol", "gldv2", "--k", "null", "--json", "-")
-    assert json.loads(said.out)["protocol"]["k"] is None
-    assert command("evaluate", *files, "--rule", "rect").status == 2
-    assert command("evaluate", *files, "--topk", "3").status == 2
-
-
-def test_options_in_a_file(command, files, problem, tmp_path):
-    (tmp_path / "options.yaml").write_text(
-        "protocol: market1501_official\nreports: [map]\nfail_under: [map=1]\n", encoding="utf-8"
-    )
-    said = command("evaluate", *files, "--config", "options.yaml")
-    expected = evaluate(*problem, protocol="market1501_official", reports=("map",))
-    assert said.out.strip() == f"{expected:.2%}"
-    assert said.status == 1
-    assert f"map is {expected['map']:.6g}, below 1" in said.err
-
-
 def test_shards_with_a_table_of_labels(command, problem, tmp_path):
     np.save(tmp_path / "q.npy", problem.query)
     for shard, rows in enumerate(np.array_split(np.arange(50), 12)):
@@ -102,14 +65,6 @@ def test_shards_with_a_table_of_labels(command, problem, tmp_path):
     assert "gallery-0.npy ... gallery-11.npy in natural order, 4 to 5 rows; labels labels.csv in the same" in said.err
     assert "guessed: `pid` as identities, " in said.err
     assert numbers(command("evaluate", "q.npy", *(f"gallery-{shard}.npy" for shard in range(12)), *words)) == expected
-
-
-def test_a_file_of_layumi_holds_queries_and_gallery(command, problem, tmp_path):
-    parts = ("f", "label", "cam")
-    arrays = {f"{side}_{part}": each for side in ("query", "gallery") for part, each in zip(parts, problem.side(side).values(), strict=True)}  # fmt: skip # noqa: E501
-    scipy.io.savemat(tmp_path / "pytorch_result.mat", arrays)
-    said = command("evaluate", "pytorch_result.mat", "--protocol", "market1501_official", "--json", "-")
-    assert numbers(said) == evaluate(*problem, protocol="market1501_official").means
 
 
 def test_one_file_without_sides_is_searched_among_itself(command, files, problem):
@@ -252,6 +207,7 @@ def test_protocols_in_words(command):
     assert "positives: hard; junk: junk and easy" in said.out
 
 
+@pytest.mark.nightly
 def test_several_processes_give_the_bits_of_one(files, problem, tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words = ["-m", "reid_torchmetrics", "evaluate", *files, "--json", "-"]

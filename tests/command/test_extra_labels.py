@@ -58,15 +58,6 @@ def test_arrays_of_a_file_are_labels_by_their_names(tmp_path, command):
     check(tmp_path, command, *files, *RULES)
 
 
-def test_columns_of_tables_are_labels_by_their_names(tmp_path, command):
-    words = []
-    for role, rows in ROWS.items():
-        np.save(tmp_path / f"{role}.npy", EMBEDDINGS[rows])
-        words.append(f"{role}.npy")
-    tables = [write_table(tmp_path, role, rows) for role, rows in ROWS.items()]
-    check(tmp_path, command, *words, "--labels", *tables, *RULES)
-
-
 def test_columns_of_another_name_are_said_to_be_labels(tmp_path, command):
     words = []
     for role, rows in ROWS.items():
@@ -120,12 +111,6 @@ def test_lists_with_tables_follow_the_rules(tmp_path, command):
     status, _, error = command("lists", "lists.npy", *words)
     assert status == 0, error
     assert RetrievalResults.load(tmp_path / "saved.npz").means == pytest.approx(expected().means)
-
-
-def test_rules_in_a_file_of_options(tmp_path, command):
-    files = [write_arrays(tmp_path, role) for role in ROWS]
-    (tmp_path / "rules.yaml").write_text("must_agree: [side]\nmust_differ: [batch]\n", encoding="utf-8")
-    check(tmp_path, command, *files, "--config", "rules.yaml")
 
 
 def test_a_label_that_no_file_has_is_named(tmp_path, command):

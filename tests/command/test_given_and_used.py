@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.data.array_names import FIELD_NAMES
 from reid_torchmetrics.functional.retrieval import PROTOCOLS
 
 NUM_QUERIES, NUM_ALL = 7, 30
@@ -207,21 +206,6 @@ def test_numbers_of_samples_are_refused_beside_lists_of_rows(command, tmp_path):
     assert said.status == 1
 
 
-def test_processes_split_a_file_of_both_sides_as_one_does(two_processes, tmp_path):
-    labels = with_columns("cameras")
-    first, second = two_processes("evaluate", *shards_with_roles(tmp_path, labels), "--json", "-")
-    assert values_of(first) == expected(labels)
-    assert (second.status, second.out) == (0, "")
-
-
-@pytest.mark.parametrize("make", [two_files, arrays_of_both, one_table, two_tables])
-def test_roles_that_are_not_those_of_the_sides_are_refused(command, tmp_path, make):
-    role = np.where(np.arange(NUM_ALL) % 2 == 0, "query", "gallery")
-    said = command("evaluate", *make(tmp_path, {**with_columns("cameras"), "role": role}))
-    assert "`roles` must be those of the query in " in said.err or "must have a row for each of" in said.err
-    assert said.status == 1
-
-
 def test_roles_of_one_side_beside_rows_of_none_are_refused(command, tmp_path):
     np.save(tmp_path / "all.npy", EMBEDDINGS)
     flags = {"is_query": IS_QUERY, "is_gallery": np.zeros(NUM_ALL, dtype=bool)}
@@ -229,16 +213,6 @@ def test_roles_of_one_side_beside_rows_of_none_are_refused(command, tmp_path):
     said = command("evaluate", "all.npy", "--labels", "labels.csv")
     assert "`roles` must tell queries and gallery apart in all.npy; got queries." in said.err
     assert said.status == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", INPUTS)
-def test_names_that_no_file_has_are_refused(command, tmp_path, make):
-    words = make(tmp_path, with_columns("cameras"))
-    for key in FIELD_NAMES if make in (two_files, column_of_roles) else ("cameras",):
-        said = command("evaluate", *words, "--names", f"{key}=typo")
-        assert said.status == 1, key
-        assert "typo" in said.err or "`names` must be some of" in said.err
 
 
 @pytest.mark.parametrize("make", INPUTS)
@@ -347,36 +321,6 @@ def test_a_column_with_a_meaning_is_nothing_else(command, tmp_path, columns, wor
     if columns == "name label":
         (tmp_path / "labels.csv").write_text(table({"label": PHOTOS, "name": ANIMALS}), encoding="utf-8")
     assert values_of(command("evaluate", *files, *words, "--json", "-")) == expected(with_columns())
-
-
-@pytest.mark.parametrize(
-    ("suffix", "words"),
-    [
-        ("npz", []),
-        ("npz", ["--file-names", "market1501"]),
-        ("npz", ["--names", "names=names"]),
-        ("labels of npz", []),
-        ("labels of npz", ["--names", "names=names"]),
-        ("labels of npy", ["--file-names", "market1501"]),
-    ],
-)
-def test_names_of_files_beside_embeddings_are_labels(command, tmp_path, suffix, words):
-    labels = with_columns("cameras")
-    names = np.array(["{:04d}_c{}s1_000151_01.jpg".format(*pair) for pair in zip(*labels.values(), strict=True)])
-    files, sources = [], []
-    for role, is_role in (("query", IS_QUERY), ("gallery", ~IS_QUERY)):
-        if suffix == "npz":
-            np.savez(tmp_path / f"{role}.npz", feat=EMBEDDINGS[is_role], names=names[is_role])
-            files.append(f"{role}.npz")
-            continue
-        np.save(tmp_path / f"{role}.npy", EMBEDDINGS[is_role])
-        files.append(f"{role}.npy")
-        np.savez(tmp_path / f"{role}_names.npz", names=names[is_role])
-        np.save(tmp_path / f"{role}_names.npy", names[is_role])
-        sources.append(f"{role}_names.npz" if suffix == "labels of npz" else f"names={role}_names.npy")
-    if sources:
-        sources = ["--labels", *sources]
-    assert values_of(command("evaluate", *files, *sources, *words, "--json", "-")) == expected(labels)
 
 
 def test_names_without_a_pattern_are_told_where_identities_are_missing(command, tmp_path):

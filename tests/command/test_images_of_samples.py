@@ -77,32 +77,6 @@ def one_table(folder, problem):
     return ["query.npy", "gallery.npy", "--labels", write_table(folder / "all.csv", **columns)]
 
 
-def joined_by_name(folder, problem):
-    words = []
-    for role, side in sides(folder, problem).items():
-        np.savez(folder / f"{role}.npz", feat=side.pop("feat"), paths=side["paths"])
-        words.append(write_table(folder / f"{role}.csv", **{name: values[::-1] for name, values in side.items()}))
-    return ["query.npz", "gallery.npz", "--labels", *words]
-
-
-def names_like_those_of_market1501(folder, problem):
-    words = []
-    for role in ("query", "gallery"):
-        side = problem.side(role)
-        labels = zip(side["pids"], side["camids"], strict=True)
-        names = [
-            f"{'-1' if pid < 0 else f'{pid:04d}'}_c{camera + 1}s1_{row:06d}_00.png"
-            for row, (pid, camera) in enumerate(labels)
-        ]
-        (folder / "images").mkdir(exist_ok=True)
-        for row, name in enumerate(names):
-            PIL.new("L", (20, 40), STEP * row).save(folder / "images" / name)
-        np.save(folder / f"{role}.npy", side["feat"])
-        (folder / f"{role}.txt").write_text("\n".join(names), encoding="utf-8")
-        words.append(f"{role}.txt")
-    return ["query.npy", "gallery.npy", "--labels", *words]
-
-
 def roles_in_one_file(folder, problem):
     return one_file(folder, problem, lambda is_query: {"is_query": is_query})
 
@@ -160,7 +134,6 @@ LAYOUTS = [
     shards,
     tables,
     one_table,
-    joined_by_name,
     roles_in_one_file,
     some_rows_of_both_roles,
     some_rows_without_a_role,
@@ -195,15 +168,6 @@ def test_a_picture_is_that_of_the_name_and_identity_of_its_number(command, probl
     output = command("evaluate", *layout(tmp_path, problem), "--report", "page.html", "--images", "images")
     assert output.status == 0, output.err
     assert_pictures_are_those_of_names_and_identities(reported)
-
-
-def test_names_like_those_of_market1501_are_labels_and_files(command, problem, tmp_path, reported):
-    words = names_like_those_of_market1501(tmp_path, problem)
-    output = command("evaluate", *words, "--report", "page.html", "--images", "images")
-    assert output.status == 0, output.err
-    for row, name in reported["gallery_image_names"].items():
-        assert name.endswith(f"s1_{row:06d}_00.png")
-        assert np.asarray(reported["gallery_pictures"][row]).mean() == STEP * row
 
 
 def test_lists_of_right_items_count_rows_of_images(command, problem, tmp_path, reported):

@@ -181,9 +181,3 @@ def test_sizes_come_once(command, tmp_path, reported):
     output = command("detect", *yolo(tmp_path), *WORDS, "--image-size", "60", "40")
     assert output.status == 2
     assert "`--images` must come without `--image-size`, as the images have their sizes; got both" in output.err
-
-
-def test_images_without_a_report_are_an_error(command, tmp_path):
-    output = command("detect", *coco(tmp_path), "--images", "images")
-    assert output.status == 2
-    assert "`--images` must come with `--report`, which shows them; got no report" in output.err

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.io
-import torch
 
 MATRIX = np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
 QUERY_IDENTITIES, GALLERY_IDENTITIES = [1, 2], [1, 2, 1]
@@ -51,32 +49,12 @@ def save_npy(matrix):
     return "matrix.npy"
 
 
-def save_npz(matrix):
-    np.savez("matrix.npz", matrix)
-    return "matrix.npz"
-
-
 def save_compressed(matrix):
     np.savez_compressed("matrix.npz", D=matrix, epoch=3)
     return "matrix.npz"
 
 
-def save_mat(matrix):
-    scipy.io.savemat("matrix.mat", {"result": matrix, "threshold": 0.5})
-    return "matrix.mat"
-
-
-def save_tensor(matrix):
-    torch.save(torch.from_numpy(matrix), "matrix.pt")
-    return "matrix.pt"
-
-
-def save_tensors(matrix):
-    torch.save({"out": torch.from_numpy(matrix), "epoch": 3}, "matrix.pth")
-    return "matrix.pth"
-
-
-SAVES = [save_npy, save_npz, save_compressed, save_mat, save_tensor, save_tensors]
+SAVES = [save_npy, save_compressed]
 
 
 @pytest.mark.usefixtures("in_folder")
@@ -263,22 +241,6 @@ def test_a_matrix_of_another_shape_is_refused_with_both_shapes(command, in_folde
 
 @pytest.mark.usefixtures("in_folder")
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "`query` must be a file of embeddings, or `--distances` or `--scores` a file of a matrix; got none"),
-        (["--distances", "distmat.npy", "--scores", "distmat.npy"], "got both `--distances` and `--scores`"),
-        (["q.npy", "--distances", "distmat.npy"], "`--distances` must come without files of embeddings"),
-        (["q.npy", "g.npy", "--scores", "distmat.npy"], "`--scores` must come without files of embeddings"),
-    ],
-)
-def test_exactly_one_source_of_a_ranking_is_named(command, words, message):
-    printed = command("evaluate", *words, "--labels", "q.csv", "g.csv")
-    assert printed.status == 2
-    assert message in printed.err
-
-
-@pytest.mark.usefixtures("in_folder")
-@pytest.mark.parametrize(
     ("words", "option"),
     [
         (["--similarity", "cosine"], "similarity"),
@@ -325,20 +287,6 @@ def test_rows_with_nan_are_named_with_their_file(command, in_folder):
     printed = command("evaluate", "--distances", "nan.npy", "--labels", "q.csv", "g.csv", *SAME_CAMERA)
     assert printed.status == 1
     assert "nan.npy: distances must not be NaN; got 1 rows with NaN, first 1." in printed.err
-
-
-def test_a_file_of_options_names_a_matrix(command, in_folder):
-    options = "distances: distmat.npy\nlabels: [q.csv, g.csv]\nsame_camera: keep\njson: '-'\n"
-    (in_folder / "options.yaml").write_text(options, encoding="utf-8")
-    found = numbers(command("evaluate", "--config", "options.yaml"))
-    assert found["map"] == pytest.approx(7 / 12, abs=1e-12)
-
-
-def test_results_and_a_report_are_written(command, in_folder):
-    words = ["--labels", "q.csv", "g.csv", *SAME_CAMERA, "--save", "ours.npz", "--report", "report.html"]
-    assert command("evaluate", "--distances", "distmat.npy", *words).status == 0
-    assert (in_folder / "ours.npz").exists()
-    assert (in_folder / "report.html").exists()
 
 
 def test_five_captions_of_an_image_are_numbered(command, in_folder):

@@ -59,6 +59,7 @@ USAGE = {
     "evaluate nope.npz --rule rect": "`--rule` must be one of ",
     "evaluate nope.npz --scores nope.npy": "`--scores` must come without files of embeddings",
     "evaluate nope.npz --ground-truth-form pairs": "`--ground-truth-form` and `--one-based` must come with",
+    "evaluate --distances nope.npy --scores nope.npy": "`query` must be a file of embeddings, or `--distances` or",
     "evaluate": "`query` must be a file of embeddings, or `--distances` or `--scores`",
     "lists nope.run": "the right items must come as a file, or by `--labels`",
     "lists nope.run nope.qrels --labels nope.csv nope.csv": "the right items must come as a file, or by `--labels`",

@@ -48,11 +48,6 @@ def test_y_is_an_identity_without_x(tmp_path):
     assert in_lists(read_labels(path, names={"identities": "y"})) == {"identities": [4]}
 
 
-@pytest.mark.parametrize("values", [["1", "0"], ["True", "False"], ["true", "false"]])
-def test_flags_are_roles(values, tmp_path):
-    assert in_lists(read_labels(csv_of(tmp_path / "a.csv", {"is_query": values}))) == {"roles": [QUERY, GALLERY]}
-
-
 def test_underscores_do_not_make_one_number_of_two_names(tmp_path):
     path = csv_of(tmp_path / "a.csv", {"pid": ["1_2", "12", "1_2"]})
     assert in_lists(read_labels(path)) == {"identities": ["1_2", "12", "1_2"]}

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.data import list_lines, read_ground_truth, read_retrieved
 from reid_torchmetrics.data.word_columns import parse_floats
-from tests.reference import list_tables
 
 FORMS = {"run": read_retrieved, "rank": read_retrieved, "qrels": read_ground_truth, "grades": read_ground_truth}
 LINES = {
@@ -94,25 +93,6 @@ def test_columns_and_lines_read_the_same_or_fail_with_the_same_words(tmp_path_fa
             patch.setattr(list_lines, "_read_table", lambda *_: None)
             by_lines = outcome(FORMS[form], path, asked)
         assert by_columns == by_lines
-
-
-@given(texts())
-def test_a_table_is_that_of_a_loop_over_lines(tmp_path_factory, problem):
-    form, text = problem
-    path = tmp_path_factory.getbasetemp() / "table.txt"
-    path.write_text(text, encoding="utf-8", newline="")
-    lines = path.read_text(encoding="utf-8-sig")
-    if "query-id" in lines:  # the loop knows no header
-        return
-    expected, fault = list_tables.read_table(lines, form)
-    if fault is not None:
-        with pytest.raises(ValueError, match=f"{path}:{fault}: "):
-            FORMS[form](path, form=form)
-    elif form != "rank":
-        assert repr(FORMS[form](path, form=form)) == repr(expected)
-    elif all(len(set(ranks.values())) == len(ranks) for ranks in expected.values()):
-        by_rank = {query: sorted(ranks, key=ranks.get) for query, ranks in expected.items()}
-        assert read_retrieved(path, form=form) == by_rank
 
 
 @pytest.mark.parametrize("fault_at", [0, 4_000, 9_999])

@@ -120,18 +120,6 @@ def test_an_image_without_ground_truth_is_read(tmp_path):
     assert value["map"] == pytest.approx(0.5)  # the better of two detections is wrong
 
 
-def test_files_that_cannot_be_read_have_a_message(tmp_path):
-    paths = [tmp_path / "results.json", tmp_path / "truth.json"]
-    paths[0].write_text(
-        json.dumps([{"image_id": 3, "category_id": 2, "bbox": [0, 0, 1, 1], "score": 0.5}]), encoding="utf-8"
-    )
-    paths[1].write_text(json.dumps({"images": [{"id": 1}], "annotations": [], "categories": []}), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"results\.json` must have results in images of the data set only; got 3 as"):
-        DetectionMAP.coco_to_tm(*map(str, paths))
-    with pytest.raises(ValueError, match=r"`iou_type` must be one of 'bbox', 'segm'.*; got 'mask'\."):
-        DetectionMAP.coco_to_tm(*map(str, paths), iou_type="mask")
-
-
 MASK = torch.zeros(1, 6, 9, dtype=torch.bool)
 MASK[0, 2:5, 3:7] = True
 MASK[0, 4, 3:6] = False

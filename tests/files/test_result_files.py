@@ -115,6 +115,7 @@ def printed_and_reported(process: int, size: int, folder: Path) -> list[str]:
     return printed
 
 
+@pytest.mark.nightly
 def test_another_process_prints_and_reports_the_same(processes, tmp_path):
     both = problems.retrieval(), DETECTION["coco"]()
     for results in both:

@@ -90,14 +90,6 @@ def test_decisions_on_which_a_number_may_depend_are_warnings_without_a_list_for_
     assert [warning.category for warning in told] == [UserWarning]
 
 
-def test_ids_that_are_texts_are_ids_with_a_line_if_they_are_file_names_too(write):
-    """`a` is an image, and the name of the file of another one."""
-    guesses, truth = [], data_set({"a": "b.jpg", "b": "a.jpg"})
-    preds, _ = DetectionMAP.coco_to_tm(*write(results("a", "a", "b"), truth), guesses=guesses)
-    assert [len(item["scores"]) for item in preds] == [2, 1]
-    assert guesses == ["dt.json: `image_id` as `id`, though each is also the `file_name` of an image"]
-
-
 UNKNOWN = (
     "results in images of the data set only; got {0} as `image_id` in `results[{1}]` (image {0}); those of the data"
 )
