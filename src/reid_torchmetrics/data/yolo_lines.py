@@ -42,7 +42,7 @@ class LineTable:
     """lines of each file, by the name of its image"""
     labels: Int[NDArray[np.int64], " lines"]
     lengths: Int[NDArray[np.int64], " lines"]
-    """how many numbers each line has behind the class: the shape, in results the confidence and perhaps an id"""
+    """numbers behind the class of each line: the shape, in results the confidence and perhaps an id"""
     numbers: Float[NDArray[np.float64], " numbers"]
     """numbers of all lines, end to end"""
     ends_whole: Bool[NDArray[np.bool_], " lines"]
