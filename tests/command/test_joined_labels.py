@@ -130,3 +130,23 @@ def test_labels_of_another_length_than_their_shard_are_named(capsys):
     assert (
         f"ids-3.npy: there must be a row for each of {ROWS} of part-3.npy; got {ROWS + 1}." in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("tracks", "words", "is_left_out"),
+    [
+        (lambda people, cameras: people % 2 + 1, (), True),  # counted in each camera
+        (lambda people, cameras: people % 2 + 1, ("--names", "sequences=track_id"), False),
+        (lambda people, cameras: 10 * cameras + people, (), False),  # counted through
+        (lambda people, cameras: np.zeros_like(cameras), (), False),  # one session
+    ],
+)
+def test_numbers_of_tracks_in_each_camera_are_no_sequences(tracks, words, is_left_out, samples, capsys):
+    for side, (_, _, identities, cameras) in samples.items():
+        people = identities.clip(max=1) + 2 * (cameras == 1)  # two in a camera
+        rows = zip(people, cameras, tracks(people, cameras), strict=True)
+        lines = [",".join(map(str, row)) for row in [("pid", "camid", "track_id"), *rows]]
+        Path(f"{side}.csv").write_text("\n".join(lines), encoding="utf-8")
+    files = ("query.npy", "gallery.npy", "--labels", "query.csv", "gallery.csv", "--protocol", "market1501")
+    _, said = printed_map(capsys, *files, *words)
+    assert ("no sequences, as their numbers count the tracks of each camera" in said) == is_left_out

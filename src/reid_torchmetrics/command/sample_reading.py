@@ -30,6 +30,8 @@ from .sample_sets import Columns, SampleSet
 from .terminal import log
 
 _CAPTIONS = "--captions"
+_TRACK_LABELS = {"cameras", "sequences", "identities"}
+"""labels that show whether numbers of tracks count those of each camera"""
 
 SampleSets: TypeAlias = dict[str, SampleSet]
 """queries and gallery by role; queries alone where each item is searched among all others"""
@@ -85,6 +87,7 @@ def read_sample_sets(
     if needs_identities or rules.file_names is not None:
         for role, sample_set in sample_sets.items():
             sample_set.columns |= labels_of_file_names(sample_set.columns, sample_set.names, rules, role, guesses)
+    _drop_tracks_of_cameras(sample_sets, names, guesses)
     log_guesses(guesses)
     _check_used(rules, names_in_sets, names_in_tables)
     check_file_names(rules, [sample_set.names for sample_set in sample_sets.values()])
@@ -95,6 +98,36 @@ def read_sample_sets(
         reason = "one set of labels for a square matrix" if is_matrix else "no gallery"
         log(f"{reason}: each item is searched among all others")
     return sample_sets
+
+
+def _drop_tracks_of_cameras(sample_sets: SampleSets, names: Mapping[str, str], guesses: list[str]) -> None:
+    """Leave out sequences that were found by their name and are numbers of tracks, counted anew in each camera.
+
+    Such a number is that of one identity within a camera, and of several identities in several cameras. Sessions and
+    scenes, which are sequences, have several identities in one camera.
+    """
+    has_labels = all(sample_set.columns.keys() >= _TRACK_LABELS for sample_set in sample_sets.values())
+    if not has_labels or "sequences" in names:
+        return
+    are_tracks, are_unique = [], []
+    for sample_set in sample_sets.values():
+        num_tracks = _count_rows(sample_set, "cameras", "sequences")
+        are_tracks.append(num_tracks == _count_rows(sample_set, "cameras", "sequences", "identities"))
+        num_sequences = _count_rows(sample_set, "sequences")
+        are_unique.append(num_sequences == _count_rows(sample_set, "sequences", "identities"))
+    if all(are_tracks) and not all(are_unique):
+        for sample_set in sample_sets.values():
+            del sample_set.columns["sequences"]
+        guesses.append("no sequences, as their numbers count the tracks of each camera")
+
+
+def _count_rows(sample_set: SampleSet, *labels: str) -> int:
+    """Count the different combinations of some labels."""
+    columns = []
+    for label in labels:
+        _, places = np.unique(sample_set.columns[label], axis=0, return_inverse=True)  # a sample may have several
+        columns.append(places.ravel())
+    return len(np.unique(np.stack(columns, axis=1), axis=0))
 
 
 def log_guesses(guesses: Iterable[str]) -> None:
