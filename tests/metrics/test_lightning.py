@@ -12,15 +12,7 @@ from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import (
-    DetectionMAP,
-    DetectionMetrics,
-    EmbeddingQuality,
-    ReIDCMC,
-    ReIDCMCCurve,
-    ReIDMeanAP,
-    ReIDMetrics,
-)
+from reid_torchmetrics import DetectionMAP, EmbeddingQuality, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.functional.detection.detection_samples import images as boxes
 from tests.metrics.reid.samples import batches, fed
@@ -108,11 +100,6 @@ def test_fit_logs_the_values_after_a_sanity_check_of_queries_alone(tmp_path, num
     assert torch.equal(model.seen[-1], fed(ReIDCMCCurve(max_rank=5), batches()).compute())
     assert torch.equal(model.seen[-1], model.seen[-2])
     assert f"{logged['val_map']:.4f}" in checkpoint.best_model_path
-
-
-def test_each_validation_ranks_once_for_all_metrics(tmp_path, num_rankings):
-    trainer(tmp_path, num_sanity_val_steps=0).fit(Module(), loaders()[1], loaders())
-    assert len(num_rankings) == 2  # two epochs
 
 
 def test_validate_in_inference_mode_gives_the_same(tmp_path):
@@ -222,38 +209,6 @@ def test_the_quality_of_embeddings_is_logged_while_one_trains_and_beside_map(tmp
     assert run.callback_metrics["val/ReIDMeanAP"] > 0
     with pytest.raises(TypeError, match=r"got EmbeddingQuality: log `metric\.compute\(\)` by `self\.log_dict`"):
         trainer(tmp_path).fit(Watched("quality"), loaders()[1], loaders())
-
-
-class BoxHead(Module):
-    """Detects NaN at first, then inverted boxes, and what is there in the last epoch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.metrics = DetectionMetrics(("map", "f1_50"))
-        self.maps, self.numbers = [], []
-
-    def validation_step(self, batch, batch_idx):
-        preds, target = boxes(7, 6, with_ids=True)
-        for found, true in zip(preds, target, strict=True):
-            heads = (true["boxes"] / 0 * 0, true["boxes"][:, [2, 1, 0, 3]], true["boxes"])
-            found["boxes"], found["labels"] = heads[len(self.maps)], true["labels"]
-            found["scores"] = torch.rand(len(true["labels"]))
-        self.metrics.update(preds, target)
-
-    def on_validation_epoch_end(self):
-        self.maps.append(float(self.metrics.compute()["map"]))
-        self.numbers.append(self.metrics.num_invalid)
-        self.log_dict(self.metrics)
-
-
-@pytest.mark.filterwarnings("ignore:.* are not finite or have")
-def test_a_box_head_that_has_not_learned_yet_does_not_end_the_run(tmp_path):
-    model = BoxHead()
-    trainer(tmp_path, num_sanity_val_steps=1, limit_val_batches=1, enable_checkpointing=False).fit(
-        model, *loaders()[:2]
-    )
-    assert model.maps == pytest.approx([0.0, 0.0, 1.0])
-    assert model.numbers[0] == model.numbers[1] > model.numbers[2] == 0
 
 
 def test_the_last_value_of_forward_is_kept_as_torchmetrics_keeps_it():

@@ -1,6 +1,5 @@
 """States that only grow: what a step costs, and that nothing is lost in forward, merging, moving and processes."""
 
-import pickle
 from unittest import mock
 
 import numpy as np
@@ -69,14 +68,6 @@ def test_a_cast_that_only_one_batch_needs_is_made(dtypes):
     assert [block.dtype for block in metric.embeddings] == [torch.float16] * 2
 
 
-def test_forward_of_a_collection_after_update_loses_nothing():
-    given = batches()
-    metrics = fed(ReIDMetrics(), given[:3])
-    for batch in given[3:]:
-        metrics(**batch)
-    assert metrics.compute() == fed(ReIDMetrics(), given).compute()
-
-
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize("dist_sync_on_step", [False, True])
 def test_forward_that_fails_loses_nothing(error, dist_sync_on_step):
@@ -96,14 +87,6 @@ def test_a_collection_keeps_the_batch_of_a_step_once():
         assert {len(member.embeddings) for member in metrics.values()} == {number}
 
 
-def test_merging_is_seen_by_the_next_compute():
-    given = batches()
-    metric = fed(ReIDMeanAP(), given[:4])
-    metric.compute()
-    metric.merge_state(fed(ReIDMeanAP(), given[4:]))
-    assert metric.compute() == pytest.approx(fed(ReIDMeanAP(), given).compute())
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -118,11 +101,6 @@ def test_samples_that_do_not_fit_together_are_refused_when_they_were_merged(chan
     other.merge_state(metric)
     with pytest.raises(ValueError, match=message):
         other.compute()
-
-
-def test_a_metric_that_is_pickled_has_its_samples():
-    metric = fed(ReIDMeanAP(), batches())
-    assert pickle.loads(pickle.dumps(metric)).compute() == metric.compute()
 
 
 def test_merged_samples_come_behind_those_that_were_there():

@@ -41,14 +41,6 @@ def test_reset_forgets_and_a_second_epoch_is_like_the_first(name):
     assert same(fed(metric, batches()).compute(), value)
 
 
-@EVERY_CLASS
-def test_samples_after_compute_are_added_to_those_before(name):
-    given = batches()
-    metric = fed(CLASSES[name](), given[:4])
-    metric.compute()
-    assert same(fed(metric, given[4:]).compute(), fed(CLASSES[name](), given).compute())
-
-
 COPIES = (deepcopy, lambda metric: metric.clone(), lambda metric: pickle.loads(pickle.dumps(metric)))
 
 
@@ -164,23 +156,6 @@ def test_queries_alone_give_nan_of_the_right_shape_and_a_warning(name):
     assert value.shape == fed(CLASSES[name](), batches()).compute().shape
 
 
-@EVERY_CLASS
-def test_gradients_are_not_kept(name):
-    given = batches()
-    for batch in given:
-        batch["embeddings"].requires_grad_()
-    metric = fed(CLASSES[name](), given)
-    assert not any(block.requires_grad for block in metric.embeddings)
-    assert not metric.compute().requires_grad
-
-
-@EVERY_CLASS
-def test_plot_draws_the_value(name):
-    figure, axes = fed(CLASSES[name](), batches()).plot()
-    assert figure is axes.figure
-    assert axes.lines
-
-
 class Holder(torch.nn.Module):
     """A network that holds a metric, as a LightningModule does."""
 
@@ -226,9 +201,3 @@ def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(n
         use()
         if name in ("map", "collection") or use == module.held.compute:  # the others have other attributes at most
             assert torch.equal(torch.jit.script(module)(values), module(values))
-
-
-def test_a_rank_is_better_if_it_is_lower():
-    assert not ReIDMeasure("mean_rank").higher_is_better
-    assert not ReIDMeasure("anmrr").higher_is_better
-    assert ReIDMeasure("precision_10").higher_is_better

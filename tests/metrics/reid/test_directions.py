@@ -5,7 +5,6 @@ from unittest import mock
 
 import pytest
 import torch
-from torchmetrics import MetricCollection
 
 from reid_torchmetrics import Protocol, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate
@@ -79,25 +78,6 @@ def test_results_and_lists_are_of_the_direction_that_is_named():
             call(direction="v2t")
     with pytest.raises(ValueError, match=r"^`direction` must"):
         fed(ReIDMetrics(), GIVEN).results(direction="t2i")
-
-
-def test_forward_clone_and_a_surrounding_collection_work():
-    metrics = MetricCollection({"a": ReIDMetrics(directions=BOTH, ranks=(1,))})
-    batch = {name: torch.cat([QUERY[name], GALLERY[name]]) for name in QUERY}
-    values = metrics(**batch, is_query=torch.arange(62) < 12)
-    wanted = expected(reports=("map", "minp", "rank_1"))
-    assert sorted(floats(values).values()) == pytest.approx(sorted(wanted.values()), abs=1e-4)
-    assert floats(metrics.clone().compute()) == floats(metrics.compute())
-
-
-def test_without_positives_rsum_is_what_its_parts_are():
-    one = {"embeddings": torch.eye(2), "identities": torch.tensor([1, 2])}
-    other = one | {"identities": torch.tensor([3, 4])}
-    for action, value in (("neg", 0.0), ("pos", 200.0)):
-        metrics = ReIDMetrics((1,), directions=BOTH, empty_target_action=action)
-        fed(metrics, [one | {"is_query": True}, other | {"is_query": False}])
-        with pytest.warns(UserWarning, match="No query can be evaluated"):
-            assert float(metrics.compute()["rsum"]) == value
 
 
 def both_directions(process, size):

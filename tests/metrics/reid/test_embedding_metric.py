@@ -4,14 +4,12 @@ import math
 import warnings
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 
 import reid_torchmetrics
 from reid_torchmetrics import CMC, MINP, MeanAP, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional import retrieval
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed, reference_of
 from tests.reference.retrieval import evaluate, similarity
 
@@ -136,12 +134,6 @@ def test_non_finite_embeddings_are_named_by_their_index_where_it_is_known():
     assert "first at `index` [71])" in problem_of(metric)
 
 
-def test_every_metric_without_samples_is_nan_and_says_so():
-    for _ in range(2):
-        with pytest.warns(UserWarning, match="No query can be"), pytest.warns(UserWarning, match="before the"):
-            assert ReIDMeanAP().compute().isnan()
-
-
 def test_every_epoch_without_a_valid_query_is_explained():
     given, metric, other = batches()[:1], ReIDMeanAP(), ReIDMINP()
     fed(other, given)  # keeps the embeddings, and so the ranking, alive
@@ -156,16 +148,6 @@ def test_forward_does_not_warn_but_compute_does():
         warnings.simplefilter("error")
         assert metric(**batches()[0]).isnan()
     assert "No query" in problem_of(metric)
-
-
-def test_a_collapsed_model_finds_its_positives_last():
-    metric = ReIDMetrics(ranks=(1, 100), ties="pessimistic")
-    identities = torch.arange(2000) // 4
-    metric.update(torch.ones(2000, 32), identities)
-    # Each query has 1,999 candidates, and the last three are its positives.
-    values = {name: float(value) for name, value in metric.compute().items()}
-    of_positives = (1 / 1997 + 2 / 1998 + 3 / 1999) / 3
-    assert values == pytest.approx({"map": of_positives, "minp": 3 / 1999, "rank_1": 0, "rank_100": 0}, rel=1e-6)
 
 
 def test_queries_without_positives_count_as_the_user_says():
@@ -202,25 +184,6 @@ def test_the_mean_of_queries_without_positives_is_the_value_of_the_action_in_eve
         assert value() == pytest.approx(mean, nan_ok=True)
 
 
-@pytest.mark.filterwarnings("ignore:No query can be evaluated")
-@pytest.mark.parametrize("action", EMPTY_TARGET_ACTIONS)
-def test_queries_that_never_are_queries_count_nothing(action):
-    # One image each, which is always drawn: leave-one-out never has a query.
-    protocol = retrieval.Protocol("", "", gallery_draw=DRAW, queries_in_draw=True, empty_target_action=action)
-    metric = ReIDCMC(protocol=protocol)
-    metric.update(torch.eye(3), torch.arange(3))
-    assert metric.compute().isnan()
-    assert math.isnan(metric.results().means["rank_1"])
-
-
-def test_the_action_error_raises_in_every_way_to_compute_if_some_queries_have_no_positive():
-    given = batches()
-    given[0]["identities"][:3] = 99
-    for value in values_in_all_ways(given, empty_target_action="error"):
-        with pytest.raises(ValueError, match="allows no query without a positive; got 3 of 12"):
-            value()
-
-
 def test_results_are_aligned_with_the_queries():
     given = batches()
     given[0]["identities"][2] = 99
@@ -236,13 +199,6 @@ def test_results_are_aligned_with_the_queries():
     assert results.first_rank.tolist() == pytest.approx(reference.first_rank, nan_ok=True)
     assert results.num_candidates.tolist() == reference.num_candidates
     assert (results.counts.total, results.counts.valid, results.counts.not_in_gallery) == (12, 11, 1)
-
-
-def test_options_act_in_compute():
-    given = batches()
-    options = {"same_camera": "all", "junk_identities": (-1, 3), "ties": "optimistic"}
-    found = fed(ReIDMeanAP(**options), given).compute()
-    assert found == pytest.approx(expected("map", reference_of(given, **options))[0], abs=1e-6)
 
 
 def test_labels_may_be_written_to_after_update():
@@ -281,23 +237,3 @@ def test_queries_and_batches_without_roles_in_one_metric_warn_once_and_say_what_
         assert len(mixed_roles(metric, roles)) == 0
         metric.reset()
         assert len(mixed_roles(metric, roles)) == 1
-
-
-def test_roles_that_can_be_meant_do_not_warn():
-    for roles in (
-        [True, False, True],
-        [None, None],
-        [None, False],
-        [None, np.bool_(False)],
-        [torch.tensor([True, False, True]), True, False],
-    ):
-        assert mixed_roles(ReIDMeanAP(), roles) == []
-
-
-def test_the_roles_of_steps_are_remembered_too():
-    metric = ReIDMeanAP(empty_target_action="skip")
-    batch = torch.randn(4, 3), torch.arange(4) % 2
-    metric(*batch)
-    metric.update(*batch, is_query=torch.tensor([True, True, False, False]))
-    with pytest.warns(UserWarning, match="Some batches were given with `is_query` and some without"):
-        metric.compute()

@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 
-from reid_torchmetrics import KReciprocal, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate
 from tests.closeness import assert_close
 from tests.metrics.reid.samples import batches, fed
@@ -85,21 +85,6 @@ def test_repetitions_of_an_item_have_its_group():
         metric.compute()
 
 
-def test_a_forgotten_reset_is_noticed_by_all_labels_and_groups():
-    samples = {"embeddings": torch.rand(9, 4), "identities": torch.arange(9), "is_query": False}
-    metric = ReIDMeanAP()
-    metric.update(torch.rand(9, 4), torch.arange(9), is_query=True)
-    for groups in (torch.arange(9), torch.arange(9) + 9):  # another group: no repetition
-        metric.update(**samples, groups=groups)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            metric.compute()
-    forgotten = fed(ReIDMeanAP(), GIVEN)
-    forgotten.compute()
-    with pytest.warns(UserWarning, match="Was `reset` forgotten"):
-        fed(forgotten, GIVEN).compute()
-
-
 REFUSED = [
     ({"is_query": None}, "`groups` must come with `is_query`, as a query is no member of a group; got them without."),
     (
@@ -129,12 +114,3 @@ def test_a_protocol_of_groups_needs_them_with_gallery_items_only():
         metric.update(X, ID, is_query=False)
     metric.update(X, ID, is_query=False, groups=ID)
     assert float(metric.compute()) == 1
-
-
-@pytest.mark.parametrize("options", [{"rerank": KReciprocal(k1=2, k2=1)}, {"protocol": "cuhk03_torchreid"}])
-def test_options_on_items_are_refused_by_name(options):
-    metric = fed(ReIDMetrics(**options), GIVEN)
-    with pytest.raises(
-        ValueError, match=r"^`groups` must come without .*, which act on items; got `(rerank|gallery_draw)`"
-    ):
-        metric.compute()

@@ -2,20 +2,14 @@
 
 import copy
 import pickle
-import re
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torchmetrics import MetricCollection
 
-from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import evaluate, relevance
-from reid_torchmetrics.plot import listed_pictures
-from tests.profiles import examples
+from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.retrieval import relevance
 from tests.reference.label_names import as_integers
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -57,33 +51,6 @@ def test_names_of_any_form_have_the_numbers_of_integers(form):
     assert fed(ReIDMetrics(), form=FORMS[form]).compute() == by_integers()
 
 
-@examples(20)
-@given(st.permutations(range(len(EMBEDDINGS))), st.integers(1, 40), st.sampled_from([*FORMS]))
-def test_no_order_and_no_batch_size_changes_a_number(order, batch, form):
-    assert fed(ReIDMetrics(), order=order, batch=batch, form=FORMS[form]).compute() == by_integers()
-
-
-def test_rules_list_names():
-    number = dict(zip(IDENTITIES, NUMBERS, strict=True)) | dict(zip(CAMERAS, CAMERA_NUMBERS, strict=True))
-    pairs = [
-        ({"junk_identities": ("zoe", -1)}, {"junk_identities": (number["zoe"], -1)}),
-        ({"search_cameras": ("cam1", "cam2")}, {"search_cameras": (number["cam1"], number["cam2"])}),
-        ({"camera_map": {"cam0": "cam2"}}, {"camera_map": {number["cam0"]: number["cam2"]}}),
-        ({"junk_identities": ("nobody",)}, {"junk_identities": ()}),
-    ]
-    for named, numbered in pairs:
-        values = fed(ReIDMetrics(**named)).compute()
-        assert values == by_integers(**numbered)
-        found = evaluate(*sides(IDENTITIES, CAMERAS), **named)
-        assert {name: float(value) for name, value in values.items()} == pytest.approx(dict(found), abs=1e-6)
-
-
-def sides(identities, cameras):
-    query, gallery = slice(0, NUM_QUERIES), slice(NUM_QUERIES, None)
-    labels = (column[side] for column in (identities, cameras) for side in (query, gallery))
-    return (EMBEDDINGS[query], EMBEDDINGS[gallery], *labels)
-
-
 def test_results_have_the_names():
     results = fed(ReIDMetrics()).results(nearest=4, camera_pairs=True)
     frame = results.to_frame("query")
@@ -97,16 +64,6 @@ def test_results_have_the_names():
     assert fed(ReIDMetrics()).nearest(4).names() == lists.names()
     pairs = results.by_camera_pair()
     assert {pairs.camera_names[number] for number in pairs.gallery_cameras.tolist()} == {*CAMERAS[NUM_QUERIES:]}
-
-
-def test_captions_of_pictures_have_the_names():
-    lists = fed(ReIDMetrics()).nearest(2)
-    query, first, *_ = listed_pictures(lists, 0, lambda _: None, None)
-    assert query.labels({}) == [IDENTITIES[0], CAMERAS[0]]
-    place = int(lists.index[0, 0])
-    assert first.labels({}) == [IDENTITIES[place], CAMERAS[place]]
-    number = int(lists.query_identities[0])
-    assert query.labels({number: "a name of the user's own"})[0] == "a name of the user's own"
 
 
 @pytest.mark.parametrize("gone", [[1, None], torch.tensor([1.0, torch.nan]), np.array([1.0, np.nan])])
@@ -133,13 +90,6 @@ def test_names_are_kept_by_copies_files_and_sums(tmp_path):
     again = type(results).load(results.save(tmp_path / "results.npz"))
     assert again.label_names == results.label_names
     assert again.nearest(2).names() == results.nearest(2).names()
-
-
-def test_every_member_of_a_collection_knows_the_names():
-    collection = MetricCollection([ReIDMeanAP(), ReIDCMC()])
-    fed(collection, batch=9)
-    for metric in collection.values():
-        assert metric.results().to_frame("query")["query_identities"].tolist() == IDENTITIES[:NUM_QUERIES]
 
 
 def test_forward_and_reset_keep_batches_apart():
@@ -261,47 +211,3 @@ def test_a_batch_without_any_identity_goes_with_names_and_with_integers(known, j
 def test_names_after_integers_are_refused_also_past_a_batch_without_any_identity():
     with pytest.raises(ValueError, match=r"^`identities` must be names in every batch, or integers in every batch"):
         in_batches(ReIDMeanAP(missing_identities="junk"), ([3, 4], True), ([None, None], False), (["a"], False))
-
-
-USED_BY_DATA_SETS = {"unknown", "unidentified", "undefined", "missing", "none", "null", "nan", "na", "n/a", "<na>", "?"}
-"""what pandas reads as missing values, or labels of wildlife and vehicles say; renamings of the package change none"""
-
-
-def test_names_that_stand_for_no_identity_are_warned_of():
-    assert set(relevance.vocabulary._WORDS_FOR_UNKNOWN) == USED_BY_DATA_SETS
-    for word in sorted({*USED_BY_DATA_SETS, "NaN", "N/A", "None"}):
-        renamed = [word if name == "zoe" else name for name in IDENTITIES]
-        with pytest.warns(UserWarning, match=rf"Pass `junk_identities=\(-1, '{re.escape(word)}'\)`"):
-            fed(ReIDMetrics(), renamed).compute()
-        fed(ReIDMetrics(junk_identities=(-1, word)), renamed).compute()  # as the warning says
-
-
-def test_a_negative_identity_is_warned_of():
-    renumbered = [-100 if name == "zoe" else number for name, number in zip(IDENTITIES, NUMBERS, strict=True)]
-    with pytest.warns(UserWarning, match=r"`identities` hold -100, .* `junk_identities=\(-1, -100\)`"):
-        fed(ReIDMetrics(), renumbered, CAMERA_NUMBERS).compute()
-    fed(ReIDMetrics(junk_identities=(-1, -100)), renumbered, CAMERA_NUMBERS).compute()
-    # Many negative numbers are hashes.
-    hashes = [-(number + 5) * 10**15 for number in NUMBERS]
-    fed(ReIDMetrics(), hashes, CAMERA_NUMBERS).compute()
-
-
-@pytest.mark.parametrize("gone", [None, ""])
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_batch_without_any_identity_is_junk_wherever_it_comes(gone, place):
-    batches = [(torch.eye(3)[:2], ["a", "b"], True), (torch.eye(3)[:2], ["a", "b"], False)]
-    batches.insert(place, (torch.eye(3)[2:], [gone], False))
-    metric = ReIDMeanAP(missing_identities="junk")
-    for embeddings, identities, is_query in batches:
-        metric.update(embeddings, identities, is_query=is_query)
-    results = metric.results()
-    assert results["map"] == 1
-    assert results.num_candidates.tolist() == [2, 2]
-
-
-def test_names_and_integers_do_not_mix_around_a_batch_without_any_identity():
-    metric = ReIDMeanAP(missing_identities="junk")
-    metric.update(torch.eye(3)[:1], [None], is_query=False)
-    metric.update(torch.eye(3)[1:2], [4], is_query=False)
-    with pytest.raises(ValueError, match="got a batch of names after batches of integers"):
-        metric.update(torch.eye(3)[2:], ["a"], is_query=False)

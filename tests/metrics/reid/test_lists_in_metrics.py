@@ -80,27 +80,6 @@ def test_a_plain_list_is_of_positives_and_a_sequence_is_numbered_from_0():
     assert values == [values[0]] * 3
 
 
-def test_items_that_are_not_in_the_gallery_are_said_once_and_do_not_count():
-    query, gallery, _ = problem(0)
-    metric = ReIDMeanAP(protocol=OXFORD, ground_truth=[[3, 77]])
-    metric.update(query[:1], is_query=True, index=[0])
-    metric.update(gallery, is_query=False, index=[*range(NUM_GALLERY)])
-    with pytest.warns(UserWarning, match="1 of 2 entries for 1 query"):
-        value = metric.compute()
-    assert float(value) == pytest.approx(
-        evaluate(query[:1], gallery, ground_truth=[{"ok": [3]}], protocol=OXFORD).means["map"]
-    )
-
-
-def test_metrics_with_other_lists_do_not_share_a_ranking():
-    query, gallery, lists = problem(1)
-    others = {number: {"ok": [number - 100]} for number in lists}
-    order = [*range(NUM_QUERIES + NUM_GALLERY)]
-    metrics = [feed(ReIDMeanAP(protocol=OXFORD, ground_truth=each), query, gallery, order) for each in (lists, others)]
-    values = [float(metric.compute()) for metric in metrics]
-    assert values == pytest.approx([expected(query, gallery, each)["map"] for each in (lists, others)], abs=1e-6)
-
-
 QUERY, GALLERY = torch.eye(3), torch.eye(3)
 BAD = [
     (

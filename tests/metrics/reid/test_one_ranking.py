@@ -9,7 +9,7 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import EmbeddingMetric, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics, ReIDMINP
+from reid_torchmetrics import EmbeddingMetric, ReIDCMC, ReIDMeanAP, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.metrics.reid.ranking import rankings as cache
@@ -47,12 +47,6 @@ def test_a_collection_joins_its_samples_once_and_compares_no_values_again(rankin
     assert equal.call_count == 0
 
 
-def test_a_collection_of_ones_own_ranks_once(rankings):
-    collection = MetricCollection([ReIDMeanAP(), ReIDMINP(), ReIDCMC(), ReIDCMCCurve()])
-    fed(collection, batches()).compute()
-    assert rankings.call_count == 1
-
-
 @pytest.mark.parametrize("view", [False, True])
 def test_separate_metrics_that_are_fed_the_same_batches_rank_once(rankings, view):
     given = batches()
@@ -67,17 +61,6 @@ def test_separate_metrics_that_are_fed_the_same_batches_rank_once(rankings, view
     assert rankings.call_count == 1
     assert len({metric.embeddings[0].data_ptr() for metric in metrics}) == 1
     assert values == [fed(kind(), batches()).compute() for kind in (ReIDMeanAP, ReIDMINP, ReIDCMC)]
-
-
-def test_a_metric_that_is_reset_leaves_the_ranking_to_the_others(rankings):
-    curve, metrics = ReIDCMCCurve(), ReIDMetrics()
-    for batch in batches():
-        curve.update(**batch)
-        metrics.update(**batch)
-    curve.compute()
-    curve.reset()
-    metrics.compute()
-    assert rankings.call_count == 1
 
 
 def test_inference_mode_ranks_once_too(rankings):
@@ -112,30 +95,6 @@ def test_metrics_with_two_sets_of_options_take_turns(rankings):
     )
     fed(collection, batches()).compute()
     assert rankings.call_count == 2
-
-
-def test_a_similarity_that_has_learned_since_ranks_anew_but_once(rankings):
-    weight = torch.nn.Parameter(torch.ones(6))
-    options = {"similarity": lambda query, gallery: (query * weight) @ gallery.T}
-    given = batches()
-    before = fed(MetricCollection([ReIDMeanAP(**options), ReIDMINP(**options)]), given)
-    value = before.compute()["ReIDMeanAP"]
-    assert rankings.call_count == 1
-    with torch.no_grad():
-        weight[1:] = 0
-    assert fed(ReIDMeanAP(**options), given).compute() != value
-    assert rankings.call_count == 2
-
-
-def test_changes_of_a_metric_to_its_ranks_stay_with_it():
-    class Clamped(EmbeddingMetric):
-        def summarize(self, ranks):
-            return ranks.rank.clamp_(max=3).double().mean()
-
-    given = batches()
-    fed(Clamped(), given).compute()
-    fed(ReIDMeanAP(), given).results().num_positives.zero_()
-    assert fed(ReIDMINP(), given).compute() == pytest.approx(expected("minp", reference_of(given))[0], abs=1e-6)
 
 
 def test_ranks_that_a_metric_wrote_to_are_not_given_to_the_next(rankings):
@@ -205,20 +164,6 @@ def test_a_buffer_that_is_filled_anew_is_ranked_anew(inference):
     cubes = [batch | {"embeddings": batch["embeddings"] ** 3} for batch in given]
     assert values == [fed(ReIDMeanAP(), given).compute(), fed(ReIDMeanAP(), cubes).compute()]
     assert values[0] != values[1]
-
-
-def test_members_of_a_collection_see_that_a_similarity_has_learned():
-    given, weight = batches(), torch.ones(6)
-
-    def learned(query, gallery):
-        return (query * weight) @ gallery.T
-
-    first = fed(ReIDMetrics(similarity=learned), given)
-    before = first.compute()
-    weight[:3] = -5
-    second = fed(ReIDMetrics(similarity=learned), given)
-    expected = {name: fed(ReIDMetrics(similarity=learned), given).compute()[name] for name in before}
-    assert second.compute() == expected != before
 
 
 class Learned(torch.nn.Module):

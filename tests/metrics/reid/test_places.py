@@ -1,17 +1,10 @@
 """Samples with positions and without identities: metrics hold, merge, save and restore them, and results know them."""
 
-import re
-
-import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, compare, plot, write_report
-from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.retrieval import GalleryDraw, Protocol, RetrievalResults, evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
-from tests.diagnosis.retrieval.test_shards import GATHERED, PADDED
-from tests.distributed import threads
+from reid_torchmetrics import ReIDMeanAP
+from reid_torchmetrics.functional.retrieval import GalleryDraw, Protocol, evaluate, evaluate_scores
 from tests.metrics.reid.samples import fed
 
 PLACES = Protocol("places", "me", same_camera="keep", junk_identities=(), radius=25.0, reports=("hit_rate_1", "map"))
@@ -75,64 +68,6 @@ def test_a_gathering_function_of_the_users_gathers_positions():
     assert float(metric.compute()) == VALUE
 
 
-def test_a_forgotten_reset_is_said_without_identities():
-    metric = fed(ReIDMeanAP(protocol=PLACES), batches())
-    metric.compute()
-    with pytest.warns(UserWarning, match="Was `reset` forgotten"):
-        fed(metric, batches()).compute()
-
-
-@pytest.mark.parametrize(
-    ("text", "seen"), [(PADDED, [range(0, 31, 2), [*range(1, 31, 2), 0]]), (GATHERED, [range(20), range(20)])]
-)
-def test_samples_that_several_processes_hold_are_said_without_identities(text, seen):
-    (data,) = batches(size=60)
-
-    def rank(world):
-        part = torch.tensor([*seen[world.process]])
-        one = fed(ReIDMeanAP(protocol=PLACES), [{name: values[part] for name, values in data.items()}])
-        samples, options = one._accepted_samples().samples, one._ranking_options(for_cmc=False)
-        ranking, facts = rank_samples(samples, options, world, max_bytes=1 << 20)
-        results_made(ranking, facts, world)
-
-    with pytest.warns(UserWarning, match=re.escape(text)):
-        threads.run(2, rank)
-
-
-def test_positions_alone_leave_one_out():
-    metric = fed(ReIDMeanAP(protocol=PLACES), [batch | {"is_query": None} for batch in batches()])
-    data = batches(size=60)[0]
-    alone = evaluate(data["embeddings"], query_positions=data["positions"], protocol=PLACES)
-    assert float(metric.compute()) == pytest.approx(alone["map"], abs=1e-6)
-    assert alone.num_candidates.tolist() == [59] * 60
-
-
-@pytest.mark.slow
-def test_results_without_identities_are_read_compared_saved_drawn_and_reported(tmp_path):
-    cameras = torch.arange(60) % 2
-    metrics = fed(ReIDMetrics(protocol=PLACES), batches(cameras=cameras))
-    metrics.compute()
-    results = metrics.results(nearest=5, camera_pairs=True)
-    assert results["map"] == VALUE
-    assert "positives within 25 of the query's position" in str(results)
-    assert results.query_identities is None
-    assert results.nearest(3).index.shape == (20, 3)
-    assert results.by_camera_pair("map").mean.shape == (2, 2)
-    assert len(results.by_camera("map").labels) == 2
-    with pytest.raises(ValueError, match="`query_identities` must have been given to the evaluation"):
-        results.by_identity()
-    assert "protocol places" in str(compare({"a": results, "b": results}))
-    results.save(tmp_path / "results")
-    loaded = RetrievalResults.load(tmp_path / "results")
-    assert loaded.means == results.means
-    assert loaded.protocol.radius == 25.0
-    write_report(loaded, tmp_path / "report.html")
-    assert "positives within 25" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    plot.plot_cmc({"ours": results.cmc})
-    grid = [np.zeros((8, 8, 3), dtype=np.uint8)] * 60
-    plot.draw_rank_lists(results.nearest(3), grid.__getitem__)
-
-
 def test_samples_of_one_index_agree_in_all_labels():
     batch = batches(clothes=torch.arange(60), sequences=torch.arange(60))[0]
     index = {"index": torch.arange(16)}
@@ -177,14 +112,3 @@ def test_options_that_need_a_label_say_so_and_lists_take_none():
         name = next(iter(option))
         with pytest.raises(ValueError, match=f"^`{name}` must come with labels; got `ground_truth`, lists"):
             evaluate_scores(scores, ground_truth=lists, **option)
-
-
-def test_lists_of_a_benchmark_take_the_place_of_positions():
-    (data,) = batches(size=60)
-    sides = [data["embeddings"][part] for part in (data["is_query"], ~data["is_query"])]
-    query, gallery = (data["positions"][part] for part in (data["is_query"], ~data["is_query"]))
-    lists = [{"ok": ((row - gallery).square().sum(1).sqrt() <= 25).nonzero()[:, 0]} for row in query]
-    by_lists = evaluate(*sides, ground_truth=lists, protocol="pitts30k")
-    by_positions = evaluate(*sides, query_positions=query, gallery_positions=gallery, protocol="pitts30k")
-    assert by_lists.means == by_positions.means
-    assert "positives: ok" in by_lists.conventions["hit_rate_1"]

@@ -16,8 +16,7 @@ from reid_torchmetrics import (
     ReIDMINP,
 )
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate
-from tests.metrics.reid.samples import WorstRank, batches, fed, labeled
-from tests.profiles import of_each
+from tests.metrics.reid.samples import WorstRank, batches, fed
 
 GIVEN = batches(num_queries=16, num_gallery=60)
 
@@ -39,37 +38,7 @@ def evaluated(given, **options):
 
 
 FROM_LABELS = [name for name, protocol in PROTOCOLS.items() if not protocol.needs_lists]
-KINDS = {
-    (kind.gallery_draw, kind.leave_one_out, kind.needs_groups, kind.radius is None): name
-    for name, kind in PROTOCOLS.items()
-    if name in FROM_LABELS
-}
 AMONG_OTHERS = [name for name in FROM_LABELS if PROTOCOLS[name].leave_one_out]
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize("protocol", [name for name in FROM_LABELS if name not in AMONG_OTHERS])
-def test_metrics_of_a_protocol_compute_what_it_reports(protocol):
-    given = labeled(GIVEN, scale=20.0)
-    if PROTOCOLS[protocol].needs_groups:  # a track is an identity in a camera; of a place, positions differ
-        given = given if PROTOCOLS[protocol].radius else GIVEN
-        given = [batch | {"groups": 10 * batch["identities"] + batch["cameras"]} for batch in given]
-        given = [batch | ({"clothes": batch["cameras"]} if "clothes" in batch else {}) for batch in given]
-    metrics = fed(ReIDMetrics(protocol=protocol), given)
-    values, expected = metrics.compute(), evaluated(given, protocol=protocol)
-    assert list(values) == list(PROTOCOLS[protocol].reports)
-    found = {name: float(value) for name, value in values.items()}
-    assert found == pytest.approx(expected.means, abs=1e-6, nan_ok=True)
-    assert metrics.results().means == pytest.approx(expected.means, abs=1e-6, nan_ok=True)
-
-
-@pytest.mark.parametrize("protocol", AMONG_OTHERS)
-def test_every_item_is_searched_among_the_others(protocol):
-    given = [batch | {"is_query": None} for batch in GIVEN]
-    metrics = fed(ReIDMetrics(protocol=protocol), given)
-    embeddings, identities = (torch.cat([batch[name] for batch in GIVEN]) for name in ("embeddings", "identities"))
-    expected = evaluate(embeddings, query_identities=identities, protocol=protocol).means
-    assert {name: float(value) for name, value in metrics.compute().items()} == pytest.approx(expected, abs=1e-6)
 
 
 OPTIONS = [
@@ -101,12 +70,6 @@ def mean_penalty(results) -> float:
 
 OTHERS = ["precision_5", "recall_5", "hit_rate_5", "map_at_r", "r_precision", "mrr", "ndcg_5"]
 OTHERS += ["median_rank", "median_rank_lower", "anmrr"]
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_any_reported_number_is_a_metric(name):
-    value = fed(ReIDMeasure(name), GIVEN).compute()
-    assert float(value) == pytest.approx(evaluated(GIVEN, reports=(name,)).means[name], abs=1e-6)
 
 
 def test_a_median_of_nothing_is_nan_also_where_empty_queries_count_0():
@@ -197,12 +160,6 @@ def test_leave_one_out_needs_every_query_in_the_gallery_and_says_so(protocol):
         metric.compute()
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("protocol", of_each([*KINDS.values(), *FROM_LABELS], suite=len(KINDS)))
-def test_nothing_at_all_gives_nan(protocol):
-    assert all(value.isnan() for value in ReIDMetrics(protocol=protocol).compute().values())
-
-
 @pytest.mark.parametrize("protocol", ["cuhk03_openreid", "market1501"])
 def test_a_cmc_by_its_name_is_that_of_its_class(protocol):
     named, value = (
@@ -210,23 +167,6 @@ def test_a_cmc_by_its_name_is_that_of_its_class(protocol):
     )
     assert float(named.compute()) == float(value.compute())
     assert named.results().means["rank_20"] == pytest.approx(float(value.compute()), abs=1e-6)
-
-
-def test_results_hold_the_metrics_own_number():
-    assert "precision_7" in fed(ReIDMeasure("precision_7"), GIVEN).results().means
-    assert len(fed(ReIDCMCCurve(80), GIVEN).results().cmc) == 80
-
-
-def test_a_camera_rule_that_is_given_holds_for_the_cmc():
-    values = {
-        rule: float(fed(ReIDCMC(protocol="cuhk03_openreid", same_camera=rule), GIVEN).compute())
-        for rule in ("all", "keep")
-    }
-    for rule, value in values.items():
-        assert value == pytest.approx(
-            evaluated(GIVEN, protocol="cuhk03_torchreid", same_camera=rule).means["rank_1"], abs=1e-6
-        )
-    assert values["all"] != values["keep"]
 
 
 def test_results_may_be_written_to():
@@ -238,11 +178,6 @@ def test_results_may_be_written_to():
         values.zero_()
     assert float(metrics[1].compute()) == expected
     assert metrics[1].results().means["map"] == pytest.approx(expected, abs=1e-6)
-
-
-def test_results_of_a_metric_name_similarity_and_re_ranking():
-    found = fed(ReIDMeanAP(similarity="euclidean", rerank=KReciprocal(k1=4)), GIVEN).results().to_dict()["setup"]
-    assert (found["similarity"], found["rerank"][:11]) == ("euclidean", "KReciprocal")
 
 
 def test_re_ranking_among_the_others_is_that_of_evaluate():

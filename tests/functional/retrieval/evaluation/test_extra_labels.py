@@ -1,7 +1,6 @@
 # ruff: noqa: E501 - a message stays on one line, to be searched for
 """Labels that users name: every function that evaluates, against a loop over queries and gallery items."""
 
-import math
 import re
 
 import numpy as np
@@ -11,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import GalleryDraw, evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval import Protocol, find_protocol, find_relevance
-from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream
+from reid_torchmetrics.functional.retrieval import Protocol, find_relevance
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.extra_labels import Problem, ranks_in
 from tests.paths import path
 from tests.profiles import examples
@@ -36,70 +35,6 @@ def test_embeddings_and_scores_are_ranked_as_the_slow_reference_does(seed, at_a_
         assert ranks_in(results) == problem.expected()
         assert results["map"] == pytest.approx(problem.expected_map(), nan_ok=True, abs=1e-12)
         assert ranks_in(evaluate_scores(problem.scores, **options)) == problem.expected()
-
-
-@pytest.mark.filterwarnings("ignore")
-@examples(60)
-@given(SEEDS, st.booleans())
-def test_lists_of_the_whole_gallery_have_the_average_precision_of_the_slow_reference(seed, has_names):
-    problem = Problem(seed)
-    order = problem.scores.double() - 1e-3 * torch.arange(problem.num_gallery)
-    retrieved, labels = order.argsort(dim=1, descending=True), problem.of_both()
-    expected = evaluate_scores(order, **labels, **problem.options)
-    if has_names:
-        retrieved = {f"q{row}": [f"g{item}" for item in items] for row, items in enumerate(retrieved.tolist())}
-        labels = {argument: named(argument, values) for argument, values in labels.items()}
-    results = evaluate_lists(retrieved, protocol="market1501", **labels, **problem.options)
-    assert results.average_precision.tolist() == pytest.approx(
-        expected.average_precision.tolist(), nan_ok=True, abs=1e-12
-    )
-
-
-def named(argument, values):
-    """Labels as a mapping of the names of samples; a mapping of labels as one of such mappings."""
-    if isinstance(values, dict):
-        return {name: named(argument, of_name) for name, of_name in values.items()}
-    return {f"{argument[0]}{place}": value for place, value in enumerate(values)}
-
-
-@pytest.mark.filterwarnings("ignore")
-@examples(60)
-@given(SEEDS, st.integers(1, 4))
-def test_a_gallery_in_blocks_is_ranked_as_the_slow_reference_does(seed, size):
-    problem = Problem(seed)
-    known = {problem.samples[place]["identity"] for place in problem.queries}
-    positives = [place for place in problem.gallery if problem.samples[place]["identity"] in known]
-    streamed = [place for place in problem.gallery if place not in positives]
-    protocol = find_protocol("market1501").with_options(problem.options)
-    counter = RankCounter(
-        problem.embeddings[: problem.num_queries],
-        problem.embeddings[positives],
-        **problem.labels(problem.queries, "query_"),
-        **problem.labels(positives, "positive_"),
-        **protocol.relevance_options,
-        similarity="dot",
-    )
-    counts = 0
-    for first in range(0, len(streamed), size):
-        block = streamed[first : first + size]
-        counts += counter.count(problem.embeddings[block], **problem.labels(block), key=first)
-    results = evaluate_stream(counter, counts, protocol=protocol)
-    assert ranks_in(results) == problem.expected()
-    assert not set(results.label_names or ()) & set(problem.names)
-
-
-@pytest.mark.filterwarnings("ignore")
-@examples(30)
-@given(SEEDS)
-def test_leave_one_out_compares_the_labels_of_all_samples(seed):
-    problem = Problem(seed)
-    everyone = range(len(problem.samples))
-    labels = problem.labels(everyone, "query_")
-    both = labels | problem.labels(everyone, "gallery_")
-    found = evaluate(problem.embeddings, **labels, **problem.options)
-    own_places = torch.arange(len(problem.samples))
-    expected = evaluate(problem.embeddings, problem.embeddings, **both, **problem.options, self_index=own_places)
-    assert ranks_in(found) == ranks_in(expected)
 
 
 def test_items_of_another_side_are_no_candidates():
@@ -152,15 +87,6 @@ def test_cameras_in_a_rule_are_the_camera_rule_in_other_words(options, same_came
     assert ranks_in(by_rule) != ranks_in(everything)
 
 
-def test_the_cmc_may_have_a_camera_rule_of_its_own():
-    options = {"same_camera": "all", "cmc_same_camera": "only"}
-    results = evaluate_scores(SCORES, **KNOWN, **CAMERAS, **options)
-    only = evaluate_scores(SCORES, **KNOWN, **CAMERAS, same_camera="only")
-    every = evaluate_scores(SCORES, **KNOWN, **CAMERAS, same_camera="all")
-    assert results["rank_1"] == only["rank_1"]
-    assert results["map"] == every["map"]
-
-
 @pytest.mark.usefixtures("unannotated")
 def test_a_protocol_holds_the_rules_as_tuples():
     protocol = Protocol("animals", "us", must_agree=["side"])
@@ -168,20 +94,6 @@ def test_a_protocol_holds_the_rules_as_tuples():
     assert protocol.to_dict()["must_agree"] == ("side",)
     found = evaluate(QUERY, GALLERY, **IDENTITIES, **SIDES, protocol=protocol)
     assert found["map"] == 0.75
-
-
-def test_the_order_in_which_labels_are_named_does_not_matter():
-    labels = {side: {"side": values["side"], "batch": values["side"]} for side, values in SIDES.items()}
-    turned = {side: dict(reversed(values.items())) for side, values in labels.items()}
-    found = evaluate(QUERY, GALLERY, **IDENTITIES, **labels, must_agree=("side", "batch"))
-    again = evaluate(QUERY, GALLERY, **IDENTITIES, **turned, must_agree=("batch", "side"))
-    assert ranks_in(found) == ranks_in(again)
-
-
-def test_minus_one_is_a_label_like_all_others():
-    labels = {"query_labels": {"side": [-1, -1]}, "gallery_labels": {"side": [-1, -1, -1, 2]}}
-    results = evaluate(QUERY, GALLERY, **IDENTITIES, **labels, must_agree=("side",))
-    assert results.num_candidates.tolist() == [3, 3]
 
 
 LEFT = {"query_labels": {"side": [0, 1]}, "gallery_labels": {"side": [0, 0, 1, 1]}}
@@ -238,24 +150,6 @@ def test_rules_do_not_act_on_lists_of_positives():
         evaluate(QUERY, GALLERY, ground_truth=[[0], [3]], must_agree=("side",))
 
 
-def test_a_counter_has_the_rules_of_the_protocol_and_the_kinds_of_the_queries():
-    counter = RankCounter(
-        QUERY,
-        GALLERY,
-        query_identities=[7, 8],
-        positive_identities=[7, 8, 7, 8],
-        query_labels=SIDES["query_labels"],
-        positive_labels=SIDES["gallery_labels"],
-        must_agree=("side",),
-    )
-    with pytest.raises(TypeError, match=r"`labels\['side'\]` must be names if `query_labels\['side'\]` are, else int"):
-        counter.count(QUERY, [9, 9], labels={"side": [0, 1]}, key="a")
-    with pytest.raises(ValueError, match="`labels` must be given if `query_labels` is; got `query_labels` without"):
-        counter.count(QUERY, [9, 9], key="a")
-    with pytest.raises(ValueError, match="`protocol` must have the counter's rules; got 'market1501' with must_agree"):
-        evaluate_stream(counter, 0)
-
-
 def test_a_group_has_the_labels_of_its_members():
     # The groups 0 and 1 have the best members 0 and 3; the first query, a left one, keeps only group 0.
     groups, sides = [0, 0, 1, 1], {"query_labels": {"side": ["left", "right"]}}
@@ -277,10 +171,3 @@ def test_drawn_galleries_have_no_items_that_a_rule_drops():
     assert results["rank_1"] == 1
     # Without the rule the item 2 is drawn in one half of all galleries, and is ahead of the positive.
     assert evaluate_scores(scores, **identities, gallery_draw=GalleryDraw(1))["rank_1"] == 0.5
-
-
-def test_a_query_that_loses_all_positives_is_counted_as_such():
-    labels = {"query_labels": {"side": [0, 5]}, "gallery_labels": {"side": [0, 0, 1, 1]}}
-    results = evaluate(QUERY, GALLERY, **IDENTITIES, **labels, must_agree=("side",))
-    assert (results.counts.valid, results.counts.same_camera_only) == (1, 1)
-    assert math.isnan(results.average_precision[1])

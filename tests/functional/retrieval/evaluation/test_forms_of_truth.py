@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-import reid_torchmetrics
 from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_lists, evaluate_scores
 
 NUM_QUERIES, NUM_GALLERY = 5, 20
@@ -72,22 +71,6 @@ def test_another_form_is_refused(truth, kind, message):
         by_evaluate(truth)
 
 
-@pytest.mark.parametrize("argument", ["scores", "distances"])
-def test_pairs_that_are_as_far_as_possible_are_warned_of(argument):
-    scores = QUERY @ GALLERY.T
-    scores[1, 3] = -torch.inf
-    given = {argument: scores if argument == "scores" else -scores}
-    labels = [0] * NUM_QUERIES, [0, 1] * 10
-    with pytest.warns(UserWarning, match=f"`{argument}` of -?inf rank pairs last, but as candidates"):
-        evaluate_scores(query_identities=labels[0], gallery_identities=labels[1], **given)
-
-
-def test_functions_for_lists_pairs_and_duplicates_are_at_the_top_level():
-    names = {"evaluate_lists", "find_duplicates", "verify_pairs"}
-    assert names <= {*reid_torchmetrics.__all__}
-    assert all(callable(getattr(reid_torchmetrics, name)) for name in names)
-
-
 EFFECTLESS = [
     ({"same_camera": "all"}, "cameras"),
     ({"same_camera": "keep", "cmc_same_camera": "all"}, "cameras"),
@@ -133,10 +116,3 @@ def test_names_of_lists_are_refused_where_relevance_is_by_labels(option):
         evaluate_lists([[0, 1]] * NUM_QUERIES, **labels, **named)
     with pytest.raises(ValueError, match=message):
         ReIDMetrics(**named)
-
-
-def test_the_protocols_own_names_of_lists_change_nothing():
-    labels = {"query_identities": [0] * NUM_QUERIES, "gallery_identities": [0, 1] * 10}
-    named = {"positive_lists": ["ok"], "junk_lists": ["junk"]}
-    results = evaluate(QUERY, GALLERY, **labels, **named)
-    assert results.means == evaluate(QUERY, GALLERY, **labels).means

@@ -1,21 +1,15 @@
 """Names, and whole numbers as floats, in the place of integer labels: the numbers are those of integers."""
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from reid_torchmetrics import DetectionMAP, ReIDMetrics, tasks
-from reid_torchmetrics.data import number_identities
+from reid_torchmetrics import tasks
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.functional.retrieval.evaluation import find_protocol
-from reid_torchmetrics.tasks.pooled_queries import pool_queries
-from tests.profiles import examples
 
 GENERATOR = torch.Generator().manual_seed(3)
 QUERY, GALLERY = torch.randn((5, 6), generator=GENERATOR), torch.randn((12, 6), generator=GENERATOR)
@@ -145,24 +139,6 @@ def test_rules_list_names_where_labels_are_names(by_name, by_number):
         assert str(dict(function(*first, **named(labels, "list"), **by_name))) == str(dict(expected))
 
 
-def test_names_are_ranked_by_a_counter_of_blocks():
-    labels = {name: NUMBERS[name] for name in WITH_CAMERAS}
-    for by_name, by_number in RULES[:4]:
-        found = []
-        for each, rules in ((named(labels, "array"), by_name), (labels, by_number)):
-            queries = {name: values for name, values in each.items() if name.startswith("query_")}
-            positives = {
-                name.replace("gallery", "positive"): values for name, values in each.items() if name not in queries
-            }
-            counter = tasks.RankCounter(QUERY, GALLERY, **queries, **positives, **rules)
-            other = ["somebody"], ["yard"]
-            counts = counter.count(GALLERY[:1], *(other if each is not labels else ([77], [2])), key=0)
-            protocol = find_protocol("market1501").with_options(rules)
-            found.append(tasks.evaluate_stream(counter, counts, protocol=protocol))
-        assert str(dict(found[0])) == str(dict(found[1]))
-        assert found[0].to_frame("query")["query_identities"].tolist() == named(labels, "list")["query_identities"]
-
-
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("gone", [None, "", float("nan"), pd.NA])
 @pytest.mark.parametrize("door", ["evaluate", "evaluate_scores", "find_relevance"])
@@ -183,55 +159,11 @@ def test_missing_identities_are_junk_where_they_may_be(door, gone):
             functions[door](**missing)
 
 
-@pytest.mark.parametrize("gone", [None, "", float("nan"), pd.NA])
-@pytest.mark.parametrize("form", ["list", "array of objects"])
-@pytest.mark.parametrize("known", [["a", "b", "a"], [3, 4, 3]])
-@pytest.mark.usefixtures("unannotated")
-def test_a_side_without_any_identity_goes_with_names_and_with_integers(known, form, gone):
-    missing = FORMS[form]([gone] * 3)
-    for query, gallery in ((known, missing), (missing, known), (missing, missing)):
-        results = retrieval.evaluate(QUERY[:3], GALLERY[:3], query, gallery, missing_identities="junk")
-        assert results.num_positives.tolist() == [0, 0, 0]
-        # Items without an identity are dropped, and others are candidates.
-        assert results.num_candidates.tolist() == [0 if gallery is missing else 3] * 3
-
-
-@pytest.mark.parametrize("known", [["a", "b"], [3, 4]])
-@pytest.mark.usefixtures("unannotated")
-def test_a_counter_takes_blocks_without_any_identity_beside_names_and_integers(known):
-    positives = {"positive_identities": known, "missing_identities": "junk"}
-    counter = tasks.RankCounter(QUERY[:2], GALLERY[:2], query_identities=known, **positives)
-    counts = counter.count(GALLERY[2:4], [None, None], key=0)
-    assert counter.ranks(counts).num_candidates.tolist() == [2, 2]
-    counter = tasks.RankCounter(QUERY[:2], GALLERY[:2], query_identities=[None, None], **positives)
-    assert counter.ranks(0).num_candidates.tolist() == [2, 2]
-
-
 def test_a_missing_camera_is_an_error():
     labels = named({name: NUMBERS[name] for name in WITH_CAMERAS}, "list")
     labels["query_cameras"][2] = None
     with pytest.raises(ValueError, match=r"^`query_cameras` must hold no missing value; got None for sample 2\.$"):
         retrieval.evaluate(QUERY, GALLERY, **labels, missing_identities="junk")
-
-
-def test_columns_of_pandas_are_labels():
-    labels = {name: NUMBERS[name] for name in WITH_CAMERAS}
-    expected = ranks_of(retrieval.evaluate(QUERY, GALLERY, **labels))
-    for each in (labels, named(labels, "list")):
-        columns = {name: pd.Series(values, index=range(5, 5 + len(values))) for name, values in each.items()}
-        assert ranks_of(retrieval.evaluate(QUERY, GALLERY, **columns)) == expected
-
-
-def test_models_are_compared_by_names_however_these_were_numbered():
-    labels = named(IDENTITIES, "array")
-    whole = retrieval.evaluate(QUERY, GALLERY, **labels)
-    metric = ReIDMetrics()
-    metric.update(QUERY, labels["query_identities"], is_query=True)
-    metric.update(GALLERY, labels["gallery_identities"], is_query=False)
-    assert tasks.compare(whole, metric.results()).differences["map"].difference == 0
-    labels["query_identities"][0] = "ida"
-    with pytest.raises(ValueError, match="query_identities"):
-        tasks.compare(whole, retrieval.evaluate(QUERY, GALLERY, **labels))
 
 
 def test_names_that_lack_one_side_are_searched_among_themselves():
@@ -248,32 +180,6 @@ def test_groups_and_an_empty_gallery_may_come_with_names():
     assert retrieval.evaluate(QUERY, GALLERY[:0], [*"abcde"], []).counts.not_in_gallery == 5
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("door", DOORS)
-def test_whole_numbers_as_floats_give_the_ranks_of_integers(door, dtype):
-    function, labels = DOORS[door]
-    floats = {name: torch.tensor(numbers, dtype=dtype) for name, numbers in labels.items()}
-    assert function(**floats) == function(**labels)
-
-
-def test_a_metric_and_a_counter_take_whole_numbers_as_floats():
-    metrics, counters = [], []
-    for dtype in (torch.int64, torch.float32):
-        labels = {name: torch.tensor(numbers, dtype=dtype) for name, numbers in NUMBERS.items()}
-        sides = [
-            {name: labels[f"{side}_{name}"] for name in ("identities", "cameras")} for side in ("query", "gallery")
-        ]
-        metric = ReIDMetrics()
-        metric.update(QUERY, **sides[0], is_query=True)
-        metric.update(GALLERY, **sides[1], is_query=False)
-        metrics.append(metric.results())
-        positives = {f"positive_{name}": values for name, values in sides[1].items()}
-        queries = {f"query_{name}": values for name, values in sides[0].items()}
-        counters.append(tasks.RankCounter(QUERY, GALLERY, **queries, **positives).ranks(0))
-    assert ranks_of(metrics[0]) == ranks_of(metrics[1]) == ranks_of(counters[0]) == ranks_of(counters[1])
-    assert metrics[1].query_identities.dtype == torch.int64
-
-
 def test_the_largest_whole_numbers_are_kept_exactly():
     largest = {torch.float32: 2**24 - 1, torch.float64: 2**53 - 1}
     for dtype, number in largest.items():
@@ -282,88 +188,3 @@ def test_the_largest_whole_numbers_are_kept_exactly():
         assert results.query_identities.tolist() == [number, number - 1, -number]
         with pytest.raises(ValueError, match=r"^`query_identities` must hold integers, or whole numbers below 2\*\*"):
             retrieval.evaluate(torch.eye(3), torch.eye(3), labels + 1, labels.long())
-
-
-def test_data_numbers_names_as_the_functions_do():
-    sides = [np.array([NAMES[number] for number in numbers]) for numbers in IDENTITIES.values()]
-    query, _ = number_identities(*sides)
-    found = retrieval.evaluate(QUERY, GALLERY, *sides).query_identities
-    assert found.tolist() == query.tolist()
-
-
-# What a user may hand over as labels by mistake, of about the right length.
-ITEMS = st.one_of(st.sampled_from(["a", "b", "", "-1", None]), st.integers(-1, 3), st.floats(), st.booleans())
-SOUND = st.sampled_from([[0, 1, 1, 2], ["a", "b", "b", "c"], [0.0, 1.0, 1.0, 2.0]])
-LISTS = st.one_of(
-    SOUND, *(st.lists(each, min_size=0, max_size=5) for each in (ITEMS, st.just(None), st.text("aé1-", max_size=2)))
-)
-BAD = st.one_of(
-    LISTS,
-    LISTS.map(tuple),
-    LISTS.map(lambda values: np.array(values, dtype=object)),
-    LISTS.map(lambda values: np.array(values, dtype=str)),
-    LISTS.map(lambda values: np.array([values], dtype=str)),
-    st.sampled_from([None, "abcd", 4, 0.5, {"a": 1}, range(4), np.array("a"), torch.tensor(1), torch.eye(4), b"abcd"]),
-    st.sampled_from([torch.float32, torch.int32, torch.bool, torch.complex64]).map(lambda t: torch.ones(4, dtype=t)),
-)
-FOUR, ONES = torch.eye(4), torch.ones(4)
-TAKING = {
-    "evaluate": lambda one, two: retrieval.evaluate(FOUR, FOUR, one, two),
-    "evaluate, cameras": lambda one, two: retrieval.evaluate(FOUR, FOUR, ONES, ONES, one, two),
-    "evaluate, clothes": lambda one, two: retrieval.evaluate(
-        FOUR, FOUR, ONES, ONES, query_clothes=one, gallery_clothes=two
-    ),
-    "evaluate, groups": lambda one, two: retrieval.evaluate(FOUR, FOUR, ONES, one, gallery_groups=two),
-    "evaluate, positions": lambda one, two: retrieval.evaluate(
-        FOUR, FOUR, query_positions=one, gallery_positions=two, radius=1.0
-    ),
-    "evaluate, places": lambda one, two: retrieval.evaluate(FOUR, FOUR, ONES, one, self_index=two),
-    "evaluate, pooled": lambda one, two: retrieval.evaluate(FOUR, FOUR, one, two, multi_query=True),
-    "leave-one-out": lambda one, two: retrieval.evaluate(FOUR, None, one, query_cameras=two),
-    "evaluate_scores": lambda one, two: retrieval.evaluate_scores(FOUR, one, two),
-    "rank_positives": lambda one, two: retrieval.rank_positives(FOUR, FOUR, one, two),
-    "rank_positives_from_scores": lambda one, two: retrieval.rank_positives_from_scores(FOUR, ONES, ONES, one, two),
-    "find_relevance": retrieval.find_relevance,
-    "evaluate_lists": lambda one, two: tasks.evaluate_lists(
-        [[0], [1], [2], [3]], query_identities=one, gallery_identities=two
-    ),
-    "lists": tasks.evaluate_lists,
-    "RankCounter": lambda one, two: tasks.RankCounter(FOUR, FOUR, one, two).ranks(0),
-    "RankCounter.count": lambda one, two: tasks.RankCounter(FOUR, FOUR, ONES, ONES, ONES, ONES).count(
-        FOUR, one, two, key=0
-    ),
-    "person_search": lambda one, two: tasks.person_search(
-        *(FOUR, FOUR, FOUR),
-        images=one,
-        query_images=[7] * 4,
-        query_identities=two,
-        true_boxes=FOUR,
-        true_images=one,
-        true_identities=two,
-    ),
-    "pool_queries": lambda one, two: pool_queries(FOUR, one, two),
-    "mean_by": lambda one, two: retrieval.mean_by(ONES, one, two),
-    "mean_over_identities": lambda one, _: retrieval.mean_over_identities(ONES, one),
-    "knn_accuracy": lambda one, two: tasks.knn_accuracy(torch.as_tensor(FOUR).long(), FOUR, one),
-    "bootstrap_interval": lambda one, _: retrieval.bootstrap_interval(
-        ONES, generator=torch.Generator().manual_seed(0), num_resamples=2, identities=one
-    ),
-    "verify_pairs": tasks.verify_pairs,
-    "accuracy_over_folds": lambda one, two: tasks.accuracy_over_folds(one, two, folds=2),
-    "global_average_precision": lambda one, two: tasks.global_average_precision(ONES, one, two),
-    "ReIDMetrics": lambda one, two: ReIDMetrics().update(FOUR, one, two),
-    "DetectionMAP": lambda one, two: DetectionMAP().update(
-        [{"boxes": FOUR, "scores": ONES, "labels": one}], [{"boxes": FOUR, "labels": two}]
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("unannotated")
-@pytest.mark.parametrize("door", TAKING)
-@examples(10)
-@given(one=BAD, two=BAD)
-def test_bad_labels_are_refused_by_a_value_or_a_type_error(door, one, two):
-    with suppress(ValueError, TypeError):
-        TAKING[door](one, two)

@@ -11,11 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_scores, write_report
-from reid_torchmetrics.functional.retrieval import find_protocol, find_relevance
+from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval import find_relevance
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.tasks import RankCounter, evaluate_lists, evaluate_stream
-from tests.profiles import examples
 from tests.reference import several_labels as reference
 from tests.strategies import TIES
 
@@ -128,36 +126,6 @@ def test_expected_numbers_are_means_over_all_orders_of_equal_scores(problem, gai
             assert float(results.per_query[name][query]) == pytest.approx(mean, **LOOSE), name
 
 
-@pytest.mark.filterwarnings("ignore:No query can be evaluated")
-@examples(60)
-@given(problems(), st.sampled_from(sorted(TIE_POLICIES)), st.sampled_from([None, 1, 100]))
-def test_counters_and_metrics_have_the_numbers_of_the_function(problem, ties, max_bytes):
-    labels = {"query_identities": problem.query_labels, "gallery_identities": problem.gallery_labels}
-    options = {"similarity": "dot", "ties": ties, "max_bytes": max_bytes}
-    results = evaluate(problem.query, problem.gallery, **labels, protocol="hashing", reports=REPORTS, **options)
-    metric = ReIDMetrics(protocol=find_protocol("hashing").with_options({"reports": REPORTS}), **options)
-    metric.update(problem.query, problem.query_labels, is_query=True)
-    for rows in (slice(0, 5), slice(5, None)):
-        metric.update(problem.gallery[rows], problem.gallery_labels[rows], is_query=False)
-    check(
-        metric.results(),
-        [{name: float(results.per_query[name][query]) for name in REPORTS} for query in range(len(problem.query))],
-    )
-    if ties == "stable":
-        return
-    is_listed = (problem.gallery_labels & problem.query_labels.any(0)).any(1)
-    counter = RankCounter(
-        problem.query, problem.gallery[is_listed], problem.query_labels, problem.gallery_labels[is_listed],
-        **options, **find_protocol("hashing").relevance_options,
-    )  # fmt: skip
-    others = problem.gallery[~is_listed], problem.gallery_labels[~is_listed]
-    counts = counter.count(*others, key="others")
-    check(
-        evaluate_stream(counter, counts, protocol=find_protocol("hashing").with_options({"reports": REPORTS})),
-        [{name: float(results.per_query[name][query]) for name in REPORTS} for query in range(len(problem.query))],
-    )
-
-
 @given(problems(), st.sampled_from(TIES))
 def test_leave_one_out_drops_the_query_itself(problem, ties):
     both = (
@@ -169,17 +137,6 @@ def test_leave_one_out_drops_the_query_itself(problem, ties):
         both[0], query_identities=both[1], protocol="hashing", k=None, reports=REPORTS, similarity="dot", ties=ties
     )
     check(results, alone.expected(ties, own=range(len(both[0]))))
-
-
-@given(problems())
-def test_lists_of_the_nearest_have_the_numbers_of_the_embeddings(problem):
-    labels = {"query_identities": problem.query_labels, "gallery_identities": problem.gallery_labels}
-    options = {"protocol": "hashing", "reports": (*REPORTS, "bpref"), "gain": "exponential"}
-    results = evaluate(problem.query, problem.gallery, **labels, **options, similarity="dot", ties="stable")
-    if len(problem.gallery):
-        listed = evaluate_lists(results.nearest(len(problem.gallery)).index, **labels, **options)
-        for name in options["reports"]:
-            torch.testing.assert_close(listed.per_query[name], results.per_query[name], rtol=0, atol=0, equal_nan=True)
 
 
 def test_the_own_item_of_a_query_without_a_label_is_no_candidate():
@@ -295,39 +252,3 @@ def test_results_say_how_positives_were_told_and_are_saved(tmp_path):
     assert loaded.ranks.judged.grade.tolist() == results.ranks.judged.grade.tolist()
     with pytest.raises(ValueError, match="`query_identities` must have been given"):
         results.by_identity()
-
-
-def test_groups_must_agree_in_their_labels_and_are_ranked():
-    embeddings = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.1], [0.0, 1.0], [1.0, 1.0]])
-    labels = [[1, 1]], [[1, 0], [1, 0], [0, 0]]
-    results = evaluate(*embeddings, *labels, gallery_groups=[0, 0, 1])
-    assert results.ranks.rank.tolist() == [1]
-    with pytest.raises(ValueError, match="must have members of one identity each"):
-        evaluate(*embeddings, *labels, gallery_groups=[0, 1, 1])
-
-
-def test_lists_of_names_take_labels_by_name():
-    results = evaluate_lists(
-        {"q": ["c", "a"], "r": ["b"]},
-        query_identities={"q": [1, 1, 0], "r": [0, 0, 0]},
-        gallery_identities={"a": [1, 1, 1], "b": [1, 0, 0], "c": [0, 0, 1]},
-        protocol="hashing",
-        reports=["map", "acg_2", "recall_2"],
-    )
-    # `q` finds `a` at rank 2, with two labels in common, and misses `b`; `r` has no label.
-    assert results.per_query["map"].tolist() == pytest.approx([1 / 2, math.nan], nan_ok=True)
-    assert results.per_query["acg_2"].tolist() == pytest.approx([2 / 2, math.nan], nan_ok=True)
-    assert results.per_query["recall_2"].tolist() == pytest.approx([1 / 2, math.nan], nan_ok=True)
-
-
-def test_results_are_written_and_list_neighbors(tmp_path):
-    generator = torch.Generator().manual_seed(0)
-    embeddings = [torch.randn(size, 4, generator=generator) for size in (5, 20)]
-    labels = [torch.rand(size, 3, generator=generator) < 0.4 for size in (5, 20)]
-    results = evaluate(*embeddings, *labels, protocol="hashing", reports=["map", "acg_2"])
-    lists = results.nearest(4)
-    assert (lists.identities, lists.query_identities) == (None, None)
-    shared = labels[0][:, None] & labels[1][lists.index]
-    assert lists.is_positive.equal(shared.any(2))
-    assert "ACG@2" in write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "acg_2" in str(results)

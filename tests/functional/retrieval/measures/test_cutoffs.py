@@ -63,35 +63,11 @@ def test_a_divisor_says_how_precise_all_of_few_positives_are(divisor, expected):
     assert exactly(precision_at(ranks_of((1,), (2, 5, 12)), 10, divisor=divisor), expected)
 
 
-def test_recall_is_a_share_of_positives_and_the_hit_rate_asks_for_one():
-    ranks = ranks_of((2, 5, 12), (11,))
-    assert exactly(recall_at(ranks, 10), [Fraction(2, 3), 0])
-    assert exactly(hit_rate_at(ranks, 10), [1, 0])
-
-
-def test_r_precision_looks_at_as_many_candidates_as_there_are_positives():
-    assert exactly(r_precision(ranks_of((1, 3, 4), (2,))), [Fraction(2, 3), 0])
-    assert exactly(r_precision(ranks_of((1, 3, 4)), k=2), [Fraction(1, 2)])
-
-
-def test_the_reciprocal_rank_is_that_of_the_best_positive_if_it_is_early_enough():
-    ranks = ranks_of((2, 3), (5,))
-    assert exactly(reciprocal_rank(ranks), [Fraction(1, 2), Fraction(1, 5)])
-    assert exactly(reciprocal_rank(ranks, k=4), [Fraction(1, 2), 0])
-
-
 def test_the_gain_is_discounted_by_the_logarithm_of_the_rank():
     # Gains 1/log2(2) = 1 and 1/log2(4) = 1/2, where a perfect list has 1 + 1/log2(3).
     ideal = 1 + 1 / math.log2(3)
     assert exactly(normalized_dcg(ranks_of((1, 3), (1, 2))), [1.5 / ideal, 1])
     assert exactly(normalized_dcg(ranks_of((1, 3), (2, 3)), k=1), [1, 0])
-
-
-def test_all_shots_match_each_positive_in_a_list_without_the_better_ones():
-    # Positives at ranks 1, 2 and 5 have 0, 0 and 2 negatives ahead; the one at rank 3 has 2.
-    ranks = ranks_of((1, 2, 5), (3,))
-    assert exactly(cmc_at(ranks, 1, mode="all_shots"), [Fraction(2, 3), 0])
-    assert exactly(cmc_curve(ranks, 4, mode="all_shots"), [Fraction(1, 3), Fraction(1, 3), 1, 1])
 
 
 def test_the_retrieval_rank_is_0_for_perfect_lists_and_1_where_nothing_comes_early():
@@ -124,29 +100,6 @@ def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(proble
     for variant in ("mpeg7", "shrec22"):
         expected = [math.nan if group is None else reference.retrieval_rank(group, most, variant) for group in groups]
         assert exactly(retrieval_rank(ranks, variant=variant), expected)
-
-
-@examples(20)
-@given(problems(), st.sampled_from([1, 2, 5, 50]))
-def test_the_hit_rate_is_the_first_match_curve(problem, k):
-    ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
-    assert exactly(hit_rate_at(ranks, k), cmc_at(ranks, k).tolist())
-
-
-@pytest.mark.parametrize("name", MEASURES)
-def test_queries_without_positives_have_no_value_and_no_queries_no_values(name):
-    ours, _ = MEASURES[name]
-    assert ours(ranks_of((), (2,), ()), 5).isnan().tolist() == [True, False, True]
-    assert ours(ranks_of(), 5).shape == (0,)
-
-
-def test_measures_of_the_first_candidates_do_not_depend_on_blocks(monkeypatch):
-    ranks = ranks_of((1, 9), (3,), (), (2, 3, 8), (5,))
-    whole = {name: ours(ranks, 4).tolist() for name, (ours, _) in MEASURES.items()}
-    split = PositiveRanks.split
-    monkeypatch.setattr(PositiveRanks, "split", lambda self, *_: split(self, 1))
-    for name, (ours, _) in MEASURES.items():
-        assert exactly(ours(ranks, 4), whole[name])
 
 
 @pytest.mark.parametrize("name", MEASURES)

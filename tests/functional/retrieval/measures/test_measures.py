@@ -30,7 +30,6 @@ from tests.reference import measures as reference
 from tests.strategies import problems
 
 NAN = math.nan
-APPLE, GREEN = "apple", "green apple"
 
 
 def ranks_of(*queries: tuple[int, ...]) -> PositiveRanks:
@@ -99,73 +98,15 @@ def test_average_precision_at_r_looks_at_as_many_candidates_as_there_are_positiv
     assert exactly(average_precision_at_r(ranks_of((1, 3, 4)), k=2), [Fraction(1, 3)])
 
 
-# Two queries, of which only the first five of the ranked list are known; positives that are not among them count.
-RETRIEVED = {"S1": {APPLE: (2, 3, 4), GREEN: (1, 4, 5)}, "S2": {APPLE: (1, 3, 4), GREEN: (2, 3, 4)}}
-FRUIT_AP = {  # trapezoid with 5 apples as the text has it, trapezoid with the true 4, rectangle with the true 4
-    ("S1", GREEN): (Fraction(59, 150), Fraction(59, 150), Fraction(42, 100)),
-    ("S1", APPLE): (Fraction(37, 120), Fraction(37, 96), Fraction(23, 48)),
-    ("S2", GREEN): (Fraction(37, 120), Fraction(37, 120), Fraction(23, 60)),
-    ("S2", APPLE): (Fraction(11, 24), Fraction(55, 96), Fraction(29, 48)),
-}
-
-
-def fruit_ranks(similarity: str, num_apples: int) -> PositiveRanks:
-    sizes = {APPLE: num_apples, GREEN: 5}
-    beyond = range(6, 16)  # wherever the positives are that were not retrieved
-    return ranks_of(*(RETRIEVED[similarity][name] + tuple(beyond[: size - 3]) for name, size in sizes.items()))
-
-
-@pytest.mark.parametrize("similarity", ["S1", "S2"])
-def test_the_fruit_example_has_its_average_precision_in_exact_fractions(similarity):
-    text, true, rectangle = zip(FRUIT_AP[similarity, APPLE], FRUIT_AP[similarity, GREEN], strict=True)
-    assert exactly(average_precision(fruit_ranks(similarity, 5), rule="trapezoid", k=5), text)
-    assert exactly(average_precision(fruit_ranks(similarity, 4), rule="trapezoid", k=5), true)
-    assert exactly(average_precision(fruit_ranks(similarity, 4), rule="rectangle", k=5), rectangle)
-
-
-def test_the_fruit_example_prefers_the_second_similarity_and_cannot_tell_by_the_curve():
-    means = {}
-    for similarity in ("S1", "S2"):
-        ranks = fruit_ranks(similarity, 4)
-        means[similarity] = mean_over_queries(average_precision(ranks, rule="trapezoid", k=5)).reshape(1)
-        assert exactly(cmc_curve(ranks, 5), [0.5, 1, 1, 1, 1])
-    assert exactly(means["S1"], [Fraction(623, 1600)])  # .389375
-    assert exactly(means["S2"], [Fraction(141, 320)])  # .440625
-
-
 def test_the_first_hits_hide_from_average_precision_what_the_last_costs():
     ranks = ranks_of((1, 2, 10), (1, 4, 5))
     assert exactly(average_precision(ranks), [Fraction(23, 30), Fraction(7, 10)])  # .7667, .70
     assert exactly(inverse_negative_penalty(ranks), [Fraction(3, 10), Fraction(6, 10)])
 
 
-def test_inverse_negative_penalty_is_the_share_of_positives_down_to_the_last():
-    assert exactly(inverse_negative_penalty(ranks_of((1, 2, 10), (1, 4, 5), (7,))), [0.3, 0.6, Fraction(1, 7)])
-
-
-def test_a_query_without_positives_has_no_value_in_any_measure():
-    ranks = ranks_of((), (2,), ())
-    measures = [average_precision(ranks, rule=rule) for rule in AP_RULES]
-    measures += [inverse_negative_penalty(ranks), first_rank(ranks), cmc_at(ranks, 5)]
-    for values in measures:
-        assert values.isnan().tolist() == [True, False, True]
-
-
-def test_no_queries_have_no_values():
-    ranks = ranks_of()
-    for values in (average_precision(ranks), inverse_negative_penalty(ranks), first_rank(ranks), cmc_at(ranks, 1)):
-        assert values.shape == (0,)
-    assert cmc_curve(ranks, 3).isnan().all()
-
-
 def test_the_cmc_curve_counts_the_queries_that_found_a_positive():
     ranks = ranks_of((1, 9), (3,), (), (2, 3))
     assert exactly(cmc_curve(ranks, 4), [Fraction(1, 3), Fraction(2, 3), 1, 1])
-
-
-def test_the_cmc_curve_has_its_length_whatever_the_gallery():
-    ranks = rank_positives_from_scores(torch.tensor([[0.5, 0.1]]), torch.tensor([1]), torch.tensor([2, 1]))
-    assert exactly(cmc_curve(ranks, 5), [0, 1, 1, 1, 1])
 
 
 @pytest.mark.parametrize(("action", "expected"), [("skip", 0.75), ("neg", 0.5), ("pos", Fraction(5, 6))])
@@ -197,11 +138,6 @@ def test_queries_count_as_the_action_says_if_none_has_a_positive(action, expecte
     assert exactly(mean_precision_recall_curve(ranks_of((), ()), 2, empty_target_action=action), [expected] * 2)
 
 
-def test_the_mean_refuses_undefined_values_if_told_to():
-    with pytest.raises(ValueError, match="'error' allows no query without a positive; got 1 of 2"):
-        mean_over_queries(torch.tensor([1.0, math.nan], dtype=torch.float64), empty_target_action="error")
-
-
 def test_weights_say_how_much_a_query_counts():
     weight = values_of(3, 1, 1)
     values = values_of(0.5, 1.0, NAN)
@@ -228,11 +164,6 @@ def test_every_identity_counts_the_same_however_many_queries_it_has(action, expe
     # its empty query.
     values, identities = values_of(0, 1, 1, NAN, NAN, 1), torch.tensor([4, 7, 7, 7, 9, 4])
     assert exactly(mean_over_identities(values, identities, empty_target_action=action).reshape(1), [expected])
-
-
-def test_a_mean_over_identities_can_refuse_empty_queries():
-    with pytest.raises(ValueError, match="'error' allows no query without a positive; got 1 of 2"):
-        mean_over_identities(values_of(1, NAN), torch.tensor([1, 2]), empty_target_action="error")
 
 
 @pytest.mark.usefixtures("unannotated")
@@ -334,7 +265,3 @@ def test_measures_do_not_depend_on_the_blocks_that_they_are_computed_in(monkeypa
 def test_options_of_average_precision_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         average_precision(ranks_of(), **options)
-
-
-def test_every_action_is_one_of_torchmetrics():
-    assert set(EMPTY_TARGET_ACTIONS) == {"skip", "neg", "pos", "error"}

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.measures.average_precision import (
-    average_precision,
     mean_precision_recall_curve,
     precision_recall_curve,
 )
-from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
 from tests.profiles import examples
@@ -31,13 +29,6 @@ def exactly(values, expected):
     return values.tolist() == pytest.approx([float(value) for value in expected], abs=1e-15, nan_ok=True)
 
 
-def test_a_curve_has_one_point_for_each_positive():
-    ranks = ranks_of((3,), (2, 3, 6), (1,))
-    precision, recall = precision_recall_curve(ranks, 1)
-    assert exactly(precision, [Fraction(1, 2), Fraction(2, 3), Fraction(3, 6)])
-    assert exactly(recall, [Fraction(1, 3), Fraction(2, 3), 1])
-
-
 def test_a_curve_has_one_point_for_each_tied_group():
     # Scores .9 +, .5 + + -, .1 +: all of the middle group is read at rank 4.
     tied = TiedGroups("grouped", *map(torch.tensor, ([3], [1, 2, 1], [0, 1, 0])))
@@ -47,11 +38,6 @@ def test_a_curve_has_one_point_for_each_tied_group():
     assert exactly(recall, [Fraction(1, 4), Fraction(3, 4), 1])
     # The precision at recall 1, 4/5, is larger than that at recall 3/4.
     assert exactly(mean_precision_recall_curve(ranks, 5), [1, 1, 0.8, 0.8, 0.8])
-
-
-def test_a_query_without_positives_has_no_points():
-    for values in precision_recall_curve(ranks_of((), (2,)), 0):
-        assert values.shape == (0,)
 
 
 def test_the_mean_curve_reads_the_largest_precision_at_a_recall_or_above():
@@ -76,15 +62,6 @@ def test_curves_are_those_of_the_slow_reference(problem, num_points):
         precision, recall = precision_recall_curve(ranks, query)
         assert exactly(precision, [Fraction(j, rank) for j, rank in enumerate(places, start=1)])
         assert exactly(recall, [Fraction(j, len(places)) for j in range(1, len(places) + 1)])
-
-
-@examples(25)
-@given(problems(), st.sampled_from(["skip", "neg", "pos"]))
-def test_the_mean_of_the_curve_is_interpolated_average_precision(problem, action):
-    ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
-    mean = mean_over_queries(average_precision(ranks, rule="interpolated_101"), empty_target_action=action)
-    curve = mean_precision_recall_curve(ranks, empty_target_action=action)
-    assert exactly(curve.mean().reshape(1), [float(mean)])
 
 
 def test_nothing_to_average_is_nan_and_can_be_refused():

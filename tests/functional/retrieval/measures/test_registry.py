@@ -71,13 +71,6 @@ def test_every_row_is_evaluated_above_and_has_its_own_name():
     assert all(row.name == name for name, row in MEASURES.items())
 
 
-@pytest.mark.parametrize("row", MEASURES.values(), ids=MEASURES)
-@pytest.mark.parametrize("is_drawn", [False, True])
-def test_the_words_of_a_row_are_filled_in(row, is_drawn):
-    assert not set("{}") & set(row.describe(OPTIONS, 7, is_drawn=is_drawn))
-    assert ("7" in row.describe(OPTIONS, 7, is_drawn=is_drawn)) == (row.takes_k or row.may_take_k)
-
-
 def test_words_have_the_options():
     options = Protocol("own", "me", k=100, normalizer="attainable", precision_divisor="last_positive", mode="all_shots")
     assert MEASURES["map"].describe(options, 0) == (
@@ -164,12 +157,6 @@ def test_medians_are_no_means_over_queries():
         ValueError, match=r"^`reports` must hold a mean over queries here; got median_rank, .*_floor\.$"
     ):
         means_among(["median_rank", "median_rank_floor"])
-
-
-def test_rules_of_a_cmc_are_for_ranks_and_of_ranks_and_losses_the_lower_is_better():
-    assert [name for name, row in MEASURES.items() if row.is_cmc] == ["rank"]
-    lower = {name for name, row in MEASURES.items() if row.lower_is_better}
-    assert lower == {name for name in MEASURES if "anmrr" in name or name.startswith(("mean_", "median_"))}
 
 
 def test_a_row_that_is_added_is_reported_by_protocols_and_taken_by_the_metric(monkeypatch):

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import pytest
 import torch
@@ -157,25 +156,6 @@ def test_the_curve_at_k_is_the_mean_of_the_values_at_k(problem, policy, mode):
     assert_close(cmc_curve(ranks, 9, mode=mode), expected)
 
 
-def test_without_ties_the_policies_agree_with_certain_ranks():
-    problem = list(product([(1, 0), (0, 1)], repeat=5))
-    tied, grouped = ranks_of(*problem, policy="expected"), ranks_of(*problem, policy="grouped")
-    certain = PositiveRanks(tied.rank, tied.num_positives, tied.num_candidates)
-    for ours, _ in MEASURES.values():
-        assert_close(ours(tied), ours(certain).tolist())
-        assert_close(ours(grouped), ours(certain).tolist())
-
-
-def test_two_tied_items_are_half_a_point_each():
-    # One positive, one negative: AP is 1 or 1/2, the rank 1 or 2; as a group the precision at its end, 1/2.
-    groups = [(1, 1)]
-    assert_close(average_precision(ranks_of(groups, policy="expected")), [0.75])
-    assert_close(first_rank(ranks_of(groups, policy="expected")), [1.5])
-    assert_close(cmc_curve(ranks_of(groups, policy="expected"), 2), [0.5, 1.0])
-    assert_close(average_precision(ranks_of(groups, policy="grouped")), [0.5])
-    assert_close(average_precision(ranks_of(groups, policy="grouped"), rule="trapezoid"), [0.75])  # (1 + 1/2) / 2
-
-
 def test_the_grouped_average_precision_goes_from_threshold_to_threshold():
     # Scores .8 + -, .4 + + -: recall grows by 1/3 at precision 1/2, then by 2/3 at precision 3/5.
     assert_close(average_precision(ranks_of([(1, 1), (2, 1)], policy="grouped")), [1 / 6 + 2 / 5])
@@ -203,15 +183,6 @@ def test_values_of_tied_candidates_do_not_depend_on_blocks(monkeypatch, policy):
     monkeypatch.setattr(*path("max_chances"), 1)
     for name, measure in measures.items():
         assert_close(measure(ranks), whole[name])
-
-
-@pytest.mark.parametrize("policy", ["grouped", "expected"])
-def test_no_queries_and_no_positives_have_no_values_under_ties(policy):
-    for ours, _ in MEASURES.values():
-        assert ours(ranks_of(policy=policy)).shape == (0,)
-        assert ours(ranks_of([(0, 3)], [], policy=policy)).isnan().tolist() == [True, True]
-    for mode in CMC_MODES:
-        assert cmc_curve(ranks_of([(0, 3)], policy=policy), 3, mode=mode).isnan().all()
 
 
 def test_the_expected_gain_is_that_of_torchmetrics_which_averages_over_ties():

@@ -1,25 +1,14 @@
 """Re-ranking and drawn galleries need all samples on every process: the values are those of one process."""
 
 import warnings
-from dataclasses import replace
 from unittest import mock
 
 import pytest
 import torch
 
-from reid_torchmetrics import (
-    DistributedMetricError,
-    GalleryDraw,
-    KReciprocal,
-    QueryExpansion,
-    ReIDCMC,
-    ReIDMeanAP,
-    ReIDMetrics,
-)
+from reid_torchmetrics import DistributedMetricError, GalleryDraw, KReciprocal, QueryExpansion, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
-from reid_torchmetrics.functional.world import ALONE
 from tests.distributed.shards import SHARDINGS, loaders
-from tests.distributed.test_laws import differing, spread
 from tests.profiles import of_each
 
 OPTIONS = {
@@ -71,15 +60,6 @@ def test_every_process_computes_what_one_process_computes(processes, size, roles
             assert means == pytest.approx(alone[case[0]], abs=1e-6), case
 
 
-@pytest.mark.parametrize("index", [True, False])
-def test_samples_without_cameras_have_none_where_they_are_sent(index):
-    given = spread(torch.randn(40, 8), [13, 13, 14], "cosine")
-    options = given.options | {"same_camera": "same_identity", "rerank": QueryExpansion(k=3)}
-    given = replace(given, options=options, index=given.index if index else None)
-    assert given.outcome(ALONE).rank
-    assert not differing(3, [given])
-
-
 def compute_with_failure(process, size):
     metric = fed_by(ReIDMeanAP(rerank=KReciprocal(k1=6, k2=3)), "two_loaders", "round_robin", size, process, index=True)
     failing = mock.patch.object(ranking, "rank_problem", side_effect=torch.cuda.OutOfMemoryError("simulated"))
@@ -96,17 +76,3 @@ def test_an_error_on_one_process_is_an_error_on_all(processes):
     assert outcomes[0] == outcomes[1]
     assert "process 1" in outcomes[0][0]
     assert outcomes[0][1] > 0
-
-
-def compute_differing(process, size):
-    metric = ReIDCMC(rerank=KReciprocal(k1=6 + process, k2=3))
-    fed_by(metric, "two_loaders", "round_robin", size, process, index=True)
-    with pytest.raises(DistributedMetricError, match="same `rerank`; got") as raised:
-        metric.compute()
-    return str(raised.value)
-
-
-def test_other_options_on_another_process_are_named(processes):
-    for message in processes.run(2, compute_differing):
-        assert "k1=6" in message
-        assert "k1=7" in message

@@ -71,29 +71,6 @@ def test_an_unpadded_sampler_needs_no_index(processes, size):
         assert said == []
 
 
-@pytest.mark.parametrize(("size", "roles"), of_each(SIZES_AND_ROLES, suite=2))
-def test_samples_that_look_repeated_are_said_to_be_once_for_each_collection(processes, size, roles):
-    outcomes = processes.run(size, dealt, DistributedSampler, False, ROLES[roles], (0, 1))
-    assert [len(said) for _, said in outcomes] == [2] + [0] * (size - 1)
-    assert "Pass `index` to `update`, or use `UnpaddedDistributedSampler`" in outcomes[0][1][0]
-    assert outcomes[0][0] != pytest.approx(whole(is_query=ROLES[roles]), abs=1e-6)
-
-
-def equal_shares(process: int, size: int) -> list[str]:
-    """All processes hold equally many samples, none of them twice, from a collapsed model."""
-    metric = ReIDMeanAP()
-    metric.update(torch.ones(10, 4), torch.arange(10) + 10 * process)
-    metric.update(torch.ones(10, 4), torch.arange(10) + 10 * process)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        metric.compute()
-    return [str(warning.message) for warning in caught]
-
-
-def test_equal_shares_alone_do_not_look_repeated(processes):
-    assert processes.run(2, equal_shares) == [[], []]
-
-
 @pytest.mark.parametrize("num_replicas", [1, 2, 3, 7, 40])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_an_unpadded_sampler_deals_every_sample_once(num_replicas, shuffle):

@@ -66,24 +66,6 @@ def test_the_numbers_are_those_of_the_maxima_to_the_bit(given, max_bytes):
 
 
 @examples(25)
-@given(grouped(), BYTES, st.randoms(use_true_random=False))
-def test_order_of_the_gallery_and_names_of_groups_change_nothing(given, max_bytes, random):
-    problem, groups = given
-    order = torch.tensor(random.sample(range(len(groups)), len(groups)), dtype=torch.int64)
-    problem = replace(problem, ties="pessimistic")
-    shuffled = results_of(problem.with_gallery_order(order), gallery_groups=-7 * groups[order], max_bytes=max_bytes)
-    assert_same_ranks(shuffled, results_of(problem, gallery_groups=groups))
-
-
-@examples(25)
-@given(problems(ties=ALL_TIES), BYTES)
-def test_groups_of_one_item_change_nothing(problem, max_bytes):
-    problem = replace(problem, self_index=None)
-    groups = 3 * torch.arange(len(problem.gallery_identities)).flip(0)
-    assert_same_ranks(results_of(problem, gallery_groups=groups, max_bytes=max_bytes), results_of(problem))
-
-
-@examples(25)
 @given(grouped(), BYTES)
 def test_a_list_shows_the_best_member_of_each_group(given, max_bytes):
     problem, groups = given
