@@ -150,6 +150,16 @@ def test_forward_does_not_warn_but_compute_does():
     assert "No query" in problem_of(metric)
 
 
+def test_a_collapsed_model_finds_its_positives_last():
+    metric = ReIDMetrics(ranks=(1, 100), ties="pessimistic")
+    identities = torch.arange(2000) // 4
+    metric.update(torch.ones(2000, 32), identities)
+    # Each query has 1,999 candidates, and the last three are its positives.
+    values = {name: float(value) for name, value in metric.compute().items()}
+    of_positives = (1 / 1997 + 2 / 1998 + 3 / 1999) / 3
+    assert values == pytest.approx({"map": of_positives, "minp": 3 / 1999, "rank_1": 0, "rank_100": 0}, rel=1e-6)
+
+
 def test_queries_without_positives_count_as_the_user_says():
     given = batches()
     given[0]["identities"][:3] = 99
