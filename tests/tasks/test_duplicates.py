@@ -152,13 +152,6 @@ def test_groups_are_what_pairs_connect(pairs):
     assert [int(members[0]) for members, _ in across] == sorted(int(members[0]) for members, _ in across)
 
 
-def test_a_long_chain_is_one_group():
-    order = torch.randperm(5000, generator=torch.Generator().manual_seed(0))
-    ends = torch.stack([order[:-1], order[1:]]).sort(0).values
-    chain = Duplicates(*ends, torch.ones(4999), True, "cosine", 0.95, 5000)
-    assert [members.tolist() for members, _ in chain.groups()] == [[*range(5000)]]
-
-
 def test_a_frame_has_the_group_of_each_pair():
     pytest.importorskip("pandas")
     embeddings = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
@@ -167,12 +160,6 @@ def test_a_frame_has_the_group_of_each_pair():
     assert frame.to_numpy().tolist() == [[0, 3, 1, 0], [0, 5, 1, 0], [1, 4, 1, 1], [3, 5, 1, 0]]
     groups = find_duplicates(embeddings).groups()
     assert [members.tolist() for members, _ in groups] == [[0, 3, 5], [1, 4]]
-
-
-def test_arrays_of_numpy_are_taken():
-    embeddings = drawn(30)
-    found = find_duplicates(embeddings.numpy(), np.asfortranarray(embeddings.numpy()))
-    assert listed(found) == listed(find_duplicates(embeddings, embeddings))
 
 
 SUMMARIES = [
@@ -207,11 +194,6 @@ def test_words_and_columns_are_both_of_distances_or_of_scores(name):
 
 def products(query, gallery):
     return query @ gallery.T
-
-
-def test_the_summary_names_a_function_and_counts_items_of_one_set():
-    found = find_duplicates(torch.ones(3, 2), threshold=2, similarity=products)
-    assert found.summary == f"3 pairs of score 2 or more under {__name__}.products: 3 of 3 items have a near copy"
 
 
 def test_nothing_has_no_duplicates():

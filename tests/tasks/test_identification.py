@@ -89,11 +89,6 @@ def test_the_example_has_its_novelty_and_its_balanced_accuracy():
     assert EXAMPLE.is_correct(5.5).tolist() == [True, True, False, False, False, True, True]
 
 
-def test_the_best_of_several_mates_counts():
-    found = evaluate_scores(torch.tensor([[0.2, 0.9, 0.5, 0.7]]), [3], [3, 4, 3, 3]).identification()
-    assert (round(float(found.mate_score), 4), int(found.mate_rank)) == (0.7, 2)
-
-
 @examples(30)
 @given(problems(ties=ALL_TIES), st.sampled_from([1, 2, 5]))
 def test_rates_are_those_of_the_slow_reference(problem, rank):
@@ -112,15 +107,6 @@ def test_rates_are_those_of_the_slow_reference(problem, rank):
     for rule in FPIR_RULES:
         expected = [reference.tpir_at_fpir(searches, rate, rank, rule) for rate in RATES]
         assert found.tpir_at_fpir(RATES, rank, rule).tolist() == expected, rule
-
-
-@examples(12)
-@given(problems(ties=("pessimistic", "optimistic")), st.data())
-def test_order_of_the_gallery_and_size_of_tiles_change_nothing(problem, data):
-    order = torch.tensor(data.draw(st.permutations(range(len(problem.gallery_identities)))), dtype=torch.int64)
-    whole = contents(identified(problem))
-    assert contents(identified(problem.with_gallery_order(order))) == whole
-    assert contents(identified(problem, max_bytes=16)) == whole
 
 
 def test_embeddings_are_searched_as_evaluate_does():
@@ -143,12 +129,6 @@ def test_without_one_of_the_two_kinds_rates_are_nan():
         assert [not bool(values[0].isnan()) for values in rates[:2]] == [*defined]
         assert found.novelty_auc().isnan()
         assert found.tpir_at_fpir(0.1).isnan()
-
-
-def test_an_empty_gallery_raises_no_alarm():
-    found = evaluate(torch.eye(2), torch.empty(0, 2), [1, 2], []).identification()
-    assert found.best_score.tolist() == [-math.inf, -math.inf]
-    assert found.rates_at(-1e30).false_positive_rate == 0
 
 
 @pytest.mark.usefixtures("unannotated")

@@ -17,17 +17,6 @@ LABELS, SCORES = torch.tensor([[1, 2, 2]]), torch.tensor([[0.9, 0.8, 0.8]])
 lists = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.1, 0.5, 0.9])), max_size=6)
 
 
-@pytest.mark.parametrize(("vote", "expected"), [("weighted", [1, 0]), ("majority", [0, 1])])
-@pytest.mark.parametrize("shift", [0, 1000, -1000])  # no exponential of a score fits a float then
-def test_a_near_item_outweighs_two_that_are_farther_away(vote, expected, shift):
-    twice = LABELS.repeat(2, 1), SCORES.repeat(2, 1) + shift
-    assert knn_accuracy(*twice, torch.tensor([1, 2]), vote=vote).tolist() == expected
-
-
-def test_a_high_temperature_counts_heads():
-    assert knn_accuracy(LABELS, SCORES, [2], temperature=100.0).tolist() == [1]
-
-
 def test_the_nearest_of_labels_with_equal_votes_comes_first():
     labels, scores = torch.tensor([[4, 3, 3, 4, 5]]), torch.tensor([[0.9, 0.8, 0.7, 0.6, 0.5]])
     votes = {label: float(knn_accuracy(labels, scores, [label], vote="majority")) for label in (3, 4)}

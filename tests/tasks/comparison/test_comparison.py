@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import reid_torchmetrics
 from reid_torchmetrics import KReciprocal, ReIDMeanAP
 from reid_torchmetrics.functional.detection import evaluate_boxes
 from reid_torchmetrics.functional.retrieval import PROTOCOLS
@@ -51,10 +49,6 @@ def test_queries_that_are_gained_and_lost_at_rank_1_are_listed():
     assert found.lost_index.tolist() == [100]
 
 
-def test_compare_is_public_in_two_places():
-    assert reid_torchmetrics.compare is compare
-
-
 @pytest.mark.parametrize("per_identity", [False, True])
 def test_swapped_models_mirror_everything(per_identity):
     ranks = torch.randint(1, 12, (2, 30), generator=seeded(1)).tolist()
@@ -83,14 +77,6 @@ def test_values_that_only_rounding_tells_apart_are_equal():
     values = {name: each + 1e-16 * torch.tensor([1, 2, -1, 0]) for name, each in A.per_query.items()}
     difference = compared(A, replace(A, per_query=values)).differences["map"]
     assert (difference.difference, difference.p_value, difference.num_equal) == (0, 1, 3)
-
-
-def test_the_lower_of_two_ranks_is_better():
-    found = compared(*(ranked(*ranks, reports=("mean_rank",)) for ranks in ((5, 2, 3), (1, 4, 2))))
-    difference = found.differences["mean_rank"]
-    assert difference.difference == pytest.approx(-1)  # (-4 + 2 - 1) / 3
-    assert (difference.num_better, difference.num_worse, difference.is_rank) == (2, 1, True)
-    assert not compared(A, B).differences["map"].is_rank
 
 
 def test_a_query_that_is_found_at_last_is_better_and_two_that_are_never_found_are_equal():
@@ -177,11 +163,6 @@ def test_results_of_metrics_are_compared_and_models_may_differ_in_similarity_and
     assert "b: similarity: euclidean; ties: pessimistic; re-ranked by KReciprocal(k1=4" in repr(both)
 
 
-def test_the_protocol_may_have_another_name():
-    found = compared(evaluated(1), evaluated(2, "dukemtmc"))
-    assert found.protocol.name == "market1501"
-
-
 def test_a_model_with_embeddings_that_are_not_finite_has_differences_of_nan():
     good, bad = ReIDMeanAP(), ReIDMeanAP()
     for metric, scale in ((good, 1), (bad, NAN)):
@@ -197,28 +178,6 @@ def test_a_model_with_embeddings_that_are_not_finite_has_differences_of_nan():
         assert len(found.gained) == len(found.lost) == 0
     # Each is itself at rank 1; the two of one identity have the other one behind a tied negative, at rank 3.
     assert compared(*results).differences["map"].mean_a == pytest.approx((5 / 6 + 1 + 5 / 6) / 3)
-
-
-def test_embeddings_that_are_not_finite_are_nan_also_where_empty_queries_count():
-    results = []
-    for scale in (1, NAN):
-        metric = ReIDMeanAP(empty_target_action="neg")
-        metric.update(scale * torch.eye(2), torch.tensor([1, 1]))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            results.append(metric.results())
-    good, bad = results
-    assert set(good.means.values()) == {1.0}
-    assert all(math.isnan(mean) for mean in (*bad.means.values(), *bad.mean_over_identities().values()))
-    assert bad.cmc.isnan().all()
-    assert bad.mean_precision_recall().isnan().all()
-    assert bad.interval(generator=torch.Generator()).low.isnan()
-    assert numbers_of(compared(good, bad).differences["map"])[:6] == pytest.approx([1] + [NAN] * 5, nan_ok=True)
-
-
-def test_models_that_agree_on_empty_queries_differ_by_nothing():
-    found = compared(*[ranked(None, None, empty_target_action="neg") for _ in range(2)]).differences["map"]
-    assert numbers_of(found) == [0, 0, 0, 0, 0, 1, 0, 0, 0, False]
 
 
 @pytest.mark.parametrize(
@@ -288,22 +247,6 @@ def test_a_comparison_of_detectors_draws_images_and_counts_classes():
     assert lines[0] == "Comparison: b - a, 1 image"
     assert "  intervals: 3 bootstrap samples of images; p: 4 swaps of images; seed 0" in lines
     assert "  better, worse and equal: classes" in lines
-
-
-def test_models_go_by_their_names():
-    found = compare({"baseline": A, "ours": B}, num_resamples=5, num_permutations=5)
-    assert numbers_of(found.differences["map"]) == numbers_of(
-        compare(A, B, num_resamples=5, num_permutations=5).differences["map"]
-    )
-    lines = repr(found).splitlines()
-    assert lines[:4] == [
-        "Comparison: ours - baseline, protocol market1501, 3 of 4 queries valid",
-        "  baseline: similarity: given scores; ties: pessimistic",
-        "  ours: similarity: given scores; ties: pessimistic",
-        "  intervals: 5 bootstrap samples of queries; p: 5 sign flips of queries; seed 0",
-    ]
-    assert lines[4].split()[:5] == ["baseline", "ours", "ours", "-", "baseline"]
-    assert "  right at rank 1 in ours only: 1 query; in baseline only: 0" in lines
 
 
 def test_the_seed_is_that_of_the_generator_and_0_without_one():

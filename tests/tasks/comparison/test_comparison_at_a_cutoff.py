@@ -57,13 +57,6 @@ def test_the_longest_list_of_all_models_is_the_cutoff():
     assert all(pair.cutoff == 9 for pair in comparison.by_name.values())
 
 
-def test_the_exact_search_may_be_the_second_model_and_the_others_too():
-    exact, lists = search(5)
-    comparison = compare({"index": lists, "exact": exact, "again": exact}, **QUICK)
-    assert [pair.differences["map"].difference for pair in comparison.by_name.values()] == [0, 0]
-    assert "exact, again: cut after 5 candidates, as the longest list" in str(comparison)
-
-
 def test_text_tables_and_files_have_the_cutoff(tmp_path):
     exact, lists = search(5)
     comparison = compare({"exact": exact, "index": lists}, **QUICK)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-import torch
 
 from reid_torchmetrics import compare
 from reid_torchmetrics.functional.model_tables import ModelTable, Tabled
@@ -74,11 +73,6 @@ def test_comma_separated_values():
     assert [*csv.reader(named.splitlines())] == [["model", "mAP (%)"], ['a, "b"', "50.0"]]
 
 
-def test_one_model_is_not_the_best():
-    assert problems.retrieval().to_markdown("ours").splitlines()[2] == "| ours  |    66.7 |       50.0 |"
-    assert r"\textbf" not in problems.detection().to_latex()
-
-
 def test_tables_have_one_digit_behind_the_point_unless_more_are_asked_for():
     # Two thirds, 66.67 %.
     results = problems.retrieval()
@@ -140,17 +134,6 @@ def test_a_caption_has_the_protocol_in_words_and_the_seed():
     average_precision = "mAP: average precision, not interpolated, over all ranks"
     assert measures == [average_precision, "Rank-1: CMC of the first match, at rank 1"]  # the first one of each kind
     assert marks == "† p < 0.05 against a with Holm's correction; p: 9 sign flips of queries; seed 0."
-
-
-def test_a_caption_tells_apart_models_with_other_similarities():
-    models = {name: two_models.evaluated(0, similarity=name) for name in ("cosine", "euclidean")}
-    generator = torch.Generator().manual_seed(5)
-    comparison = compare(models, num_resamples=9, num_permutations=9, generator=generator)
-    caption = caption_of(comparison.model_table())
-    assert (
-        "cosine: similarity: cosine; ties: pessimistic; euclidean: similarity: euclidean; ties: pessimistic" in caption
-    )
-    assert caption.endswith("† p < 0.05 against cosine; p: 9 sign flips of queries; seed 5.")
 
 
 def test_a_caption_of_detections_says_what_the_first_number_of_each_kind_is():

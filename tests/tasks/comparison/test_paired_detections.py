@@ -165,27 +165,6 @@ def test_all_labels_together_are_one_class():
 
 
 @pytest.mark.slow
-def test_equal_models_differ_by_nothing():
-    both, target = models()
-    found = compared(*[evaluated(both[0], target)] * 2)
-    for name, of in found.differences.items():
-        if not math.isnan(of.difference):
-            assert [of.difference, of.low, of.high, of.p_value] == [0, 0, 0, 1], name
-        assert (of.num_better, of.num_worse) == (0, 0)
-    assert found.differences["map"].num_equal == 3
-
-
-@pytest.mark.slow
-def test_swapped_models_mirror_everything():
-    both, target = models()
-    a, b = (evaluated(preds, target) for preds in both)
-    for one, other in zip(numbers_of(compared(a, b)), numbers_of(compared(b, a)), strict=True):
-        assert one[:2] == pytest.approx(other[1::-1], nan_ok=True)
-        assert one[2:5] == pytest.approx([-other[2], -other[4], -other[3]], abs=1e-12, nan_ok=True)
-        assert one[5:9] == pytest.approx([other[5], other[7], other[6], other[8]], nan_ok=True)
-
-
-@pytest.mark.slow
 def test_images_with_ids_may_come_in_any_order():
     both, target = models(9, with_ids=True)
     a, b = (evaluated(preds, target) for preds in both)
@@ -230,19 +209,6 @@ def test_a_number_that_a_draw_leaves_undefined_has_an_interval_of_the_other_draw
     assert [found.low, found.high] == pytest.approx([1, 1])
 
 
-def test_results_of_metrics_and_of_names_are_compared():
-    both, target = models(11)
-    named = [item | {"image_id": f"image {place}"} for place, item in enumerate(target)]
-    metrics = [fed(DetectionMAP(), preds, named) for preds in both]
-    found = compared({"baseline": metrics[0].results(), "ours": metrics[1].results()}, draws=5)
-    lines = repr(found).splitlines()
-    assert lines[0] == "Comparison: ours - baseline, 7 images"
-    assert lines[1] == "  intervals: 5 bootstrap samples of images; p: 5 swaps of images; seed 0"
-    assert " ".join(lines[2].split()) == "baseline ours ours - baseline 95% interval p better worse equal"
-    assert "  better, worse and equal: classes" in lines
-    assert found.to_dict()["names"] == ("baseline", "ours")
-
-
 BOTH, TARGET = models(13, with_ids=True)
 A = evaluated(BOTH[0], TARGET)
 
@@ -261,11 +227,6 @@ A = evaluated(BOTH[0], TARGET)
 def test_other_options_are_refused(change, message):
     with pytest.raises(ValueError, match=f"^{re.escape(f'`b` must {message}')}$"):
         compared(A, evaluated(BOTH[1], TARGET, **change))
-
-
-def test_options_may_be_lists_or_tuples():
-    b = evaluated(BOTH[1], TARGET, max_detection_thresholds=[1, 10, 100])
-    assert compared(A, b, draws=1).differences
 
 
 def test_other_images_and_ground_truths_are_refused():

@@ -61,24 +61,6 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
     assert found.level == confidence
 
 
-@pytest.mark.slow
-def test_the_interval_of_a_mean_is_that_of_the_normal_distribution_where_queries_are_many():
-    values = torch.arange(1001, dtype=torch.float64) / 1000  # mean 1/2, variance 1/12
-    error = math.sqrt(1 / 12 / 1001)
-    found = bootstrap_interval(values, generator=seeded(), num_resamples=4000)
-    assert ends(found) == pytest.approx([0.5 - 1.96 * error, 0.5 + 1.96 * error], abs=0.1 * error)
-
-
-def test_queries_that_repeat_each_other_are_one_if_their_identity_is_drawn():
-    values, copies = values_of(0.1, 0.4, 0.8, 0.9, 0.3), 6
-    once = bootstrap_interval(values, generator=seeded())
-    identities = torch.arange(5).repeat_interleave(copies)
-    repeated = values.repeat_interleave(copies)
-    assert ends(bootstrap_interval(repeated, generator=seeded(), identities=identities)) == pytest.approx(ends(once))
-    low, high = ends(bootstrap_interval(repeated, generator=seeded()))
-    assert high - low < 0.6 * (ends(once)[1] - ends(once)[0])  # about 1 / sqrt(copies) of it
-
-
 def test_a_weight_counts_as_that_many_queries_of_one_identity():
     values, weight = values_of(0.1, NAN, 0.8, 0.3), values_of(1, 5, 3, 2)
     num_resamples = weight.long()
@@ -111,10 +93,6 @@ def test_the_number_of_draws_at_a_time_changes_nothing():
     whole = bootstrap_interval(values, generator=seeded(), num_resamples=33)
     with taking(resampled_draws=120):
         assert ends(bootstrap_interval(values, generator=seeded(), num_resamples=33)) == ends(whole)
-
-
-def test_a_single_query_has_an_interval_without_width():
-    assert ends(bootstrap_interval(values_of(NAN, 0.25), generator=seeded())) == [0.25, 0.25]
 
 
 @pytest.mark.parametrize(("action", "end"), [("skip", NAN), ("neg", 0), ("pos", 1), ("error", NAN)])

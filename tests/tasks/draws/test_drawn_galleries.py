@@ -37,15 +37,6 @@ def test_expectations_are_means_over_all_draws(problem, draw):
     assert_same(table(expect(problem, draw)), as_table(enumerated(problem, draw)))
 
 
-@examples(30)
-@given(problems(max_gallery=9), st.sampled_from([1, 2]))
-def test_cameras_that_look_at_the_same_place_are_dropped_before_the_draw(problem, shots):
-    draw = with_cameras(problem, GalleryDraw(shots, "identity_and_camera"))
-    camera_map = {2: 1} if problem.gallery_cameras is not None else None
-    found = expect(problem, draw, camera_map=camera_map)
-    assert_same(table(found), as_table(enumerated(problem, draw, camera_map)))
-
-
 @examples(20)
 @given(st.lists(st.integers(0, 2), min_size=2, max_size=6), st.sampled_from([1, 2]), st.sampled_from(TIES), st.data())
 def test_queries_are_weighted_by_their_chance_not_to_be_drawn(identities, shots, ties, data):
@@ -155,15 +146,6 @@ def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(sh
         assert_same(table(other), table(found[0]), 1e-13)
 
 
-@examples(30)
-@given(problems(ties=("pessimistic", "optimistic")), PLANS, st.randoms(use_true_random=False))
-def test_the_order_of_queries_and_gallery_changes_nothing(problem, draw, random):
-    draw = with_cameras(problem, draw)
-    rows, columns = (torch.tensor(random.sample(range(size), size), dtype=torch.int64) for size in problem.scores.shape)
-    found = expect(problem.with_gallery_order(columns).with_queries(rows), draw)
-    assert_same(table(found), table(expect(problem, draw))[rows], 1e-14)
-
-
 def test_one_image_of_each_identity_by_hand():
     # One of two images of identity 2 is ahead, and the only image of identity 3 is behind: 1/2 at rank 1.
     found = line([4, 3, 2, 1], [2, 1, 3, 2], draw=GalleryDraw(1), max_rank=3)
@@ -172,30 +154,10 @@ def test_one_image_of_each_identity_by_hand():
     assert found.inverse_negative_penalty.tolist() == pytest.approx([3 / 4])
 
 
-def test_two_positives_of_which_one_is_drawn_by_hand():
-    # The better positive is first; the other has one of three images of identity 2 ahead.
-    found = line([5, 4, 3, 2, 1], [1, 2, 1, 2, 2], draw=GalleryDraw(1), max_rank=2)
-    assert found.cmc.tolist() == [pytest.approx([(1 + 2 / 3) / 2, 1])]
-
-
-def test_two_of_three_images_are_drawn_by_hand():
-    # Of the galleries {a, b}, {a, c} and {b, c} of identity 2 only the last has nothing ahead.
-    found = line([5, 4, 3, 2], [2, 1, 2, 2], draw=GalleryDraw(2), max_rank=2)
-    assert found.cmc.tolist() == [pytest.approx([1 / 3, 1])]
-    assert found.average_precision.tolist() == pytest.approx([(1 / 2 + 1 / 2 + 1) / 3])
-
-
 def test_identities_are_counted_once_and_the_cmc_ends_at_one():
     found = line([5, 4, 3, 2], [2, 2, 3, 1], draw=GalleryDraw(None), max_rank=5)
     assert found.cmc.tolist() == [[0, 0, 1, 1, 1]]
     assert found.average_precision.tolist() == pytest.approx([1 / 4])
-
-
-def test_a_tie_is_decided_by_the_policy():
-    first = {
-        ties: line([1, 1, 1], [1, 2, 2], draw=GalleryDraw(1), max_rank=1, ties=ties).cmc.tolist()[0][0] for ties in TIES
-    }
-    assert first == {"pessimistic": 0, "optimistic": 1, "stable": 1}
 
 
 def test_nothing_to_draw_from_is_nan_and_no_error():

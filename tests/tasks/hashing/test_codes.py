@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, rank_positives, rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.tasks import RankCounter, find_duplicates
 from tests.distributed import recording
-from tests.profiles import examples
 from tests.reference import retrieval
-from tests.strategies import SIMILARITIES_OF_ALL, TIES
 from tests.tied_groups import of_each_positive
 
 LENGTHS = (1, 2, 3, 8, 12, 16, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 130)
@@ -130,13 +126,6 @@ def test_metrics_read_codes_on_several_processes(form, num_processes):
         assert outcome.value == pytest.approx([expected, expected], abs=1e-7)
 
 
-def test_real_embeddings_under_hashing_rank_by_the_product():
-    query, gallery = torch.randn(5, 8), torch.randn(30, 8)
-    identities = torch.arange(5) % 3, torch.arange(30) % 3
-    expected = evaluate(query, gallery, *identities, protocol="hashing", similarity="dot")
-    assert evaluate(query, gallery, *identities, protocol="hashing")["map"] == expected["map"]
-
-
 def test_arguments_of_the_caller_win_over_the_protocol():
     query, gallery = torch.randn(5, 8), torch.randn(30, 8)
     identities = torch.arange(5) % 3, torch.arange(30) % 3
@@ -168,19 +157,6 @@ def test_streams_and_duplicates_know_the_hamming_distance():
     assert list(zip(pairs.query.tolist(), pairs.gallery.tolist(), strict=True)) == [
         (row, column) for row in range(7) for column in range(60) if distances[row, column] <= 6
     ]
-
-
-@examples(50)
-@given(st.integers(0, 10**6), st.sampled_from(SIMILARITIES_OF_ALL), st.integers(2, 40))
-def test_a_permutation_of_columns_changes_nothing_for_counts(seed, similarity, num_columns):
-    rng = np.random.default_rng(seed)
-    counts = [torch.from_numpy(rng.integers(0, 4, (number, num_columns))).float() for number in (4, 30)]
-    identities = torch.arange(4) % 3, torch.arange(30) % 3
-    order = torch.from_numpy(rng.permutation(num_columns))
-    for ties in TIES:
-        found = rank_positives(*counts, *identities, similarity=similarity, ties=ties)
-        permuted = rank_positives(*(each[:, order] for each in counts), *identities, similarity=similarity, ties=ties)
-        assert found.rank.tolist() == permuted.rank.tolist()
 
 
 MESSAGES = [

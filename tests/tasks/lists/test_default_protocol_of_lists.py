@@ -32,13 +32,6 @@ def test_lists_with_cameras_have_the_numbers_of_evaluate():
     assert compare({"exact": exact, "lists": lists}).differences["map"].difference == 0
 
 
-def test_rules_of_the_user_change_the_protocol_of_evaluate():
-    options = {"same_camera": "all", "reports": ("map", "rank_1")}
-    exact = evaluate(QUERY, GALLERY, **IDENTITIES, **CAMERAS, similarity="dot", **options)
-    lists = evaluate_lists(LISTS, **IDENTITIES, **CAMERAS, **options)
-    assert (lists.means, lists.protocol) == (exact.means, exact.protocol)
-
-
 def test_lists_without_cameras_are_those_of_trec():
     positives = [[item for item in range(20) if IDENTITIES["gallery_identities"][item] == row % 3] for row in range(6)]
     for results in (evaluate_lists(LISTS, positives), evaluate_lists(LISTS, **IDENTITIES)):

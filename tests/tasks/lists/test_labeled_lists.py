@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate
-from reid_torchmetrics.tasks import compare, evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists
 from tests.reference import retrieval as reference
 
 NUM_QUERIES, NUM_GALLERY = 12, 50
@@ -186,21 +186,3 @@ REFUSED = [
 def test_labels_that_do_not_fit_the_lists_are_refused(retrieved, labels, kind, message):
     with pytest.raises(kind, match=message):
         evaluate_lists(retrieved, **labels)
-
-
-def test_an_index_is_compared_with_exact_search():
-    (query, gallery), labels = make_problem()
-    chosen = {name: values for name, values in labels.items() if name.endswith(("identities", "cameras"))}
-    exact = evaluate(query, gallery, **chosen)
-    lists = (query[:, :3] @ gallery[:, :3].T).argsort(dim=1, descending=True)[:, :15]
-    index = evaluate_lists(lists, **chosen, protocol="market1501")
-    # Exact search ends after as many candidates as the longest list has.
-    longest = int(index.num_candidates.max())
-    first = evaluate_lists(exact.nearest(longest).index, **chosen, protocol="market1501")
-    for pair in ((exact, index), (index, exact)):
-        difference = compare(*pair).differences["map"].difference
-        sign = 1 if pair[1] is index else -1
-        assert difference == pytest.approx(sign * (index["map"] - first["map"]), abs=1e-12)
-    other = evaluate_lists(lists, **chosen, protocol="market1501", same_camera="keep")
-    with pytest.raises(ValueError, match="must be evaluated as"):
-        compare(exact, other)

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics import write_report
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate, find_protocol, normalized_dcg
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from reid_torchmetrics.tasks import compare, evaluate_lists
@@ -94,13 +93,6 @@ def test_a_repeated_item_keeps_its_places_and_scores_once():
     assert results.nearest(4).is_positive.tolist() == [[True, False, False, True]]
 
 
-def test_scores_order_a_run_as_trec_eval_does():
-    run = {"q": {"d1": 0.5, "d10": 0.5, "d2": 0.5, "d3": 0.9}}
-    results = evaluate_lists(run, {"q": ["d2"]})
-    assert [results.gallery_names[item] for item in results.nearest(4).index[0]] == ["d3", "d2", "d10", "d1"]
-    assert results["mrr"] == 1 / 2
-
-
 # Scores that single precision tells apart or not: 2^24 + 1, the eighth digit, the ends of its range, and beyond.
 SCORES = (0.7, 0.7000000001, 0.70000000005, 0.69999, 2**24, 2**24 + 1, -0.0, 1e-46, 1e39, 2e39, math.inf, -1e39, True)
 
@@ -117,15 +109,6 @@ def test_scores_order_a_run_in_single_precision(runs, named):
     expected = [reference.ranked(run) for run in runs]
     # A list among the runs stays as it is.
     assert_equal(values_of([*runs, *expected], truth * 2), values_of([*expected, *expected], truth * 2))
-
-
-def test_lists_of_one_score_are_ordered_by_falling_names():
-    # As strings 9 > 2 > 10 > 1, so the positive is the last of four.
-    for items in (["d1", "d10", "d2", "d9"], [9, 2, 1, 10]):
-        runs = [dict.fromkeys(items, score) for score in SCORES]
-        positives = [[item for item in items if str(item).strip("d") == "1"]] * len(runs)
-        results = evaluate_lists(runs, positives, reports=("mrr",))
-        assert results.per_query["mrr"].tolist() == [1 / 4] * len(runs)
 
 
 def test_a_negative_grade_is_not_judged():
@@ -213,23 +196,6 @@ def test_results_are_named_saved_and_compared(tmp_path):
     assert compare(results, better).differences["map"].difference == 0.25
     interval = results.interval(generator=torch.Generator().manual_seed(0))
     assert interval.low <= results["map"] <= interval.high
-
-
-@pytest.mark.slow
-def test_a_report_and_its_figures_show_queries_by_name(tmp_path):
-    pytest.importorskip("matplotlib")
-    # The second query's positive is not retrieved: its first rank is in no bin.
-    results = evaluate_lists({"first query": ["a", "b"], "other": ["c"]}, {"first query": ["b"], "other": ["d"]})
-    page = write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "first query" in page
-    _, axes = results.plot("first_ranks")
-    assert [bar.get_height() for bar in axes.patches] == [0, 50]
-
-
-def test_names_of_queries_are_the_index_of_a_table():
-    pytest.importorskip("pandas")
-    results = evaluate_lists({"b": [1], "a": [2]}, {"a": [1], "b": [1]})
-    assert results.to_frame("query").index.tolist() == ["a", "b"]
 
 
 def test_huge_numbers_of_items_are_no_trouble():

@@ -1,13 +1,12 @@
 """The metric of open sets: its value, its batches, and what it says where queries of a kind are lacking."""
 
-import math
 import warnings
 
 import pytest
 import torch
 
 from reid_torchmetrics import GalleryDraw, ReIDMetrics, ReIDOpenSet
-from reid_torchmetrics.functional.retrieval import evaluate, find_protocol
+from reid_torchmetrics.functional.retrieval import evaluate
 
 GENERATOR = torch.Generator().manual_seed(3)
 QUERY, GALLERY = torch.randn(30, 6, generator=GENERATOR), torch.randn(50, 6, generator=GENERATOR)
@@ -61,19 +60,6 @@ def test_forward_evaluates_a_batch_alone_and_does_not_warn_of_it():
         value = metric(torch.cat([QUERY, GALLERY]), torch.cat(IDENTITIES), is_query=torch.arange(80) < 30)
         assert value == metric.compute()
         assert metric(QUERY[:1], IDENTITIES[0][:1], is_query=torch.tensor([True])).isnan()
-
-
-def test_mates_follow_the_camera_rule_of_all_numbers_but_the_cmc():
-    kept = find_protocol("market1501").with_options({"same_camera": "keep", "cmc_same_camera": "all"})
-    dropped = find_protocol("market1501").with_options({"same_camera": "all", "cmc_same_camera": "keep"})
-    for protocol, expected in ((kept, 1.0), (dropped, math.nan)):
-        metric = ReIDOpenSet(1.0, protocol=protocol)
-        # The mate of the first query is in its own camera, and the second query has none.
-        metric.update(torch.eye(2), torch.tensor([7, 9]), torch.tensor([0, 0]), is_query=True)
-        metric.update(torch.eye(2), torch.tensor([7, 3]), torch.tensor([0, 1]), is_query=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            assert float(metric.compute()) == pytest.approx(expected, nan_ok=True)
 
 
 def test_only_a_metric_of_one_rate_is_logged():

@@ -1,10 +1,7 @@
 """What counters count adds up: of one problem, each block once, wherever and however often it was counted."""
 
-import copy
 import functools
-import operator
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -106,14 +103,6 @@ def test_counts_and_statistics_do_not_add_up_and_no_block_is_0():
     assert 0 + counts is counts
     assert sum([]) == 0
     assert_equal(counter.ranks(sum([])), stored(query, positives, []))
-
-
-def test_a_counter_that_counts_in_many_threads_counts_as_in_one():
-    query, positives, blocks = drawn(3, 600, whole=False)
-    counter = counter_of(query, positives)
-    with ThreadPoolExecutor(4) as pool:
-        parts = pool.map(lambda part: counter.count(*part[1], key=part[0]), enumerate(blocks))
-        assert_equal(counter.ranks(functools.reduce(operator.add, parts)), stored(query, positives, blocks))
 
 
 def test_counting_changes_neither_counter_nor_counts():
@@ -246,15 +235,6 @@ def test_functions_are_told_apart_by_their_scores():
     ]:
         with pytest.raises(ValueError, match="`other` must be of a counter with the same"):
             counts_of(one, 0) + counts_of(two, 1)
-
-
-def test_copies_of_a_counter_are_the_same_counter():
-    query, positives, blocks = drawn(3)
-    counter = counter_of(query, positives)
-    others = [copy.copy(counter), copy.deepcopy(counter), pickle.loads(pickle.dumps(counter)), counter]
-    counts = sum(each.count(*block, key=key) for key, (each, block) in enumerate(zip(others, blocks, strict=False)))
-    for each in others:
-        assert_equal(each.ranks(counts), stored(query, positives, blocks[:4]))
 
 
 def test_a_protocol_searches_all_cameras_where_a_counter_searches_none():

@@ -10,13 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import (
-    evaluate,
-    find_protocol,
-    find_relevance,
-    rank_positives,
-    score_embeddings,
-)
+from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.tasks import RankCounter
 from tests.profiles import each_row, examples
@@ -97,22 +91,6 @@ def test_all_rules_that_read_labels_hold_for_a_stream():
     )
 
 
-def test_a_radius_and_the_options_of_a_protocol_hold_for_a_stream():
-    positions = torch.arange(6.0)
-    query, gallery = torch.randn(2, 4), torch.randn(6, 4)
-    options = {"radius": 1.5, "similarity": "dot"}
-    counter = RankCounter(
-        query, gallery[:3], query_positions=positions[:2], positive_positions=positions[:3], **options
-    )
-    counts = counter.count(gallery[4:], positions=positions[4:], key="last")
-    counts += counter.count(gallery[3:4], positions=positions[3:4], key="first")
-    whole = evaluate(query, gallery, query_positions=positions[:2], gallery_positions=positions, **options)
-    assert counter.ranks(counts).rank.tolist() == whole.ranks.rank.tolist()
-    with pytest.raises(ValueError, match=r"relevant to no query.*row 1 within the `radius` of query 0"):
-        counter.count(gallery[:2], positions=[7.0, 1.0], key=0)
-    assert RankCounter(query, gallery, [1, 2], [1] * 6, **find_protocol("cuhk03_openreid").relevance_options)
-
-
 def test_an_item_of_a_query_belongs_in_positives():
     query, positives, blocks = drawn(3)
     counter = counter_of(query, positives)
@@ -151,15 +129,6 @@ def test_a_function_that_fails_half_way_leaves_no_trace():
     assert len(calls) > wrong - 1
     counts = first + counter.count(*rest, key=1)
     assert_equal(counter.ranks(counts), stored(query, positives, blocks, similarity="dot"))
-
-
-def test_arguments_may_change_afterwards():
-    query, positives, blocks = drawn(3)
-    held = [[values.clone() for values in side] for side in (query, positives)]
-    counter = counter_of(*held)
-    for values in (*held[0], *held[1]):
-        values.zero_()
-    assert_equal(counter.ranks(counted(counter, blocks)), stored(query, positives, blocks))
 
 
 def test_a_counter_is_pickled_without_its_positives_and_what_it_was_cut_from():
@@ -279,17 +248,6 @@ def test_a_positive_whose_score_is_nan_is_an_error(max_bytes):
     query, positives = torch.tensor([[1.0]]), torch.tensor([[3.0], [2.0]])
     with pytest.raises(ValueError, match="`similarity` must give scores that can be ordered; got NaN"):
         RankCounter(query, positives, [1], [1, 1], similarity=similarity, max_bytes=max_bytes)
-
-
-@pytest.mark.slow
-def test_queries_of_many_tiles_are_put_together():
-    random = torch.Generator().manual_seed(0)
-    query, positives, block = (torch.randint(0, 9, (size, 2), generator=random).float() for size in (2500, 2500, 30))
-    identities = torch.arange(2500) % 1250
-    counter = RankCounter(query, positives, identities, identities, similarity="dot")
-    counts = counter.count(block, [5000] * 30, key=0)
-    gallery, labels = torch.cat([positives, block]), torch.cat([identities, torch.full((30,), 5000)])
-    assert_equal(counter.ranks(counts), rank_positives(query, gallery, identities, labels, similarity="dot"))
 
 
 @each_row("similarity", [*SIMILARITIES_OF_ALL, lambda query, gallery: query @ gallery.T])

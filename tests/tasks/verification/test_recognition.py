@@ -45,16 +45,6 @@ def test_global_average_precision_is_that_of_the_slow_reference(predictions, tie
     assert float(found) == pytest.approx(reference.global_average_precision(*lists, ties), nan_ok=True, abs=1e-12)
 
 
-def test_without_has_target_every_query_counts():
-    correct = torch.tensor([True, False, False, False])
-    assert float(global_average_precision(CONFIDENCE, correct)) == 1 / 4
-
-
-def test_a_query_without_prediction_is_one_of_minus_infinity():
-    confidence = torch.tensor([0.5, -torch.inf])
-    assert float(global_average_precision(confidence, torch.tensor([True, False]))) == 1 / 2
-
-
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),

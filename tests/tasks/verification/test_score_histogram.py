@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings, scores_from_matrix
-from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.tasks import ScoreHistogram, score_histogram
 from tests.profiles import examples
 from tests.strategies import Problem, problems
@@ -53,12 +52,6 @@ def test_scores_beyond_the_limits_are_in_the_outermost_bins():
     assert impostors == [3, 1]
 
 
-def test_junk_is_in_no_bin():
-    relevance = find_listed_relevance([torch.tensor([0])], [torch.tensor([2, 3])], num_gallery=4)
-    scores = scores_from_matrix(torch.tensor([[1.0, 0.0, 50.0, torch.nan]]), relevance)
-    assert contents(score_histogram(scores, relevance, bins=1)) == ([0, 1], [1], [1])
-
-
 @examples(60)
 @given(problems(), st.integers(1, 7), st.sampled_from([None, (0.0, 2.0), (-0.5, 0.25)]))
 def test_counts_are_those_of_a_loop_over_all_pairs(problem, bins, limits):
@@ -78,14 +71,6 @@ def test_counts_are_those_of_a_loop_over_all_pairs(problem, bins, limits):
 def test_the_memory_bound_changes_nothing(problem, max_bytes):
     found, bounded = histogram_of(problem, bins=5), histogram_of(problem, bins=5, max_bytes=max_bytes)
     assert contents(found) == contents(bounded)
-
-
-@examples(20)
-@given(problems(), st.randoms(use_true_random=False))
-def test_the_order_of_queries_and_gallery_changes_nothing(problem, random):
-    queries, gallery = (torch.tensor(random.sample(range(n), n), dtype=torch.int64) for n in problem.scores.shape)
-    shuffled = problem.with_queries(queries).with_gallery_order(gallery)
-    assert contents(histogram_of(shuffled, bins=5)) == contents(histogram_of(problem, bins=5))
 
 
 @pytest.mark.parametrize("max_bytes", [1000, 6000])

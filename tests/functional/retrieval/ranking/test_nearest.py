@@ -144,28 +144,12 @@ def test_scores_of_float64_are_listed_in_the_order_of_float32():
     assert torch.equal(wide.positions, narrow.positions)
 
 
-@pytest.mark.parametrize("k", [1, 7, 500])
-def test_a_collapsed_model_lists_the_gallery_in_its_order(k):
-    embeddings = torch.full((500, 8), 0.1)
-    relevance = find_relevance(torch.arange(9), torch.arange(500) % 50)
-    found = nearest(score_embeddings(embeddings[:9], embeddings, relevance, max_bytes=20_000), relevance, k)
-    assert torch.equal(found.positions, torch.arange(k).expand(9, k))
-
-
 def test_pairs_that_a_rule_of_the_users_drops_are_not_listed():
     relevance = find_relevance(
         torch.tensor([0, 1]), torch.tensor([0, 0, 1]), junk_pairs=lambda queries, items: queries[:, None] == items
     )
     found = nearest(scores_from_matrix(torch.tensor([[3.0, 2.0, 1.0]]).repeat(2, 1), relevance), relevance, 3)
     assert found.positions.tolist() == [[1, 2, -1], [0, 2, -1]]
-
-
-def test_scores_can_be_compared_between_queries():
-    query, gallery = torch.tensor([[0.0, 0.0], [30.0, 40.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0], [6.0, 8.0]])
-    relevance = find_relevance(torch.tensor([1, 1]), torch.tensor([2, 1, 2]))
-    found = nearest(score_embeddings(query, gallery, relevance, similarity="euclidean"), relevance, 2)
-    assert found.scores.tolist() == [[0.0, -5.0], [-40.0, -45.0]]
-    assert found.first_score.tolist() == [0.0, -50.0]
 
 
 @pytest.mark.parametrize("identity", [1, -1])
@@ -184,12 +168,6 @@ def test_a_k_beyond_the_gallery_lists_all_of_it_and_reserves_no_more():
     every, beyond = nearest(scores, relevance, 45), nearest(scores, relevance, 10**15)
     assert beyond.positions.shape == (15, 45)
     assert torch.equal(beyond.positions, every.positions)
-
-
-def test_junk_identities_are_no_part_of_the_gallery_that_lists_are_as_long_as():
-    relevance = find_relevance(torch.tensor([1]), torch.tensor([1, -1, 2, 1]))
-    found = nearest(scores_from_matrix(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), relevance), relevance, 10)
-    assert found.positions.tolist() == [[0, 2, 3]]
 
 
 def test_a_score_that_is_nan_is_refused_unless_it_is_of_junk():

@@ -93,57 +93,12 @@ def test_looking_up_thresholds_row_by_row_changes_nothing(problem, max_bytes, fo
         assert found == as_lists(ranks_of(problem))
 
 
-@pytest.mark.parametrize("ties", ALL_TIES)
-@pytest.mark.parametrize("max_bytes", [TINY, 10**6])
-def test_without_a_negative_the_ranks_count_on(ties, max_bytes):
-    cameras = torch.tensor([0, 0]), torch.tensor([1, 0, 1, 1])
-    scores, same = torch.tensor([[0.5, 0.5, 0.9, 0.1]] * 2), torch.ones(4, dtype=torch.int64)
-    ranks = rank_positives_from_scores(scores, same[:2], same, *cameras, ties=ties, max_bytes=max_bytes)
-    assert as_lists(ranks)[:2] == ([[1, 2, 3]] * 2, [3, 3])
-    assert ranks.tied is None or set(ranks.tied.num_negatives.tolist()) == {0}
-
-
-@pytest.mark.parametrize("noise", [0.1, 3.0])
-def test_a_wide_gallery_is_ranked_by_a_good_model_and_by_a_bad_one(noise):
-    identities = torch.arange(9000) % 900
-    scores = -(identities[:40, None] != identities).float() + noise * torch.randn(40, 9000)
-    ranks = rank_positives_from_scores(scores, identities[:40], identities)
-    for q, block in enumerate(ranks.split(1)):
-        order = scores[q].argsort(descending=True)
-        assert block.rank.tolist() == ((identities[order] == q).nonzero()[:, 0] + 1).tolist()
-
-
-@examples(20)
-@given(problems(), st.randoms(use_true_random=False))
-def test_the_order_of_queries_changes_nothing_but_their_order(problem, random):
-    order = random.sample(range(len(problem.scores)), len(problem.scores))
-    chosen = torch.tensor(order, dtype=torch.int64)
-    ranks, candidates, tied = as_lists(ranks_of(problem))
-    expected = [ranks[q] for q in order], [candidates[q] for q in order], tied and [tied[q] for q in order]
-    assert as_lists(ranks_of(problem.with_queries(chosen))) == expected
-
-
-@examples(20)
-@given(problems(ties=("pessimistic", "optimistic")), st.randoms(use_true_random=False))
-def test_the_order_of_the_gallery_changes_nothing(problem, random):
-    order = torch.tensor(random.sample(range(problem.scores.shape[1]), problem.scores.shape[1]), dtype=torch.int64)
-    assert as_lists(ranks_of(problem.with_gallery_order(order))) == as_lists(ranks_of(problem))
-
-
 @examples(20)
 @given(problems())
 def test_a_monotone_rescaling_of_scores_changes_nothing(problem):
     assert as_lists(ranks_of(problem)) == as_lists(
         rank_positives_from_scores(problem.scores.double() / 1024 - 7, *problem.labels, **problem.options)
     )
-
-
-@examples(20)
-@given(problems(), st.integers(0, 7))
-def test_blocks_of_queries_append(problem, cut):
-    queries = torch.arange(len(problem.scores))
-    blocks = [ranks_of(problem.with_queries(part)) for part in (queries[:cut], queries[cut:])]
-    assert as_lists(PositiveRanks.concatenate(blocks)) == as_lists(ranks_of(problem))
 
 
 @examples(50)
@@ -169,12 +124,6 @@ def test_given_scores_are_not_written_to():
     before = scores.clone()
     rank_positives_from_scores(scores, torch.tensor([1, 2, 3]), torch.arange(8) % 4)
     assert torch.equal(scores, before)
-
-
-@pytest.mark.parametrize(("ties", "expected"), [("pessimistic", [4]), ("optimistic", [1]), ("stable", [2])])
-def test_a_tie_policy_decides_who_goes_first(ties, expected):
-    ranks = rank_positives_from_scores(torch.zeros(1, 4), torch.tensor([1]), torch.tensor([0, 1, 0, 0]), ties=ties)
-    assert ranks.rank.tolist() == expected
 
 
 @pytest.mark.parametrize("max_bytes", [TINY, 10**6])
@@ -229,12 +178,6 @@ def test_positives_by_the_thousand_are_ranked_like_one_or_none():
         assert torch.equal(block.rank, above + torch.arange(1, 1000))
 
 
-def test_a_gallery_of_one_item_is_ranked():
-    one = torch.ones(1, 2)
-    ranks = rank_positives(one, one, torch.tensor([3]), torch.tensor([3]))
-    assert (ranks.rank.tolist(), ranks.num_candidates.tolist()) == ([1], [1])
-
-
 def test_an_empty_gallery_and_no_queries_have_no_ranks():
     empty, none = torch.empty(0, 2), torch.empty(0, dtype=torch.int64)
     without_gallery = rank_positives(torch.ones(1, 2), empty, torch.tensor([3]), none)
@@ -255,23 +198,6 @@ def test_a_query_never_meets_itself_by_position_and_not_by_score():
     ranks = rank_positives(embeddings, embeddings, identities, identities, self_index=torch.arange(3))
     assert ranks.num_candidates.tolist() == [2, 2, 2]
     assert as_lists(ranks)[0] == [[1], [1], []]
-
-
-def test_a_query_of_a_junk_identity_has_no_positives():
-    ranks = rank_positives(torch.ones(1, 2), torch.ones(2, 2), torch.tensor([-1]), torch.tensor([-1, 4]))
-    assert (ranks.num_positives.tolist(), ranks.num_candidates.tolist()) == ([0], [1])
-
-
-@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
-def test_labels_of_any_integer_dtype_are_taken(dtype):
-    identities = torch.tensor([1, 2, 1], dtype=dtype)
-    ranks = rank_positives(torch.eye(3), torch.eye(3), identities, identities, identities, identities.flip(0))
-    assert ranks.rank.dtype == torch.int64
-
-
-def test_ranks_need_not_come_from_the_engine():
-    ranks = PositiveRanks(torch.tensor([1, 3, 2]), torch.tensor([2, 0, 1]), torch.tensor([5, 5, 5]))
-    assert as_lists(ranks) == ([[1, 3], [], [2]], [5, 5, 5], None)
 
 
 def count_sorted(monkeypatch) -> list[int]:

@@ -46,11 +46,6 @@ def test_a_side_without_any_identity_may_come_with_names(gone):
     assert is_junk.tolist() == [True, True]
 
 
-def test_an_empty_side_may_come_with_names():
-    for nothing in ([], (), np.empty(0), torch.empty(0)):
-        assert listed(query_identities=["a", "b"], gallery_identities=nothing)[0] == [[], []]
-
-
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -95,11 +90,6 @@ def test_samples_that_lack_a_label_have_an_empty_one_or_no_group():
     assert LABELS["positions"].empty(device=CPU).shape == (0, 1)
     assert LABELS["cameras"].empty(2, device=CPU).shape == (0,)
     assert LABELS["groups"].empty(length=3, device=CPU).tolist() == [NO_GROUP] * 3
-
-
-def test_labels_are_kept_in_their_dtype():
-    assert LABELS["cameras"].check("cameras", torch.tensor([3], dtype=torch.uint8)).dtype == torch.int64
-    assert LABELS["positions"].check("positions", torch.tensor([[1.0, 2.0]])).dtype == torch.float64
 
 
 def test_some_labels_decide_on_both_sides_and_groups_on_one():

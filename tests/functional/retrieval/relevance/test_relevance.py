@@ -198,17 +198,6 @@ def as_tensors(rows: list[list[int]]) -> list[Tensor]:
     return [torch.tensor(row, dtype=torch.int64) for row in rows]
 
 
-def test_camera_3_of_sysu_does_not_search_camera_2():
-    query, gallery = torch.tensor([[3, 6]]), torch.tensor([[1, 2, 2]])
-    found = find_relevance(
-        torch.tensor([7, 7]), torch.tensor([7, 7, 8]), query[0], gallery[0], same_camera="all", camera_map={3: 2}
-    )
-    positive, negative = found.pairs(slice(0, 2), slice(0, 3), found.tile(slice(0, 2)))
-    assert positive.tolist() == [[True, False, False], [True, True, False]]
-    assert negative.tolist() == [[False, False, False], [False, False, True]]
-    assert (query.tolist(), gallery.tolist()) == ([[3, 6]], [[1, 2, 2]])  # what was given is not written to
-
-
 def test_a_query_in_the_gallery_is_junk_of_its_lists_listed_or_not():
     lists = as_tensors([[0, 2], [1], [3]]), as_tensors([[3], [0, 2], []])
     found = find_listed_relevance(*lists, num_gallery=4, self_index=torch.tensor([0, 2, -1]))

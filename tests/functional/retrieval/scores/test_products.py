@@ -67,17 +67,6 @@ def test_a_score_has_the_same_bits_wherever_its_query_and_item_stand(width, dtyp
                 assert torch.equal(found, expected[rows, first : first + size])
 
 
-def test_a_score_has_the_same_bits_however_many_queries_there_are():
-    # With 32 rows, or 48 columns, MKL adds up the last rows in another order where a CPU has AVX2 and not AVX-512.
-    generator = torch.Generator().manual_seed(0)
-    query, gallery = (torch.randn(rows, 64, generator=generator) for rows in (BLOCK + 60, 2 * BLOCK + 60))
-    expected = scores_of(query[:48], gallery)
-    for size in (*range(1, 49), 80, 128, 160):
-        assert torch.equal(scores_of(query[:size], gallery)[:48], expected[:size])
-        assert torch.equal(scores_of(query[:size], gallery[:40])[:48], expected[:size, :40])
-    assert torch.equal(scores_of(query, gallery)[:48], expected)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.slow
@@ -109,16 +98,6 @@ def test_scores_of_the_parts_of_a_gallery_are_those_of_the_whole(name):
     for max_bytes in (1 << 18, 1 << 24, 1 << 28):
         for cuts in ([500, 1000], [1, 1499], [1009, 491], [300] * 5):
             assert torch.equal(torch.cat([scores(part, max_bytes) for part in gallery.split(cuts)], 1), expected)
-
-
-def test_a_collapsed_model_finds_nothing_at_the_width_of_real_embeddings():
-    generator = torch.Generator().manual_seed(0)
-    for width, size in ((2048, BLOCK + 1), (512, 2000), (300, 1500)):
-        embeddings = torch.randn(1, width, generator=generator).repeat(size, 1)
-        identities = torch.arange(size) % 500
-        ranks = rank_positives(torch.randn(3, width, generator=generator), embeddings, identities[:3], identities)
-        first = ranks.rank[ranks.num_positives.cumsum(0) - ranks.num_positives]
-        assert torch.equal(first, size - ranks.num_positives + 1)  # behind every negative
 
 
 def test_products_are_taken_in_float64_where_float32_is_reduced():
@@ -206,13 +185,6 @@ def test_a_function_of_the_user_may_ask_by_any_name_what_is_set(chosen):
             with full_precision(CPU, foreign=True):
                 assert settings() == ("highest", False)
             assert settings() == before
-
-
-def test_an_error_puts_the_precision_back():
-    with float32_precision("medium"):
-        with pytest.raises(KeyError), full_precision(CPU, foreign=True):
-            raise KeyError
-        assert torch.get_float32_matmul_precision() == "medium"
 
 
 def test_two_evaluating_threads_leave_the_precision_alone_and_every_score_exact():
