@@ -47,33 +47,6 @@ def test_a_file_of_options_that_cannot_be_read_is_one_line(command, tmp_path):
         assert name in refused(command("evaluate", "g.npz", f"--config={name}"))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "evaluate",
-        "evaluate g.npz --k",
-        "evaluate g.npz --k abc",
-        "evaluate g.npz --nothing",
-        "evaluate g.npz --config",
-        "evaluate g.npz --print-config=x",
-        "evaluate g.npz --rerank Unknown",
-        "evaluate g.npz --gallery-draw.shots x",
-        "evaluate g.npz --camera-map {",
-        "detect a",
-        "detect a b c",
-        "unknown a",
-    ],
-)
-def test_wrong_words_are_one_line_and_a_status(command, words):
-    refused(command(*words.split()))
-
-
-def test_a_right_file_of_options_is_used(command, tmp_path):
-    (tmp_path / "c.yaml").write_text("protocol: &p msmt17\nreports: [map, rank_1]\nk: null\n", encoding="utf-8")
-    outcome = command("evaluate", "missing.npz", "--config", "c.yaml")
-    assert (outcome.status, outcome.err) == (1, "reid-torchmetrics: There is no file 'missing.npz'.\n")
-
-
 def test_a_protocol_of_ones_own_comes_from_a_file(command, files, tmp_path):
     fields = "source: ours\ngallery_draw: {per: identity, shots: 1}\nempty_target_action: neg\nreports: [rank_1, map]\n"
     (tmp_path / "warehouse.yaml").write_text(fields, encoding="utf-8")

@@ -56,8 +56,6 @@ def test_arrays_of_labels_judge_lists(files):
 
 
 REFUSED = [
-    (["I.npy"], "the right items must come as a file, or by `--labels` of queries and gallery; got neither"),
-    (["I.npy", "truth.json", "--labels", "query.csv", "gallery.csv"], "got both"),
     (["I.npy", "--labels", "query.csv"], "`--labels` must be a file of the queries and one of the gallery; got 1."),
     (["I.json", "--labels", "query_pids.npy", "gallery_pids.npy"], "the table must name its rows, as the lists name"),
     (

@@ -106,11 +106,6 @@ def test_options_of_printed_tables_need_something_that_is_printed(command, tmp_p
     assert said.err == f"reid-torchmetrics: {rule}\n"
 
 
-@pytest.mark.parametrize("words", [["--format", "html"], ["--decimals", "x"]])
-def test_another_form_is_wrong_usage(command, tmp_path, words):
-    assert command("lists", "a.run", *lists(tmp_path), *words).status == 2
-
-
 def test_decimals_are_not_below_0(command, tmp_path):
     said = command("lists", "a.run", *lists(tmp_path), "--decimals", "-1")
     assert (said.status, said.err) == (1, "reid-torchmetrics: `--decimals` must be at least 0; got -1.\n")

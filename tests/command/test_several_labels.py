@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from reid_torchmetrics.data import read_labels, read_samples
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate
@@ -38,13 +37,7 @@ def in_mat(folder, name, rows, dtype):
     return f"{name}.mat"
 
 
-def in_torch(folder, name, rows, dtype):
-    arrays = {"features": CODES[rows], "labels": MATRIX[rows].astype(dtype)}
-    torch.save({key: torch.from_numpy(values) for key, values in arrays.items()}, folder / f"{name}.pt")
-    return f"{name}.pt"
-
-
-@pytest.mark.parametrize("write", [in_npz, in_npy, in_mat, in_torch])
+@pytest.mark.parametrize("write", [in_npz, in_npy, in_mat])
 @pytest.mark.parametrize("dtype", KINDS)
 def test_the_command_reads_matrices_of_labels(write, dtype, tmp_path, command):
     files = [write(tmp_path, name, rows, dtype) for name, rows in SIDES.items()]

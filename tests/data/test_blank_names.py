@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.data import read_labels, read_samples
+from reid_torchmetrics.data import read_labels
 
 IDENTITIES, CAMERAS = np.array([7, 8, 7]), np.array([1, 2, 3])
 
@@ -63,20 +63,3 @@ def test_names_of_columns_are_looked_up(tmp_path, write):
 def test_the_numbers_of_rows_are_labels_by_their_name_only(tmp_path):
     path = as_csv(tmp_path / "labels")
     assert read_labels(path, names={"identities": "column 1"})["identities"].tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("suffix", [".npy", ".pt"])
-def test_an_array_alone_needs_no_name(tmp_path, suffix):
-    path = tmp_path / f"pids{suffix}"
-    if suffix == ".npy":
-        np.save(path, IDENTITIES)
-    else:
-        torch.save(torch.from_numpy(IDENTITIES), path)
-    assert read_labels(path)["identities"].tolist() == IDENTITIES.tolist()
-    (embeddings,) = read_samples(save_embeddings(tmp_path))
-    assert embeddings.embeddings.shape == (3, 2)
-
-
-def save_embeddings(folder):
-    np.save(folder / "embeddings.npy", np.ones((3, 2)))
-    return folder / "embeddings.npy"
