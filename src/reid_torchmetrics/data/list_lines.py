@@ -17,7 +17,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from pathlib import Path
@@ -55,8 +54,6 @@ _WORDS = {
 }
 _NUM_COLUMNS_OF_ITEMS = 3  # query, item and rank or score
 _MAX_INTERNED = 1 << 15  # items with one string each: beyond the size of the cache this costs more than it saves
-_TREC = ("run", "qrels")
-"""forms of TREC's files"""
 
 
 @dataclass(frozen=True)
@@ -224,11 +221,6 @@ def _sort_by_rank(table: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]
 
 def _read_by_lines(path: Path, lines: _Lines, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
     """Return the lists in lines, read line by line, so that an error names the line."""
-    # Most files are TREC's. Their form is tried first, and the others only if some line has another one.
-    first = forms[0]
-    if form is None and first in _TREC and _is_distinctive(lines, first, has_header=has_header):
-        with suppress(ValueError):
-            return _read_table_by_lines(lines, first)
     form = form or _find_form(path, lines, forms, has_header=has_header)
     if form == "items":
         return _numbered_lists(lines)

@@ -188,7 +188,7 @@ class _ShapesOfLines:
         least = np.full(len(column), LEAST_SHARE)
         most = np.full(len(column), MOST_SHARE)
         if self.layout.width(is_result=self.is_result) == 3:
-            is_visibility = (size > NUM_BOX) & (column >= NUM_BOX) & (column < size) & ((column - NUM_BOX) % 3 == 2)
+            is_visibility = (column >= NUM_BOX) & (column < size) & ((column - NUM_BOX) % 3 == 2)
             least[is_visibility] = 0
             most[is_visibility] = _MAX_VISIBILITY
         is_valid = (lines.numbers >= least) & (lines.numbers <= most)  # NaN is not
