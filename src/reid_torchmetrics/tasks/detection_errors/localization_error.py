@@ -49,13 +49,7 @@ class LocalizationErrors(Displayed):
         if label is None:
             return self
         is_label = classes == label
-        return LocalizationErrors(
-            error=self.error[is_label],
-            localization=self.localization[is_label],
-            false_positives=self.false_positives[is_label],
-            false_negatives=self.false_negatives[is_label],
-            confidence=self.confidence[is_label],
-        )
+        return LocalizationErrors(**{name: values[is_label] for name, values in vars(self).items()})
 
     def means(self) -> dict[str, Float[Tensor, ""]]:
         """Return means over the classes with a defined value, by the names of `metric`; -1 without such a class."""

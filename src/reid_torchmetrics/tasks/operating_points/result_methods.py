@@ -23,16 +23,7 @@ from reid_torchmetrics.functional.detection.matching import Matches
 from .detection_curves import RankedDetections, ranked_detections
 from .image_errors import ImageErrors, image_errors
 from .matched_detections import list_matches
-from .operating_points import (
-    ConfidenceCurve,
-    OperatingPoints,
-    PrecisionRecallCurve,
-    at_confidence,
-    best_confidence,
-    best_f1,
-    confidence_curve,
-    precision_recall_curve,
-)
+from .operating_points import at_confidence, best_confidence, best_f1, confidence_curve, precision_recall_curve
 
 _POINT_VALUES = ("precision", "recall", "f1", "confidence")
 """values of a detector that is used at one confidence: fields of `OperatingPoints`"""
@@ -47,16 +38,6 @@ def _ranked(results: DetectionResults) -> RankedDetections:
         image_names=results.image_names,
         iou_thresholds=tuple(results.averages.grid.iou_thresholds),
     )
-
-
-def _at_confidence(results: DetectionResults, confidence: float) -> OperatingPoints:
-    """See `DetectionResults.at_confidence`."""
-    return at_confidence(results.matches, confidence)
-
-
-def _best_f1(results: DetectionResults) -> OperatingPoints:
-    """See `DetectionResults.best_f1`."""
-    return best_f1(results.matches)
 
 
 def _best_confidences(results: DetectionResults, *, threshold: int) -> dict[int, float]:
@@ -74,16 +55,6 @@ def _image_errors(results: DetectionResults, *, threshold: int, confidence: floa
         least_scores = at_confidence(results.matches, confidence).confidence[threshold]
     counts = image_errors(results.matches, results.num_positives, least_scores, threshold=threshold)
     return replace(counts, image=results.images, image_names=results.image_names)
-
-
-def _confidence_curve(results: DetectionResults, label: int | None, *, threshold: int) -> ConfidenceCurve:
-    """See `DetectionResults.confidence_curve`."""
-    return confidence_curve(results.matches, label, threshold=threshold)
-
-
-def _precision_recall_curve(results: DetectionResults, label: int, *, threshold: int) -> PrecisionRecallCurve:
-    """See `DetectionResults.precision_recall_curve`."""
-    return precision_recall_curve(results.matches, label, threshold=threshold)
 
 
 def _columns_of_f1(matches: Matches, threshold: int) -> dict[str, Tensor]:
@@ -137,12 +108,12 @@ def _values_at_points() -> dict[str, NamedValue]:
 RESULT_METHODS.update(
     detections=list_matches,
     ranked=_ranked,
-    at_confidence=_at_confidence,
-    best_f1=_best_f1,
+    at_confidence=at_confidence,
+    best_f1=best_f1,
     best_confidences=_best_confidences,
     image_errors=_image_errors,
-    confidence_curve=_confidence_curve,
-    precision_recall_curve=_precision_recall_curve,
+    confidence_curve=confidence_curve,
+    precision_recall_curve=precision_recall_curve,
 )
 CLASS_COLUMNS["f1"] = _columns_of_f1
 MORE_VALUES.update(_values_at_points())

@@ -71,30 +71,26 @@ def are_similar(key: str, known_key: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def meant_key(key: object, *, uses_difficult: bool) -> tuple[str, bool] | None:
-    """Return the optional key that an unknown key may mean, and whether it is misspelled; None for no such key."""
+def meant_key(key: object, known_keys: Sequence[str], *, uses_difficult: bool = False) -> tuple[str, bool] | None:
+    """Return the known key that another key may mean, and whether it is misspelled; None for no such key."""
     if not isinstance(key, str) or key in _PLAIN_KEYS or (key in _LEVELS and not uses_difficult):
         return None
-    for optional_key in OPTIONAL_KEYS:
-        if are_similar(key, optional_key):
-            return optional_key, True
+    for known_key in known_keys:
+        if are_similar(key, known_key):
+            return known_key, True
     simple_key = simplified(key)
-    for optional_key in OPTIONAL_KEYS:
-        if simple_key in _OTHER_NAMES.get(optional_key, ()):
-            return optional_key, False
-    if simple_key in _IGNORED:
+    for known_key in known_keys:
+        if simple_key in _OTHER_NAMES.get(known_key, ()):
+            return known_key, False
+    if simple_key in _IGNORED and "iscrowd" in known_keys:
         return ("difficult" if uses_difficult else "iscrowd"), False
     return None
 
 
-def meant_required_key(required_key: str, keys: Iterable[object]) -> str | None:
+def meant_required_key(required_key: str, keys: Iterable[object]) -> object | None:
     """Return the key that is used in place of a required one; None if there is none."""
-    for key in keys:
-        if not isinstance(key, str) or key in KNOWN_KEYS:
-            continue
-        if are_similar(key, required_key) or simplified(key) in _OTHER_NAMES.get(required_key, ()):
-            return key
-    return None
+    unknown_keys = (key for key in keys if key not in KNOWN_KEYS)
+    return next((key for key in unknown_keys if meant_key(key, (required_key,))), None)
 
 
 def keys_of_dicts(target: Sequence[Mapping[Any, Any]]) -> set[Any]:
@@ -121,30 +117,30 @@ def check_optional_keys(
     Raises:
         ValueError: the message names the dict, the key and the key that may be meant.
     """
-    doubtful_keys = set()
+    known_keys = (*OPTIONAL_KEYS, "boxes") if uses_boxes else OPTIONAL_KEYS
+    meant = {}
     for key in keys - KNOWN_KEYS:
-        is_like_boxes = uses_boxes and meant_required_key("boxes", [key]) is not None
-        if is_like_boxes or meant_key(key, uses_difficult=uses_difficult) is not None:
-            doubtful_keys.add(key)
-    if not doubtful_keys:
+        meaning = meant_key(key, known_keys, uses_difficult=uses_difficult)
+        if meaning is not None:
+            meant[key] = meaning
+    if not meant:
         return
     for position, item in enumerate(target):
         if isinstance(item, Mapping):
-            _check_keys_of_item(position, item, doubtful_keys, uses_difficult=uses_difficult)
+            _check_keys_of_item(position, item, meant)
 
 
-def _check_keys_of_item(
-    position: int, item: Mapping[Any, Any], doubtful_keys: set[Any], *, uses_difficult: bool
-) -> None:
+def _check_keys_of_item(position: int, item: Mapping[Any, Any], meant: Mapping[Any, tuple[str, bool]]) -> None:
     """Raise for the first key of a dict that is misspelled, or that replaces a key that the dict lacks."""
     for key in item:
-        if key not in doubtful_keys:
+        if key not in meant:
             continue
-        optional_key, is_misspelled = meant_key(key, uses_difficult=uses_difficult) or ("boxes", False)
+        optional_key, is_misspelled = meant[key]
         # Another word beside the right key is the user's own key, and so is a picture.
         right_keys = _FLAGS if optional_key in _FLAGS else (optional_key,)
         has_right_key = any(right_key in item for right_key in right_keys)
         is_picture = optional_key == "image_id" and not _is_id(item[key])
+        is_misspelled = is_misspelled and optional_key != "boxes"
         if is_misspelled or not (has_right_key or is_picture):
             raise ValueError(
                 f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{optional_key}`."

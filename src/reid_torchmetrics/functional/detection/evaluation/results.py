@@ -49,7 +49,7 @@ _SAVED_AS: Mapping[str, Any] = MappingProxyType(
 """annotations of fields that are saved in another form, or instead of averages"""
 
 RESULT_METHODS: Registry[Callable[..., Any]] = Registry("RESULT_METHODS", {})
-"""methods of `DetectionResults` by name, which tasks add: functions of results and of options"""
+"""methods of `DetectionResults` by name, which tasks add: functions of results, or of their matches, and of options"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -286,11 +286,11 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     def at_confidence(self, confidence: float) -> Any:
         """Return the `OperatingPoints` of every class and IoU threshold, with the detections from this score on."""
-        return RESULT_METHODS["at_confidence"](self, confidence)
+        return RESULT_METHODS["at_confidence"](self.matches, confidence)
 
     def best_f1(self) -> Any:
         """Return the `OperatingPoints` with the highest F1 for every class and IoU threshold."""
-        return RESULT_METHODS["best_f1"](self)
+        return RESULT_METHODS["best_f1"](self.matches)
 
     def best_confidences(self, *, iou_threshold: float | None = None) -> dict[int, float]:
         """Return the confidence with the highest F1 for each detected label.
@@ -346,7 +346,7 @@ class DetectionResults(NamedNumbers, SavedResults):
             TypeError: an option of the wrong type.
             ValueError: no box has the label, or the threshold is not one of the metric's.
         """
-        return RESULT_METHODS["confidence_curve"](self, label, threshold=self._index(iou_threshold))
+        return RESULT_METHODS["confidence_curve"](self.matches, label, threshold=self._index(iou_threshold))
 
     def localization_errors(self, *, iou_threshold: float | None = None, area: str | None = None) -> Any:
         """Return the `LocalizationErrors`: the optimal localization recall precision error of each class.
@@ -372,4 +372,4 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         if isinstance(label, Tensor):  # such as an element of `coco.classes`
             label = operator.index(label)
-        return RESULT_METHODS["precision_recall_curve"](self, label, threshold=self._index(iou_threshold))
+        return RESULT_METHODS["precision_recall_curve"](self.matches, label, threshold=self._index(iou_threshold))
