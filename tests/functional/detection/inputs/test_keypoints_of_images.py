@@ -9,7 +9,6 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from tests.functional.detection.detection_samples import fed, is_same
 from tests.functional.detection.keypoint_samples import SIGMAS, coco_rows, keypoint_images
-from tests.pycocotools_shapes import largest_difference, run_coco
 
 
 def test_files_of_coco_are_read_with_keypoints(tmp_path):
@@ -104,29 +103,6 @@ def test_a_box_that_is_turned_is_held_by_a_larger_one_and_given_by_its_corners()
     assert metric.detection_boxes[0][0].tolist() == pytest.approx([4, 4, 6, 6])
     corners = metric.boxes_of(torch.tensor([0]))[0][0]["rotated_boxes"][0]
     assert corners.tolist() == pytest.approx([5, 4, 6, 5, 5, 6, 4, 5])
-
-
-def test_the_order_of_images_and_merging_change_no_number():
-    preds, target = rotated_images(3, 10)
-    target = [item | {"image_id": place} for place, item in enumerate(target)]
-    expected = fed(DetectionMAP(iou_type="rotated"), preds, target).compute()
-    first, second = (
-        fed(DetectionMAP(iou_type="rotated"), preds[part], target[part]) for part in (slice(4, None), slice(4))
-    )
-    first.merge_state(second)
-    assert is_same(first.compute(), expected)
-    assert 0 < expected["map"] < 1
-
-
-def test_arrays_differ_where_a_keypoint_is_moved():
-    """The comparison with pycocotools can fail."""
-    preds, target = keypoint_images(4, 9)
-    results, annotations, images = coco_rows(preds, target)
-    arrays, _ = run_coco(
-        "keypoints", results, annotations, images=images, labels=[0, 1], sigmas=SIGMAS, limits=[1, 10, 20]
-    )
-    metric = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=(0.01, 0.02, 0.03)), preds, target)
-    assert largest_difference(metric.results().coco, arrays) > 0.01
 
 
 def test_an_object_without_labeled_keypoints_is_ignored_across_classes():
