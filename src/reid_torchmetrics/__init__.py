@@ -94,6 +94,7 @@ _ROWS_OF_TASKS = {
         "MATCH_PARTS": "across_classes",
         "SAVED_PARTS": "ObjectPairs",
     },
+    "tasks.image_boxes": {"RESULT_METHODS": "all_boxes boxes_of boxes_of_metric"},
     "tasks.rotated_boxes": {"SHAPE_TYPES": "rotated", "SHAPES_IN_WORDS": "rotated"},
     "tasks.evaluators": {
         "EVALUATORS": "lvis lvis_fixed voc ultralytics scaled_yolov4 yolov4",

@@ -8,7 +8,7 @@ from tests import executed_shapes
 from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.detection_samples import fed, images
-from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of, turned
+from tests.tasks.test_image_boxes import numbers_of, turned
 
 NUM_IMAGES = 7
 SLANTED = [0, 0, 4, 0, 5, 3, 1, 3]

@@ -12,7 +12,7 @@ from tests.distributed.failures import message_of, out_of_memory
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.batches.test_image_names import NAMES
 from tests.functional.detection.detection_samples import fed, images, named
-from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
+from tests.tasks.test_image_boxes import numbers_of
 
 GIVEN = images(31, len(NAMES), num_levels=3, with_ids=True)
 SEEN = GIVEN[0], named(GIVEN[1], NAMES)

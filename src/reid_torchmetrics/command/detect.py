@@ -32,6 +32,7 @@ from reid_torchmetrics.data import (
 from reid_torchmetrics.files import read_images
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images, text_of_many, text_of_warning
 from reid_torchmetrics.functional.detection.evaluation import (
+    RESULT_METHODS,
     DetectionResults,
     EvaluatedImages,
     MatchRequest,
@@ -222,7 +223,7 @@ def _evaluate(
     results = []
     for request in requests:
         matches = sharded.match(request)
-        boxes = sharded.boxes_of()[0] if has_boxes else None
+        boxes = RESULT_METHODS["all_boxes"](sharded) if has_boxes else None
         results.append(make_results(matches, rule, confidence, class_names=class_names, boxes=boxes))
         results_made(matches, EvaluatedImages(sharded, given), sharded.world)
     return results

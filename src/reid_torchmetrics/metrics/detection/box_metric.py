@@ -315,7 +315,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             request = self._request(iou_type).of_results(across_classes=across_classes, localization=localization)
             sharded = self._sharded()
             matches = sharded.match(request, {"boxes": repr(boxes)})
-            all_boxes = sharded.boxes_of()[0] if boxes else None
+            all_boxes = evaluation.RESULT_METHODS["all_boxes"](sharded) if boxes else None
             results = evaluation.make_results(
                 matches, self.rule, self.confidence, boxes=all_boxes, class_names=self.class_names
             )
@@ -342,8 +342,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             ValueError: an image that was not given to `update`.
         """
         with self._synced():
-            boxes, names = self._sharded().boxes_of(image)
-            return evaluation.choose_boxes(image, boxes, names)
+            dicts: evaluation.ImageDicts = evaluation.RESULT_METHODS["boxes_of_metric"](self._sharded(), image)
+            return dicts
 
     def _option_texts(self) -> dict[str, str]:
         """Return the options that decide the value, as text."""

@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.detection.evaluation.image_matches import Imag
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.tasks.operating_points import best_confidence
 from tests.functional.detection.detection_samples import box, fed, images
-from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
+from tests.tasks.test_image_boxes import numbers_of
 
 
 def two_images() -> tuple[list[dict], list[dict]]:

@@ -14,13 +14,14 @@ from reid_torchmetrics import DetectionMAP, VocMAP
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import exchange_tensors, packed
 from reid_torchmetrics.functional.world import DistributedMetricError
+from reid_torchmetrics.tasks.image_boxes import find_boxes
 from tests.diagnosis.retrieval.test_shards import accelerate
 from tests.distributed import threads
 from tests.distributed.detection_shards import at
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.batches.test_image_names import NAMES, of, tensors
 from tests.functional.detection.detection_samples import fed, images, is_same, named
-from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of, turned
+from tests.tasks.test_image_boxes import numbers_of, turned
 
 GIVEN = images(31, len(NAMES), num_levels=3, with_ids=True)
 SEEN = GIVEN[0], named(GIVEN[1], NAMES)
@@ -167,7 +168,7 @@ def test_areas_of_the_detections_of_some_processes_only_are_an_error_on_all():
 def test_boxes_are_asked_for_by_name_wherever_they_are(chosen):
     expected = fed(DetectionMAP(), *SEEN).boxes_of(chosen)
     metrics = dealt(SEEN, SHARDINGS["padded"](len(NAMES), 3))
-    for found, names in together(metrics, lambda metric: metric._sharded().boxes_of(chosen)):
+    for found, names in together(metrics, lambda metric: find_boxes(metric._sharded(), chosen)):
         assert names == tuple(sorted(NAMES))
         ids = {each["image_id"] for each in expected[1]}
         assert {boxes.ground_truths["image_id"] for boxes in found.values()} == ids
@@ -180,7 +181,7 @@ def test_corners_are_asked_for_wherever_they_are():
     metrics = [VocMAP(iou_type="rotated") for _ in range(3)]
     for number, (metric, item) in enumerate(zip(metrics[1:], turned()[1], strict=True)):
         metric.update([item | {"scores": torch.tensor([0.5 + number / 4])}], [item])
-    for found, names in together(metrics, lambda metric: metric._sharded().boxes_of()):
+    for found, names in together(metrics, lambda metric: find_boxes(metric._sharded())):
         of_image = {names[place]: each.detections["rotated_boxes"].tolist() for place, each in found.items()}
         assert of_image == {"a": [[8, 7, 10, 7, 10, 11, 8, 11]], "b": [[0, 0, 4, 0, 5, 3, 1, 3]]}
 

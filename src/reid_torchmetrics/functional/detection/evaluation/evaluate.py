@@ -22,7 +22,7 @@ from .evaluated_images import EvaluatedImages, EvaluatedObjects
 from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
-from .results import DetectionResults
+from .results import RESULT_METHODS, DetectionResults
 from .sharded_images import ShardedImages
 
 
@@ -282,7 +282,7 @@ def evaluate_images(
         # An error on one process is an error on all processes.
         images, request, make = world.guarded(prepare)
         matches = images.match(request)
-        all_boxes = images.boxes_of()[0] if boxes else None
+        all_boxes = RESULT_METHODS["all_boxes"](images) if boxes else None
         results = make(matches, boxes=all_boxes)
         results_made(matches, EvaluatedImages(images, given), world)
         return results

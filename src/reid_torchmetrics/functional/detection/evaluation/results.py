@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.functional.saved_results import Part, SavedResults
 
 from . import result_text
-from .image_boxes import ImageBoxes, ImageDicts, ImageIds, choose_boxes
+from .image_boxes import ImageBoxes, ImageDicts, ImageIds
 from .match_parts import SAVED_PARTS, MatchPart
 
 # Columns of saved boxes; the last one of ground truths is a flag that only some evaluators have.
@@ -49,7 +49,8 @@ _SAVED_AS: Mapping[str, Any] = MappingProxyType(
 """annotations of fields that are saved in another form, or instead of averages"""
 
 RESULT_METHODS: Registry[Callable[..., Any]] = Registry("RESULT_METHODS", {})
-"""methods of `DetectionResults` by name, which tasks add: functions of results, or of their matches, and of options"""
+"""methods of `DetectionResults` and of metrics by name, which tasks add: functions of results, of their matches, or of
+the images of a metric, and of options"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -224,9 +225,8 @@ class DetectionResults(NamedNumbers, SavedResults):
             TypeError: `image` is neither an integer tensor nor a list of names.
             ValueError: the results hold no boxes, or no such image.
         """
-        if self.boxes is None:
-            raise ValueError("`boxes` must be True in `results(...)` to use `boxes_of`; got False.")
-        return choose_boxes(image, self.boxes, self.image_names)
+        dicts: ImageDicts = RESULT_METHODS["boxes_of"](self, image)
+        return dicts
 
     def confusion_matrix(
         self,

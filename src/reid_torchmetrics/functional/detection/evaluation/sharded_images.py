@@ -25,7 +25,6 @@ from reid_torchmetrics.functional.detection.inputs import number_names, unpack_n
 from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
 from reid_torchmetrics.functional.world import Settings, World, agree, differing
 
-from .image_boxes import ImageBoxes, ImageIds, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
 from .tensor_exchange import exchange_tensors
 
@@ -34,7 +33,7 @@ Result = TypeVar("Result")
 _ID_KINDS = (None, "int", "str")  # values of `Images.kind_of_ids`
 
 
-class _ImageCounts(NamedTuple):
+class ImageCounts(NamedTuple):
     """Numbers that a process sends about its images."""
 
     num_images: int
@@ -45,7 +44,7 @@ class _ImageCounts(NamedTuple):
     """values of `detection_area`"""
 
     @classmethod
-    def of(cls, images: Images) -> _ImageCounts:
+    def of(cls, images: Images) -> ImageCounts:
         """Count the images of a process."""
         num_areas = 0 if images.detection_areas is None else len(images.detection_areas)
         return cls(
@@ -106,7 +105,7 @@ class ShardedImages:
         if kept is None:
             # First message: the request and the images of each process. Cached matches are used only if all processes
             # have them, because images may have changed on another process.
-            kept, images, image_counts, numbers = self._exchange_first_message(
+            kept, images, image_counts, numbers = self.exchange_first_message(
                 method="results" if request.with_origins else "compute",
                 describe=lambda: {**request.settings_text(), **asked},
                 find=find,
@@ -120,7 +119,7 @@ class ShardedImages:
             request = replace(request, grid=replace(request.grid, has_given_areas=True))
 
         # Second message: image ids, if there are any. Then each process matches its own images.
-        numbering = _number(world, images, image_counts)
+        numbering = number_images(world, images, image_counts)
         numbered = numbering.number(images, world.process)
         detections, ground_truths = numbered.boxes(request.iou_type)
         options: dict[str, Any] = {}
@@ -134,7 +133,7 @@ class ShardedImages:
         if world.size > 1:
             has_ids = numbering.ids is not None
             prints = torch.empty(0, dtype=torch.int64, device=images.device) if has_ids else images.fingerprints()
-            received = self._exchange([*parts[0].to_tensors(), prints, num_extra_rows], images.device)
+            received = self.exchange([*parts[0].to_tensors(), prints, num_extra_rows], images.device)
             num_extra_rows = torch.stack([tensors.pop() for tensors in received]).sum(0)
             fingerprints = [tensors.pop() for tensors in received]
             parts = [ImageMatches.from_tensors(tensors, request) for tensors in received]
@@ -156,54 +155,12 @@ class ShardedImages:
         names = chain.from_iterable(EXTRAS[extra].states for extra in self.extras)
         return torch.tensor([sum(map(len, self.states[name])) for name in names], dtype=torch.int64, device="cpu")
 
-    @torch.no_grad()
-    def boxes_of(self, image: ImageIds | None = None) -> tuple[dict[int, ImageBoxes], tuple[str, ...] | None]:
-        """Return the boxes in images of all processes by `image_id`, and the names of all images if they have names.
-
-        Keys are the numbers of images without an `image_id`, and the numbers of names for images with names. Images
-        that no process has are left out; None stands for all images. Errors are those of `match`.
-        """
-
-        def find() -> tuple[list[int] | list[str] | None, Sequence[int]]:
-            return None if image is None else listed_ids(image), ()
-
-        def describe() -> dict[str, str]:
-            return {"image": "all" if image is None else repr(listed_ids(image))}
-
-        # Boxes are sent as the user passed them, because "xywh" is not converted; rotated boxes are sent as corners.
-        states = dict(self.states)
-        for name in self.states:
-            corners = self.states.get(name.replace("_boxes", "_corners"))
-            if corners is not None:
-                states[name] = corners
-        unconverted = replace(self, box_format="xywh", states=states)
-
-        # All processes learn all ids, as in `match`; then each sends its boxes in the requested images.
-        requested_ids, images, image_counts, _ = unconverted._exchange_first_message("boxes_of", describe, find)  # noqa: SLF001 - of the same class
-        numbering = _number(self.world, images, image_counts)
-        names = numbering.names
-        numbered = numbering.number(images, self.world.process)
-        images = numbered.images
-        ids = numbering.ids_by_number.to(images.device)[numbered.numbers.long()]
-        if requested_ids is not None:
-            places = [place for place in places_of(requested_ids, names) if place is not None]
-            is_requested = torch.isin(ids, torch.tensor(places, dtype=torch.int64, device=ids.device))
-            images = images.at(is_requested)
-            ids = ids[is_requested]
-
-        tensors = ImageBoxes.listed(ids, images)
-        parts = [tensors] if self.world.size == 1 else self._exchange(tensors, images.device)
-        boxes: dict[int, ImageBoxes] = {}
-        for part in parts:
-            boxes |= ImageBoxes.by_image(part, names)
-        return boxes, names
-
-    def _exchange_first_message(
+    def exchange_first_message(
         self,
         method: str,
         describe: Callable[[], Mapping[str, str]],
         find: Callable[[], tuple[Result, Sequence[int]]],
-    ) -> tuple[Result, Images, list[_ImageCounts], list[list[int]]]:
+    ) -> tuple[Result, Images, list[ImageCounts], list[list[int]]]:
         """Check that all processes call the same method with the same settings, and exchange numbers.
 
         Args:
@@ -219,23 +176,23 @@ class ShardedImages:
             self.accept()
             result, numbers = find()
             images = self.images()
-            return (result, images), [*_ImageCounts.of(images), *numbers]
+            return (result, images), [*ImageCounts.of(images), *numbers]
 
         def settings() -> Settings:
             return Settings(self.owner, method, self.options(), describe())
 
         (result, images), table = agree(self.world, work, settings)
-        num_counts = len(_ImageCounts._fields)
-        image_counts = [_ImageCounts(*row[:num_counts]) for row in table]
+        num_counts = len(ImageCounts._fields)
+        image_counts = [ImageCounts(*row[:num_counts]) for row in table]
         return result, images, image_counts, [row[num_counts:] for row in table]
 
-    def _exchange(self, tensors: Sequence[Tensor], device: torch.device) -> list[list[Tensor]]:
+    def exchange(self, tensors: Sequence[Tensor], device: torch.device) -> list[list[Tensor]]:
         """Return the tensors of all processes, on a device."""
         parts = exchange_tensors(self.world, lambda: tensors)
         return [[tensor.to(device) for tensor in part] for part in parts]
 
 
-def _have_areas(image_counts: Sequence[_ImageCounts]) -> bool:
+def _have_areas(image_counts: Sequence[ImageCounts]) -> bool:
     """Return whether the detections of all processes have areas in the input.
 
     Raises:
@@ -250,7 +207,7 @@ def _have_areas(image_counts: Sequence[_ImageCounts]) -> bool:
     return "given" in uses
 
 
-def _number(world: World, images: Images, image_counts: Sequence[_ImageCounts]) -> ImageNumbering:
+def number_images(world: World, images: Images, image_counts: Sequence[ImageCounts]) -> ImageNumbering:
     """Number the images of all processes.
 
     Raises:
@@ -268,7 +225,7 @@ def _number(world: World, images: Images, image_counts: Sequence[_ImageCounts]) 
     return ImageNumbering([counts.num_images for counts in image_counts], None, images.fingerprints)
 
 
-def _use_of_ids(counts: _ImageCounts, kinds: set[str | None]) -> str:
+def _use_of_ids(counts: ImageCounts, kinds: set[str | None]) -> str:
     """Describe the use of `image_id` on one process, for an error message; `kinds` are those of all processes."""
     if not counts.num_images:
         return "no images"
