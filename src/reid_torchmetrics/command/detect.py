@@ -441,7 +441,7 @@ def _renumber_classes(
             if own_names.get(label) not in numbers:
                 rule = f"classes of detections must have names of the ground truths, {_hints.listed(numbers)}"
                 raise ValueError(f"{source}: {rule}; got {own_names.get(label)!r} for class {label}.")
-        image["labels"] = torch.tensor([numbers[own_names[label]] for label in labels], dtype=torch.int64)
+        image["labels"] = torch.tensor([numbers[own_names[label]] for label in labels], dtype=torch.int64, device="cpu")
 
 
 def _find_name_file(folder: str) -> Path | None:
