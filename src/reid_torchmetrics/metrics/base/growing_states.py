@@ -342,7 +342,8 @@ class GrowingStates(Metric):
             world = DistributedWorld(process_group, device, self._warning_log())
             self._processes = world if world.size > 1 else None
             return
-        gathered = {name: dist_sync_fn(self._concatenated(name), group=process_group) for name in self._defaults}
+        names = [name for name in self._defaults if name != "_update_key"]  # which has no values
+        gathered = {name: dist_sync_fn(self._concatenated(name), group=process_group) for name in names}
         # A user's function may return one tensor, or one for each process, some of them empty.
         for name, result in gathered.items():
             parts = [result] if isinstance(result, Tensor) else result

@@ -116,19 +116,15 @@ class RankingOptions:
     """whether gallery items are the queries, and queries the gallery"""
 
     @classmethod
-    def of(
-        cls,
-        protocol: Protocol,
-        *,
-        for_cmc: bool,
-        longest: int,
-        similarity: Any,
-        ties: str,
-        rerank: Any = None,
-        lists: Any = None,
-        exchanged: bool = False,
-    ) -> RankingOptions:
-        """Return the options of a ranking under a protocol, for the CMC or for other measures."""
+    def of(cls, protocol: Protocol, *, for_cmc: bool, longest: int, **settings: Any) -> RankingOptions:
+        """Return the options of a ranking under a protocol, for the CMC or for other measures.
+
+        Args:
+            protocol: with all fields.
+            for_cmc: whether the camera rule and the drawn galleries are those of the CMC.
+            longest: the largest rank of a CMC, besides the reports of the protocol.
+            settings: the fields of the options besides `protocol` and `max_rank`.
+        """
         is_drawn = protocol.gallery_draw is not None and (for_cmc or protocol.gallery_draw_for_map)
         ranking_protocol = _ranking_protocol(protocol.for_cmc if for_cmc else protocol, is_drawn=is_drawn)
         max_rank = 0
@@ -138,15 +134,7 @@ class RankingOptions:
             for measure, k in map(parse_report, protocol.reports):
                 if measure.is_cmc:
                     max_rank = max(max_rank, k)
-        return cls(
-            protocol=ranking_protocol,
-            similarity=similarity,
-            ties=ties,
-            rerank=rerank,
-            lists=lists,
-            max_rank=max_rank,
-            exchanged=exchanged,
-        )
+        return cls(protocol=ranking_protocol, max_rank=max_rank, **settings)
 
     @property
     def needs_all_samples(self) -> bool:

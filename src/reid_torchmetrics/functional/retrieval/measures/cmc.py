@@ -39,7 +39,7 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     def expected_hit(groups: terms.Groups, _: Tensor) -> Tensor:
         return 1 - terms.chance_of_none(groups, groups.num_within(k))
 
-    return terms.from_first_positive(ranks, hit, expected_hit)
+    return terms.from_one_positive(ranks, hit, expected_hit)
 
 
 def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -61,7 +61,7 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
         num_within = groups.size if k is None else groups.num_within(k)
         return terms.expected_reciprocal(groups, num_within, last=False)
 
-    return terms.from_first_positive(ranks, reciprocal, expected_reciprocal)
+    return terms.from_one_positive(ranks, reciprocal, expected_reciprocal)
 
 
 def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
@@ -76,7 +76,7 @@ def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     def expected_rank(groups: terms.Groups, _: Tensor) -> Tensor:
         return groups.before + (groups.size + 1) / (groups.num_positives + 1).double()
 
-    return terms.from_first_positive(ranks, rank, expected_rank)
+    return terms.from_one_positive(ranks, rank, expected_rank)
 
 
 def cmc_at(ranks: PositiveRanks, k: int, *, mode: _names.CmcMode = "first_match") -> Float[Tensor, " queries"]:

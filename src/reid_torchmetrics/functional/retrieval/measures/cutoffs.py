@@ -251,7 +251,7 @@ def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     def expected_share(groups: terms.Groups, num_positives: Tensor) -> Tensor:
         return num_positives * terms.expected_reciprocal(groups, groups.size, last=True)
 
-    return terms.from_last_positive(ranks, share, expected_share)
+    return terms.from_one_positive(ranks, share, expected_share, last=True)
 
 
 def _discount(places: terms.Places) -> Tensor:
@@ -272,7 +272,7 @@ def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
         reciprocal = terms.expected_reciprocal(groups, num_earlier, last=True)
         return (hits - num_positives * chance) / k + num_positives * reciprocal
 
-    return terms.from_last_positive(ranks, share, expected_share)
+    return terms.from_one_positive(ranks, share, expected_share, last=True)
 
 
 PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {

@@ -85,12 +85,7 @@ class Groups(NamedTuple):
 
     def select(self, index: Tensor) -> Groups:
         """Return the groups at an index, or where a mask is true."""
-        return Groups(
-            before=self.before[index],
-            better=self.better[index],
-            size=self.size[index],
-            num_positives=self.num_positives[index],
-        )
+        return Groups(*(values[index] for values in self))
 
 
 def is_averaged(ranks: PositiveRanks) -> bool:
@@ -247,33 +242,18 @@ def mask_undefined(
     return values.masked_fill(num_positives == 0, torch.nan)
 
 
-def from_first_positive(
-    ranks: PositiveRanks, value: Callable[[Tensor, Tensor], Tensor], expectation: Callable[[Groups, Tensor], Tensor]
-) -> Float[Tensor, " queries"]:
-    """Return `value(r_1, n)` for each query, or under "expected" `expectation(group of the first positive, n)`.
-
-    NaN for queries without positives. Under the tie policy "grouped" the rank is that of the end of the group.
-    """
-    return _from_one_positive(ranks, value, expectation, last=False)
-
-
-def from_last_positive(
-    ranks: PositiveRanks, value: Callable[[Tensor, Tensor], Tensor], expectation: Callable[[Groups, Tensor], Tensor]
-) -> Float[Tensor, " queries"]:
-    """Return `value(r_n, n)` for each query, or under "expected" `expectation(group of the last positive, n)`.
-
-    NaN for queries without positives. Under the tie policy "grouped" the rank is that of the end of the group.
-    """
-    return _from_one_positive(ranks, value, expectation, last=True)
-
-
-def _from_one_positive(
+def from_one_positive(
     ranks: PositiveRanks,
     value: Callable[[Tensor, Tensor], Tensor],
     expectation: Callable[[Groups, Tensor], Tensor],
     *,
-    last: bool,
+    last: bool = False,
 ) -> Float[Tensor, " queries"]:
+    """Return `value(r_1, n)` for each query, or under "expected" `expectation(group of the first positive, n)`.
+
+    `last` takes r_n and the group of the last positive. NaN for queries without positives. Under the tie policy
+    "grouped" the rank is that of the end of the group.
+    """
     check_ranks(ranks)
     num_positives = ranks.num_positives
     index = segments.starts(num_positives)

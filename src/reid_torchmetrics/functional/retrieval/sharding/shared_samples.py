@@ -41,8 +41,6 @@ from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differin
 from .repetitions import Numbered, lowest_of_each
 from .samples import GALLERY, QUERY, Samples, check_named, why_undefined
 
-_NUM_STATUS = 8  # numbers of a `_ShardStatus`
-_BITS = 4  # bits for the number of columns of a label: messages are short, so all labels share one number
 _NO_SAMPLES, _NAMES = "no samples", "names"  # words for a process, and for a label
 _NUM_SIZES = 3  # numbers of the second message before `Samples.non_finite`
 
@@ -55,15 +53,15 @@ class _ShardStatus(NamedTuple):
     """0 for a process that never saw a batch"""
     dtype: int
     """position in `DTYPES`"""
-    widths: tuple[int, ...]
-    """number of columns of each of `LABELS`; 0 for a label that is not given"""
     num_labels: int
     """number of labels that a sample may have; 0 where each has one identity"""
-    are_names: tuple[bool, ...]
-    """whether each of `LABELS`, and then each label that users name, consists of names"""
+    are_names: int
+    """a bit for each of `LABELS`, and then for each label that users name: whether it consists of names"""
     query_marks: int
     """marks of the queries, which tell whether embeddings are codes"""
     gallery_marks: int
+    widths: Sequence[int]
+    """number of columns of each of `LABELS`; 0 for a label that is not given"""
 
     @staticmethod
     def numbers(samples: Samples, extra: Sequence[str]) -> list[int]:
@@ -71,32 +69,25 @@ class _ShardStatus(NamedTuple):
         blocks = samples.embeddings
         dimension = blocks[0].shape[1] if blocks else 0
         dtype = DTYPES.index(promoted([block.dtype for block in blocks]))
-        widths = 0
-        for place, name in enumerate(LABELS):
-            if name in samples.labels:
-                widths += _num_columns(samples.labels[name]) << _BITS * place
+        widths = []
+        for name in LABELS:
+            values = samples.labels.get(name)
+            if values is None:
+                widths.append(0)
+            else:  # the width of a matrix of labels is compared on its own
+                widths.append(1 if values.dtype == torch.bool else width_of(values))
         are_names = 0
         for place, name in enumerate((*LABELS, *extra)):
             if name in samples.names:
                 are_names += 1 << place
-        sizes = [len(samples), dimension, dtype, widths, num_labels_of(samples.labels)]
-        return [*sizes, are_names, *samples.marks_by_role()]
+        sizes = [len(samples), dimension, dtype, num_labels_of(samples.labels), are_names]
+        return [*sizes, *samples.marks_by_role(), *widths]
 
     @classmethod
-    def read(cls, row: Sequence[int], num_extra: int) -> _ShardStatus:
+    def read(cls, row: Sequence[int]) -> _ShardStatus:
         """Build the status from `numbers`."""
-        (num_samples, dimension, dtype, widths, num_labels, are_names, query_marks, gallery_marks) = row[:_NUM_STATUS]
-        mask = (1 << _BITS) - 1
-        return cls(
-            num_samples=num_samples,
-            dimension=dimension,
-            dtype=dtype,
-            widths=tuple(widths >> _BITS * place & mask for place in range(len(LABELS))),
-            num_labels=num_labels,
-            are_names=tuple(bool(are_names >> place & 1) for place in range(len(LABELS) + num_extra)),
-            query_marks=query_marks,
-            gallery_marks=gallery_marks,
-        )
+        num_samples, dimension, dtype, num_labels, are_names, query_marks, gallery_marks, *widths = row
+        return cls(num_samples, dimension, dtype, num_labels, are_names, query_marks, gallery_marks, widths)
 
     def describe_use(self, label: int) -> str:
         """Return the text for a message whether a label is given."""
@@ -113,12 +104,7 @@ class _ShardStatus(NamedTuple):
         place = label if label < len(LABELS) else list(LABELS).index(EXTRA)
         if not self.num_samples or not self.widths[place]:
             return _NO_SAMPLES
-        return _NAMES if self.are_names[label] else "integers"
-
-
-def _num_columns(values: Tensor) -> int:
-    """Return the number of columns of a label; 1 for a matrix of labels, as its width is compared on its own."""
-    return 1 if values.dtype == torch.bool else width_of(values)
+        return _NAMES if self.are_names >> label & 1 else "integers"
 
 
 @dataclass(frozen=True)
@@ -172,7 +158,7 @@ def examine_samples(
 
     # First message: the labels of each process.
     roles, table = world.guarded_all_gather(examine)
-    statuses = [_ShardStatus.read(row, len(extra)) for row in table]
+    statuses = [_ShardStatus.read(row) for row in table]
     if world.size > 1:
         _check_agreement(statuses)
         _check_kinds(world, samples, statuses, extra)
