@@ -388,7 +388,7 @@ def stream(random: Random, size: int) -> Scenario:
 
     def read(**_: Any) -> tuple[Any, dict[str, Any]]:
         arguments, options = parse("evaluate", words)
-        protocol, others = take_protocol("market1501", options, lists=False)
+        protocol, others, _ = take_protocol("market1501", options, lists=False)
         sides = read_sample_sets(arguments, needs_identities=True)
         check_names(sides, protocol.relevance_options)
         return sides, others | {"protocol": protocol}

@@ -38,7 +38,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate embeddings, or a matrix; return the exit status."""
     has_ground_truth = arguments.ground_truth is not None
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
-    protocol, other_options = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
+    protocol, other_options, _ = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
     extra_labels = names_in_rules(protocol.relevance_options)
     needs_identities = not has_ground_truth and "identities" in protocol.needed_labels
     sample_sets = read_sample_sets(
@@ -47,7 +47,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     if not has_ground_truth:
         _check_labels(sample_sets, protocol, options)
     options = options_for(labels_of(sample_sets), options)
-    protocol, other_options = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
+    protocol, other_options, _ = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
     check_names(sample_sets, protocol.relevance_options)
     if arguments.images is not None:
         check_sample_images(arguments.images, sample_sets)

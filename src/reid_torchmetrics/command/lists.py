@@ -35,7 +35,7 @@ from .sample_sets import Columns, all_files, as_arguments
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate ranked lists; return the exit status."""
-    protocol, _ = take_protocol(
+    protocol, *_ = take_protocol(
         protocol_of_lists(options.get("protocol"), {}),
         options,
         lists=bool(arguments.positives),
@@ -106,7 +106,7 @@ def _compare_with_exact(
         got = "none in the files of `--exact`"
         raise ValueError(f"labels such as identities must be in these files, or be given by `--labels`; got {got}.")
     options = options_for(labels, options)
-    protocol, _ = take_protocol(protocol_of_lists(options.get("protocol"), labels), options, lists=False)
+    protocol, *_ = take_protocol(protocol_of_lists(options.get("protocol"), labels), options, lists=False)
     check_names(sample_sets, protocol.relevance_options)
     lists = evaluate_lists(retrieved, **labels, **options)
     exact = replace(evaluate_exact(sample_sets, protocol, arguments), query_names=lists.query_names)

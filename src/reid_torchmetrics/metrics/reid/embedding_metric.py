@@ -133,15 +133,14 @@ class EmbeddingMetric(SampleStates):
         scoring: dict[str, Any] = {name: other_options.pop(name, None) for name in ScoreOptions.__annotations__}
         named_protocol = scoring["protocol"]
         lists = scoring["ground_truth"]
-        has_lists = lists is not None
-        protocol, metric_options = evaluation.take_protocol(named_protocol, other_options, lists=has_lists)
+        protocol, metric_options, needed = evaluation.take_protocol(
+            named_protocol, other_options, lists=lists is not None
+        )
         super().__init__(**metric_options)
 
-        self._needed_by_options: dict[str, str] = {}
+        self._needed_by_options = needed
         is_named = named_protocol is not evaluation.DEFAULT_PROTOCOL
         self._named_protocol = named_protocol if is_named else None
-        if not has_lists:
-            self._needed_by_options = evaluation.find_protocol(named_protocol).needed_by(other_options)
         self._may_be_codes = protocol.reads_codes and scoring["similarity"] is None
         self._ties_are_open = protocol.leaves_ties_open(scoring["ties"])
 

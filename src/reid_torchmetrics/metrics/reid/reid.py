@@ -301,7 +301,9 @@ class ReIDMetrics(MetricCollection):
         other_options: dict[str, Any] = {**DEFAULTS, **options}
         lists = other_options.pop("ground_truth", None)
         named_protocol = other_options.pop("protocol")
-        protocol, member_options = evaluation.take_protocol(named_protocol, other_options, lists=lists is not None)
+        protocol, member_options, needed = evaluation.take_protocol(
+            named_protocol, other_options, lists=lists is not None
+        )
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
             protocol = _with_ranks(protocol, ranks)
@@ -311,13 +313,10 @@ class ReIDMetrics(MetricCollection):
         members = _members(protocol.reports, self._directions, member_options)
 
         # Members receive the protocol with all changes, and so do not know its name and the options of the user.
-        needed_by_options: dict[str, str] = {}
-        if lists is None:
-            needed_by_options = evaluation.find_protocol(named_protocol).needed_by(other_options)
         is_named = named_protocol is not evaluation.DEFAULT_PROTOCOL
         for member in members.values():
             member._collection_options = (("directions", repr(self._directions)),)  # noqa: SLF001
-            member._needed_by_options = needed_by_options  # noqa: SLF001
+            member._needed_by_options = needed  # noqa: SLF001
             member._named_protocol = named_protocol if is_named else None  # noqa: SLF001
 
         super().__init__(dict(members), prefix=prefix, postfix=postfix, compute_groups=[list(members)])

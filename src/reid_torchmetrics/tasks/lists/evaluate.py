@@ -28,7 +28,6 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RetrievalResults,
     Setup,
     check_own_places,
-    find_protocol,
     names_of_labels,
     summarize,
     take_protocol,
@@ -137,7 +136,9 @@ def evaluate_lists(
     is_named = protocol is not None
     cameras = {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras}
     protocol = protocol_of_lists(protocol, cameras)
-    changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth, lists_argument="positives")
+    changed_protocol, further_labels, needed = take_protocol(
+        protocol, options, lists=has_truth, lists_argument="positives"
+    )
     if changed_protocol.gallery_draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {changed_protocol.gallery_draw!r}.")
     labels: dict[str, Any] = {
@@ -168,7 +169,7 @@ def evaluate_lists(
         )
 
     # An option without its label has no effect.
-    reasons = changed_protocol.needed_labels | find_protocol(protocol).needed_by(options)
+    reasons = changed_protocol.needed_labels | needed
     check_needed(reasons, labels, "query_", "gallery_")
     if not is_named:
         _check_labels_are_read(labels, changed_protocol, options)

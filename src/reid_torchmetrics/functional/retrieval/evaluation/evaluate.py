@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rera
 from .ground_truth import GroundTruth
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
-from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol
+from .protocols import DEFAULT_PROTOCOL, take_protocol
 from .rank_lists import RankLists, find_rank_lists
 from .ranked import RankedSamples, Ranking
 from .ranking import rank_problem
@@ -281,12 +281,10 @@ def _read_protocol(
         arguments: labels, and fields of the protocol to change.
         lists: whether relevance is by lists, and not by labels.
     """
-    changed_protocol, labels = take_protocol(protocol, arguments, lists=lists)
-    if not lists:
-        # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
-        reasons = find_protocol(protocol).needed_by(arguments)
-        missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
-        check_needed(missing, labels, "query_", "gallery_")
+    changed_protocol, labels, needed = take_protocol(protocol, arguments, lists=lists)
+    # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
+    missing = {name: reason for name, reason in needed.items() if labels.get(f"query_{name}") is None}
+    check_needed(missing, labels, "query_", "gallery_")
     return changed_protocol, labels
 
 

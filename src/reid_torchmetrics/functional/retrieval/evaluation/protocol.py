@@ -283,11 +283,7 @@ class Protocol:
         if self.needs_lists:
             raise ValueError(f"`protocol` {self.name!r} needs `{lists_argument}`, lists for every query; got labels.")
 
-    def needed_by(self, options: Mapping[str, Any]) -> dict[str, str]:
-        """Return the names of the labels that changed options need, with the reasons."""
-        return relevance.needed_by_options(self._changes(options))
-
-    def _changes(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def changes(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that are fields with another value than that of the protocol."""
         fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
         values = {name: _as_field(name, value) for name, value in fields.items()}
@@ -309,7 +305,7 @@ class Protocol:
         if "same_camera" in options:
             options = {"cmc_same_camera": None, **options}
         # The name lists real changes only; an equal protocol stays itself.
-        changes = self._changes(options)
+        changes = self.changes(options)
         if changes:
             text = ", ".join(f"{name}={value!r}" for name, value in changes.items())
             joint = ", " if " with " in self.name else " with "

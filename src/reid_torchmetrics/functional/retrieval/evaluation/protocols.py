@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._registries import Registry
+from reid_torchmetrics.functional.retrieval.relevance import needed_by_options
 
 from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol
 
@@ -136,14 +137,24 @@ def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:
     return PROTOCOLS[protocol]
 
 
+class TakenProtocol(NamedTuple):
+    """A protocol with the options of a caller, and what they leave to do."""
+
+    protocol: Protocol
+    other_options: dict[str, Any]
+    """the options that are no fields of a protocol"""
+    needed: dict[str, str]
+    """the labels that changed fields need, with the reasons; none where relevance is by lists"""
+
+
 def take_protocol(
     protocol: _names.ProtocolName | Protocol,
     options: Mapping[str, Any],
     *,
     lists: bool,
     lists_argument: str = "ground_truth",
-) -> tuple[Protocol, dict[str, Any]]:
-    """Return a protocol with the options that are its fields, and the other options.
+) -> TakenProtocol:
+    """Return a protocol with the options that are its fields.
 
     Args:
         protocol: a name or a `Protocol`.
@@ -159,4 +170,5 @@ def take_protocol(
     named_protocol = find_protocol(protocol)
     changed_protocol = named_protocol.with_options(fields)  # a field of the wrong type is a TypeError in any case
     named_protocol.check_relevance(fields, lists=lists, lists_argument=lists_argument)
-    return changed_protocol, other_options
+    needed = {} if lists else needed_by_options(named_protocol.changes(fields))
+    return TakenProtocol(changed_protocol, other_options, needed)
