@@ -8,18 +8,12 @@ import re
 
 import pytest
 
-import reid_torchmetrics
 from reid_torchmetrics import plot, tasks
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.functional.model_tables import split_conventions
 from reid_torchmetrics.tasks.comparison import comma_separated
 from tests.functional.saved_results import COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.report import pages, problems
-
-
-def test_one_call_is_at_hand():
-    assert reid_torchmetrics.evaluate is retrieval.evaluate
-    assert reid_torchmetrics.evaluate_scores is retrieval.evaluate_scores
 
 
 def test_numbers_of_a_retrieval_are_looked_up_by_name():
@@ -29,15 +23,6 @@ def test_numbers_of_a_retrieval_are_looked_up_by_name():
     assert [*results] == [*results.keys()] == ["map", "rank_1"]
     assert "map" in results
     assert "minp" not in results
-
-
-def test_numbers_of_a_detection_are_looked_up_by_name():
-    results = problems.detection()
-    assert results["map"] == pytest.approx((51 / 101 + 1) / 2)
-    assert results["map_small"] == -1  # as `compute` says it
-    assert dict(results) == {name: float(value) for name, value in results.summary().items()}
-    assert results.conventions["map_50"] == results.to_dict()["numbers"]["map_50"]["convention"]
-    assert [*DETECTION["ultralytics"]()] == ["map", "map_50", "map_75", "precision", "recall", "f1"]
 
 
 @pytest.mark.parametrize("results", [problems.retrieval(), problems.detection()], ids=["retrieval", "detection"])

@@ -12,7 +12,7 @@ from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import DetectionMAP, EmbeddingQuality, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.functional.detection.detection_samples import images as boxes
 from tests.metrics.reid.samples import batches, fed
@@ -169,46 +169,6 @@ def test_a_metric_of_one_number_is_logged(tmp_path, metric, options, per_step):
     else:
         expected = metric(**options)(*next(iter(loaders()[1])))
     assert value == pytest.approx(float(expected))
-
-
-class Watched(Module):
-    """Logs how embeddings of an epoch of training are spread, and those of validation beside mAP."""
-
-    def __init__(self, name: str = "") -> None:
-        super().__init__()
-        self.quality, self.name = EmbeddingQuality(("rankme", "alignment", "hubness")), name
-        self.both = MetricCollection([ReIDMeanAP(), EmbeddingQuality()], prefix="val/")
-
-    def training_step(self, batch):
-        self.quality.update(self.layer(batch[0]), batch[1])
-        if self.name:
-            self.log(self.name, self.quality)
-        return super().training_step(batch)
-
-    def on_train_epoch_end(self):
-        self.log_dict(self.quality.compute())
-        self.quality.reset()
-
-    def validation_step(self, batch, batch_idx, dataloader_idx=0):
-        self.both.update(batch[0], batch[1], is_query=dataloader_idx == 0)
-
-    def on_validation_epoch_end(self):
-        self.log_dict(self.both.compute())
-        self.both.reset()
-
-
-def test_the_quality_of_embeddings_is_logged_while_one_trains_and_beside_map(tmp_path):
-    run = trainer(tmp_path)
-    run.fit(Watched(), loaders()[1], loaders())
-    embeddings, identities = (torch.cat(column) for column in list(zip(*loaders()[1], strict=True))[:2])
-    expected = EmbeddingQuality(("rankme", "alignment", "hubness"))(embeddings, identities)
-    for name, value in expected.items():
-        assert run.callback_metrics[name] == pytest.approx(float(value), abs=1e-5)
-    everything = torch.cat([batch[0] for loader in loaders() for batch in loader])
-    assert run.callback_metrics["val/rankme"] == pytest.approx(float(EmbeddingQuality()(everything)["rankme"]))
-    assert run.callback_metrics["val/ReIDMeanAP"] > 0
-    with pytest.raises(TypeError, match=r"got EmbeddingQuality: log `metric\.compute\(\)` by `self\.log_dict`"):
-        trainer(tmp_path).fit(Watched("quality"), loaders()[1], loaders())
 
 
 def test_the_last_value_of_forward_is_kept_as_torchmetrics_keeps_it():

@@ -9,7 +9,6 @@ from reid_torchmetrics import (
     DetectionMetrics,
     EmbeddingMetric,
     EmbeddingQuality,
-    KReciprocal,
     LvisMAP,
     ReIDCMC,
     ReIDCMCCurve,
@@ -56,7 +55,6 @@ COCOS_OWN = {
     *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "rule"),
     *("sigmas", "keep_shapes", "thresholds", "backend"),
 }
-LVIS = " iou_type=('bbox',), iou"
 LISTED = ("listed_labels", "listed_counts")
 OF_EVALUATORS = OF_BOXES - COCOS_OWN | {"VALUES", "rule"}
 NAMES = [
@@ -95,43 +93,6 @@ def test_a_collection_of_detection_has_results_and_boxes_besides():
 
 
 IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"
-BOXES = "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='macro', rule='coco', metric=None"
-OF_VOC = "iou_type=('bbox',), rule='voc', whole_pixels=True"
-AT_HALF, BOTH = "box_format='xyxy', iou_thresholds=[0.5]", "matching='ultralytics', rule='ultralytics'"
-CHOSEN = [
-    (ReIDCMC(5, compute_on_cpu=True), f"ReIDCMC(top_k=5, {IN_EVERY_REPR}, compute_on_cpu=True)"),
-    (ReIDMINP(max_bytes=9, sync_on_compute=False), f"ReIDMINP({IN_EVERY_REPR}, max_bytes=9, sync_on_compute=False)"),
-    (Own(rerank=KReciprocal(k1=4)), f"Own({IN_EVERY_REPR}, rerank={KReciprocal(k1=4)!r})"),
-    (EmbeddingQuality(["rankme"]), "EmbeddingQuality(measures=('rankme',))"),
-    (DetectionMAP(), f"DetectionMAP({BOXES})"),
-    (
-        DetectionMAP(iou_thresholds=[0.5], class_metrics=True),
-        f"DetectionMAP({BOXES}, iou_thresholds=[0.5], class_metrics=True)",
-    ),
-    (
-        DetectionMAP(rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9),
-        f"DetectionMAP({BOXES}, rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9)",
-    ),
-    (VocMAP(max_bytes=9), f"VocMAP({AT_HALF}, {OF_VOC}, class_metrics=False, metric=None, max_bytes=9)"),
-    (
-        LvisMAP(iou_thresholds=(0.5,), frequencies={1: "r"}),
-        f"LvisMAP({AT_HALF.replace(' iou', LVIS)}, fixed=False, max_detections=None, class_metrics=False, metric=None)",
-    ),
-    (
-        YoloMAP(iou_thresholds=(0.5,), metric="f1"),
-        f"YoloMAP({AT_HALF}, {BOTH}, confidence=None, class_metrics=False, metric='f1')",
-    ),
-    (
-        DetectionMAP(metric="f1_50", confidence=0.5),
-        f"DetectionMAP({BOXES.replace('None', repr('f1_50'))}, confidence=0.5)",
-    ),
-    (DetectionMAP(area_ranges={"all": (0, 100)}), f"DetectionMAP({BOXES}, area_ranges={{'all': (0.0, 100.0)}})"),
-]
-
-
-@pytest.mark.parametrize(("metric", "text"), CHOSEN)
-def test_a_metric_shows_every_option_that_is_not_the_default(metric, text):
-    assert repr(metric) == text
 
 
 def test_a_metric_does_not_show_its_dtype_or_what_it_holds():

@@ -103,14 +103,3 @@ def test_a_bad_batch_is_refused_and_nothing_is_stored(change, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         metric.update(**(batch | change))
     assert len(metric.embeddings) == len(metric.groups) == 1
-
-
-@pytest.mark.filterwarnings("ignore:.*no cameras")
-def test_a_protocol_of_groups_needs_them_with_gallery_items_only():
-    metric = ReIDMeanAP(protocol="veri776_image_to_track")
-    metric.update(X, ID, is_query=True)
-    message = "`groups` must be given under a protocol that ranks groups; got none."
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        metric.update(X, ID, is_query=False)
-    metric.update(X, ID, is_query=False, groups=ID)
-    assert float(metric.compute()) == 1

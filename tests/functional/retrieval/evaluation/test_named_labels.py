@@ -172,14 +172,6 @@ def test_names_that_lack_one_side_are_searched_among_themselves():
     assert ranks_of(found) == ranks_of(retrieval.evaluate(GALLERY, query_identities=NUMBERS["gallery_identities"]))
 
 
-def test_groups_and_an_empty_gallery_may_come_with_names():
-    groups = [0, 1, 2, 2, 3, 1, 5, 0, 6, 3, 5, 1]
-    expected = retrieval.evaluate(QUERY, GALLERY, **IDENTITIES, gallery_groups=groups)
-    letters = [*map("abcdefg".__getitem__, groups)]
-    assert ranks_of(retrieval.evaluate(QUERY, GALLERY, **IDENTITIES, gallery_groups=letters)) == ranks_of(expected)
-    assert retrieval.evaluate(QUERY, GALLERY[:0], [*"abcde"], []).counts.not_in_gallery == 5
-
-
 def test_the_largest_whole_numbers_are_kept_exactly():
     largest = {torch.float32: 2**24 - 1, torch.float64: 2**53 - 1}
     for dtype, number in largest.items():

@@ -1,15 +1,12 @@
 """Samples of a metric take the road of one call: in any order, with lists and camera pairs; why none counts."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from reid_torchmetrics import KReciprocal, QueryExpansion, ReIDMetrics
+from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from tests.closeness import assert_close
-from tests.distributed.test_laws import differing, spread
 from tests.functional.retrieval.evaluation.one_call import GALLERY, LABELS, QUERY
 
 
@@ -55,19 +52,3 @@ def test_samples_that_cannot_be_ranked_have_queries_without_a_number_and_no_list
         ValueError, match=r"^`embeddings` must be finite; got some that are not\. .* embeddings are NaN"
     ):
         metric.nearest(3)
-
-
-def test_options_that_need_all_samples_rank_alike_on_one_process_and_on_several():
-    generator = torch.Generator().manual_seed(0)
-    embeddings = torch.randn(40, 8, generator=generator)
-    for option in (QueryExpansion(k=3), KReciprocal(k1=6, k2=3)):
-        problem = spread(embeddings, [14, 13, 13], "cosine")
-        problem = replace(problem, options=problem.options | {"rerank": option})
-        for size in (2, 3):
-            assert not differing(size, [replace(problem, seen=_in_turn(problem.seen, size))])
-
-
-def _in_turn(seen, size):
-    """Return the positions of all processes, dealt to so many processes in turn."""
-    positions = [position for part in seen for position in part]
-    return [positions[process::size] for process in range(size)]
