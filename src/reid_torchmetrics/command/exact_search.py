@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.tasks import IndexRecall, index_recall
 
 from .embeddings import open_embeddings
 from .evaluate import naming_bad_rows
-from .processes import Share
 from .sample_reading import SampleSets, read_sample_sets
-from .sample_sets import all_files, batches
+from .sample_sets import all_files
 
 _RECALL_AT = 10
-_ONE_PROCESS = Share(process=0, size=1)
 
 
 def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Sequence[str]) -> SampleSets:
@@ -40,14 +38,16 @@ def evaluate_exact(sample_sets: SampleSets, protocol: Protocol, arguments: Simpl
 
     Equal scores keep the order of the gallery, because a list has one order, which does not depend on labels.
     """
-    from reid_torchmetrics.metrics.reid import ReIDMetrics  # noqa: PLC0415 - TorchMetrics takes a second
-
-    packed = bool(arguments.packed)
-    metric = ReIDMetrics(protocol=protocol, similarity=arguments.similarity, ties="stable", packed=packed)
+    query, gallery = (sample_set.with_labels() for sample_set in sample_sets.values())
     with naming_bad_rows(all_files(sample_sets)):
-        for embeddings, is_query, labels in batches(sample_sets, _ONE_PROCESS):
-            metric.update(embeddings, is_query=is_query, **labels)
-        return metric.results()
+        return evaluate(
+            query,
+            gallery,
+            protocol=protocol,
+            similarity=arguments.similarity,
+            packed=bool(arguments.packed),
+            ties="stable",
+        )
 
 
 def find_recall(

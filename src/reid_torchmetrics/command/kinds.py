@@ -31,17 +31,6 @@ _INFINITE = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 """floats as YAML spells them, by Python's spelling"""
 _PREFIXED = re.compile(r"\s*[+-]?0[xXbB]")
 """a whole number as hexadecimal or binary digits"""
-_RULES = {
-    "N": "a whole number",
-    "X": "a number",
-    "LABEL": "a whole number or a name",
-    "BOOL": "true or false",
-    "flag": "true or false",
-    "NUMBER": "a whole number or a file",
-    "MAP": "cameras by cameras, such as {3: 2}",
-    "RANGES": "two numbers for each name, such as {small: [0, 1024]}",
-}
-"""rules for the values of each kind; a value of any other kind is a string"""
 _VALUE_WIDTH = 80
 
 
@@ -111,7 +100,7 @@ class Kind(NamedTuple):
 
     def _rule_for(self, value: object) -> str:
         """Return the rule, with the names like `value` first."""
-        rule = _RULES.get(self.base, "a string")
+        rule, _ = _KINDS.get(self.base, _TEXT)
         if self.choices:
             rule = f"one of {_hints.listed(self.choices, near=value)}"
         return f"{rule} or null" if self.is_nullable else rule
@@ -142,7 +131,7 @@ class Kind(NamedTuple):
         """Convert a value that is not a list, or one element of a list."""
         if self.is_mapping and isinstance(value, str):
             value = value_in_yaml(value, self.rule, keeps_digits=self.base == "MAP")
-        converter: Callable[[Any], Any] = _CONVERTERS.get(self.base, _to_text)
+        _, converter = _KINDS.get(self.base, _TEXT)
         try:
             converted = converter(value)
         except (ValueError, TypeError) as error:
@@ -242,16 +231,19 @@ def _to_ranges(value: Any) -> dict[int | str, tuple[float, float]]:
     return ranges
 
 
-_CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "N": _to_whole_number,
-    "X": _to_number,
-    "LABEL": _to_label,
-    "BOOL": _to_boolean,
-    "flag": _to_flag,
-    "NUMBER": _to_number_or_file,
-    "MAP": _to_camera_map,
-    "RANGES": _to_ranges,
+_KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "N": ("a whole number", _to_whole_number),
+    "X": ("a number", _to_number),
+    "LABEL": ("a whole number or a name", _to_label),
+    "BOOL": ("true or false", _to_boolean),
+    "flag": ("true or false", _to_flag),
+    "NUMBER": ("a whole number or a file", _to_number_or_file),
+    "MAP": ("cameras by cameras, such as {3: 2}", _to_camera_map),
+    "RANGES": ("two numbers for each name, such as {small: [0, 1024]}", _to_ranges),
 }
+"""the rule for the values of each kind, and the function that converts them"""
+_TEXT: tuple[str, Callable[[Any], Any]] = ("a string", _to_text)
+"""that of any other kind"""
 
 
 def rules_as_names(options: Mapping[str, Any], rules: Collection[str]) -> dict[str, Any]:

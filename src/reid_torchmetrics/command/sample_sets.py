@@ -54,6 +54,14 @@ class SampleSet:
         """Return labels of some rows as arguments, without roles."""
         return as_arguments({name: values[rows] for name, values in self.columns.items() if name != "roles"}, prefix)
 
+    def with_labels(self) -> list[data.SampleFile]:
+        """Return the files with the labels of their rows, for `evaluate`."""
+        files = []
+        for file, _, rows in self.rows_within(slice(0, len(self))):
+            labels = {name: values[rows] for name, values in self.columns.items() if name != "roles"}
+            files.append(replace(file, labels=labels))
+        return files
+
     def rows_within(self, part: slice) -> Iterator[tuple[data.SampleFile, slice, slice]]:
         """Iterate over the files in a part of all rows, each with its rows as counted in the file and in all files.
 
