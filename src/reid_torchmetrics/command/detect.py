@@ -94,7 +94,7 @@ _FOREIGN = {
     ".xml": "pass the folder of the documents",
     ".txt": "pass the folder of the files",
 }
-"""what to do with a file that is no JSON, by its suffix"""
+"""remedies for a file that is no JSON, by its suffix"""
 
 
 class _DetectionFiles(NamedTuple):

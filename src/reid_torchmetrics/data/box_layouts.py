@@ -1,4 +1,4 @@
-"""The layouts of text files of boxes whose classes have names: Cartucho's, KITTI's and that of Open Images."""
+"""The layouts of text files of boxes with names of classes: Cartucho's, KITTI's and that of Open Images."""
 
 from __future__ import annotations
 

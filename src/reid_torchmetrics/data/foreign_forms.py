@@ -68,7 +68,7 @@ CONVERSIONS = {
 
 _JOBLIB = b"joblib"
 _NUM_BYTES = 4096
-"""of the start of a file, which tell what it holds"""
+"""bytes at the start of a file that tell its contents"""
 
 
 def conversion_of_file(path: Path) -> str:

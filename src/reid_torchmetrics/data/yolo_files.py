@@ -302,7 +302,7 @@ def _leave_image(boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _masks(polygons: Sequence[NDArray[np.float64]], size: Size) -> list[dict[str, Any]]:
-    """Return run lengths of polygons, whose points are shares of the image."""
+    """Return run lengths of polygons, given their points as shares of the image."""
     width, height = size
     in_pixels = [[(points * [width, height]).ravel().tolist()] for points in polygons]
     return RunLengths.from_polygons(in_pixels, (height, width)).to_coco()
