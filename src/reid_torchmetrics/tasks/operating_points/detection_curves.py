@@ -20,10 +20,11 @@ from torch.nn import functional
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.detection.curves import AP_RULES, Curves, evenly_spaced
-from reid_torchmetrics.functional.detection.inputs import ImageRows, nearest_threshold
+from reid_torchmetrics.functional.detection.inputs import nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import Display, Displayed, counted, cut, more_rows
 
+from .image_errors import ImageRows
 from .operating_points import number_of_class
 
 Values = Float[Tensor, " points"]

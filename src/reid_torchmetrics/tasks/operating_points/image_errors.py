@@ -9,9 +9,25 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.inputs import ImageRows
+from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut, more_rows
+
+
+class ImageRows:
+    """Rows that each belong to an image."""
+
+    image: Int[Tensor, " rows"]
+    image_names: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.image)
+
+    @property
+    def image_ids(self) -> list[int | str]:
+        """The id of the image of each row, or its name if images have names."""
+        return name_images(self.image, self.image_names)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
-from reid_torchmetrics.functional.detection.inputs import ImageRows
+
+from .image_errors import ImageRows
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from .grid import (
     check_area_ranges,
     nearest_threshold,
 )
-from .image_names import ImageRows, name_images, number_names, pack_names, plain_id, unpack_names
+from .image_names import name_images, number_names, pack_names, plain_id, unpack_names
 from .images import Detections, GroundTruths
 from .keypoints import COCO_SIGMAS, KeypointType, keypoint_boxes, object_keypoint_similarity, paired_similarity
 from .masks import checked_masks, mask_iou

@@ -37,22 +37,6 @@ def name_images(image: Int[Tensor, " images"], names: Sequence[str] | None) -> l
     return numbers
 
 
-class ImageRows:
-    """Rows that each belong to an image."""
-
-    image: Int[Tensor, " rows"]
-    image_names: tuple[str, ...] | None
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.image)
-
-    @property
-    def image_ids(self) -> list[int | str]:
-        """The id of the image of each row, or its name if images have names."""
-        return name_images(self.image, self.image_names)
-
-
 def pack_names(names: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return the bytes of all names, uint8, and the number of bytes of each, int64.
 
