@@ -24,7 +24,7 @@ from .coco_tables import read_coco
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
 from .opened_files import read_files, rows_by_role
-from .polygons import object_flips
+from .polygons import flips_of_objects
 from .result_files import FORMAT, StoredArray, load_results, save_results
 from .run_length_texts import compressed
 from .saved_detections import detections_of_fields, fields_of_detections

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,85 +11,162 @@ from numpy.typing import NDArray
 
 _FINENESS = 5  # corners of a polygon are rounded to this part of a pixel
 _LEAST_NUMBERS = 6  # three points
+_MOST_COLUMNS = 1 << 18  # of all edges that are in memory together
 
 Ints = NDArray[np.int64]
 
 
-def object_flips(polygons: Sequence[Sequence[Any]], size: tuple[int, int]) -> Ints:
-    """Return the flips of an object, the union of polygons; see `RunLengths.from_polygons`."""
-    parts = [polygon_flips(polygon, size) for polygon in polygons]
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return np.empty(0, dtype=np.int64)
-    places = np.concatenate(parts)
-    # The number of masks after each place: +1 where a mask begins, -1 where it ends.
-    steps = np.concatenate([1 - 2 * (np.arange(len(part)) % 2) for part in parts])
-    places, inverse = np.unique(places, return_inverse=True)
-    depth = np.bincount(inverse, weights=steps, minlength=len(places)).cumsum().astype(np.int64) > 0
-    flips: Ints = places[np.diff(depth, prepend=False)]
-    return flips
-
-
-def polygon_flips(polygon: Sequence[Any], size: tuple[int, int]) -> Ints:
-    """Return the flips of a polygon: pixels where it begins and ends, counted down the columns, ascending.
-
-    Its corners are rounded to fifths of a pixel, its edges to the points of that grid, and the pixels of a column below
-    an odd number of edges are covered. These are the roundings of pycocotools, whose masks are the reference of COCO.
+def flips_of_objects(objects: Sequence[Sequence[Sequence[Any]]], sizes: Sequence[tuple[int, int]]) -> tuple[Ints, Ints]:
+    """Return the flips of objects, each the union of its polygons; see `RunLengths.from_polygons`.
 
     Args:
-        polygon: x, y, x, y, ... of the corners.
-        size: height and width of the image.
+        objects: the polygons of each object, x, y, x, y, ... of their corners.
+        sizes: height and width of the image of each object.
+
+    Returns:
+        The flips of all objects, pixels where a mask begins or ends, counted down the columns, ascending within an
+        object; and their number for each object.
 
     Raises:
-        ValueError: less than three corners, or an odd number of numbers.
+        ValueError: a polygon of less than three corners, or of an odd number of numbers.
     """
-    if len(polygon) < _LEAST_NUMBERS or len(polygon) % 2:
-        raise ValueError(f"`polygon` must have x and y of at least three corners; got {len(polygon)} numbers.")
+    num_polygons = np.array(list(map(len, objects)), dtype=np.int64)
+    polygons = list(chain.from_iterable(objects))
+    lengths = np.array(list(map(len, polygons)), dtype=np.int64)
+    is_wrong = (lengths < _LEAST_NUMBERS) | (lengths % 2 > 0)
+    if is_wrong.any():
+        got = lengths[is_wrong.argmax()]
+        raise ValueError(f"`polygon` must have x and y of at least three corners; got {got} numbers.")
+    numbers = np.fromiter(chain.from_iterable(polygons), np.float64, int(lengths.sum()))
     # Truncated toward 0, negative numbers too.
-    corners = (_FINENESS * np.asarray(polygon, dtype=np.float64) + 0.5).astype(np.int64).reshape(-1, 2)
-    x, y = _edge_points(corners)
-
-    # The boundary passes the middle of a column where x changes there.
-    height, width = size
-    step = np.flatnonzero(x[1:] != x[:-1]) + 1
-    left = np.where(x[step] < x[step - 1], x[step], x[step] - 1)
-    column = (left + 0.5) / _FINENESS - 0.5
-    is_middle = (np.floor(column) == column) & (column >= 0) & (column <= width - 1)
-    step = step[is_middle]
-    column = column[is_middle].astype(np.int64)
-
-    top = np.minimum(y[step], y[step - 1])
-    row = (top + 0.5) / _FINENESS - 0.5
-    row = np.ceil(row.clip(0, height)).astype(np.int64)
-    flips: Ints = np.sort(column * height + row)
-    return flips
+    corners = (_FINENESS * numbers + 0.5).astype(np.int64).reshape(-1, 2)
+    object_of_polygon = np.repeat(np.arange(len(objects)), num_polygons)
+    polygon_sizes = np.array(sizes, dtype=np.int64).reshape(-1, 2)[object_of_polygon]
+    flips, num_flips = _flips_of_polygons(corners, lengths // 2, polygon_sizes)
+    object_of_flip = np.repeat(object_of_polygon, num_flips)
+    is_joined = num_polygons[object_of_flip] > 1
+    if is_joined.any():
+        has_others = num_polygons[object_of_polygon] > 1
+        joined, object_of_joined = _union(flips[is_joined], object_of_flip[is_joined], num_flips[has_others])
+        flips = np.concatenate([flips[~is_joined], joined])
+        object_of_flip = np.concatenate([object_of_flip[~is_joined], object_of_joined])
+        flips = flips[object_of_flip.argsort(kind="stable")]
+    return flips, np.bincount(object_of_flip, minlength=len(objects))
 
 
-def _edge_points(corners: Ints) -> tuple[Ints, Ints]:
-    """Return x and y of the grid points along all edges; corners are repeated, as ends of two edges."""
-    ends = np.roll(corners, -1, 0)
+def _union(flips: Ints, objects: Ints, num_flips: Ints) -> tuple[Ints, Ints]:
+    """Join the flips of all polygons of each object; return the flips that are left, and their objects.
+
+    Args:
+        flips: of all polygons.
+        objects: the object of each flip.
+        num_flips: number of flips of each polygon.
+    """
+    # The number of masks after each place: +1 where a mask begins, -1 where it ends.
+    starts = np.repeat(num_flips.cumsum() - num_flips, num_flips)
+    steps = 1 - 2 * ((np.arange(len(flips)) - starts) % 2)
+    order = np.lexsort((flips, objects))
+    flips, objects, steps = flips[order], objects[order], steps[order]
+    depth = np.concatenate([[0], steps.cumsum()])
+    is_first = np.diff(objects, prepend=-1) != 0
+    depth = depth[1:] - np.repeat(depth[:-1][is_first], np.diff(np.append(np.flatnonzero(is_first), len(flips))))
+    is_last = np.append(np.diff(flips) != 0, True) | np.append(is_first[1:], True)  # among flips at one place
+    flips, objects, is_covered = flips[is_last], objects[is_last], depth[is_last] > 0
+    was_covered = np.append(False, is_covered[:-1]) & (np.diff(objects, prepend=-1) == 0)
+    is_flip = is_covered != was_covered
+    return flips[is_flip], objects[is_flip]
+
+
+def _flips_of_polygons(corners: Ints, num_corners: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Return the flips of polygons: pixels where each begins and ends, and their number for each polygon.
+
+    Edges are rounded to the points of the grid of the corners, and the pixels of a column below an odd number of edges
+    are covered. These are the roundings of pycocotools, whose masks are the reference of COCO.
+
+    Args:
+        corners: x and y of the corners of all polygons [corners, 2], in fifths of a pixel.
+        num_corners: number of corners of each polygon.
+        sizes: height and width of the image of each polygon [polygons, 2].
+    """
+    first = num_corners.cumsum() - num_corners
+    following = np.arange(1, len(corners) + 1)
+    following[first + num_corners - 1] = first
+    ends = corners[following]
+    polygon_of_edge = np.repeat(np.arange(len(num_corners)), num_corners)
+    width = sizes[polygon_of_edge, 1]
+
+    # Columns with their middle, 2.5 fifths from their left, within an edge.
+    first_column = -((2 - np.minimum(corners[:, 0], ends[:, 0])) // _FINENESS)
+    last_column = (np.maximum(corners[:, 0], ends[:, 0]) - 3) // _FINENESS
+    first_column = np.maximum(first_column, 0)
+    num_columns = np.maximum(np.minimum(last_column, width - 1) - first_column + 1, 0)
+    stride = int(sizes.prod(1).max(initial=0)) + 1  # more than any place in an image
+    flips = [np.empty(0, dtype=np.int64)]
+    polygons = [np.empty(0, dtype=np.int64)]
+    for edges in _blocks(num_columns, first):
+        edge, column = _ranges(first_column[edges], num_columns[edges])
+        polygon = polygon_of_edge[edges][edge]
+        height = sizes[polygon, 0]
+        top = _tops(corners[edges], ends[edges], edge, _FINENESS * column + 2)
+        row = (top + 0.5) / _FINENESS - 0.5
+        row = np.ceil(row.clip(0, height)).astype(np.int64)
+        before = polygon * stride
+        flips.append(np.sort(before + column * height + row) - before)
+        polygons.append(polygon)
+    return np.concatenate(flips), np.bincount(np.concatenate(polygons), minlength=len(num_corners))
+
+
+def _blocks(num_columns: Ints, first: Ints) -> Iterator[slice]:
+    """Yield edges of whole polygons with a bounded number of columns, given the first edge of each polygon."""
+    ends = np.append(first[1:], len(num_columns))
+    columns_before = np.concatenate([[0], num_columns.cumsum()])[ends]
+    start = place = 0
+    num_before = 0
+    while place < len(first):
+        place = max(place + 1, int(np.searchsorted(columns_before, num_before + _MOST_COLUMNS, side="right")))
+        end = int(ends[place - 1])
+        yield slice(start, end)
+        start = end
+        num_before = int(columns_before[place - 1])
+
+
+def _ranges(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    """Return the numbers of all ranges one after another, preceded by the range of each."""
+    number = np.repeat(np.arange(len(starts)), lengths)
+    offset = np.arange(len(number)) - np.repeat(lengths.cumsum() - lengths, lengths)
+    return number, starts[number] + offset
+
+
+def _tops(corners: Ints, ends: Ints, edge: Ints, x: Ints) -> Ints:
+    """Return the upper one of the two grid points of an edge between which it goes from `x` to `x + 1`.
+
+    An edge has a point for each step along its longer axis, from its low end on, with the other coordinate rounded.
+    """
     distance = np.abs(ends - corners)
     is_flat = distance[:, 0] >= distance[:, 1]
-    edge = np.arange(len(corners))
+    rows = np.arange(len(corners))
     axis = np.where(is_flat, 0, 1)  # the longer one
-    other_axis = 1 - axis
-
-    # Edges in ascending order along the longer axis; the order of descending edges is reversed afterwards.
-    is_turned = corners[edge, axis] > ends[edge, axis]
+    is_turned = corners[rows, axis] > ends[rows, axis]
     low = np.where(is_turned[:, None], ends, corners)
     high = np.where(is_turned[:, None], corners, ends)
-    length = high[edge, axis] - low[edge, axis]
-    rise = high[edge, other_axis] - low[edge, other_axis]
-    slope = np.divide(rise, length, out=np.zeros(len(edge)), where=length > 0)
+    length = high[rows, axis] - low[rows, axis]
+    rise = high[rows, 1 - axis] - low[rows, 1 - axis]
+    slope = np.divide(rise, length, out=np.zeros(len(rows)), where=length > 0)
 
-    # The points of all edges, by their offset from the low end.
-    num_points = length + 1
-    edge_of_point = np.repeat(edge, num_points)
-    offset = np.arange(len(edge_of_point)) - np.repeat(num_points.cumsum() - num_points, num_points)
-    offset = np.where(is_turned[edge_of_point], length[edge_of_point] - offset, offset)
-    along = offset + low[edge, axis][edge_of_point]
-    across = low[edge, other_axis][edge_of_point] + slope[edge_of_point] * offset
-    across = (across + 0.5).astype(np.int64)
-    is_flat_point = is_flat[edge_of_point]
-    return np.where(is_flat_point, along, across), np.where(is_flat_point, across, along)
+    left, upper = low[edge].T
+    slope = slope[edge]
+    top = np.minimum(_rounded(upper + slope * (x - left)), _rounded(upper + slope * (x + 1 - left)))
+    steep = np.flatnonzero(~is_flat[edge])
+    if len(steep):
+        left, upper, slope, x = left[steep], upper[steep], slope[steep], x[steep]
+        # The first step with another side of the middle; the quotient misses it by one at most.
+        step = ((x + 0.5 - left) / slope).astype(np.int64) - 1
+        for _ in range(3):
+            is_behind = (_rounded(left + slope * step) > x) == (slope > 0)
+            step += ~is_behind
+        top[steep] = upper + step - 1
+    return top
+
+
+def _rounded(values: NDArray[np.float64]) -> Ints:
+    return (values + 0.5).astype(np.int64)

@@ -78,10 +78,8 @@ class RunLengths(Displayed):
         Raises:
             ValueError: a polygon of less than three points.
         """
-        masks = [_extras.files().object_flips(polygons, size) for polygons in objects]
-        flips = np.concatenate(masks) if masks else np.empty(0, dtype=np.int64)
-        num_flips = torch.tensor(list(map(len, masks)), dtype=torch.int64, device="cpu")
-        return cls(size, torch.from_numpy(flips), num_flips)
+        flips, num_flips = _extras.files().flips_of_objects(objects, [size] * len(objects))
+        return cls(size, torch.from_numpy(flips), torch.from_numpy(num_flips))
 
     @classmethod
     def from_masks(cls, masks: Bool[Tensor, "masks height width"]) -> RunLengths:
