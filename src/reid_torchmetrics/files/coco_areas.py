@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .coco_columns import RESULTS, Row, RowList, is_missing
-from .coco_masks import areas_and_boxes, check_masks, run_lengths
+from .coco_masks import areas_and_boxes, check_masks, run_lengths_of_rows
 
 _KEYS = {"bbox": "bbox", "segmentation": "segm", "keypoints": "keypoints"}
 """keys of results in the order in which areas are taken from them, with the value of `iou_type` for each"""
@@ -56,7 +56,7 @@ def _fill_boxes(results: RowList) -> None:
 def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
     """Give results with masks their boxes and areas."""
     check_masks(results, images)
-    masks = [run_lengths(row, images[row["image_id"]]) for row in results.rows]
+    masks = run_lengths_of_rows(results.rows, [images[row["image_id"]] for row in results.rows])
     for row, (area, box) in zip(results.rows, areas_and_boxes(masks), strict=True):
         row["area"] = area
         row["iscrowd"] = 0

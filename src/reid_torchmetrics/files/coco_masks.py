@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
+import numpy as np
+
+from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, lengths_between
 
 from .coco_columns import Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
+from .polygons import flips_of_objects
 from .run_length_texts import first_invalid_counts
 
 _MIN_POLYGON_NUMBERS = 6  # x and y of three corners
@@ -79,12 +82,19 @@ def _polygons_fault(segmentation: Any) -> MaskFault | None:
             return MaskFault("segmentation", _MASK_RULE, segmentation)
         if len(polygon) < _MIN_POLYGON_NUMBERS or len(polygon) % 2:
             return MaskFault("segmentation", _MASK_RULE, polygon)
-        if not set(map(type, polygon)) <= {int, float} or not all(map(is_finite_number, polygon)):
+        if not _are_finite(polygon):
             return MaskFault("segmentation", _MASK_RULE, polygon)
         if max(polygon) > _MAX_COORDINATE or min(polygon) < -_MAX_COORDINATE:
             rule = f"polygons with coordinates of at most {_MAX_COORDINATE:,} pixels"
             return MaskFault("segmentation", rule, polygon)
     return None
+
+
+def _are_finite(numbers: Sequence[Any]) -> bool:
+    """Return whether all values are finite ints or floats of Python."""
+    if not set(map(type, numbers)) <= {int, float}:
+        return False
+    return is_finite_number(sum(numbers)) or all(map(is_finite_number, numbers))  # a sum may overflow
 
 
 def check_masks(row_list: RowList, images: Mapping[Any, Row]) -> None:
@@ -172,15 +182,43 @@ def run_lengths(row: Row, image: Row) -> dict[str, Any]:
         raise ValueError(
             f"`annotations` must have {fault.rule} as `segmentation`; got {shortened(fault.got)} in {place}."
         )
-    segmentation: Any = row.get("segmentation")
-    if isinstance(segmentation, Mapping) and segmentation:
-        return dict(segmentation)
-    if is_missing(segmentation):
-        x, y, width, height = row["bbox"]
-        # The corners in the order of COCO's API.
-        segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
-    size = (int(image["height"]), int(image["width"]))
-    return RunLengths.from_polygons([segmentation], size).to_coco()[0]
+    (mask,) = run_lengths_of_rows([row], [image])
+    return mask
+
+
+def run_lengths_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the masks of rows that were checked, or their boxes as masks, as run lengths in any form.
+
+    Args:
+        rows: annotations or results.
+        images: the image of each row.
+    """
+    masks: list[Any] = []
+    objects = []
+    sizes = []
+    for row, image in zip(rows, images, strict=True):
+        segmentation: Any = row.get("segmentation")
+        if isinstance(segmentation, Mapping) and segmentation:
+            masks.append(dict(segmentation))
+            continue
+        if is_missing(segmentation):
+            x, y, width, height = row["bbox"]
+            # The corners in the order of COCO's API.
+            segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
+        objects.append(segmentation)
+        sizes.append((int(image["height"]), int(image["width"])))
+        masks.append(None)
+    num_pixels = np.array(sizes, dtype=np.int64).reshape(-1, 2).prod(1)
+    lengths = lengths_between(*flips_of_objects(objects, sizes), num_pixels)
+    converted = ({"size": list(size), "counts": counts} for size, counts in zip(sizes, lengths, strict=True))
+    return [next(converted) if mask is None else mask for mask in masks]
+
+
+def add_run_lengths(rows: Sequence[dict[str, Any]], images: Mapping[Any, Row]) -> None:
+    """Give rows that were checked their masks as `run_lengths`; `images` are by id."""
+    masks = run_lengths_of_rows(rows, [images[row["image_id"]] for row in rows])
+    for row, mask in zip(rows, masks, strict=True):
+        row["run_lengths"] = mask
 
 
 def areas_and_boxes(masks: Sequence[Row]) -> list[tuple[int, list[float]]]:

@@ -32,7 +32,7 @@ from .coco_columns import (
     shortened,
 )
 from .coco_images import Note, find_images
-from .coco_masks import check_mask_sizes, check_masks, num_without_mask, run_lengths
+from .coco_masks import add_run_lengths, check_mask_sizes, check_masks, num_without_mask
 from .coco_names import are_results, check_distinct, find_categories, rows_of_data_set
 
 _MAX_IDS = 5  # in a message
@@ -200,24 +200,28 @@ def _image_dicts(
     images: Sequence[Row], detections: RowList, annotations: RowList, reading: CocoReading, *, has_areas: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the dicts of detections and of ground truths, one for each image."""
+    if "segm" in reading.iou_type:
+        images_by_id = {image["id"]: image for image in images}
+        for row_list in (detections, annotations):
+            add_run_lengths(row_list.rows, images_by_id)
     detections_by_image = _by_image(detections.rows, images)
     annotations_by_image = _by_image(annotations.rows, images)
     preds = []
     target = []
     for image in images:
-        preds.append(_detection_dict(detections_by_image[image["id"]], image, reading, has_areas=has_areas))
+        preds.append(_detection_dict(detections_by_image[image["id"]], reading, has_areas=has_areas))
         target.append(_ground_truth_dict(annotations_by_image[image["id"]], image, reading))
     return preds, target
 
 
-def _detection_dict(rows: Sequence[Row], image: Row, reading: CocoReading, *, has_areas: bool) -> dict[str, Any]:
+def _detection_dict(rows: Sequence[Row], reading: CocoReading, *, has_areas: bool) -> dict[str, Any]:
     """Return the dict of an image's detections."""
     columns: dict[str, list[Any]] = {"scores": [row["score"] for row in rows]}
     if reading.has_result_boxes:
         columns["boxes"] = [row["bbox"] for row in rows]
     if has_areas:
         columns["detection_area"] = [row["area"] for row in rows]
-    return _object_dict(rows, image, reading.iou_type, columns)
+    return _object_dict(rows, reading.iou_type, columns)
 
 
 def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) -> dict[str, Any]:
@@ -229,7 +233,7 @@ def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) ->
     columns["area"] = [max(row["area"], SMALLEST_AREA) if "area" in row else 0 for row in rows]
     if reading.has_true_boxes:
         columns["boxes"] = [row["bbox"] for row in rows]
-    ground_truths = _object_dict(rows, image, reading.iou_type, columns)
+    ground_truths = _object_dict(rows, reading.iou_type, columns)
 
     ground_truths["image_id"] = image["id"]
     size = size_of(image)
@@ -251,16 +255,14 @@ def size_of(image: Row) -> list[int | float] | None:
     return size if is_known else None
 
 
-def _object_dict(
-    rows: Sequence[Row], image: Row, iou_type: Sequence[str], columns: Mapping[str, list[Any]]
-) -> dict[str, Any]:
+def _object_dict(rows: Sequence[Row], iou_type: Sequence[str], columns: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Return the labels and shapes of an image's detections or ground truths, with `columns` of one of them."""
     labels = [int(row["category_id"]) for row in rows]
     objects = image_dict(labels=labels, **columns)
     if "rotated" in iou_type:
         objects |= image_dict(rotated_boxes=[row["rotated_box"] for row in rows])
     if "segm" in iou_type:
-        objects["masks"] = [run_lengths(row, image) for row in rows]
+        objects["masks"] = [row["run_lengths"] for row in rows]
     if "keypoints" in iou_type:
         keypoints = torch.tensor([row["keypoints"] for row in rows], dtype=torch.float64, device="cpu")
         objects["keypoints"] = keypoints.view(len(rows), -1, 3) if rows else keypoints

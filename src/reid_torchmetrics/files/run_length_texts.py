@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,14 @@ from reid_torchmetrics.functional.detection.inputs import decompressed
 Ints = NDArray[np.int64]
 
 
-def compressed(lengths: Sequence[Ints]) -> list[str]:
+def compressed(lengths: Sequence[Sequence[int]]) -> list[str]:
     """Compress lengths to COCO's texts, the inverse of `decompressed`."""
-    differences = [np.concatenate([numbers[:3], numbers[3:] - numbers[1:-2]]) for numbers in lengths]
-    rest = np.concatenate([*differences, np.empty(0, dtype=np.int64)])
+    numbers = np.fromiter(chain.from_iterable(lengths), np.int64)
+    num_lengths = np.array(list(map(len, lengths)), dtype=np.int64)
+    place = np.arange(len(numbers)) - np.repeat(num_lengths.cumsum() - num_lengths, num_lengths)
+    # From the fourth number of a text on, each number is the difference to the number two places before.
+    rest = numbers.copy()
+    rest[2:] -= np.where(place[2:] > 2, numbers[:-2], 0)
 
     # Five bits of all numbers at a time, until only the sign is left of each.
     columns = []

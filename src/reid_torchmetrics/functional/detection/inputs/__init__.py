@@ -39,6 +39,6 @@ from .ordering import (
     order_by_class_and_score,
     place_of_labels,
 )
-from .run_lengths import RunLengths, decompressed
+from .run_lengths import RunLengths, decompressed, lengths_between
 from .shape_types import SHAPE_TYPES, SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
 from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -99,12 +100,9 @@ class RunLengths(Displayed):
     def to_coco(self, *, compressed: bool = False) -> list[dict[str, Any]]:
         """Return dicts for `from_coco`, with lists of lengths, or with the texts of COCO's API."""
         height, width = self.size
-        end = height * width
-        lengths = [np.diff([0, *flips.tolist(), end]) for flips in self.flips.split(self.num_flips.tolist())]
+        counts: Sequence[Any] = lengths_between(self.flips.numpy(), self.num_flips.numpy(), height * width)
         if compressed:
-            counts = _extras.files().compressed(lengths)
-        else:
-            counts = [mask_lengths.tolist() for mask_lengths in lengths]
+            counts = _extras.files().compressed(counts)
         return [{"size": [height, width], "counts": mask_counts} for mask_counts in counts]
 
     def to_masks(self) -> Bool[Tensor, "masks height width"]:
@@ -117,6 +115,18 @@ class RunLengths(Displayed):
         np.add.at(num_flips, (mask[is_inside], flips[is_inside]), 1)
         pixels = num_flips.cumsum(1, dtype=np.uint8) & 1
         return torch.from_numpy(pixels.reshape(len(self), width, height).transpose(0, 2, 1)).bool()
+
+
+def lengths_between(flips: Ints, num_flips: Ints, num_pixels: Ints | int) -> list[list[int]]:
+    """Return the lengths of each mask as a list, given the flips of all masks and the pixels of their images."""
+    ends = num_flips.cumsum()
+    places = np.insert(flips, ends, num_pixels)
+    lengths = np.diff(places, prepend=0)
+    starts = ends - num_flips + np.arange(len(ends))
+    lengths[starts] = places[starts]
+    numbers = lengths.tolist()
+    bounds = [*starts.tolist(), len(numbers)]
+    return [numbers[start:end] for start, end in pairwise(bounds)]
 
 
 def _lengths(counts: Sequence[Any]) -> tuple[Ints, Ints]:
