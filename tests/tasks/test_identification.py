@@ -45,12 +45,6 @@ SCORES = torch.tensor([[9.0, 2], [0, 7], [4, 5], [8, 0], [2, 6], [3, 3], [1, 0]]
 EXAMPLE = evaluate_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2]).identification()
 
 
-def test_the_example_has_its_scores_and_ranks():
-    assert EXAMPLE.best_score.tolist() == [9, 7, 5, 8, 6, 3, 1]
-    assert EXAMPLE.mate_score.tolist() == pytest.approx([9, 7, 4, *[math.nan] * 4], nan_ok=True)
-    assert EXAMPLE.mate_rank.tolist() == [1, 1, 2, 0, 0, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("rule", "rank", "expected"),
     [  # at an FPIR of 0, 1/4, 3/8, 1/2 and 1
@@ -73,12 +67,6 @@ def test_a_threshold_is_the_lowest_that_keeps_its_rate():
     assert float(threshold) > 3
     assert EXAMPLE.threshold_at_fpir([1.0]).tolist() == [-math.inf]
     assert [*map(float, EXAMPLE.rates_at(float(threshold), rank=2))][:2] == [1 / 2, 1]
-
-
-def test_the_example_has_its_curve():
-    false, true, _ = EXAMPLE.curve(rank=2)
-    assert false.tolist() == [0, 1 / 4, 2 / 4, 3 / 4, 1]
-    assert true.tolist() == pytest.approx([1 / 3, 2 / 3, 1, 1, 1])
 
 
 def test_the_example_has_its_novelty_and_its_balanced_accuracy():

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from reid_torchmetrics.tasks import person_search
-from tests.paths import taking
 from tests.reference import person_search as reference
 
 # The query is in image 0. Its person is in images 1 and 2, and two boxes overlap it in image 1.
@@ -37,13 +36,6 @@ def test_the_most_similar_box_that_overlaps_is_right_and_every_other_is_wrong():
     assert lists.index.tolist() == [[4, 2, 1, 3]]
     assert lists.is_positive.tolist() == [[False, True, False, False]]
     assert (lists.first_positive_rank.tolist(), lists.first_positive_index.tolist()) == ([2], [2])
-
-
-def test_queries_of_several_blocks_are_searched_as_one_by_one():
-    three = {"query_embeddings": SCENE["query_embeddings"].repeat(3, 1), "query_images": [0] * 3}
-    with taking(searched_scores=2 * len(SCENE["boxes"])):
-        results = search(**three, query_identities=[7, 8, 7])
-    assert results["map"] == (1 / 4 + 1 / 2 + 1 / 4) / 3  # person 8 is in image 3, as similar as a wrong box
 
 
 def test_galleries_cameras_and_images_searched_twice():

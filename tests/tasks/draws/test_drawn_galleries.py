@@ -154,12 +154,6 @@ def test_one_image_of_each_identity_by_hand():
     assert found.inverse_negative_penalty.tolist() == pytest.approx([3 / 4])
 
 
-def test_identities_are_counted_once_and_the_cmc_ends_at_one():
-    found = line([5, 4, 3, 2], [2, 2, 3, 1], draw=GalleryDraw(None), max_rank=5)
-    assert found.cmc.tolist() == [[0, 0, 1, 1, 1]]
-    assert found.average_precision.tolist() == pytest.approx([1 / 4])
-
-
 def test_nothing_to_draw_from_is_nan_and_no_error():
     none, one = torch.empty(0, dtype=torch.int64), torch.tensor([1])
     for queries, gallery in ((none, one), (one, none), (none, none), (one, one + 1)):

@@ -143,18 +143,6 @@ def test_casts_leave_sums_in_float64():
     assert {value.dtype for value in metric.compute().values()} == {torch.float16}
 
 
-def test_arrays_lists_and_embeddings_with_gradients_are_taken():
-    embeddings, identities = drawn(4)
-    for given in (
-        (embeddings.numpy(), identities.numpy()),
-        (2 * embeddings.clone().requires_grad_() / 2, [*identities]),
-    ):
-        metric = ALL()
-        metric.update(*given)
-        assert not any(states[0].requires_grad for states in (metric.moments, metric.identity_sums, metric.embeddings))
-        assert values(metric) == as_of(drawn(4))
-
-
 def warned(metric) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -277,9 +265,3 @@ def test_sums_that_other_measures_stored_give_a_number_only_where_they_suffice(s
     except (RuntimeError, ValueError):
         return
     assert math.isnan(value) or value == pytest.approx(expected, abs=1e-9)
-
-
-def test_a_zero_vector_is_no_vector_that_is_too_small():
-    metric = EmbeddingQuality(("norm_mean",))
-    metric.update(torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=torch.float64))
-    assert float(metric.compute()["norm_mean"]) == 2.5

@@ -47,12 +47,6 @@ def test_a_set_is_expanded_as_defined(problem, max_bytes):
     assert_close(found, torch.tensor(expected, dtype=torch.float64).reshape(-1, 3), rtol=1e-7, atol=1e-7)
 
 
-def test_five_neighbors_are_averaged_by_the_cube_of_their_cosine_unless_options_are_given():
-    query, gallery = torch.randn(4, 6), torch.randn(9, 6)
-    assert QueryExpansion() == QueryExpansion(k=5, alpha=3.0, expanded="queries")
-    assert torch.equal(expand_queries(query, gallery), expand_queries(query, gallery, k=5, alpha=3.0))
-
-
 def test_without_a_gallery_queries_stay():
     query = torch.randn(4, 6).half()
     found = expand_queries(query, query[:0])

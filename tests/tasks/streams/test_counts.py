@@ -146,18 +146,6 @@ def test_rules_that_mean_the_same_add_up_however_they_are_spelled(one, two):
     assert_equal(counters[1].ranks(counts), expected)
 
 
-@pytest.mark.usefixtures("unannotated")
-def test_radii_add_up_as_numbers():
-    def near(radius):
-        sides = {"query_positions": [0.0], "positive_positions": [5.0]}
-        return RankCounter(torch.eye(2)[:1], torch.eye(2)[1:], radius=radius, **sides)
-
-    counts = [near(radius).count(torch.eye(2), positions=[90.0, 91.0], key=radius) for radius in (25, 26)]
-    near(25.0).ranks(counts[0])
-    with pytest.raises(ValueError, match="`counts` must be of a counter with the same queries, positives, options and"):
-        near(25.0).ranks(counts[1])
-
-
 @pytest.mark.parametrize(
     "options",
     [

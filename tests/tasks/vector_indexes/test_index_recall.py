@@ -51,17 +51,6 @@ def test_recall_equals_that_of_a_loop_under_ties_and_copies(similarity, shape):
     assert recall.num_short == sum(number < min(k, num_gallery) for number in different)
 
 
-def test_a_copy_of_a_near_item_counts_as_right_in_any_block():
-    query = torch.tensor([[1.0, 0.0]])
-    near, far = torch.tensor([[3.0, 0.1]]), torch.tensor([[-3.0, 1.0]])
-    for similarity in ("cosine", "dot", "euclidean"):
-        for gallery in (torch.cat([near, far, near]), [near, torch.cat([far, near])]):
-            for item, share in ((0, 1.0), (2, 1.0), (1, 0.0)):
-                assert index_recall([[item]], query, gallery, k=1, similarity=similarity).mean == share
-    # Both copies are the two nearest items, and an item that is listed twice is one of them.
-    assert index_recall([[0, 0]], query, torch.cat([near, far, near]), k=2).mean == 0.5
-
-
 def make_near_duplicates(seed, spread, offset):
     """Queries and items of few centers in float32, and lists that are exact, or as a search in float32 returns them."""
     rng = np.random.default_rng(seed)

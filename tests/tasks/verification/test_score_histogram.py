@@ -36,22 +36,6 @@ def counted(values: list[float], edges: list[float]) -> list[int]:
     return counts
 
 
-def test_the_example_has_its_bins():
-    # A score at an edge is in the bin above it, the highest one in the last bin.
-    edges, genuine, impostors = contents(score_histogram(*row([9, 6, 4], [8, 5, 3, 1]), bins=4))
-    assert edges == [1, 3, 5, 7, 9]
-    assert genuine == [0, 1, 1, 1]
-    assert impostors == [1, 1, 1, 1]
-
-
-def test_scores_beyond_the_limits_are_in_the_outermost_bins():
-    scores = row([9, 6, 4, math.inf], [8, 5, 3, -math.inf])
-    edges, genuine, impostors = contents(score_histogram(*scores, bins=2, limits=(5.0, 8.0)))
-    assert edges == [5, 6.5, 8]
-    assert genuine == [2, 2]
-    assert impostors == [3, 1]
-
-
 @examples(60)
 @given(problems(), st.integers(1, 7), st.sampled_from([None, (0.0, 2.0), (-0.5, 0.25)]))
 def test_counts_are_those_of_a_loop_over_all_pairs(problem, bins, limits):

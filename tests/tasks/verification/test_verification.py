@@ -55,11 +55,6 @@ def test_the_errors_of_the_example_are_equal_between_two_genuine_scores():
     assert float(threshold) == math.nextafter(4, math.inf)
 
 
-def test_the_errors_of_a_tie_meet_inside_it():
-    assert float(verify(*row([5, 5], [5, 5])).equal_error_rate().rate) == 1 / 2
-    assert float(verify(*row([5, 5], [5, 1])).equal_error_rate().rate) == 1 / 3  # on the line from (0, 0) to (1/2, 1)
-
-
 @pytest.mark.parametrize(
     ("ties", "expected"), [("pessimistic", (1 / 3 + 2 / 4) / 2), ("optimistic", 1), ("grouped", 2 / 4)]
 )
@@ -139,16 +134,6 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert contents(verified(problem, max_bytes=max_bytes)) == contents(verified(problem))
 
 
-def test_infinite_scores_are_ordinary_ones():
-    scores = row([math.inf, -math.inf], [math.inf, -math.inf, 0.0])
-    found = verify(*scores)
-    assert contents(found) == ([math.inf, -math.inf], [1, 2], [1, 3], [0, 2], 2, 3)
-    assert float(found.area_under_curve()) == (2.5 + 0.5) / 6
-    rates, thresholds = fnmr_at_fmr(*scores, [0.0, 0.25, 0.5, 0.75, 1.0])
-    assert thresholds.tolist() == [math.inf, math.inf, 0, -math.inf, -math.inf]
-    assert rates.tolist() == [1, 1, 1 / 2, 1 / 2, 1 / 2]
-
-
 @pytest.mark.parametrize(("genuine", "impostors"), [([], [1.0]), ([1.0], []), ([], [])])
 def test_without_genuine_pairs_or_impostors_nothing_is_defined(genuine, impostors):
     scores = row(genuine, impostors)
@@ -166,12 +151,6 @@ def test_no_queries_or_no_gallery_give_no_pairs(shape):
     scores = scores_from_matrix(torch.empty(shape), relevance)
     assert contents(verify(scores, relevance)) == ([], [], [], [], 0, 0)
     assert fnmr_at_fmr(scores, relevance, [0.5]).rates.tolist() == [NAN]
-
-
-def test_no_rates_give_no_numbers():
-    found = verify(*EXAMPLE)
-    numbers = found.tar_at_far([]), found.threshold_at_far([]), *fnmr_at_fmr(*EXAMPLE, [])
-    assert [each.tolist() for each in numbers] == [[]] * 4
 
 
 def test_pairs_that_a_rule_of_the_users_drops_are_neither_and_the_calling_thread_asks_it():

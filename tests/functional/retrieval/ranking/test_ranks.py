@@ -101,15 +101,6 @@ def test_a_monotone_rescaling_of_scores_changes_nothing(problem):
     )
 
 
-@examples(50)
-@given(problems(), st.integers(1, 9))
-def test_splitting_ranks_into_blocks_and_appending_them_changes_nothing(problem, size):
-    ranks = ranks_of(problem)
-    blocks = list(ranks.split(size))
-    assert sum(block.num_queries for block in blocks) == ranks.num_queries
-    assert not blocks or as_lists(PositiveRanks.concatenate(blocks)) == as_lists(ranks)
-
-
 @examples(30)
 @given(problems(ties=ALL_TIES), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_scores_of_any_floating_dtype_are_ranked(problem, dtype):
@@ -184,12 +175,6 @@ def test_an_empty_gallery_and_no_queries_have_no_ranks():
     assert (without_gallery.rank.tolist(), without_gallery.num_positives.tolist()) == ([], [0])
     without_queries = rank_positives(empty, torch.ones(1, 2), none, torch.tensor([3]))
     assert without_queries.num_queries == 0
-
-
-def test_identities_that_float32_cannot_tell_apart_stay_apart():
-    query, gallery = torch.tensor([2**24]), torch.tensor([2**24 + 1, 2**24, 2**24 + 1])
-    ranks = rank_positives(torch.ones(1, 1), torch.ones(3, 1), query, gallery, ties="optimistic")
-    assert ranks.num_positives.tolist() == [1]
 
 
 def test_a_query_never_meets_itself_by_position_and_not_by_score():

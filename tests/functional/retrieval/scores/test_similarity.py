@@ -44,15 +44,6 @@ def test_ranks_by_similarity_are_those_of_the_slow_reference(name, dtype, max_by
 
 
 @each_row("name", SIMILARITIES_OF_ALL)
-def test_strided_embeddings_are_read_as_they_are(name):
-    query, gallery, *identities = labelled()
-    expected = rank_positives(query, gallery, *identities, similarity=name)
-    strided_query = query.T.contiguous().T
-    strided_gallery = torch.stack([gallery, gallery], dim=2)[:, :, 1]
-    assert same(rank_positives(strided_query, strided_gallery, *identities, similarity=name), expected)
-
-
-@each_row("name", SIMILARITIES_OF_ALL)
 def test_a_collapsed_model_scores_as_low_as_the_identities_allow(name):
     embeddings = torch.full((1, 37), 0.123).repeat(60, 1)
     identities = torch.arange(60) // 3
