@@ -95,8 +95,8 @@ class EmbeddingMetric(SampleStates):
             the protocol names another.
         empty_target_action: the value of a query without positives in a mean: "skip", "neg" (0), "pos" (1), "error".
             Where no query has a positive, as in Lightning's sanity check, the mean is NaN under "skip" and "error".
-        rerank: `KReciprocal(...)`, which starts from Euclidean distances, between unit vectors under "cosine", or
-            `QueryExpansion(...)`. On several processes every process then receives all samples, as for drawn galleries.
+        rerank: an object of a class in `RERANKINGS`, which scores the gallery anew for each query. On several processes
+            every process then receives all samples, as for drawn galleries.
         max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time, and on the queries that
             processes exchange at a time. The default is 256 MiB; on a GPU it is an eighth of the free memory if that is
             more, and `compute` holds a copy of the embeddings in addition.

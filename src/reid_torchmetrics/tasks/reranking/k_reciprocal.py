@@ -36,7 +36,10 @@ ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_eucli
 
 @dataclass(frozen=True, kw_only=True)
 class KReciprocal:
-    """Options of k-reciprocal re-ranking, as in `rerank_k_reciprocal`."""
+    """Options of k-reciprocal re-ranking, as in `rerank_k_reciprocal`.
+
+    As `rerank` of an evaluation it starts from Euclidean distances, between unit vectors under "cosine".
+    """
 
     k1: int = 20
     k2: int = 6

@@ -131,8 +131,8 @@ def evaluate(
         similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks. None for the
             similarity of the protocol, or "cosine" if it has none. Codes are of 0 and 1, or of 1 and -1, of any dtype.
         packed: whether codes are bits packed into uint8, as by `numpy.packbits`; with "hamming".
-        rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
-            `QueryExpansion(...)`.
+        rerank: an object of a class in `RERANKINGS`, which scores the gallery anew for each query; None for the scores
+            of the similarity.
         multi_query: replace the queries of one identity and camera by the mean of their embeddings, each divided by its
             norm (Market-1501's multi-query setting); results have one query for each such group. A warning is issued
             once if no two queries share both.

@@ -153,9 +153,9 @@ class RankedSamples:
     are_bits: bool = False
     """whether the embeddings of a metric are codes of 0 and 1"""
     compared: Any = None
-    """what the tool found when it compared the samples of all processes; None for other entry points, or without it"""
+    """the result of `samples_shared`; None for entry points other than metrics"""
     updates: Any = None
-    """the `Updates` of the samples; None where nobody is to look at them"""
+    """the `Updates` of the samples; None if the samples are not looked at"""
 
 
 @dataclass(frozen=True)
