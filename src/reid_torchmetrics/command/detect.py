@@ -19,7 +19,7 @@ from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.data import (
     DOTA_CLASSES,
     VOC_CLASSES,
-    find_box_layout,
+    box_layouts,
     find_voc_classes,
     read_cartucho,
     read_dota,
@@ -246,7 +246,7 @@ def _read_detection_files(
         ValueError: a file and a folder, an option that the files do not take, or contents that cannot be read; the
             message names the file.
     """
-    box_layout = None if arguments.evaluator == "dota" else find_box_layout(*_paths(arguments))
+    box_layout = None if arguments.evaluator == "dota" else box_layouts.find_box_layout(*_paths(arguments))
     layout = _find_layout(arguments) if box_layout is None else box_layout.name
     if arguments.image_size is not None and layout not in _SHARES:
         raise ValueError("`--image-size` must be given with files of shares of the image; got other files.")

@@ -2,7 +2,6 @@
 
 from reid_torchmetrics._arrays import number_identities
 
-from .box_layouts import find_box_layout as find_box_layout  # for the command
 from .cartucho_files import read_cartucho
 from .kitti_files import KITTI_CLASSES, read_kitti
 from .label_files import NAME_PATTERNS, labels_from_names, read_labels

@@ -36,7 +36,8 @@ def fields_of_retrieval(results: RetrievalResults, fields: dict[str, Any]) -> di
     with suppress(ValueError):
         if not results.camera_pairs:
             pairs = replace(results.by_camera_pair(), camera_names=None)
-            fields["camera_pairs"] = {next(iter(results.averaged)): pairs}
+            first, *_ = results.averaged
+            fields["camera_pairs"] = {first: pairs}
     return fields
 
 

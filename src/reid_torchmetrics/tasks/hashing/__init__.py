@@ -1,4 +1,4 @@
-"""Hashing: binary codes, whose scores are whole numbers, and samples with several labels."""
+"""Hashing: binary codes with whole numbers as scores, and samples with several labels."""
 # mypy: implicit-reexport
 
 from . import several_labels, whole_scores

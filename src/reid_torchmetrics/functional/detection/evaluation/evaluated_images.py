@@ -43,7 +43,7 @@ class EvaluatedImages(NamedTuple):
     sharded: ShardedImages
     """the images of this process"""
     given: Mapping[str, Any]
-    """what the diagnosis noted of the input of this process, see `images_given`"""
+    """notes of the diagnosis about the input of this process, see `images_given`"""
     value_names: Collection[str] | None = None
     """names of the requested numbers; None for all numbers"""
 
