@@ -39,3 +39,7 @@ __all__ = [
     "read_yolo",
     "read_yolo_names",
 ]
+
+
+def __dir__() -> list[str]:  # without what the command takes
+    return __all__

@@ -193,10 +193,11 @@ def run_lengths_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> list[dict
         rows: annotations or results.
         images: the image of each row.
     """
-    masks: list[Any] = []
+    masks: list[dict[str, Any]] = []
+    places = []  # of polygons among the masks
     objects = []
     sizes = []
-    for row, image in zip(rows, images, strict=True):
+    for place, (row, image) in enumerate(zip(rows, images, strict=True)):
         segmentation: Any = row.get("segmentation")
         if isinstance(segmentation, Mapping) and segmentation:
             masks.append(dict(segmentation))
@@ -207,11 +208,13 @@ def run_lengths_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> list[dict
             segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
         objects.append(segmentation)
         sizes.append((int(image["height"]), int(image["width"])))
-        masks.append(None)
+        places.append(place)
+        masks.append({})
     num_pixels = np.array(sizes, dtype=np.int64).reshape(-1, 2).prod(1)
     lengths = lengths_between(*flips_of_objects(objects, sizes), num_pixels)
-    converted = ({"size": list(size), "counts": counts} for size, counts in zip(sizes, lengths, strict=True))
-    return [next(converted) if mask is None else mask for mask in masks]
+    for place, size, counts in zip(places, sizes, lengths, strict=True):
+        masks[place] = {"size": list(size), "counts": counts}
+    return masks
 
 
 def add_run_lengths(rows: Sequence[dict[str, Any]], images: Mapping[Any, Row]) -> None:
