@@ -121,12 +121,15 @@ def _read_label(
     """Return the names of a label by argument; replace its `values` by arrays of names or by numbers to check."""
     names: dict[str, _arrays.Array] = {}
     with_numbers: list[str] = []
+    remedy: str | None = ""
+    if label == "identities":
+        is_junk = rules.get("missing_identities") == "junk"
+        remedy = None if is_junk else " Pass `missing_identities='junk'` where such samples have no identity."
     for argument in arguments:
         value = values.get(argument)
         if value is None:
             continue
-        missing = rules.get("missing_identities") or "error"
-        value = _read_values(argument, value, label=label, missing=missing)
+        value = _read_values(argument, value, remedy)
         if _are_names(value) and value[0] in ("", JUNK_NAME) and np.isin(value, ["", JUNK_NAME]).all():
             value = np.where(value == "", MISSING, JUNK)
         values[argument] = value
@@ -148,44 +151,44 @@ def _read_label(
     return names
 
 
-def _read_values(argument: str, value: Any, *, label: str, missing: str) -> Any:
+def _read_values(argument: str, value: Any, remedy: str | None) -> Any:
     """Return names as an array of strings, "" for a missing one; or numbers as a check expects them.
 
-    A missing number becomes `MISSING`, if it may be missing.
+    A missing value is an error that ends with the `remedy`; without one, a missing number becomes `MISSING`.
     """
     if isinstance(value, Tensor):
-        return value if missing == "error" else _replace_nan(argument, value, label)
+        return _replace_nan(argument, value) if remedy is None else value
     value = _arrays.as_array(value)
     is_vector = isinstance(value, np.ndarray) and value.ndim == 1
     if isinstance(value, (list, tuple)) or (is_vector and value.dtype.kind == "O"):
-        return _read_objects(argument, list(value), value, label=label, missing=missing)
+        return _read_objects(argument, list(value), value, remedy)
     if is_vector:
-        return _read_vector(argument, value, label=label, missing=missing)
+        return _read_vector(argument, value, remedy)
     return value
 
 
-def _read_vector(argument: str, value: _arrays.Array, *, label: str, missing: str) -> Any:
+def _read_vector(argument: str, value: _arrays.Array, remedy: str | None) -> Any:
     """Return the names or numbers of an array of one dtype."""
     kind = value.dtype.kind
-    if kind == "f" and missing != "error":
+    if kind == "f" and remedy is None:
         (tensor,) = _arrays.as_tensors(value)
-        return _replace_nan(argument, tensor, label) if isinstance(tensor, Tensor) else value
+        return _replace_nan(argument, tensor) if isinstance(tensor, Tensor) else value
     if kind in "US":
         if not len(value):
             return np.empty(0, dtype=np.int64)
         names = np.char.decode(value, "utf-8") if kind == "S" else value
-        _refuse_missing(argument, names == "", names, label=label, missing=missing)
+        _refuse_missing(argument, names == "", names, remedy)
         return names
     return value
 
 
-def _read_objects(argument: str, items: list[Any], value: Any, *, label: str, missing: str) -> Any:
+def _read_objects(argument: str, items: list[Any], value: Any, remedy: str | None) -> Any:
     """Return the names or numbers of a list, or of an array of objects; `items` are the elements of `value`."""
     types = set(map(type, items))
     if types == {int}:
         return items
     if types == {str}:
-        return _read_vector(argument, np.array(items), label=label, missing=missing)
+        return _read_vector(argument, np.array(items), remedy)
     if not items or any(isinstance(item, (list, tuple, np.ndarray, Tensor)) for item in items):
         return value
     is_missing = np.array([_is_missing(item) for item in items])
@@ -194,7 +197,7 @@ def _read_objects(argument: str, items: list[Any], value: Any, *, label: str, mi
     are_names = len(numbers) < len(present)
     if are_names and numbers:
         raise TypeError(f"`{argument}` must hold integers only, or names only; got {numbers[0]!r} and names.")
-    _refuse_missing(argument, is_missing, items, label=label, missing=missing)
+    _refuse_missing(argument, is_missing, items, remedy)
     if are_names:
         names = ["" if is_gone else item for item, is_gone in zip(items, is_missing, strict=True)]
         return np.array(names, dtype=str)
@@ -215,20 +218,18 @@ def _is_missing(item: Any) -> bool:
     return item is None or type(item).__name__ in _MISSING_TYPES
 
 
-def _refuse_missing(argument: str, is_missing: _arrays.Array, values: Any, *, label: str, missing: str) -> None:
-    """Raise if values are missing, unless they are identities and `missing_identities` is "junk"."""
-    is_identity = label == "identities"
-    if not is_missing.any() or (is_identity and missing != "error"):
+def _refuse_missing(argument: str, is_missing: _arrays.Array, values: Any, remedy: str | None) -> None:
+    """Raise if values are missing, and there is a remedy for the error."""
+    if remedy is None or not is_missing.any():
         return
     place = int(is_missing.argmax())
     value = values[place].item() if isinstance(values, np.ndarray) else values[place]
-    remedy = " Pass `missing_identities='junk'` where such samples have no identity." if is_identity else ""
     raise ValueError(f"`{argument}` must hold no missing value; got {value!r} for sample {place}.{remedy}")
 
 
-def _replace_nan(argument: str, values: Tensor, label: str) -> Tensor:
-    """Return identities with `MISSING` instead of NaN; other labels unchanged."""
-    if not values.is_floating_point() or values.ndim != 1 or label != "identities":
+def _replace_nan(argument: str, values: Tensor) -> Tensor:
+    """Return labels with `MISSING` instead of NaN."""
+    if not values.is_floating_point() or values.ndim != 1:
         return values
     is_missing = values.isnan()
     whole = _checks.whole_labels(argument, values.masked_fill(is_missing, 0.0))
