@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from reid_torchmetrics import _checks, _hints, _names
 from reid_torchmetrics._files import read_keys
@@ -138,7 +139,10 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
         requests.append(request.of_results(across_classes=needs_classes))
     with join_processes() as share:
         with share_errors(share):
-            results = _evaluate(files, share, requests, options, has_boxes=needs_boxes)
+            given: dict[str, Any] = {}
+            states = _pack(files, share, requests, options, given)
+            files = files._replace(preds=(), target=())  # they are as large as the states
+            results = _evaluate(states, given, files.box_format, share, requests, options, has_boxes=needs_boxes)
         if share.process != 0:
             return 0
         return outputs.write(dict(zip(prefixes, results, strict=True)), images=files.images)
@@ -183,15 +187,14 @@ def _grid_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return grid_options
 
 
-def _evaluate(
+def _pack(
     files: _DetectionFiles,
     share: Share,
     requests: Sequence[MatchRequest],
     options: Mapping[str, Any],
-    *,
-    has_boxes: bool,
-) -> list[DetectionResults]:
-    """Return the results for each request, the same on all processes, of which each matches some of the images."""
+    given: dict[str, Any],
+) -> dict[str, list[Tensor]]:
+    """Return the images of this process as the states of a metric; `given` receives the record of the diagnosis."""
     evaluator = requests[0].evaluator
     shapes = shape_types([request.iou_type for request in requests], options.get("sigmas"))
     images = share.part_of(len(files.preds))
@@ -210,14 +213,26 @@ def _evaluate(
         warn(text_of_many(limit))
     if batch.num_dropped or batch.num_invalid:
         warn(text_of_warning(batch.num_dropped, batch.num_invalid, shapes))
-
-    states = {name: [batch.states.get(name, empty)] for name, empty in empty_states(shapes, evaluator.extras).items()}
-    sharded = ShardedImages(
-        share.world(), states, _CPU, files.box_format, PROGRAM, lambda: {"options": repr(options)}, evaluator.extras
-    )
-    given: dict[str, Any] = {}
     if batch.given is not None:
         images_given(given, batch.given)
+    return {name: [batch.states.get(name, empty)] for name, empty in empty_states(shapes, evaluator.extras).items()}
+
+
+def _evaluate(
+    states: dict[str, list[Tensor]],
+    given: Mapping[str, Any],
+    box_format: str,
+    share: Share,
+    requests: Sequence[MatchRequest],
+    options: Mapping[str, Any],
+    *,
+    has_boxes: bool,
+) -> list[DetectionResults]:
+    """Return the results for each request, the same on all processes, of which each matches some of the images."""
+    evaluator = requests[0].evaluator
+    sharded = ShardedImages(
+        share.world(), states, _CPU, box_format, PROGRAM, lambda: {"options": repr(options)}, evaluator.extras
+    )
     rule, confidence = evaluator.checked(options.get("rule"), None)
     class_names = named_classes(options.get("class_names"))
     results = []

@@ -132,7 +132,7 @@ def _read_table(file: BinaryIO, keys: Iterable[str]) -> ObjectTable:
     return ObjectTable(
         references=list(places),
         images=np.concatenate(images),
-        columns={key: np.concatenate(parts) for key, parts in columns.items()},
+        columns={key: np.concatenate(columns.pop(key)) for key in types},  # parts and wholes of one key at a time
         other_keys=decoder.other_keys - set(_OTHER_KEYS),
     )
 
