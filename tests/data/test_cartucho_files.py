@@ -3,27 +3,15 @@
 # ruff: noqa: E501 - a message stays on one line, to be searched for
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP
 from reid_torchmetrics.data import read_cartucho
+from tests.data.texts import write
 
 CLASSES = ("cat", "dog")
-
-
-@pytest.fixture
-def folders(tmp_path) -> tuple[Path, Path]:
-    labels, results = tmp_path / "ground-truth", tmp_path / "detection-results"
-    labels.mkdir()
-    results.mkdir()
-    return labels, results
-
-
-def write(folder: Path, name: str, *lines: str) -> None:
-    (folder / name).write_text("\n".join(lines), encoding="utf-8")
 
 
 def test_each_image_has_its_boxes_by_name(folders):

@@ -60,41 +60,27 @@ def test_other_classes_may_be_given(folders):
     assert read_dota(*folders, class_names=names)[1][1]["labels"].tolist() == [0, 0, 2]
 
 
+RESULTS, LABELS = "results/Task1_ship.txt", "labelTxt/P0003.txt"
+
+
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        (
-            "results/Task1_ship.txt",
-            "P0001 0.9 1 2 3 4",
-            "and x and y of four corners in a line; got 'P0001 0.9 1 2 3 4',",
-        ),
-        ("results/Task1_ship.txt", f"P1 0.9 {SHIP}", "in annotated images only; got 'P1', "),
+        (RESULTS, "P0001 0.9 1 2 3 4", "and x and y of four corners in a line; got 'P0001 0.9 1 2 3 4',"),
+        (RESULTS, f"P1 0.9 {SHIP}", "in annotated images only; got 'P1', "),
         ("results/Task1_boat.txt", "", "with names that end with a class; got 'Task1_boat.txt'."),
-        ("labelTxt/P0003.txt", SHIP, "four corners and a class in a line, and maybe a flag; got '1.0 2 11"),
-        ("labelTxt/P0003.txt", f"{SHIP} ship 0 1", "ship 0 1', "),
-        ("labelTxt/P0003.txt", f"{SHIP} ship easy", "P0003.txt:1."),
-        ("labelTxt/P0003.txt", f"{SHIP[:-2]}x ship", "P0003.txt:1."),
-        (
-            "labelTxt/P0003.txt",
-            f"{SHIP[:-2]}nan ship 0",
-            "`annotations` must have finite numbers in a line; got '1.0 2",
-        ),
-        ("labelTxt/P0003.txt", f"{SHIP[:-2]}inf ship 0", "P0003.txt:1."),
-        (
-            "results/Task1_ship.txt",
-            f"P0001 nan {SHIP}",
-            "`results` must have finite numbers in a line; got 'P0001 nan ",
-        ),
-        ("results/Task1_ship.txt", f"P0001 0.9 {SHIP[:-2]}-inf", "Task1_ship.txt:1."),
-        ("labelTxt/P0003.txt", f"{SHIP} boat 0", "`class_names` only; got 'boat'"),
+        (LABELS, SHIP, "four corners and a class in a line, and maybe a flag; got '1.0 2 11"),
+        (LABELS, f"{SHIP} ship 0 1", "ship 0 1', "),
+        (LABELS, f"{SHIP} ship easy", "P0003.txt:1."),
+        (LABELS, f"{SHIP[:-2]}x ship", "P0003.txt:1."),
+        (LABELS, f"{SHIP[:-2]}nan ship 0", "`annotations` must have finite numbers in a line; got '1.0 2"),
+        (LABELS, f"{SHIP[:-2]}inf ship 0", "P0003.txt:1."),
+        (RESULTS, f"P0001 nan {SHIP}", "`results` must have finite numbers in a line; got 'P0001 nan "),
+        (RESULTS, f"P0001 0.9 {SHIP[:-2]}-inf", "Task1_ship.txt:1."),
+        (LABELS, f"{SHIP} boat 0", "`class_names` only; got 'boat'"),
     ],
 )
 def test_a_wrong_value_is_named(folders, file, text, message):
     (folders[0].parent / file).write_text(f"{text}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(message)):
         read_dota(*folders)
-
-
-def test_a_folder_that_is_not_there_is_named(folders):
-    with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere'"):
-        read_dota(folders[0], "nowhere")

@@ -150,3 +150,19 @@ def test_a_file_in_place_of_a_folder_is_named(folders):
     path = folders.true / folders.true_name.format("a")
     with pytest.raises(NotADirectoryError, match=re.escape(f"got the file '{path}'")):
         folders.read(path, folders.results)
+
+
+def test_a_folder_that_is_not_there_is_named_before_any_exchange(folders):
+    folders.add_true("a")
+    for paths in (("nowhere", folders.results), (folders.true, "nowhere"), ("nowhere", folders.true)):
+        with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere'"):
+            folders.read(*paths)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name_or_a_number(folders):
+    folders.add_true("a")
+    folders.add_result("a")
+    for path in (*folders.true.iterdir(), *folders.results.iterdir()):
+        path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    preds, target = folders.read(folders.true, folders.results)
+    assert [len(side[0]["labels"]) for side in (preds, target)] == [1, 1]

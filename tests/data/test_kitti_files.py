@@ -3,13 +3,13 @@
 # ruff: noqa: E501 - a message stays on one line, to be searched for
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.data import KITTI_CLASSES, read_kitti
+from tests.data.texts import write
 
 SPACE = "1.5 1.6 4.0 1.0 2.0 30.0 0.5"
 NO_SPACE = "-1 -1 -1 -1000 -1000 -1000 -10"
@@ -22,18 +22,6 @@ def labeled(name: str, box: str) -> str:
 
 def detected(name: str, box: str, score: float) -> str:
     return f"{name} -1 -1 -10 {box} {NO_SPACE} {score}"
-
-
-@pytest.fixture
-def folders(tmp_path) -> tuple[Path, Path]:
-    labels, results = tmp_path / "label_2", tmp_path / "data"
-    labels.mkdir()
-    results.mkdir()
-    return labels, results
-
-
-def write(folder: Path, name: str, *lines: str) -> None:
-    (folder / name).write_text("\n".join(lines), encoding="utf-8")
 
 
 def test_each_image_has_its_boxes_by_name(folders):
@@ -64,23 +52,11 @@ def test_a_region_is_a_crowd_of_each_class_in_its_image(folders):
 
 
 def test_detections_in_a_region_do_not_count(folders):
-    write(
-        folders[0],
-        "a.txt",
-        f"DontCare -1 -1 -10 50 50 90 90 {NO_SPACE}",
-        labeled("Car", "0 0 10 10"),
-        labeled("Pedestrian", "0 20 10 40"),
-    )
-    in_region = "55 55 60 60"
-    in_nothing = "155 155 160 160"
-    write(
-        folders[1],
-        "a.txt",
-        detected("Car", in_region, 0.9),
-        detected("Car", "0 0 10 10", 0.8),
-        detected("Pedestrian", in_nothing, 0.9),
-        detected("Pedestrian", "0 20 10 40", 0.8),
-    )
+    car, pedestrian, in_region, in_nothing = "0 0 10 10", "0 20 10 40", "55 55 60 60", "155 155 160 160"
+    region = f"DontCare -1 -1 -10 50 50 90 90 {NO_SPACE}"
+    write(folders[0], "a.txt", region, labeled("Car", car), labeled("Pedestrian", pedestrian))
+    found = [("Car", in_region, 0.9), ("Car", car, 0.8), ("Pedestrian", in_nothing, 0.9)]
+    write(folders[1], "a.txt", *(detected(*each) for each in [*found, ("Pedestrian", pedestrian, 0.8)]))
     metric = DetectionMAP(class_metrics=True)
     metric.update(*read_kitti(*folders))
     # The car is first among the detections that count. The pedestrian is second, with a precision of 1/2.

@@ -11,14 +11,10 @@ import torch
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
 from reid_torchmetrics.tasks import evaluate_lists
+from tests.data.texts import written
 
 RUN = "q1 Q0 d2 1 0.9 mine\nq1\tQ0\td1 2 -1e-3 mine\r\n\nq2 Q0 d1 1 7 mine\n"
 QRELS = "q1 0 d1 2\nq1 0 d3 0\nq2 0 d2 1\n"
-
-
-def written(path, text):
-    path.write_text(text, encoding="utf-8", newline="")
-    return path
 
 
 @pytest.mark.parametrize("name", ["bm25.run", "bm25.trec", "bm25.txt", "input.bm25"])

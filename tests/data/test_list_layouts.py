@@ -10,12 +10,7 @@ from reid_torchmetrics import evaluate
 from reid_torchmetrics.command import main
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
 from reid_torchmetrics.tasks import evaluate_lists
-
-
-def written(path, text):
-    path.write_text(text, encoding="utf-8", newline="")
-    return path
-
+from tests.data.texts import written
 
 RETRIEVED = {
     "MS MARCO run": ("run.tsv", "2\t77\t1\n2\t55\t2\n9\t55\t1\n", {"2": ["77", "55"], "9": ["55"]}),

@@ -7,27 +7,25 @@ import pytest
 
 from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.coco import COCO
-from reid_torchmetrics.data import read_ground_truth, read_labels, read_pairs, read_retrieved, read_samples
+from reid_torchmetrics.data import (
+    read_ground_truth,
+    read_labels,
+    read_pairs,
+    read_retrieved,
+    read_samples,
+    read_yolo_names,
+)
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.retrieval import RetrievalResults
 from reid_torchmetrics.tasks import Comparison
 
 READERS = {
-    "read_labels.csv": read_labels,
-    "read_labels.parquet": read_labels,
-    "read_labels.npy": read_labels,
-    "read_samples.npz": read_samples,
-    "read_samples.pt": read_samples,
-    "read_samples.safetensors": read_samples,
-    "read_samples.mat": read_samples,
+    **{f"read_labels.{suffix}": read_labels for suffix in ("csv", "parquet", "npy")},
+    **{f"read_samples.{suffix}": read_samples for suffix in ("npz", "pt", "safetensors", "mat")},
     "read_pairs.csv": read_pairs,
-    "read_retrieved.run": read_retrieved,
-    "read_retrieved.npy": read_retrieved,
-    "read_retrieved.json": read_retrieved,
-    "read_ground_truth.qrels": read_ground_truth,
-    "read_ground_truth.json": read_ground_truth,
-    "read_ground_truth.npy": read_ground_truth,
-    "read_ground_truth.pkl": read_ground_truth,
+    **{f"read_retrieved.{suffix}": read_retrieved for suffix in ("run", "npy", "json")},
+    **{f"read_ground_truth.{suffix}": read_ground_truth for suffix in ("qrels", "json", "npy", "pkl")},
+    **{f"read_yolo_names.{suffix}": read_yolo_names for suffix in ("yaml", "txt")},
     "coco_to_tm.json": lambda path: DetectionMAP.coco_to_tm(path, path),
     "read_frequencies.json": LvisMAP.read_frequencies,
     "COCO.json": COCO,

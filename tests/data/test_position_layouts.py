@@ -6,14 +6,10 @@ import scipy.io
 
 from reid_torchmetrics.command import main
 from reid_torchmetrics.data import labels_from_names, read_labels, read_samples
+from tests.data.texts import written
 
 QUERY, GALLERY = np.array([[0.0, 0.0], [500.0, 0.0]]), np.array([[0.0, 20.0], [500.0, 30.0], [501.0, 1.0], [9e3, 0.0]])
 EMBEDDINGS = np.eye(4)
-
-
-def written(path, text):
-    path.write_text(text, encoding="utf-8", newline="")
-    return path
 
 
 def vpr_names(positions):

@@ -5,11 +5,7 @@ import pytest
 
 from reid_torchmetrics.command import main
 from reid_torchmetrics.data import read_labels, read_pairs
-
-
-def written(path, text):
-    path.write_text(text, encoding="utf-8", newline="")
-    return path
+from tests.data.texts import written
 
 
 def read(folder, text, name="labels.txt", **options):

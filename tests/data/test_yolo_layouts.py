@@ -3,7 +3,6 @@
 # ruff: noqa: E501 - a message stays on one line, to be searched for
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -33,13 +32,6 @@ def pose(box: str, num_keypoints: int, width: int, visibility: str = "2") -> str
     return " ".join(words)
 
 
-@pytest.fixture
-def folders(tmp_path) -> tuple[Path, Path]:
-    for name in ("labels", "results"):
-        (tmp_path / name).mkdir()
-    return tmp_path / "labels", tmp_path / "results"
-
-
 def fill(folders, labels, results, confidence=" 0.9"):
     """Write each line into a file of its own; results get a confidence."""
     for folder, lines, end in zip(folders, (labels, results), ("", confidence), strict=True):
@@ -47,6 +39,12 @@ def fill(folders, labels, results, confidence=" 0.9"):
             (folder / f"{place}.txt").write_text(f"{line}{end}\n", encoding="utf-8")
 
 
+def map_of(preds, target, metric):
+    metric.update(preds, target)
+    return metric.compute()
+
+
+CENTERED = [0.4, 0.3, 0.6, 0.7]  # the edges of `BOX`
 POSES = [(number, width) for number in (3, 4, 5, 12, 17, 24, 26) for width in (2, 3)]
 
 
@@ -57,12 +55,10 @@ def test_boxes_of_lines_with_keypoints_are_their_first_four_numbers(folders, num
     fill(folders, lines, [pose(BOX, number, width, "0.75"), pose(OTHER_BOX, number, width, "0.5")])
     preds, target = read_yolo(*folders, iou_type=iou_type)
     for images in (preds, target):
-        assert images[0]["boxes"].tolist() == [pytest.approx([0.4, 0.3, 0.6, 0.7])]
+        assert images[0]["boxes"].tolist() == [pytest.approx(CENTERED)]
         assert images[1]["boxes"].tolist() == [pytest.approx([0.2, 0.2, 0.3, 0.3])]
     assert preds[0]["scores"].tolist() == [0.9]
-    metric = YoloMAP()
-    metric.update(preds, target)
-    assert float(metric.compute()["map"]) == pytest.approx(0.995)
+    assert float(map_of(preds, target, YoloMAP())["map"]) == pytest.approx(0.995)
 
 
 @pytest.mark.parametrize(("number", "width"), [(1, 2), (1, 3), (2, 2), *POSES])
@@ -84,9 +80,8 @@ def test_keypoints_are_read_in_pixels_with_their_visibility(folders, number, wid
 
 def test_keypoints_are_what_a_metric_takes(folders):
     fill(folders, [pose(BOX, 5, 3), pose(OTHER_BOX, 5, 3)], [pose(BOX, 5, 2), pose(OTHER_BOX, 5, 2)])
-    metric = DetectionMAP(iou_type="keypoints", sigmas=(0.1,) * 5)
-    metric.update(*read_yolo(*folders, image_sizes=(640, 480), iou_type="keypoints"))
-    assert float(metric.compute()["map"]) == 1
+    sides = read_yolo(*folders, image_sizes=(640, 480), iou_type="keypoints")
+    assert map_of(*sides, DetectionMAP(iou_type="keypoints", sigmas=(0.1,) * 5))["map"] == 1
 
 
 def test_keypoints_without_sizes_are_those_of_square_images(folders):
@@ -99,7 +94,7 @@ def test_keypoints_without_sizes_are_those_of_square_images(folders):
 def test_boxes_of_a_detector_are_compared_with_those_of_keypoints(folders):
     fill(folders, [pose(BOX, 5, 3)], [BOX])
     preds, target = read_yolo(*folders)
-    assert preds[0]["boxes"].tolist() == target[0]["boxes"].tolist() == [pytest.approx([0.4, 0.3, 0.6, 0.7])]
+    assert preds[0]["boxes"].tolist() == target[0]["boxes"].tolist() == [pytest.approx(CENTERED)]
 
 
 def test_rotated_boxes_are_read_as_corners(folders):
@@ -107,9 +102,7 @@ def test_rotated_boxes_are_read_as_corners(folders):
     preds, target = read_yolo(*folders, iou_type="rotated", image_sizes=(100, 200))
     assert target[0]["rotated_boxes"].tolist() == [pytest.approx([20, 60, 30, 40, 80, 140, 70, 160])]
     assert "boxes" not in target[0]
-    metric = DetectionMAP(iou_type="rotated")
-    metric.update(preds, target)
-    assert float(metric.compute()["map_50"]) == 0
+    assert map_of(preds, target, DetectionMAP(iou_type="rotated"))["map_50"] == 0
 
 
 def test_parallelograms_across_the_axes_are_rotated_boxes_with_a_warning(folders):
@@ -163,15 +156,12 @@ def test_polygons_are_read_as_masks_of_pixels(folders):
     preds, target = read_yolo(*folders, iou_type="segm", image_sizes=(10, 20))
     (mask,) = target[0]["masks"]
     assert mask["size"] == [20, 10]
-    metric = DetectionMAP(iou_type="segm")
-    metric.update(preds, target)
-    assert float(metric.compute()["map"]) == 1
+    assert map_of(preds, target, DetectionMAP(iou_type="segm"))["map"] == 1
     # Columns 2 to 5 and rows 2 to 9 of a 20 x 10 image: 4 x 8 pixels.
     pixels = torch.zeros(1, 20, 10, dtype=torch.bool)
     pixels[0, 2:10, 2:6] = True
-    whole = DetectionMAP(iou_type="segm")
-    whole.update(preds[:1], [{"masks": pixels, "labels": torch.tensor([0])}])
-    assert float(whole.compute()["map"]) == 1
+    whole = [{"masks": pixels, "labels": torch.tensor([0])}]
+    assert map_of(preds[:1], whole, DetectionMAP(iou_type="segm"))["map"] == 1
 
 
 def test_masks_need_the_sizes_of_images(folders):
@@ -188,18 +178,18 @@ def test_boxes_and_polygons_of_any_length_may_mix(folders):
 
 
 TRACKS = [
-    (None, [BOX, OTHER_BOX], {}),
-    ("bbox", [pose(BOX, 5, 3)], {}),
-    ("keypoints", [pose(BOX, 17, 3)], {}),
-    ("segm", [PENTAGON, TRIANGLE], {}),
-    ("rotated", [SLANTED], {}),
+    (None, [BOX, OTHER_BOX]),
+    ("bbox", [pose(BOX, 5, 3)]),
+    ("keypoints", [pose(BOX, 17, 3)]),
+    ("segm", [PENTAGON, TRIANGLE]),
+    ("rotated", [SLANTED]),
 ]
 
 
-@pytest.mark.parametrize(("iou_type", "lines", "options"), TRACKS)
-def test_tracking_ids_behind_the_confidence_are_left_out(folders, iou_type, lines, options):
+@pytest.mark.parametrize(("iou_type", "lines"), TRACKS)
+def test_tracking_ids_behind_the_confidence_are_left_out(folders, iou_type, lines):
     fill(folders, lines, lines, confidence=" 0.9 12")
-    preds, target = read_yolo(*folders, iou_type=iou_type, image_sizes=(100, 100), **options)
+    preds, target = read_yolo(*folders, iou_type=iou_type, image_sizes=(100, 100))
     assert [image["scores"].tolist() for image in preds] == [[0.9]] * len(lines)
     assert len(target) == len(lines)
 
@@ -276,9 +266,7 @@ def test_files_without_lines_are_images_without_objects(folders, iou_type):
         (folder / "a.txt").write_text("\n", encoding="utf-8")
     preds, target = read_yolo(*folders, iou_type=iou_type, image_sizes=(100, 100))
     assert len(preds[0]["scores"]) == len(target[0]["labels"]) == 0
-    metric = DetectionMAP(iou_type=iou_type or "bbox")
-    metric.update(preds, target)
-    assert float(metric.compute()["map"]) == -1
+    assert map_of(preds, target, DetectionMAP(iou_type=iou_type or "bbox"))["map"] == -1
 
 
 @pytest.mark.parametrize("name", ["classes.txt", "predefined_classes.txt", "README.roboflow.txt", "readme.txt"])

@@ -53,10 +53,3 @@ def test_a_wrong_value_is_named(tmp_path, name, text, message):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=f"{name}: .*{re.escape(message)}"):
         read_yolo_names(tmp_path / name)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="There is no file"):
-        read_yolo_names(tmp_path / "data.yaml")
-    with pytest.raises(FileNotFoundError, match="There is no file"):
-        read_yolo_names(tmp_path / "classes.txt")

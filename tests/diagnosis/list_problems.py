@@ -1,10 +1,8 @@
 """Ranked lists of models that learned something or nothing, and what users may get wrong about them."""
 
-import warnings
-
 import numpy as np
 
-from reid_torchmetrics import AdviceWarning
+from tests.diagnosis.contract import told_by
 
 MODELS = {"perfect": 0.1, "trained": 0.6, "middling": 0.8, "weak": 1.5, "untrained": None}
 """noise of embeddings around the center of their identity"""
@@ -42,10 +40,7 @@ class Searched:
 
 def advice(call, *args, **options):
     """The advice that a call gives."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call(*args, **options)
-    return [str(warning.message) for warning in caught if issubclass(warning.category, AdviceWarning)]
+    return told_by(lambda: call(*args, **options))
 
 
 def scored(lists, scores):

@@ -1,7 +1,6 @@
 """Pictures in loggers: what was handed over is read back, from the real loggers where they are installed."""
 
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -319,13 +318,6 @@ def test_bad_input_is_refused_and_nothing_is_written(arguments, kind, message, t
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         log_picture(None, *arguments)
     assert [*tmp_path.iterdir()] == []
-
-
-def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    said = r"^A picture in a log needs Pillow: pip install '\.\[plot\]' in a clone of the repository\.$"
-    with pytest.raises(ModuleNotFoundError, match=said):
-        log_picture(None, "a", PIXELS, STEP)
 
 
 def test_a_figure_of_the_user_warns_once_of_characters_that_its_font_lacks(tmp_path):

@@ -1,8 +1,11 @@
 """What tests of pictures by Pillow look at."""
 
+import matplotlib as mpl
 import pytest
 
 from reid_torchmetrics.plot import canvas
+
+mpl.use("Agg")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import CameraPairs
 from reid_torchmetrics.plot import plot_camera_pairs
+from tests.plot.texts import labels
 
 NAN = math.nan
 
@@ -19,10 +20,6 @@ def pairs_of(mean: list[list[float]]) -> CameraPairs:
 
 
 PAIRS = pairs_of([[0.25, NAN, 1.0], [0.0, 0.5, 0.126]])
-
-
-def labels(axis) -> list[str]:
-    return [label.get_text() for label in axis.get_ticklabels()]
 
 
 def test_means_are_drawn_in_percent_with_query_cameras_as_rows():

@@ -1,11 +1,7 @@
 """Pictures: what is drawn is what was given."""
 
-import matplotlib as mpl
 import pytest
 import torch
-
-mpl.use("Agg")
-
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics import ReIDCMCCurve

@@ -11,6 +11,7 @@ from reid_torchmetrics.functional.detection import Detections, GroundTruths, eva
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.plot import plot_detection_confidence
 from tests.found_classes import Found, images_of, match_images
+from tests.plot.texts import legend
 
 
 def results_of(*classes: Found) -> SimpleNamespace:
@@ -20,10 +21,6 @@ def results_of(*classes: Found) -> SimpleNamespace:
 
 # The first class finds 1 of 2, then errs; the second errs, then finds its only one.
 EXAMPLE = results_of(([(0.75, True), (0.25, False)], 2), ([(0.5, False), (0.25, True)], 1))
-
-
-def legend(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def title(axes) -> str:

@@ -8,6 +8,7 @@ import torch
 
 from reid_torchmetrics.plot import plot_confusion_matrix, plot_error_breakdown
 from reid_torchmetrics.tasks.detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
+from tests.plot.texts import labels
 
 NAN = math.nan
 NAMES = {4: "car"}
@@ -19,10 +20,6 @@ def matrix_of(counts: list[list[int]]) -> ConfusionMatrix:
 
 
 MATRIX = matrix_of([[98, 0, 2], [0, 0, 0], [1, 999, 0]])
-
-
-def labels(axis) -> list[str]:
-    return [label.get_text() for label in axis.get_ticklabels()]
 
 
 def texts(axes) -> dict[tuple[int, int], str]:

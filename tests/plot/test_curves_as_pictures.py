@@ -1,11 +1,7 @@
 """What holds for every picture."""
 
-import matplotlib as mpl
 import pytest
 import torch
-
-mpl.use("Agg")
-
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes

@@ -1,14 +1,12 @@
 """Pictures of the curve of a class: what is drawn is what the evaluator has."""
 
-import matplotlib as mpl
 import pytest
 import torch
-
-mpl.use("Agg")
 
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.plot import plot_detection_curve
 from reid_torchmetrics.tasks.operating_points import DetectionCurve
+from tests.plot.texts import legend
 
 
 def curve_of(verdicts: str, num_positives: int) -> DetectionCurve:
@@ -18,17 +16,13 @@ def curve_of(verdicts: str, num_positives: int) -> DetectionCurve:
     return DetectionCurve(num_positives, rows, rows, 1 - rows / 100, is_right, is_ignored)
 
 
-def labels(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
-
-
 def test_precision_and_recall_are_drawn_after_each_detection_that_counts():
     figure, axes = plot_detection_curve(curve_of("1-01", 4))
     line, steps = axes.get_lines()
     assert line.get_xdata() == pytest.approx([25, 25, 50])
     assert line.get_ydata() == pytest.approx([100, 50, 200 / 3])
     assert steps.get_ydata() == pytest.approx([100, 100, 200 / 3, 200 / 3, 0])
-    assert labels(axes) == ["after each detection", "envelope", "AP 41.67 % by rule 'voc'"]  # (1 + 2/3) / 4
+    assert legend(axes) == ["after each detection", "envelope", "AP 41.67 % by rule 'voc'"]  # (1 + 2/3) / 4
     assert axes.get_title() == "3 detections, 2 right, of 4 ground truths"
     assert figure is axes.figure
 
@@ -46,7 +40,7 @@ def test_the_points_that_a_rule_reads_are_marked(rule, number):
 def test_nothing_to_draw_is_said(rule, verdicts, num_positives):
     _, axes = plot_detection_curve(curve_of(verdicts, num_positives), rule=rule)
     expected = "AP 0.00 %" if num_positives else "AP nan %"
-    assert f"{expected} by rule {rule!r}" in labels(axes)
+    assert f"{expected} by rule {rule!r}" in legend(axes)
 
 
 def test_curves_are_drawn_into_given_axes():

@@ -1,16 +1,13 @@
 """Pictures of precision and recall: what is drawn is what COCO averages."""
 
-import matplotlib as mpl
 import pytest
 import torch
-
-mpl.use("Agg")
-
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.plot import plot_detection_precision_recall
+from tests.plot.texts import legend
 
 
 def boxes_of(found: list[list[bool]], num_positives: list[int]) -> tuple[Detections, GroundTruths]:
@@ -49,10 +46,6 @@ def results_of(found: list[list[bool]], num_positives: list[int], **options: obj
 
 TWO = evaluated([[True, False, True], [False, True]], [4, 2])
 """at recalls up to 25 % the first has precision 1, then 2/3 up to 50 %; the second 1/2 up to 50 %"""
-
-
-def legend(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def test_each_class_is_drawn_in_percent_over_the_recall_and_their_mean_on_top():
@@ -134,13 +127,9 @@ def test_several_evaluations_are_drawn_by_their_means():
     assert axes.get_title() == "Precision and recall, IoU 0.75"
 
 
-def test_one_class_needs_no_mean():
-    _, axes = plot_detection_precision_recall(evaluated([[True]], [1]))
-    assert legend(axes) == ["class 0  (AP 100.0 %)"]
-
-
-def test_a_class_without_ground_truths_has_no_curve():
-    _, axes = plot_detection_precision_recall(evaluated([[True], [False]], [1, 0]))
+@pytest.mark.parametrize(("found", "num_positives"), [([[True]], [1]), ([[True], [False]], [1, 0])])
+def test_one_class_needs_no_mean_and_one_without_ground_truths_has_no_curve(found, num_positives):
+    _, axes = plot_detection_precision_recall(evaluated(found, num_positives))
     assert legend(axes) == ["class 0  (AP 100.0 %)"]
 
 
@@ -195,11 +184,6 @@ def test_other_recalls_are_drawn_where_they_are():
 def test_the_limit_of_detections_is_that_of_map():
     _, axes = plot_detection_precision_recall(evaluated([[False, True]], [1], max_detection_thresholds=(1, 2)))
     assert list(axes.lines[0].get_ydata()) == pytest.approx([50] * 101)
-
-
-def test_curves_are_drawn_into_given_axes():
-    _, axes = plt.subplots()
-    assert plot_detection_precision_recall(TWO, ax=axes)[1] is axes
 
 
 @pytest.mark.usefixtures("unannotated")

@@ -1,7 +1,6 @@
 """Boxes in images: which pixels show what each is, and what it all adds up to."""
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -240,11 +239,3 @@ def test_a_wrong_argument_is_named(call, error, message):
 def test_a_value_that_is_no_picture_is_named(call, name):
     with pytest.raises(TypeError, match=f"^`{re.escape(name)}` must be an image of Pillow, .*; got int"):
         call()
-
-
-def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
-    for module in ("PIL", "PIL.Image"):
-        monkeypatch.setitem(sys.modules, module, None)
-    said = r"^A grid of pictures needs Pillow: pip install '\.\[plot\]' in a clone of the repository\.$"
-    with pytest.raises(ModuleNotFoundError, match=said):
-        one()

@@ -7,6 +7,7 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_scores
 from reid_torchmetrics.plot import plot_first_ranks
+from tests.plot.texts import legend
 
 pytestmark = pytest.mark.usefixtures("unannotated")  # results that no evaluation has
 
@@ -26,10 +27,6 @@ def results_of(ranks: list[float], num_candidates: int, weight: list[float] | No
 
 def heights(axes) -> list[list[float]]:
     return [[bar.get_height() for bar in bars] for bars in axes.containers]
-
-
-def legend(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def bins(axes) -> list[str]:

@@ -4,12 +4,8 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-import matplotlib as mpl
 import pytest
 import torch
-
-mpl.use("Agg")
-
 from matplotlib.figure import Figure
 
 from reid_torchmetrics.functional.retrieval import evaluate_scores

@@ -177,12 +177,6 @@ def test_names_must_be_strings():
         draw_rank_lists(lists(), gray, identity_names={5: 7})
 
 
-def test_names_may_have_accents_and_lines(written):
-    draw_rank_lists(lists().select(torch.tensor([0])), gray, identity_names={1: "Zoé", 5: "Renée\nÉlodie"})
-    assert "Zoé" in written
-    assert any(text.startswith("Renée") for text in written)
-
-
 def test_labels_that_are_not_known_are_not_shown(written):
     labels = ("query_identities", "query_cameras", "identities", "cameras", "first_positive_camera")
     draw_rank_lists(lists(**dict.fromkeys(labels)), gray, height=200)

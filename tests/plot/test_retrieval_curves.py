@@ -9,6 +9,7 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_scores
 from reid_torchmetrics.plot import plot_retrieval_precision_recall
+from tests.plot.texts import legend
 
 
 def results_of(hits: list[str], **options: object) -> RetrievalResults:
@@ -26,10 +27,6 @@ def results_of(hits: list[str], **options: object) -> RetrievalResults:
 # Precision 1 up to recall 1/2, then 2/4; and 1/2 at all recalls.
 TWO = results_of(["x--x", "-x-x"])
 NONE = results_of(["----", "----"])
-
-
-def legend(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def test_the_mean_of_the_interpolated_precisions_is_drawn_in_percent():

@@ -9,6 +9,7 @@ from reid_torchmetrics.functional.retrieval import scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.plot import plot_scores
 from reid_torchmetrics.tasks import ScoreHistogram, Verification, score_histogram, verify
+from tests.plot.texts import legend
 
 
 def both(genuine: list[float], impostors: list[float], **options: object) -> tuple[ScoreHistogram, Verification]:
@@ -18,10 +19,6 @@ def both(genuine: list[float], impostors: list[float], **options: object) -> tup
 
 
 HISTOGRAM, VERIFICATION = both([9, 6, 4], [8, 5, 3, 1], bins=4)
-
-
-def legend(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def outlines(axes) -> list:

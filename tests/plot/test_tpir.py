@@ -5,14 +5,11 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.plot import plot_tpir
+from tests.plot.texts import legend
 
 SCORES = torch.tensor([[9.0, 2], [0, 7], [4, 5], [8, 0], [2, 6], [3, 3], [1, 0]])
 EXAMPLE = evaluate_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2]).identification()
 """TPIR 1/3 at FPIR 0, 2/3 from 1/4 on; within rank 2 it is 1 from 2/4 on"""
-
-
-def legend(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def test_tpir_is_drawn_in_steps_over_fpir_in_percent():

@@ -10,6 +10,7 @@ from reid_torchmetrics.functional.retrieval import scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.plot import plot_det, plot_roc
 from reid_torchmetrics.tasks import Verification, verify
+from tests.plot.texts import legend
 
 
 def verified(genuine: list[float], impostors: list[float]) -> Verification:
@@ -20,10 +21,6 @@ def verified(genuine: list[float], impostors: list[float]) -> Verification:
 EXAMPLE = verified([9, 6, 4], [8, 5, 3, 1])
 """TAR 1/3 at FAR 0, 2/3 at 1/4, 1 at 2/4"""
 THIRD = 100 / 3
-
-
-def legend(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def at(line, far: float) -> float:

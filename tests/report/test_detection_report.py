@@ -1,6 +1,7 @@
 """The report of a detection: what it says is what the results say."""
 
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -95,8 +96,22 @@ def test_the_images_with_the_most_errors_are_listed(pages):
     assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
 
 
-def boxes_of(label: int) -> dict:
-    return {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([label])}
+BOXES = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
+
+
+def black(_) -> np.ndarray:
+    return np.zeros((300, 300, 3), dtype=np.uint8)
+
+
+def boxes_of(*labels: int) -> dict:
+    return {"boxes": torch.tensor([problems.BOX]).repeat(len(labels), 1), "labels": torch.tensor(labels)}
+
+
+def page_of(folder, *labels: int, report=None, **options) -> Element:
+    """The page of one image whose boxes are all found."""
+    metric, boxes = DetectionMAP(**options), boxes_of(*labels)
+    metric.update([boxes | {"scores": torch.full((len(labels),), 0.5)}], [boxes])
+    return read(write_report(metric.results(), folder / "r.html", **(report or {})))
 
 
 NO_BOXES = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
@@ -135,17 +150,10 @@ def test_detections_of_a_class_without_ground_truths_are_errors_of_their_images(
 @pytest.mark.parametrize("is_function", [True, False])
 @pytest.mark.slow
 def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
-    asked = []
-
-    def image(number):
-        asked.append(number)
-        return np.zeros((300, 300, 3), dtype=np.uint8)
-
-    boxes = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
-    if is_function:
-        boxes = {name: values.__getitem__ for name, values in boxes.items()}
+    boxes = {name: values.__getitem__ for name, values in BOXES.items()} if is_function else BOXES
+    image = mock.Mock(side_effect=black)
     page = read(write_report(problems.detection(), tmp_path / "r.html", pictures=image, **boxes))
-    assert asked == [1]
+    assert image.mock_calls == [mock.call(1)]
     (item,) = section(page, "images").one("ul").all("li")
     assert item.one("img").attributes["alt"] == "image 1 with its boxes"
 
@@ -156,18 +164,15 @@ def test_boxes_have_the_names_of_the_metric_as_the_tables_have(tmp_path, monkeyp
     monkeypatch.setattr(plot, "draw_boxes", lambda *a, **k: seen.append(k["class_names"]) or draw(*a, **k))
     metric = DetectionMAP(class_names={3: "cat", 7: "dog"})
     metric.update(problems.DETECTIONS, problems.GROUND_TRUTHS)
-    options = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
-    options["pictures"] = lambda _: np.zeros((300, 300, 3), dtype=np.uint8)
     for names in ({}, {"class_names": {3: "lion"}}):
-        write_report(metric.results(), tmp_path / "r.html", **options, **names)
+        write_report(metric.results(), tmp_path / "r.html", pictures=black, **BOXES, **names)
     assert seen == [{3: "cat", 7: "dog"}, {3: "lion"}]
 
 
 @pytest.mark.slow
 def test_an_image_that_is_missing_has_the_reason_in_its_place(tmp_path):
-    boxes = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
     with pytest.warns(UserWarning, match="A picture of the report is missing"):
-        page = read(write_report(problems.detection(), tmp_path / "r.html", pictures=[], **boxes))
+        page = read(write_report(problems.detection(), tmp_path / "r.html", pictures=[], **BOXES))
     (item,) = section(page, "images").one("ul").all("li")
     assert item.all("p")[1].text == "No picture: `pictures` must have a picture for each number; got none for 1."
 
@@ -178,16 +183,11 @@ def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
     metric = DetectionMAP()
     truths = [each | {"image_id": name} for each, name in zip(problems.GROUND_TRUTHS, names, strict=True)]
     metric.update(problems.DETECTIONS, truths)
-    asked = []
-
-    def image(name):
-        asked.append(name)
-        return np.zeros((300, 300, 3), dtype=np.uint8)
-
+    image = mock.Mock(side_effect=black)
     sides = {"detections": problems.DETECTIONS, "ground_truths": truths}
     boxes = {side: dict(zip(names, values, strict=True)) for side, values in sides.items()}
     page = read(write_report(metric.results(), tmp_path / "r.html", pictures=image, **boxes))
-    assert asked == [names[1]]
+    assert image.mock_calls == [mock.call(names[1])]
     (row,) = section(page, "images").rows("Objects of each image")
     assert row["image"] == names[1]
     (item,) = section(page, "images").one("ul").all("li")
@@ -197,14 +197,9 @@ def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
 @pytest.mark.slow
 def test_the_worst_of_many_images_are_seen_at_once(tmp_path):
     metric = DetectionMAP()
-    truth = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}
-    nothing = {"boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0, dtype=torch.int64)}
-    metric.update([nothing] * 8, [truth] * 8)
-    options = {
-        "pictures": lambda _: np.zeros((64, 64, 3), dtype=np.uint8),
-        "detections": lambda _: nothing,
-        "ground_truths": lambda _: truth,
-    }
+    found, true = [EMPTY[0]] * 8, [boxes_of(0)] * 8
+    metric.update(found, true)
+    options = {"pictures": black, "detections": found, "ground_truths": true}
     page = read(write_report(metric.results(), tmp_path / "r.html", num_worst=7, **options))
     images = section(page, "images")
     assert len(images.all("img")) == 7
@@ -227,31 +222,20 @@ def test_the_page_has_the_numbers_for_programs(pages):
 
 @pytest.mark.slow
 def test_an_area_without_an_end_is_json(tmp_path):
-    metric = DetectionMAP(area_ranges={"all": (0.0, float("inf"))})
-    boxes = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}
-    metric.update([boxes | {"scores": torch.tensor([0.5])}], [boxes])
-    found = data(read(write_report(metric.results(), tmp_path / "r.html")))
-    assert found["area_ranges"] == {"all": [0.0, None]}
+    page = page_of(tmp_path, 0, area_ranges={"all": (0.0, float("inf"))})
+    assert data(page)["area_ranges"] == {"all": [0.0, None]}
 
 
 @pytest.mark.slow
 def test_all_classes_together_are_called_so(tmp_path):
-    metric = DetectionMAP(average="micro")
-    boxes = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([3])}
-    metric.update([boxes | {"scores": torch.tensor([0.5])}], [boxes])
-    (row,) = section(read(write_report(metric.results(), tmp_path / "r.html", class_names={0: "no"})), "classes").rows(
-        CLASSES
-    )
+    page = page_of(tmp_path, 3, average="micro", report={"class_names": {0: "no"}})
+    (row,) = section(page, "classes").rows(CLASSES)
     assert row["class"] == "all classes together"
 
 
 @pytest.mark.slow
 def test_many_classes_are_folded_and_have_a_filter(tmp_path):
-    metric = DetectionMAP()
-    labels = torch.arange(21)
-    boxes = {"boxes": torch.tensor([problems.BOX]).repeat(21, 1), "labels": labels}
-    metric.update([boxes | {"scores": torch.full((21,), 0.5)}], [boxes])
-    page = read(write_report(metric.results(), tmp_path / "r.html"))
+    page = page_of(tmp_path, *range(21))
     (folded,) = section(page, "classes").all("details")
     assert folded.one("summary").text == "All 21 classes"
     assert folded.one("label").text == "class beginning with "

@@ -1,13 +1,13 @@
 """Corners that are read as sizes are told by the edges of the images, where the sizes of images are known."""
 
 import json
-import warnings
 
 import pytest
 import torch
 
-from reid_torchmetrics import AdviceWarning, DetectionMAP
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import evaluate_images
+from tests.diagnosis.contract import told_by
 
 WIDTH, HEIGHT = 500, 400
 INSIDE, BEYOND = [100.0, 50.0, 300.0, 200.0], [200.0, 150.0, 440.0, 330.0]
@@ -35,52 +35,30 @@ def images_of(boxes, true_boxes=(TRUE,), size=(HEIGHT, WIDTH)):
 
 def told(images, box_format="xywh"):
     """The advice that an evaluation gives."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        evaluate_images(*images, box_format=box_format)
-    return [str(warning.message) for warning in caught if warning.category is AdviceWarning]
-
-
-def test_corners_that_leave_their_image_as_sizes_are_told():
-    assert told(images_of([INSIDE] * 9 + [BEYOND])) == [text_of(10)]  # 200 + 440 > 500
+    return told_by(lambda: evaluate_images(*images, box_format=box_format))
 
 
 @pytest.mark.parametrize(
-    "box",
+    ("boxes", "is_told"),
     [
-        [50.0, 50.0, 150.0, 150.0],  # does not leave the image
-        [480.0, 380.0, 30.0, 30.0],  # leaves it, and is no pair of corners
+        ([INSIDE] * 9 + [BEYOND], True),  # 200 + 440 > 500
+        ([INSIDE] * 9 + [[50.0, 50.0, 150.0, 150.0]], False),  # does not leave the image
+        ([INSIDE] * 9 + [[480.0, 380.0, 30.0, 30.0]], False),  # leaves it, and is no pair of corners
+        ([BEYOND] * 9, False),  # too few to say
+        ([BEYOND] * 10, True),
+        ([INSIDE] * 19 + [BEYOND], False),  # one box in ten must leave its image
+        ([INSIDE] * 18 + [BEYOND] * 2, True),
+        ([[300.0, 200.0, 501.0, 401.0]] * 10, True),  # one pixel beyond the last ones, as whole pixels are counted
+        ([[300.0, 200.0, 501.0, 402.0]] * 10, False),
+        ([[300.0, 200.0, 502.0, 401.0]] * 10, False),
     ],
 )
-def test_other_boxes_are_not_told(box):
-    assert told(images_of([INSIDE] * 9 + [box])) == []
+def test_ten_corners_beyond_their_images_that_are_one_in_ten_are_told(boxes, is_told):
+    assert told(images_of(boxes)) == [text_of(len(boxes))] * is_told
 
 
 def test_nothing_is_told_without_the_sizes_of_images():
     assert told(images_of([BEYOND] * 10, size=None)) == []
-
-
-@pytest.mark.parametrize(("num", "expected"), [(9, []), (10, [text_of(10)])])
-def test_a_few_boxes_say_nothing(num, expected):
-    assert told(images_of([BEYOND] * num)) == expected
-
-
-@pytest.mark.parametrize(("num_beyond", "expected"), [(1, []), (2, [text_of(20)])])
-def test_one_box_in_ten_must_leave_its_image(num_beyond, expected):
-    assert told(images_of([INSIDE] * (20 - num_beyond) + [BEYOND] * num_beyond)) == expected
-
-
-@pytest.mark.parametrize(
-    ("corners", "is_told"),
-    [
-        ([300.0, 200.0, 501.0, 401.0], True),
-        ([300.0, 200.0, 501.0, 402.0], False),
-        ([300.0, 200.0, 502.0, 401.0], False),
-    ],
-)
-def test_corners_at_the_edges_of_the_image_are_told_as_well(corners, is_told):
-    """Corners may lie one pixel beyond the last row and column, as whole pixels are counted."""
-    assert told(images_of([corners] * 10)) == [text_of(10)] * is_told
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -107,9 +85,7 @@ def test_numbers_are_those_of_the_boxes_as_they_are_given():
     images = images_of([BEYOND] * 10, [BEYOND])
     metric = DetectionMAP(box_format="xywh")
     metric.update(*images)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AdviceWarning)
-        assert float(metric.compute()["map"]) == 1
+    assert float(metric.compute()["map"]) == 1
 
 
 def test_advice_is_given_once_and_again_after_reset():
@@ -119,11 +95,8 @@ def test_advice_is_given_once_and_again_after_reset():
         metric.reset()
         metric.update(*images_of([BEYOND] * 10))
         for _ in range(2):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                metric.compute()
-                metric.results()
-            counts.append(len([warning for warning in caught if "exceed the image" in str(warning.message)]))
+            texts = told_by(lambda: [metric.compute(), metric.results()])
+            counts.append(len([text for text in texts if "exceed the image" in text]))
     assert counts == [1, 0, 1, 0]
 
 

@@ -1,21 +1,14 @@
 """Boxes and labels that can hardly be meant get one warning, and bad detectors none."""
 
-import warnings
-
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
 from tests.diagnosis.at_doors.image_doors import by_objects
+from tests.diagnosis.contract import warned_by
 from tests.functional.detection.detection_samples import changed, fed
 
-
-@pytest.fixture(autouse=True)
-def _every_warning_is_an_error():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
+pytestmark = pytest.mark.usefixtures("every_warning_is_an_error")
 
 IDS_OF_COCO = torch.tensor([each for each in range(1, 91) if each not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)])
 
@@ -133,10 +126,8 @@ def line_of(num, num_found, shift, num_right=0, num_labels=4):
     ],
 )
 def test_labels_are_odd_from_some_numbers_on(options, is_odd):
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        fed(DetectionMAP(), *line_of(**options)).compute()
-    assert ["have the label of their detection" in str(one.message) for one in told] == [True] * is_odd
+    texts = warned_by(fed(DetectionMAP(), *line_of(**options)).compute)
+    assert ["have the label of their detection" in text for text in texts] == [True] * is_odd
 
 
 def test_one_large_class_that_is_taken_for_another_gets_no_warning():
@@ -190,29 +181,17 @@ SHARES, PIXELS, MIXED = (20, 0.1, 0.04), (20, 30.0, 12.0), "seem to be fractions
 def test_boxes_are_odd_from_some_numbers_on(found, true, box_format, text):
     found, true = squares(*found), squares(*true)
     metric = DetectionMAP(box_format, max_detection_thresholds=[300])
-    metric.update(
-        [
-            {
-                "boxes": found,
-                "scores": torch.linspace(1, 0.5, len(found)),
-                "labels": torch.ones(len(found), dtype=torch.int64),
-            }
-        ],
-        [{"boxes": true, "labels": torch.ones(len(true), dtype=torch.int64)}],
-    )
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        metric.compute()
-    assert len(told) == (text is not None)
-    assert all(text in str(one.message) for one in told)
+    preds, target = ([{"boxes": boxes, "labels": torch.ones(len(boxes)).long()}] for boxes in (found, true))
+    preds[0]["scores"] = torch.linspace(1, 0.5, len(found))
+    metric.update(preds, target)
+    texts = warned_by(metric.compute)
+    assert len(texts) == (text is not None)
+    assert all(text in each for each in texts)
 
 
 @pytest.mark.parametrize(("num", "is_odd"), [(10, True), (9, False)])
 def test_ten_boxes_of_tensors_are_enough_to_say(num, is_odd):
     boxes = squares(num, 0.1, 0.04), squares(*PIXELS)
-    ones = ({"scores": torch.ones(len(each)), "labels": torch.ones(len(each), dtype=torch.int64)} for each in boxes)
-    preds, target = ([each | {"boxes": of_side}] for each, of_side in zip(ones, boxes, strict=True))
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        by_objects("coco")({"preds": preds, "target": target})
-    assert [MIXED in str(one.message) for one in told] == [True] * is_odd
+    sides = ([{"boxes": b, "scores": torch.ones(len(b)), "labels": torch.ones(len(b)).long()}] for b in boxes)
+    texts = warned_by(lambda: by_objects("coco")(dict(zip(("preds", "target"), sides, strict=True))))
+    assert [MIXED in text for text in texts] == [True] * is_odd

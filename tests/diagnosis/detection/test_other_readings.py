@@ -2,15 +2,15 @@
 
 import math
 import re
-import warnings
 
 import pytest
 import torch
 
-from reid_torchmetrics import AdviceWarning, DetectionMAP
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
+from tests.diagnosis.contract import told_by
 from tests.functional.detection.detection_samples import fed
 
 NUM_IMAGES, NUM_OBJECTS = 20, 4
@@ -105,13 +105,6 @@ def changed(items, iou_type, change):
     return [item | {key: change(item[key])} for item in items]
 
 
-def advice_of(work):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        work()
-    return [str(warning.message) for warning in caught if issubclass(warning.category, AdviceWarning)]
-
-
 def by_function(preds, target, iou_type):
     evaluate_images(preds, target, iou_type=iou_type)
 
@@ -120,7 +113,7 @@ def by_function(preds, target, iou_type):
 def test_another_reading_of_detections_is_named(iou_type, change):
     apply, name = CHANGES[iou_type, change]
     preds, target = problem(iou_type)
-    (text,) = advice_of(lambda: by_function(changed(preds, iou_type, apply), target, iou_type))
+    (text,) = told_by(lambda: by_function(changed(preds, iou_type, apply), target, iou_type))
     assert re.search(rf"With `preds` read as {name}, {SOME}", text), text
 
 
@@ -128,9 +121,9 @@ def test_another_reading_of_detections_is_named(iou_type, change):
 def test_detected_keypoints_may_have_two_numbers_or_three(num_columns):
     preds, target = problem("keypoints")
     found = changed(preds, "keypoints", lambda points: points[:, :, :num_columns])
-    assert advice_of(lambda: by_function(found, target, "keypoints")) == []
+    assert told_by(lambda: by_function(found, target, "keypoints")) == []
     mirrored = changed(found, "keypoints", lambda points: points[:, MIRRORED])
-    (text,) = advice_of(lambda: by_function(mirrored, target, "keypoints"))
+    (text,) = told_by(lambda: by_function(mirrored, target, "keypoints"))
     assert f"read as keypoints in the order {str(MIRRORED)[1:-1]}" in text
 
 
@@ -138,7 +131,7 @@ def test_detected_keypoints_may_have_two_numbers_or_three(num_columns):
 def test_another_reading_of_ground_truths_is_named(change):
     apply, name = ROTATED[change]
     preds, target = problem("rotated")
-    (text,) = advice_of(lambda: by_function(preds, changed(target, "rotated", apply), "rotated"))
+    (text,) = told_by(lambda: by_function(preds, changed(target, "rotated", apply), "rotated"))
     assert re.search(rf"With `target` read as {name}, {SOME}", text), text
 
 
@@ -146,7 +139,7 @@ def test_another_reading_of_ground_truths_is_named(change):
 def test_two_conventions_that_differ_are_found_together(argument):
     sides = dict(zip(("preds", "target"), problem("rotated"), strict=True))
     sides[argument] = changed(sides[argument], "rotated", lambda boxes: at_corner(times(1, 1, 1, 1, -1)(boxes)))
-    (text,) = advice_of(lambda: by_function(sides["preds"], sides["target"], "rotated"))
+    (text,) = told_by(lambda: by_function(sides["preds"], sides["target"], "rotated"))
     name = "angles in the other direction and corner instead of center"
     assert f"With `{argument}` read as {name}, " in text
 
@@ -157,7 +150,7 @@ def test_keypoints_in_images_that_were_resized_are_told_by_the_sizes_of_the_imag
     for found, true, (height, width) in zip(preds, target, sizes, strict=True):
         true["orig_size"] = [height, width]
         found["keypoints"] = found["keypoints"] * torch.tensor([256 / width, 256 / height, 1])
-    (text,) = advice_of(lambda: by_function(preds, target, "keypoints"))
+    (text,) = told_by(lambda: by_function(preds, target, "keypoints"))
     assert re.search(rf"read as coordinates in images stretched to 2[56]\d\S* x 2[56]\d\S*, {SOME}", text), text
 
 
@@ -183,9 +176,9 @@ def test_another_reading_of_masks_is_told_by_the_boxes_around_them(change):
     labels = torch.ones(4, dtype=torch.int64)
     target = [{"masks": squares(generator, 4), "labels": labels} for _ in range(12)]
     preds = [item | {"masks": apply(item["masks"]), "scores": torch.rand(4, generator=generator)} for item in target]
-    (text,) = advice_of(fed(DetectionMAP(iou_type="segm"), preds, target).compute)
+    (text,) = told_by(fed(DetectionMAP(iou_type="segm"), preds, target).compute)
     assert re.search(rf"With `preds` read as {name}, \d+ of 48 ground truths are found", text), text
-    assert advice_of(fed(DetectionMAP(iou_type="segm"), with_scores(target), target).compute) == []
+    assert told_by(fed(DetectionMAP(iou_type="segm"), with_scores(target), target).compute) == []
 
 
 def with_scores(target):
@@ -199,7 +192,7 @@ def test_angles_in_the_other_direction_are_told_for_boxes_of_any_share_of_height
         for item in (found, true):
             item["rotated_boxes"][:, 3] = share * item["rotated_boxes"][:, 2]
         found["rotated_boxes"][:, 4] *= -1
-    (text,) = advice_of(lambda: by_function(preds, target, "rotated"))
+    (text,) = told_by(lambda: by_function(preds, target, "rotated"))
     assert (
         f"ground truths are found at an overlap of {overlap}, regardless of labels. With `preds` read as angles" in text
     )
@@ -211,7 +204,7 @@ def test_angles_that_were_not_learned_are_no_other_reading():
     generator = torch.Generator().manual_seed(1)
     for found in preds:
         found["rotated_boxes"][:, 4] = 3 * torch.rand(len(found["labels"]), generator=generator)
-    assert advice_of(lambda: by_function(preds, target, "rotated")) == []
+    assert told_by(lambda: by_function(preds, target, "rotated")) == []
 
 
 @pytest.mark.parametrize("key", ["bbox", "segmentation"])
@@ -231,5 +224,5 @@ def test_another_reading_of_polygons_is_told_whatever_boxes_are_beside_them(key)
     truth = COCO({"images": images, "categories": [{"id": 1, "name": "one"}], "annotations": annotations})
     evaluation = COCOeval(truth, truth.loadRes(results), "segm")
     evaluation.evaluate()
-    texts = advice_of(evaluation.accumulate)
+    texts = told_by(evaluation.accumulate)
     assert ["read as y before x" in text for text in texts] == ([True] if key == "segmentation" else [])

@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import warnings
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import AdviceWarning, DetectionMAP
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.diagnosis.causes import NotHeldError
 from reid_torchmetrics.diagnosis.detection import DetectionCase, MatchedImages
@@ -20,6 +19,7 @@ from reid_torchmetrics.functional.detection import Detections, GroundTruths, eva
 from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import match_on_grid
+from tests.diagnosis.contract import told_by
 from tests.functional.detection.detection_samples import fed
 from tests.reference.detection import iou
 
@@ -115,16 +115,8 @@ def count_found(preds, target):
     return num_found
 
 
-def advice_of(work):
-    """Texts of all advice."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        work()
-    return [str(warning.message) for warning in caught if warning.category is AdviceWarning]
-
-
 def advice_on(preds, target, box_format):
-    return advice_of(lambda: evaluate_images(*dicts(preds, target), box_format=box_format))
+    return told_by(lambda: evaluate_images(*dicts(preds, target), box_format=box_format))
 
 
 @pytest.mark.parametrize(("given", "read"), PAIRS)
@@ -223,14 +215,14 @@ def test_images_that_were_resized_in_another_way_are_named_where_their_sizes_are
         evaluation.accumulate()
         evaluation.accumulate()
 
-    (text,) = advice_of(evaluate)
+    (text,) = told_by(evaluate)
     assert re.search(pattern + r"9\d of 96 ground truths are found\.", text), text
 
 
 def test_packed_boxes_are_read_as_corner_and_size():
     preds, target, _ = problem()
     given = packed([centered(boxes) for boxes in preds], [sized(boxes) for boxes in target])
-    (text,) = advice_of(lambda: evaluate_boxes(*given))
+    (text,) = told_by(lambda: evaluate_boxes(*given))
     assert f"read as center and size, {count_found(preds, target)} of 96 ground truths are found." in text
 
 
@@ -238,7 +230,7 @@ def test_nothing_is_said_where_the_labels_explain_it():
     preds, target, _ = problem()
     found, _ = dicts(preds, target, labels=5)
     _, true = dicts(preds, target, labels=4)
-    (text,) = advice_of(lambda: fed(DetectionMAP(), found, true).compute())
+    (text,) = told_by(lambda: fed(DetectionMAP(), found, true).compute())
     assert "have the label of their detection" in text
 
 
@@ -359,11 +351,11 @@ def test_sizes_of_images_are_known_from_their_dicts(names):
         item["orig_size"] = (height, width) if image % 2 else torch.tensor([height, width])
     pattern = RESIZED["squashed"][1] + r"9\d of 96 ground truths are found"
     for evaluate in (lambda: fed(DetectionMAP(), found, true).compute(), lambda: evaluate_images(found, true)):
-        (text,) = advice_of(evaluate)
+        (text,) = told_by(evaluate)
         assert re.search(pattern, text), text
     for item in true[:1]:
         del item["orig_size"]
-    assert not any("stretched" in text for text in advice_of(lambda: fed(DetectionMAP(), found, true).compute()))
+    assert not any("stretched" in text for text in told_by(lambda: fed(DetectionMAP(), found, true).compute()))
 
 
 def test_sizes_of_images_are_known_from_files(tmp_path):
@@ -373,5 +365,5 @@ def test_sizes_of_images_are_known_from_files(tmp_path):
     for name, content in (("gt.json", truth.dataset), ("dt.json", results.dataset["annotations"])):
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
     sides = DetectionMAP.coco_to_tm(str(tmp_path / "dt.json"), str(tmp_path / "gt.json"))
-    (text,) = advice_of(lambda: fed(DetectionMAP("xywh"), *sides).compute())
+    (text,) = told_by(lambda: fed(DetectionMAP("xywh"), *sides).compute())
     assert re.search(RESIZED["squashed"][1], text), text

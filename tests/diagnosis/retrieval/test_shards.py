@@ -1,7 +1,6 @@
 """Without `index` it is said that processes hold the same samples, and of legitimate data it is never said."""
 
 import itertools
-import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +13,7 @@ from reid_torchmetrics.functional import world
 from reid_torchmetrics.functional.made import results_made, samples_shared
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from tests.diagnosis.contract import warned_by
 from tests.distributed import threads
 from tests.profiles import of_each
 
@@ -66,10 +66,7 @@ def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, 
         shard = sharding.examine_samples(of, metric._accepted_samples().samples, leave_one_out=leave_one_out)
         results_made(None, RankedSamples(metric.protocol, compared=samples_shared(shard, of)), of)
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        threads.run(len(shards), rank)
-    return [str(each.message) for each in caught]
+    return warned_by(lambda: threads.run(len(shards), rank))
 
 
 def drawn(total: int, seed: int = 0, dimension: int = 16) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,5 @@
 """One line says that equal scores decide the numbers, where nobody chose their order."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from reid_torchmetrics import ReIDMeanAP, evaluate
 from reid_torchmetrics.diagnosis.retrieval.score_rows import tied_pairs
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores
+from tests.diagnosis.contract import warned_by
 from tests.diagnosis.retrieval.test_sample import case_of
 from tests.profiles import each_row
 from tests.strategies import ALL_TIES
@@ -22,14 +22,6 @@ def problem(num_levels: int, seed: int = 0):
     rng = np.random.default_rng(seed)
     scores = torch.from_numpy(rng.integers(0, num_levels, (NUM_QUERIES, NUM_GALLERY))).float()
     return scores, torch.from_numpy(rng.integers(0, 5, NUM_QUERIES)), torch.from_numpy(rng.integers(0, 5, NUM_GALLERY))
-
-
-def lines(call) -> list[str]:
-    """What is said during a call."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call()
-    return [str(warning.message) for warning in caught]
 
 
 def share_of(scores: torch.Tensor, query_identities: torch.Tensor, gallery_identities: torch.Tensor) -> str | None:
@@ -68,7 +60,7 @@ def test_queries_are_spread_over_the_set():
 
 def test_the_line_has_both_bounds():
     scores, *identities = problem(num_levels=4, seed=2)
-    (line,) = lines(lambda: evaluate_scores(scores, *identities))
+    (line,) = warned_by(lambda: evaluate_scores(scores, *identities))
     worst, best = (evaluate_scores(scores, *identities, ties=ties)["map"] for ties in ("pessimistic", "optimistic"))
     assert f"is {worst:.4f} where negatives go first (`ties='pessimistic'`, the default) and {best:.4f}" in line
     assert line.startswith(("25% of the pairs", "24% of the pairs"))
@@ -88,7 +80,7 @@ def test_codes_of_few_bits_have_such_a_line(kind):
             metric.update(codes, identities, is_query=is_query)
             metric.compute()
 
-    (line,) = lines(call)
+    (line,) = warned_by(call)
     assert "of the pairs of a positive and a negative have equal scores" in line
 
 
@@ -97,20 +89,20 @@ def test_a_metric_says_it_once_for_its_samples():
     told = []
     for num_identities in (5, 4):
         metric.update(torch.ones(100, 4), torch.arange(100) % num_identities)
-        told.append(len(lines(metric.compute)))
+        told.append(len(warned_by(metric.compute)))
     assert told == [1, 0]
 
 
 @each_row("ties", ALL_TIES)
 def test_nothing_is_said_where_the_user_chose(ties):
     scores, *identities = problem(num_levels=4)
-    assert lines(lambda: evaluate_scores(scores, *identities, ties=ties)) == []
+    assert warned_by(lambda: evaluate_scores(scores, *identities, ties=ties)) == []
     protocol = Protocol("own", "this test", ties=ties)
-    assert lines(lambda: evaluate_scores(scores, *identities, protocol=protocol)) == []
+    assert warned_by(lambda: evaluate_scores(scores, *identities, protocol=protocol)) == []
 
 
 def test_nothing_is_said_of_few_ties_or_few_pairs():
     scores, *identities = problem(num_levels=10**6)
-    assert lines(lambda: evaluate_scores(scores, *identities)) == []
+    assert warned_by(lambda: evaluate_scores(scores, *identities)) == []
     few = torch.zeros(2, 20)  # 2 x 10 x 10 pairs
-    assert lines(lambda: evaluate_scores(few, [0, 1], [0, 1] * 10)) == []
+    assert warned_by(lambda: evaluate_scores(few, [0, 1], [0, 1] * 10)) == []
