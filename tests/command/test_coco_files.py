@@ -1,28 +1,21 @@
 """`detect` with COCO's files: what it guesses, and what seems wrong with the boxes and labels, in one line each."""
 
-import json
+import os
 
 import pytest
+
+from tests.files.json_files import write_json
 
 NUM = 60
 
 
 def problem():
     """Results that are right, and their data set: one object in each image."""
-    rows = [
-        {
-            "id": image,
-            "image_id": image,
-            "category_id": 1 + image % 2,
-            "bbox": [7.5 * image, 7.0 * image, 40.0 + image % 7, 50.0],
-            "area": 2000,
-        }
-        for image in range(1, NUM + 1)
-    ]
-    images = [
-        {"id": row["id"], "file_name": f"{row['id']}.jpg", "neg_category_ids": [], "not_exhaustive_category_ids": []}
-        for row in rows
-    ]
+    rows, images, lists = [], [], {"neg_category_ids": [], "not_exhaustive_category_ids": []}
+    for image in range(1, NUM + 1):
+        box = [7.5 * image, 7.0 * image, 40.0 + image % 7, 50.0]
+        rows.append({"id": image, "image_id": image, "category_id": 1 + image % 2, "bbox": box, "area": 2000})
+        images.append({"id": image, "file_name": f"{image}.jpg", **lists})
     categories = [{"id": label, "frequency": "r"} for label in range(3)]
     return [row | {"score": 0.5} for row in rows], {"images": images, "categories": categories, "annotations": rows}
 
@@ -63,12 +56,6 @@ CHANGES = {
 }
 
 
-def written(tmp_path, results, data_set):
-    for name, content in (("gt.json", data_set), ("dt.json", results)):
-        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    return "gt.json", "dt.json"
-
-
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("evaluator", ["coco", "lvis"])
@@ -77,9 +64,8 @@ def test_a_suspicion_is_one_line(command, tmp_path, change, evaluator):
     changed, text = CHANGES[change]
     if evaluator == "lvis":
         data_set["images"][0]["neg_category_ids"] = [0]
-    said = command(
-        "detect", *written(tmp_path, [row | changed(row) for row in results], data_set), *("--evaluator", evaluator)
-    )
+    paths = write_json(tmp_path, gt=data_set, dt=[row | changed(row) for row in results])
+    said = command("detect", *map(os.path.basename, paths), "--evaluator", evaluator)
     assert said.status == 0
     lines = said.err.splitlines()
     assert len(lines) == (text is not None)
@@ -90,10 +76,6 @@ def test_a_suspicion_is_one_line(command, tmp_path, change, evaluator):
 def test_lists_that_are_all_empty_are_one_line(command, tmp_path):
     results, data_set = problem()
     results[0]["category_id"] = 0
-    contents = {"gt.json": data_set, "dt.json": results}
-    for name, content in contents.items():
-        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    (line,) = command("detect", *contents, "--evaluator", "lvis").err.splitlines()
-    assert line.startswith(
-        f"reid-torchmetrics: warning: None of {NUM} images has `neg_category_ids` or `not_exhaustive"
-    )
+    paths = write_json(tmp_path, gt=data_set, dt=results)
+    (line,) = command("detect", *paths, "--evaluator", "lvis").err.splitlines()
+    assert line.startswith(f"{WARNING}None of {NUM} images has `neg_category_ids` or `not_exhaustive")

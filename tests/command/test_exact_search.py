@@ -75,18 +75,9 @@ def test_the_numbers_are_those_of_the_functions(problem, layout, capsys):
 
 def test_shards_and_options_of_exact_search_have_their_effect(problem):
     items, arrays = problem
-    np.savez(
-        "part_1.npz",
-        embeddings=arrays["gallery"][:25],
-        identities=arrays["gallery_identities"][:25],
-        cameras=arrays["gallery_cameras"][:25],
-    )
-    np.savez(
-        "part_2.npz",
-        embeddings=arrays["gallery"][25:],
-        identities=arrays["gallery_identities"][25:],
-        cameras=arrays["gallery_cameras"][25:],
-    )
+    columns = {"embeddings": "gallery", "identities": "gallery_identities", "cameras": "gallery_cameras"}
+    for part, rows in (("part_1", slice(25)), ("part_2", slice(25, None))):
+        np.savez(f"{part}.npz", **{name: arrays[of][rows] for name, of in columns.items()})
     words = ["--exact", "query.npz", "part_1.npz", "part_2.npz", "--similarity", "euclidean", "--recall-k", "5"]
     written = run(["I.npy", *words])
     recall, comparison = expected(items, arrays, k=5, similarity="euclidean")

@@ -1,6 +1,5 @@
 """Names of cameras and identities in files: no rule by number acts on numbers that the command made up."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +22,13 @@ def files(tmp_path, monkeypatch):
         rng = np.random.default_rng(1)
         for side, number in (("q", NUM_QUERIES), ("g", NUM_GALLERY)):
             identities, cameras = rng.integers(0, 4, number), rng.integers(1, 7, number)
-            with Path(f"{side}_{form}.csv").open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(["pid", "camid"])
-                for identity, camera in zip(identities, cameras, strict=True):
-                    name = f"lynx_{identity}" if form == "identities" else identity
-                    writer.writerow([name, f"cam{camera}" if form == "cameras" else camera])
+            name, camera = "lynx_" * (form == "identities"), "cam" * (form == "cameras")
+            rows = [f"{name}{pid},{camera}{camid}" for pid, camid in zip(identities, cameras, strict=True)]
+            Path(f"{side}_{form}.csv").write_text("\n".join(["pid,camid", *rows]), encoding="utf-8")
+
+
+def evaluated(form, *words):
+    return command.main(["evaluate", "q.npy", "g.npy", "--labels", f"q_{form}.csv", f"g_{form}.csv", *words])
 
 
 RULES = [
@@ -46,8 +46,7 @@ STREAMED_RULES = [(form, [*words, "--stream"], option) for form, words, option i
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(("form", "words", "option"), [*RULES, *STREAMED_RULES])
 def test_a_rule_by_number_is_refused_where_labels_are_names(form, words, option, capsys):
-    files = ["q.npy", "g.npy", "--labels", f"q_{form}.csv", f"g_{form}.csv"]
-    assert command.main(["evaluate", *files, *words]) == 1
+    assert evaluated(form, *words) == 1
     said = capsys.readouterr().err
     assert f"`--{option.replace('_', '-')}` must list names, or -1, where {form} are names" in said
     if form == "cameras":
@@ -58,7 +57,7 @@ def test_a_rule_by_number_is_refused_where_labels_are_names(form, words, option,
 def test_without_such_a_rule_names_have_the_numbers_of_integers(capsys):
     said = []
     for form in ("numbers", "cameras", "identities"):
-        assert command.main(["evaluate", "q.npy", "g.npy", "--labels", f"q_{form}.csv", f"g_{form}.csv"]) == 0
+        assert evaluated(form) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] == said[2]
 
@@ -76,8 +75,7 @@ def test_without_such_a_rule_names_have_the_numbers_of_integers(capsys):
 def test_rules_list_names_where_labels_are_names(form, by_name, by_number, stream, capsys):
     said = []
     for labels, words in ((form, by_name), ("numbers", by_number)):
-        files = ["q.npy", "g.npy", "--labels", f"q_{labels}.csv", f"g_{labels}.csv"]
-        assert command.main(["evaluate", *files, *words, *stream]) == 0
+        assert evaluated(labels, *words, *stream) == 0
         lines = capsys.readouterr().out.splitlines()
         said.append(lines[1:-1])  # without the names of the rules
     assert said[0] == said[1]
@@ -93,24 +91,18 @@ def test_empty_cells_are_junk_where_they_may_be(form, stream, capsys):
             rows = Path(f"{side}_{form}.csv").read_text(encoding="utf-8").splitlines()
             rows[2] = f"{gone},{rows[2].partition(',')[2]}"
             Path(f"{side}_{gone}.csv").write_text("\n".join(rows), encoding="utf-8")
-        words = ["evaluate", "q.npy", "g.npy", "--labels", f"q_{gone}.csv", f"g_{gone}.csv", *stream]
-        assert command.main([*words, "--missing-identities", "junk"]) == 0
+        assert evaluated(gone, *stream, "--missing-identities", "junk") == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
-    words = ["evaluate", "q.npy", "g.npy", "--labels", "q_.csv", "g_.csv", *stream]
-    assert command.main(words) == 1
-    err = capsys.readouterr().err
+    assert evaluated("", *stream) == 1
     came = "nan" if form == "numbers" else "''"
-    assert (
-        f"q_.csv: `pid` must hold whole numbers or strings; got {came} for sample 1. Pass `--missing-identities junk`"
-        in err
-    )
+    rule = f"q_.csv: `pid` must hold whole numbers or strings; got {came} for sample 1"
+    assert f"{rule}. Pass `--missing-identities junk`" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("files")
 def test_a_saved_file_and_a_report_have_the_names(capsys):
-    labels = ["--labels", "q_identities.csv", "g_identities.csv"]
-    assert command.main(["evaluate", "q.npy", "g.npy", *labels, "--save", "r.npz", "--report", "r.html"]) == 0
+    assert evaluated("identities", "--save", "r.npz", "--report", "r.html") == 0
     capsys.readouterr()
     assert "lynx_1" in Path("r.html").read_text(encoding="utf-8")
     results = RetrievalResults.load("r.npz")

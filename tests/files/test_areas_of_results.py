@@ -18,6 +18,7 @@ from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main as command
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.inputs import RunLengths
+from tests.files.json_files import write_json
 from tests.profiles import examples
 
 SIZE = 160  # of images, in pixels; 32 and 96 are the borders of COCO's area ranges
@@ -83,11 +84,7 @@ def problem(seed, iou_type, *, is_complete=False):
 
 
 def written(folder, results, data_set):
-    """Paths of the results and of the data set."""
-    paths = folder / "results.json", folder / "data_set.json"
-    for path, content in zip(paths, (results, data_set), strict=True):
-        path.write_text(json.dumps(content), encoding="utf-8")
-    return tuple(map(str, paths))
+    return write_json(folder, results=results, data_set=data_set)
 
 
 def by_coco(coco, evaluator, paths, iou_type):
@@ -235,24 +232,19 @@ def test_update_takes_areas_of_detections_for_the_area_ranges(invalid):
 
 
 @pytest.mark.parametrize(
-    ("area", "text"),
+    ("areas", "rule"),
     [
-        (torch.tensor([1.0, 2.0]), r"`preds\[0\]\['detection_area'\]` must have shape \[1\]"),
-        (torch.tensor([1j]), r"`preds\[0\]\['detection_area'\]` must have a real dtype"),
-        ("large", r"`preds\[0\]\['detection_area'\]` must be a tensor"),
-        (torch.tensor([]), r"`preds\[0\]\['detection_area'\]` must have shape \[1\]"),
+        ([torch.tensor([1.0, 2.0])], r"have shape \[1\]"),
+        ([torch.tensor([1j])], "have a real dtype"),
+        (["large"], "be a tensor"),
+        ([torch.tensor([])], r"have shape \[1\]"),
+        ([torch.tensor([]), torch.tensor([1.0, 2.0])], r"have shape \[1\]"),  # of two images
     ],
 )
-def test_areas_of_detections_that_do_not_fit_are_an_error(area, text):
-    with pytest.raises((TypeError, ValueError), match=text):
-        DetectionMAP().update([detection(detection_area=area)], [TARGET])
-
-
-def test_areas_of_another_image_are_an_error():
-    areas = [torch.tensor([]), torch.tensor([1.0, 2.0])]
+def test_areas_of_detections_that_do_not_fit_are_an_error(areas, rule):
     preds = [detection(detection_area=area) for area in areas]
-    with pytest.raises(ValueError, match=r"`preds\[0\]\['detection_area'\]` must have shape \[1\]"):
-        DetectionMAP().update(preds, [TARGET, TARGET])
+    with pytest.raises((TypeError, ValueError), match=rf"`preds\[0\]\['detection_area'\]` must {rule}"):
+        DetectionMAP().update(preds, [TARGET] * len(preds))
 
 
 @pytest.mark.parametrize("iou_type", ["bbox", "segm"])

@@ -1,11 +1,10 @@
 """Every column of COCO's files: a missing, misspelled or invalid value is an error that names the file and the row."""
 
-import json
-
 import pytest
 
 from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.files.coco_columns import TABLES
+from tests.files.json_files import write_json
 
 BOX = [10.0, 10.0, 30.0, 40.0]
 SHAPES = {
@@ -32,13 +31,10 @@ def contents():
 
 
 def read(folder, lists, iou_type, kind=DetectionMAP, **options):
-    paths = folder / "found.json", folder / "truth.json"
     data_set = {name: rows for name, rows in lists.items() if name != "results"}
     if kind is DetectionMAP:
         data_set["images"] = [{key: row[key] for key in row if key not in LISTS} for row in lists["images"]]
-    for path, content in zip(paths, (lists["results"], data_set), strict=True):
-        path.write_text(json.dumps(content), encoding="utf-8")
-    return kind.coco_to_tm(*map(str, paths), iou_type, **options)
+    return kind.coco_to_tm(*write_json(folder, found=lists["results"], truth=data_set), iou_type, **options)
 
 
 def file_of(name):

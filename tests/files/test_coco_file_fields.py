@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from tests.files.json_files import write_json
 from tests.functional.detection.detection_samples import fed
 from tests.functional.detection.keypoint_samples import SIGMAS, coco_rows, keypoint_images
 from tests.profiles import of_each
@@ -21,13 +22,9 @@ POINTS_RESULT = BOX_RESULT | {"keypoints": [14.0, 10.0, 2.0, 50.0, 26.0, 1.0, 90
 
 
 def written(folder: Path, results: list, annotations: list, images: list = IMAGE) -> list[str]:
-    """Files of results and of a data set."""
     categories = [{"id": label} for label in sorted({row["category_id"] for row in annotations})]
     data_set = {"images": images, "categories": categories, "annotations": annotations}
-    paths = folder / "results.json", folder / "instances.json"
-    for path, content in zip(paths, (results, data_set), strict=True):
-        path.write_text(json.dumps(content), encoding="utf-8")
-    return [*map(str, paths)]
+    return write_json(folder, results=results, instances=data_set)
 
 
 def summary(paths: list[str], iou_type: str = "bbox") -> dict[str, float]:
@@ -61,25 +58,20 @@ def test_an_area_of_0_in_a_dict_of_update_is_not_given():
     assert metric.compute()["map_large"] == 1
 
 
-def test_keypoints_with_the_area_0_in_a_file_have_to_be_exact(tmp_path):
-    annotations = [BOX | POINTS | {"area": 0, "num_keypoints": 3}]
-    for result, value in ((POINTS_RESULT, 0.0), (BOX_RESULT | POINTS, 1.0)):
-        found = summary(written(tmp_path, [result], annotations), "keypoints")
-        theirs = stats_of_pycocotools([result], annotations, "keypoints")
-        assert found["map"] == pytest.approx(value) == pytest.approx(theirs[0])
-
-
-def test_an_object_that_has_0_keypoints_by_its_field_is_ignored(tmp_path):
-    annotations = [BOX | POINTS | {"area": 40000, "num_keypoints": 0}]
-    found = summary(written(tmp_path, [POINTS_RESULT], annotations), "keypoints")
-    assert found["map"] == -1 == stats_of_pycocotools([POINTS_RESULT], annotations, "keypoints")[0]
-
-
-def test_an_object_that_has_keypoints_by_its_field_counts_though_none_is_labeled(tmp_path):
-    annotations = [BOX | {"keypoints": [0.0] * 9, "area": 40000, "num_keypoints": 1}]
-    found = summary(written(tmp_path, [POINTS_RESULT], annotations), "keypoints")
-    assert found["map"] == pytest.approx(1)  # all keypoints lie in the box, three times as wide and high
-    assert stats_of_pycocotools([POINTS_RESULT], annotations, "keypoints")[0] == pytest.approx(1)
+@pytest.mark.parametrize(
+    ("columns", "result", "value"),
+    [
+        (POINTS | {"area": 0, "num_keypoints": 3}, POINTS_RESULT, 0),  # they have to be exact
+        (POINTS | {"area": 0, "num_keypoints": 3}, BOX_RESULT | POINTS, 1),
+        (POINTS | {"area": 40000, "num_keypoints": 0}, POINTS_RESULT, -1),  # the object is ignored
+        # It counts though none is labeled: all lie in the box, three times as wide and high.
+        ({"keypoints": [0.0] * 9, "area": 40000, "num_keypoints": 1}, POINTS_RESULT, 1),
+    ],
+)
+def test_the_area_and_the_number_of_keypoints_are_those_of_the_file(tmp_path, columns, result, value):
+    found = summary(written(tmp_path, [result], [BOX | columns]), "keypoints")
+    theirs = stats_of_pycocotools([result], [BOX | columns], "keypoints")
+    assert found["map"] == pytest.approx(value) == pytest.approx(theirs[0])
 
 
 OPTIONS = {"bbox": {}, "keypoints": {"sigmas": SIGMAS}}

@@ -1,6 +1,5 @@
 """Results are assigned to images and categories by names, where both files have them."""
 
-import json
 import re
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.coco import COCO
 from reid_torchmetrics.command import main
+from tests.files.json_files import write_json
 
 IMAGES = [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}, {"id": 3, "file_name": "c.jpg"}]
 CATEGORIES = [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]
@@ -33,11 +33,8 @@ def evaluated(tmp_path):
     def evaluate(results, **changes):
         annotations = rows_of(OBJECTS, IMAGES, CATEGORIES)
         data_set = {"images": IMAGES, "categories": CATEGORIES, "annotations": annotations, **changes}
-        paths = tmp_path / "results.json", tmp_path / "data_set.json"
-        for path, content in zip(paths, (results, data_set), strict=True):
-            path.write_text(json.dumps(content), encoding="utf-8")
         metric = DetectionMAP("xywh")
-        metric.update(*DetectionMAP.coco_to_tm(*map(str, paths)))
+        metric.update(*DetectionMAP.coco_to_tm(*write_json(tmp_path, results=results, data_set=data_set)))
         return float(metric.compute()["map"])
 
     return evaluate
@@ -65,16 +62,8 @@ def test_without_names_detections_in_a_data_set_are_found_by_their_ids(evaluated
 @pytest.mark.parametrize(
     ("images", "categories", "message"),
     [
-        (
-            [{"id": 1, "file_name": "x.jpg"}],
-            CATEGORIES,
-            "must have images of the data set; got 'x.jpg' where the data set",
-        ),
-        (
-            [*IMAGES, {"id": 9, "file_name": "x.jpg"}],
-            CATEGORIES,
-            "an image of the data set by its `file_name`",
-        ),
+        ([{"id": 1, "file_name": "x.jpg"}], CATEGORIES, "must have images of the data set; got 'x.jpg' where the data"),
+        ([*IMAGES, {"id": 9, "file_name": "x.jpg"}], CATEGORIES, "an image of the data set by its `file_name`"),
         (IMAGES, [*CATEGORIES, {"id": 9, "name": "bird"}], "a category of the data set by its `name`"),
         ([*IMAGES, IMAGES[0]], CATEGORIES, "must have each `id` of `images` once"),
     ],
@@ -91,9 +80,7 @@ def test_categories_that_the_data_set_lacks_can_be_left_out(tmp_path, capsys):
     data_set = detections_as_data_set(IMAGES, CATEGORIES)
     for row in data_set["annotations"]:
         del row["score"]
-    for name, content in (("data_set", data_set), ("results", results)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
-    paths = [str(tmp_path / f"{name}.json") for name in ("data_set", "results")]
+    paths = write_json(tmp_path, data_set=data_set, results=results)
     assert main(["detect", *paths, "--unknown-categories", "drop"]) == 0
     assert "without 1 of categories that the data set lacks" in capsys.readouterr().err
 
@@ -103,20 +90,15 @@ def with_names(names):
     return [{**row, "score": 0.9, "category_name": name} for row, name in zip(rows, names, strict=True)]
 
 
-def test_names_of_categories_that_agree_change_nothing(evaluated):
-    assert evaluated(with_names(("cat", "dog", "dog"))) == 1
+def test_names_of_categories_change_nothing_where_they_agree_and_decide_over_ids(evaluated):
+    results = with_names(("cat", "dog", "dog"))
+    assert evaluated(results) == 1
+    assert evaluated([row | {"category_id": 3 - row["category_id"]} for row in results]) == 1
 
 
 def test_of_names_that_no_category_has_a_warning_tells(evaluated):
     with pytest.warns(UserWarning, match="categories by `category_id`, as no `category_name` is one of the data set"):
         assert evaluated(with_names(("CAT", "DOG", "DOG"))) == 1
-
-
-def test_names_of_categories_decide_over_their_ids(evaluated):
-    results = with_names(("cat", "dog", "dog"))
-    for row in results:
-        row["category_id"] = 3 - row["category_id"]
-    assert evaluated(results) == 1
 
 
 def test_a_name_of_no_category_beside_names_of_some_is_an_error(evaluated):

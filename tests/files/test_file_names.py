@@ -1,11 +1,10 @@
 """References to images by the names of their files."""
 
-import json
-
 import pytest
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.files import ImagesByName
+from tests.files.json_files import write_json
 
 FILES = {"train/a.jpg": 1, "val/a.jpg": 2, "0003.png": 3, "images\\b.v2.jpeg": 4, "c": 5}
 
@@ -43,11 +42,9 @@ def told(folder, names, rows):
     """The images that results are found in, and the lines; `names` are the file names of the images 1, 2, ..."""
     images = [{"id": number, "file_name": name} for number, name in enumerate(names, start=1)]
     truth = {"images": images, "annotations": [{"image_id": 1, **BOX}], "categories": [{"id": 1}]}
-    paths = folder / "found.json", folder / "truth.json"
-    for path, content in zip(paths, ([{"score": 0.5, **BOX, **row} for row in rows], truth), strict=True):
-        path.write_text(json.dumps(content), encoding="utf-8")
+    paths = write_json(folder, found=[{"score": 0.5, **BOX, **row} for row in rows], truth=truth)
     guesses = []
-    preds, target = DetectionMAP.coco_to_tm(*map(str, paths), guesses=guesses)
+    preds, target = DetectionMAP.coco_to_tm(*paths, guesses=guesses)
     found = [item["image_id"] for item, dicts in zip(target, preds, strict=True) for _ in dicts["scores"]]
     return found, [line.rpartition(": ")[2] for line in guesses]
 
@@ -79,25 +76,17 @@ def test_results_are_found_by_names_where_they_have_names(tmp_path, rows, found,
 
 
 @pytest.mark.parametrize(
-    ("names", "rows", "message"),
+    ("names", "others", "message"),
     [
+        (SWAPPED, [{"image_id": 2}], r"in every row, or in none, as `file_name`; got null in `results\[1\]`"),
         (
             SWAPPED,
-            [{"image_id": 1, "file_name": "1.jpg"}, {"image_id": 2}],
-            r"an image of the data set in every row, or in none, as `file_name`; got null in `results\[1\]`",
-        ),
-        (
-            SWAPPED,
-            [{"image_id": 1, "file_name": "1.jpg"}, {"image_id": 2, "file_name": "9.jpg"}],
+            [{"image_id": 2, "file_name": "9.jpg"}],
             r'as `file_name`; got "9.jpg" in `results\[1\]` \(image 2\)',
         ),
-        (
-            ["x/1.jpg", "y/1.jpg"],
-            [{"image_id": 1, "file_name": "1.jpg"}],
-            r'a `file_name` of one image; got "1.jpg", which fits images 1, 2, in `results\[0\]`',
-        ),
+        (["x/1.jpg", "y/1.jpg"], [], r'of one image; got "1.jpg", which fits images 1, 2, in `results\[0\]`'),
     ],
 )
-def test_names_that_contradict_and_decide_nothing_are_an_error(tmp_path, names, rows, message):
+def test_names_that_contradict_and_decide_nothing_are_an_error(tmp_path, names, others, message):
     with pytest.raises(ValueError, match=message):
-        told(tmp_path, names, rows)
+        told(tmp_path, names, [{"image_id": 1, "file_name": "1.jpg"}, *others])

@@ -1,14 +1,13 @@
 """`ignore` in COCO's files, which COCO's evaluation overwrites, gets one warning at each entry point."""
 
-import json
-import warnings
-
 import pytest
 
-from reid_torchmetrics import AdviceWarning, DetectionMAP, LvisMAP, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
 from reid_torchmetrics.functional.detection import evaluate_images
+from tests.diagnosis.contract import told_by
+from tests.files.json_files import write_json
 
 POINTS = [5, 5, 2, 20, 5, 2, 20, 25, 2]
 
@@ -67,14 +66,8 @@ CHANGES = {
 
 
 def warnings_of(entry_point, tmp_path, data_set, iou_type="bbox"):
-    paths = [str(tmp_path / "results.json"), str(tmp_path / "data_set.json")]
-    for path, content in zip(paths, (RESULTS, data_set), strict=True):
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            json.dump(content, file)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        ENTRY_POINTS[entry_point](paths, iou_type)
-    return [str(warning.message) for warning in caught if issubclass(warning.category, AdviceWarning)]
+    paths = write_json(tmp_path, results=RESULTS, data_set=data_set)
+    return told_by(lambda: ENTRY_POINTS[entry_point](paths, iou_type))
 
 
 @pytest.mark.parametrize(
@@ -96,10 +89,5 @@ def test_objects_without_a_labeled_keypoint_are_ignored_anyway(tmp_path):
 
 
 def test_lvis_reads_the_flag(tmp_path):
-    paths = [tmp_path / "results.json", tmp_path / "data_set.json"]
-    paths[0].write_text(json.dumps(RESULTS), encoding="utf-8")
-    paths[1].write_text(json.dumps(data_set_of({"ignore": 1})), encoding="utf-8")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        _, target = LvisMAP.coco_to_tm(*map(str, paths))
+    _, target = LvisMAP.coco_to_tm(*write_json(tmp_path, results=RESULTS, data_set=data_set_of({"ignore": 1})))
     assert target[0]["iscrowd"].tolist() == [0, 1]

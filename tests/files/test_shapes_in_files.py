@@ -13,6 +13,7 @@ from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
+from tests.files.json_files import write_json
 from tests.functional.detection.detection_samples import fed, is_same
 
 HEIGHT, WIDTH = 30, 50
@@ -87,14 +88,14 @@ def test_corners_are_written_and_read_and_evaluate_as_rotated_boxes_do(tmp_path)
 
 @pytest.mark.parametrize(("added", "rule"), [([0.0] * 5, "in every row of an image, here 8,"), ([0.0] * 7, "")])
 def test_rows_of_an_image_have_numbers_or_corners(tmp_path, added, rule):
-    found, true = tmp_path / "found.json", tmp_path / "true.json"
     row = {"image_id": 7, "category_id": 1, "score": 0.5, "bbox": [0, 0, 1, 1]}
-    found.write_text(json.dumps([row | {"rotated_box": each} for each in ([0.0] * 8, added)]), encoding="utf-8")
-    true.write_text(json.dumps({"images": [{"id": 7}], "annotations": [], "categories": []}), encoding="utf-8")
+    results = [row | {"rotated_box": each} for each in ([0.0] * 8, added)]
+    data_set = {"images": [{"id": 7}], "annotations": [], "categories": []}
+    found, true = write_json(tmp_path, found=results, true=data_set)
     numbers = f"5 numbers or 8 {rule}".strip()
     text = f"`{found}` must have {numbers} as `rotated_box`; got {added} in `results[1]` (image 7)."
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        DetectionMAP.coco_to_tm(str(found), str(true), iou_type="rotated")
+        DetectionMAP.coco_to_tm(found, true, iou_type="rotated")
 
 
 @pytest.mark.parametrize("iou_type", ["segm", "keypoints"])

@@ -1,13 +1,12 @@
 """Corners that are read as sizes are told by the edges of the images, where the sizes of images are known."""
 
-import json
-
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import evaluate_images
 from tests.diagnosis.contract import told_by
+from tests.files.json_files import write_json
 
 WIDTH, HEIGHT = 500, 400
 INSIDE, BEYOND = [100.0, 50.0, 300.0, 200.0], [200.0, 150.0, 440.0, 330.0]
@@ -105,9 +104,5 @@ def test_results_in_files_are_told_when_they_are_evaluated(tmp_path):
     rows = [{"id": 1, "image_id": 1, "category_id": 0, "bbox": TRUE, "area": 1600}]
     data_set = {"images": images, "annotations": rows, "categories": [{"id": 0, "name": "one"}]}
     results = [{"image_id": 1, "category_id": 0, "bbox": BEYOND, "score": 0.5} for _ in range(10)]
-    paths = []
-    for name, content in (("dt.json", results), ("gt.json", data_set)):
-        path = tmp_path / name
-        path.write_text(json.dumps(content), encoding="utf-8")
-        paths.append(str(path))
-    assert told(DetectionMAP.coco_to_tm(*paths)) == [text_of(10)]
+    images = DetectionMAP.coco_to_tm(*write_json(tmp_path, dt=results, gt=data_set))
+    assert told(images) == [text_of(10)]

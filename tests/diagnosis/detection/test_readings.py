@@ -1,6 +1,5 @@
 """Boxes in another reading are recognized, and detectors that are poor in any way are not."""
 
-import json
 import random
 import re
 from contextlib import suppress
@@ -20,6 +19,7 @@ from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 from tests.diagnosis.contract import told_by
+from tests.files.json_files import write_json
 from tests.functional.detection.detection_samples import fed
 from tests.reference.detection import iou
 
@@ -362,8 +362,7 @@ def test_sizes_of_images_are_known_from_files(tmp_path):
     preds, target, sizes = problem()
     changed = [resized(320)(boxes, size) for boxes, size in zip(preds, sizes, strict=True)]
     truth, results = coco_of(changed, target, sizes)
-    for name, content in (("gt.json", truth.dataset), ("dt.json", results.dataset["annotations"])):
-        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    sides = DetectionMAP.coco_to_tm(str(tmp_path / "dt.json"), str(tmp_path / "gt.json"))
+    paths = write_json(tmp_path, dt=results.dataset["annotations"], gt=truth.dataset)
+    sides = DetectionMAP.coco_to_tm(*paths)
     (text,) = told_by(lambda: fed(DetectionMAP("xywh"), *sides).compute())
     assert re.search(RESIZED["squashed"][1], text), text
