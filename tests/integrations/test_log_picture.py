@@ -264,22 +264,15 @@ def test_a_module_logs_to_all_loggers_of_its_trainer(tmp_path, named, folders):
 # Figures
 
 
-def test_a_figure_stays_as_it_was_and_pyplot_knows_of_none():
-    figure = new_figure()
+@pytest.mark.parametrize("make", [new_figure, lambda: plt.subplots()[0]])
+def test_a_figure_stays_as_it_was_and_open_in_pyplot_if_it_was_there(make):
+    figure, numbers = make(), plt.get_fignums()
     canvas, size, dpi = figure.canvas, figure.get_size_inches().tolist(), figure.dpi
-    log_picture(None, "cmc", figure, STEP)
-    assert figure.canvas is canvas
-    assert (figure.get_size_inches().tolist(), figure.dpi, len(figure.axes)) == (size, dpi, 1)
-    assert plt.get_fignums() == []
-
-
-def test_a_figure_of_pyplot_stays_open():
-    figure, _ = plt.subplots()
-    canvas = figure.canvas
     try:
         log_picture(None, "cmc", figure, STEP)
-        assert plt.get_fignums() == [figure.number]
         assert figure.canvas is canvas
+        assert (figure.get_size_inches().tolist(), figure.dpi, len(figure.axes)) == (size, dpi, 1)
+        assert plt.get_fignums() == numbers
     finally:
         plt.close(figure)
 

@@ -89,8 +89,7 @@ def test_keypoints_in_shares_outside_of_their_boxes_get_a_warning():
     preds, target = keypoint_images(5, 12)
     for true in (boxed(target, 0.0, 0.0, 90.0, 90.0), without(target, "boxes")):
         keypoint_metric(preds, true).compute()
-    scale = torch.tensor([1 / 90, 1 / 90, 1.0])
-    shares = changed(boxed(target, 30.0, 30.0, 90.0, 90.0), "keypoints", lambda points: points * scale)
+    shares = changed(boxed(target, 30.0, 30.0, 90.0, 90.0), "keypoints", times(1 / 90, 1 / 90, 1.0))
     with pytest.warns(UserWarning, match=r"Most labeled keypoints of ground truths, \d+ of \d+, lie within \[0, 1\]"):
         keypoint_metric(preds, shares).compute()
 
@@ -128,17 +127,20 @@ def test_keypoints_at_the_edge_of_the_image_are_shares(share, is_odd):
     assert ["labeled keypoints" in text for text in texts] == [True] * is_odd
 
 
+def times(*factors):
+    return lambda values: values * torch.tensor(factors)
+
+
 def rotated(seed, num_images=12, *, of_found=1.0, of_true=1.0):
     """Images with rotated boxes, whose angles are multiplied."""
     generator = torch.Generator().manual_seed(seed)
-    preds, target = [], []
+    target, preds = [], []
     for _ in range(num_images):
         boxes = torch.rand(3, 5, generator=generator) * torch.tensor([90, 90, 60, 60, 3.0])
-        labels, scores = torch.tensor([0, 1, 1]), torch.rand(3, generator=generator)
-        scale = torch.tensor([1, 1, 1, 1, of_found]), torch.tensor([1, 1, 1, 1, of_true])
-        preds.append({"rotated_boxes": boxes * scale[0], "scores": scores, "labels": labels})
-        target.append({"rotated_boxes": boxes * scale[1], "labels": labels})
-    return preds, target
+        target.append({"rotated_boxes": boxes, "labels": torch.tensor([0, 1, 1])})
+        preds.append(target[-1] | {"scores": torch.rand(3, generator=generator)})
+    sides = zip((preds, target), (of_found, of_true), strict=True)
+    return [changed(side, "rotated_boxes", times(1, 1, 1, 1, factor)) for side, factor in sides]
 
 
 @pytest.mark.parametrize(("of_found", "of_true"), [(57.3, 57.3), (57.3, 1), (1, 57.3)])

@@ -38,12 +38,6 @@ def _prototypes(identities: Tensor, dim: int) -> Tensor:
     return torch.randn(int(identities.max()) + 1, dim)[identities]
 
 
-def _some_drawn(values: Tensor, share: float) -> Tensor:
-    """Return the values, a share of them drawn anew between 0 and the largest one."""
-    drawn = torch.randint(int(values.max()) + 1, values.shape)
-    return torch.where(torch.rand(len(values)) < share, drawn, values)
-
-
 def _flipped(identities: Tensor, dim: int, share: float) -> Tensor:
     """Codes of an identity, with some bits wrong."""
     signs = torch.where(torch.rand(len(identities), dim) < share, -1.0, 1.0)
