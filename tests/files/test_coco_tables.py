@@ -97,6 +97,9 @@ def test_columns_are_the_rows_for_any_layout_and_size_of_blocks(
 ROW = {"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4]}
 
 
+RESULT = {**ROW, "score": 0.5}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -116,7 +119,7 @@ ROW = {"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4]}
     ids=str,
 )
 def test_unusual_annotations_are_left_to_the_reader_of_rows(tmp_path, changes):
-    paths = written(tmp_path, [{**ROW, "score": 0.5}], [ROW, {**ROW, **changes}])
+    paths = written(tmp_path, [RESULT], [ROW, {**ROW, **changes}])
     with pytest.raises(UnreadRowsError):
         coco_tables.read_tables(*paths, reading())
 
@@ -124,13 +127,13 @@ def test_unusual_annotations_are_left_to_the_reader_of_rows(tmp_path, changes):
 @pytest.mark.parametrize(
     "results",
     [
-        {"annotations": [{**ROW, "score": 0.5}]},
+        {"annotations": [RESULT]},
         [7],
         [{**ROW}],
         [{**ROW, "score": "0.5"}],
-        [{**ROW, "score": 0.5, "file_name": "a.jpg"}],
-        [{**ROW, "score": 0.5, "image_id": 99}],
-        [{**ROW, "score": 0.5, "category_id": 99}],
+        [{**RESULT, "file_name": "a.jpg"}],
+        [{**RESULT, "image_id": 99}],
+        [{**RESULT, "category_id": 99}],
     ],
     ids=str,
 )
@@ -141,10 +144,9 @@ def test_unusual_results_are_left_to_the_reader_of_rows(tmp_path, results):
 
 
 def test_results_of_unknown_categories_are_left_out_with_a_note(tmp_path):
-    results = [{**ROW, "score": 0.5}, {**ROW, "score": 0.4, "category_id": 99, "image_id": 98}]
+    results = [RESULT, {**ROW, "score": 0.4, "category_id": 99, "image_id": 98}]
     paths = written(tmp_path, results, [ROW])
-    options = reading(unknown_categories="drop")
-    expected_options = reading(unknown_categories="drop")
+    options, expected_options = (reading(unknown_categories="drop") for _ in range(2))
     images = coco_tables.read_tables(*paths, options)
     check_equal(images, coco_rows.read_rows(*paths, expected_options))
     assert options.notes == expected_options.notes
@@ -163,9 +165,9 @@ def test_results_name_images_by_their_files(tmp_path):
 def test_a_text_that_is_no_json_is_left_to_the_reader_of_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(json_blocks, "_BLOCK", 64)
     path = tmp_path / "results.json"
-    rows = json.dumps([{**ROW, "score": 0.5}] * 20)
+    rows = json.dumps([RESULT] * 20)
     _, data_set = written(tmp_path, [], [ROW])
-    nested = json.dumps([{**ROW, "score": 0.5, "note": "deep"}]).replace('"deep"', "[" * 100_000 + "]" * 100_000)
+    nested = json.dumps([{**RESULT, "note": "deep"}]).replace('"deep"', "[" * 100_000 + "]" * 100_000)
     for text in (rows[:-1], rows.replace("0.5", "0.5.5"), "", rows + "]", rows.replace("}, {", "} {"), nested):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(UnreadRowsError):
@@ -175,7 +177,7 @@ def test_a_text_that_is_no_json_is_left_to_the_reader_of_rows(tmp_path, monkeypa
 def test_the_reader_of_rows_gets_the_paths_and_options_of_a_file_that_is_unlike_most(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(coco_tables, "read_rows", lambda *arguments: calls.append(arguments))
-    paths = written(tmp_path, [{**ROW, "score": 0.5, "file_name": "a.jpg"}], [ROW])
+    paths = written(tmp_path, [{**RESULT, "file_name": "a.jpg"}], [ROW])
     options = reading()
     read_coco(*paths, options)
     assert calls == [(*paths, options)]

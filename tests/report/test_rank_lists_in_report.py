@@ -40,19 +40,16 @@ def test_names_of_images_are_beside_the_numbers_of_queries(report, with_lists):
     assert [row["file"] for row in section(page, "hardest").rows(HARDEST)] == ["b/<second>.jpg", "a/first.jpg"]
 
 
-def test_names_of_images_are_in_the_captions_of_pictures(report, with_lists):
-    options = {"pictures": lambda number: Image.new("RGB", (8, 16)), "gallery_image_names": {0: "c/third.x.jpg"}}
-    page = report(with_lists, image_names={0: "a/first.jpg"}, **options)
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [({"gallery_image_names": {0: "c/third.x.jpg"}}, ["first", "third.x"]), ({}, ["first", "first"])],
+)
+def test_names_of_images_are_in_the_captions_of_pictures(report, with_lists, options, names):
+    page = report(with_lists, pictures=problems.picture, image_names={0: "a/first.jpg"}, **options)
     _, row = section(page, "hardest").all("div", class_="pictures")  # query 0 is second
     captions = [figure.one("figcaption").children[-1] for figure in row.all("figure")]
-    assert captions[:2] == ["first", "third.x"]
+    assert captions[:2] == names
     assert all(caption.startswith("id") for caption in captions[2:])  # labels alone
-
-
-def test_names_of_the_gallery_are_those_of_the_queries_unless_there_are_others(report, with_lists):
-    page = report(with_lists, pictures=lambda number: Image.new("RGB", (8, 16)), image_names={0: "a/first.jpg"})
-    _, row = section(page, "hardest").all("div", class_="pictures")
-    assert [figure.one("figcaption").children[-1] for figure in row.all("figure")][:2] == ["first", "first"]
 
 
 def test_names_of_images_are_a_mapping_of_strings(report):
@@ -103,16 +100,12 @@ def last_words(report, identities):
         ([0, 9, 9], "None: the best candidate is right wherever the gallery has a match, for 1 of 3 queries."),
         ([0, 1, 9], "None: the best candidate is right wherever the gallery has a match, for 2 of 3 queries."),
         ([0, 1, 2], "None: the best candidate of every query is right."),
+        ([9, 9, 9], "None: the gallery has a match for 0 of 3 queries."),
+        ([], "None: the gallery has a match for 0 of 0 queries."),
     ],
 )
 def test_without_a_mistake_the_page_says_of_how_many_queries_that_is_true(report, identities, text):
     assert last_words(report, identities) == text
-
-
-@pytest.mark.parametrize("identities", [[9, 9, 9], []])
-def test_without_a_match_the_page_says_that_no_query_has_one(report, identities):
-    expected = f"None: the gallery has a match for 0 of {len(identities)} queries."
-    assert last_words(report, identities) == expected
 
 
 def test_only_so_many_queries_are_shown_as_are_asked_for(report, with_lists):

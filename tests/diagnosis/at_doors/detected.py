@@ -74,6 +74,11 @@ def with_change(side: str, key: str, change: Callable[[Any], Any], shape: str = 
     return data | {side: changed(data[side], key, change)}
 
 
+def of_change(key: str, change: Callable[[Any], Any], shape: str = "bbox") -> Example:
+    """An example of detections that are changed."""
+    return Example("images", partial(with_change, "preds", key, change, shape))
+
+
 def with_key(key: str, make: Callable[[dict[str, Any]], Any], **options: Any) -> Data:
     """A detector with a further key in `target`."""
     data = detector(**options)
@@ -226,39 +231,26 @@ DETECTION_EXAMPLES: dict[str, list[Example]] = {
         ),
     ],
     "keypoints_in_shares": [Example("images", keypoints_in_shares)],
-    "mixed_units": [Example("images", lambda: with_change("preds", "boxes", in_shares))],
+    "mixed_units": [of_change("boxes", in_shares)],
     "sizes_of_shares": [Example("images", both_in_shares, NO_SIZES)],
     "corners_as_sizes": [
         Example("images", lambda: detector(box_format="xywh")),
         Example("images", beyond_images, PACKED),
     ],
     "rounded_coordinates": [Example("images", in_bfloat16, IN_JSON)],
-    "labels": [Example("images", lambda: with_change("preds", "labels", lambda labels: labels - 1))],
+    "labels": [of_change("labels", lambda labels: labels - 1)],
     "other_reading": [
         Example("images", centers),
-        Example("images", lambda: with_change("preds", "boxes", lambda boxes: boxes[:, [1, 0, 3, 2]])),
-        Example(
-            "images", lambda: with_change("preds", "boxes", lambda boxes: boxes / 2 + torch.tensor([0, 80, 0, 80]))
-        ),
+        of_change("boxes", lambda boxes: boxes[:, [1, 0, 3, 2]]),
+        of_change("boxes", lambda boxes: boxes / 2 + torch.tensor([0, 80, 0, 80])),
         Example("images", stretched, PACKED),
-        Example(
-            "images", lambda: with_change("preds", "rotated_boxes", lambda boxes: boxes[:, [0, 1, 3, 2, 4]], "rotated")
-        ),
-        Example("images", lambda: with_change("preds", "keypoints", lambda points: points[:, MIRRORED], "keypoints")),
+        of_change("rotated_boxes", lambda boxes: boxes[:, [0, 1, 3, 2, 4]], "rotated"),
+        of_change("keypoints", lambda points: points[:, MIRRORED], "keypoints"),
     ],
     "angles_in_degrees": [
-        Example(
-            "images",
-            lambda: with_change(
-                "preds", "rotated_boxes", lambda boxes: boxes * torch.tensor([1, 1, 1, 1, 180 / math.pi]), "rotated"
-            ),
-        )
+        of_change("rotated_boxes", lambda boxes: boxes * torch.tensor([1, 1, 1, 1, 180 / math.pi]), "rotated")
     ],
-    "soft_masks": [
-        Example(
-            "images", lambda: with_change("preds", "masks", lambda masks: (masks * 200 + 20).to(torch.uint8), "segm")
-        )
-    ],
+    "soft_masks": [of_change("masks", lambda masks: (masks * 200 + 20).to(torch.uint8), "segm")],
     "unused_difficult": [
         Example(
             "images",
