@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests import executed_shapes, profiles
+from tests import absent_rings, executed_shapes, profiles
 from tests.distributed.processes import Processes
 
 TESTS = Path(__file__).parent
@@ -27,6 +27,12 @@ def pytest_runtestloop() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)  # by default each evaluation is several collections, which find nothing
     gc.enable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests of other rings be skipped where some of the package is deleted."""
+    if absent_rings.ABSENT:
+        config.pluginmanager.register(absent_rings.AbsentRings())
 
 
 if not profiles.IS_QUICK:

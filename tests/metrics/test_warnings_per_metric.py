@@ -110,6 +110,7 @@ def runs(make: Callable[[], Any], fill: Callable[[Any], None], text: str) -> lis
     return numbers
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("name", CASES)
 def test_each_object_hears_a_warning_once_and_again_after_reset(name):
     assert runs(*CASES[name]) == [1, 0, 1] * 2
@@ -119,12 +120,14 @@ def of_processes(process: int, size: int, name: str) -> list[int]:
     return runs(*CASES[name])
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["undefined", "other embeddings", "labels"])
 def test_process_0_hears_it_so_for_all(name, processes):
     assert processes.run(2, of_processes, name)[0] == [1, 0, 1] * 2
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -147,12 +150,14 @@ def test_a_collection_hears_it_once(make, name):
     assert heard(text, both, both) == [1, 0]
 
 
+@pytest.mark.needs("diagnosis")
 def test_a_function_warns_in_each_call():
     x = torch.randn(60, 8)
     given = x[:20], x, torch.arange(20) % 6, torch.arange(60) % 6
     assert heard("Most queries have a copy", *[lambda: evaluate(*given)] * 2) == [1, 1]
 
 
+@pytest.mark.needs("diagnosis")
 def test_filters_of_users_hold():
     metric = ReIDMeanAP()
     metric.update(X, Y, is_query=True)

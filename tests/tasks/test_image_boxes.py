@@ -45,6 +45,7 @@ def test_without_ids_images_are_asked_for_by_their_numbers():
     assert found[0]["boxes"].tolist() == preds[2]["boxes"].tolist()
 
 
+@pytest.mark.needs("diagnosis")
 def test_the_first_of_images_with_the_same_id_is_returned():
     preds, target = images(3, with_ids=True)
     metric = fed(DetectionMAP(), [preds[0], preds[1], preds[2]], [target[0], target[1], target[0] | {}])

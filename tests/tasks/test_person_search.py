@@ -131,6 +131,7 @@ def test_boxes_are_corners_and_not_sizes(name):
         search(**scene | {name: sizes})
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("names", [("boxes",), ("true_boxes",), ("boxes", "true_boxes")])
 def test_boxes_that_are_shares_of_the_image_are_warned_of(names):
     scene = in_pixels()

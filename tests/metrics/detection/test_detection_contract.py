@@ -258,6 +258,7 @@ def test_every_option_was_scripted():
     assert not lacking, f"add other values of {sorted(lacking)} to `OTHER_OPTIONS` in this file"
 
 
+@pytest.mark.needs("diagnosis")
 def test_images_are_merged_behind_those_that_were_there():
     held = fed(DetectionMAP(), PREDS[:6], TARGET[:6])
     other = [item | {"scores": 1 - item["scores"]} for item in PREDS]

@@ -147,6 +147,7 @@ def test_inference_mode_changes_nothing(name):
     assert same(value, fed(CLASSES[name](), batches()).compute())
 
 
+@pytest.mark.needs("diagnosis")
 @EVERY_CLASS
 def test_queries_alone_give_nan_of_the_right_shape_and_a_warning(name):
     metric = fed(CLASSES[name](), batches()[:2])

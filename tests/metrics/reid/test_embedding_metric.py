@@ -82,6 +82,7 @@ def problem_of(metric, mean=-1) -> str:
     return str(warning.message)
 
 
+@pytest.mark.needs("diagnosis")
 def test_no_valid_query_is_explained_once_with_counts():
     metrics = ReIDMetrics()
     one = torch.ones(1, 2)
@@ -98,6 +99,7 @@ def test_no_valid_query_is_explained_once_with_counts():
     assert (counts.not_in_gallery, counts.same_camera_only) == (1, 2)
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("metric", ALL)
 def test_queries_without_a_gallery_count_as_the_user_says_and_no_queries_nothing(metric):
     for action, mean in {"skip": -1, "neg": 0, "pos": 1, "error": -1}.items():
@@ -105,6 +107,7 @@ def test_queries_without_a_gallery_count_as_the_user_says_and_no_queries_nothing
         assert "No query" in problem_of(fed(metric(empty_target_action=action), batches()[-1:]))
 
 
+@pytest.mark.needs("diagnosis")
 def test_non_finite_embeddings_give_nan_and_say_how_many_and_where():
     given = batches()
     given[0]["embeddings"][3, 0] = float("nan")
@@ -126,6 +129,7 @@ def test_non_finite_embeddings_give_nan_and_say_how_many_and_where():
     assert vars(results.counts) == {"total": 12, "not_ranked": 12} | others
 
 
+@pytest.mark.needs("diagnosis")
 def test_non_finite_embeddings_are_named_by_their_index_where_it_is_known():
     embeddings = torch.ones(3, 2)
     embeddings[1] = float("nan")
@@ -134,6 +138,7 @@ def test_non_finite_embeddings_are_named_by_their_index_where_it_is_known():
     assert "first at `index` [71])" in problem_of(metric)
 
 
+@pytest.mark.needs("diagnosis")
 def test_every_epoch_without_a_valid_query_is_explained():
     given, metric, other = batches()[:1], ReIDMeanAP(), ReIDMINP()
     fed(other, given)  # keeps the embeddings, and so the ranking, alive
@@ -142,6 +147,7 @@ def test_every_epoch_without_a_valid_query_is_explained():
         metric.reset()
 
 
+@pytest.mark.needs("diagnosis")
 def test_forward_does_not_warn_but_compute_does():
     metric = ReIDMeanAP()
     with warnings.catch_warnings():
@@ -238,6 +244,7 @@ def mixed_roles(metric, roles) -> list[str]:
     return [str(each.message) for each in caught if "is_query" in str(each.message) and "batches" in str(each.message)]
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("queries", [True, torch.tensor([True, False, False])])
 def test_queries_and_batches_without_roles_in_one_metric_warn_once_and_say_what_to_write(queries):
     for roles in ([queries, None, None, queries], [None, None, queries, None]):

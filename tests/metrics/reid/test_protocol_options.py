@@ -72,6 +72,7 @@ OTHERS = ["precision_5", "recall_5", "hit_rate_5", "map_at_r", "r_precision", "m
 OTHERS += ["median_rank", "median_rank_lower", "anmrr"]
 
 
+@pytest.mark.needs("diagnosis")
 def test_a_median_of_nothing_is_nan_also_where_empty_queries_count_0():
     metric = ReIDMeasure("median_rank", empty_target_action="neg")
     metric.update(torch.eye(2), torch.tensor([1, 2]))
@@ -98,6 +99,7 @@ def test_a_metric_shows_its_protocol():
     assert text == "ReIDMeanAP(protocol='vehicleid', similarity='cosine', ties='stable')"
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.filterwarnings("ignore:.*no cameras")
 def test_a_drawn_gallery_without_a_valid_query_gives_nan():
     metric, curve = ReIDMeanAP(protocol="vehicleid"), ReIDCMCCurve(4, protocol="cuhk03_torchreid")

@@ -163,6 +163,7 @@ def test_results_of_metrics_are_compared_and_models_may_differ_in_similarity_and
     assert "b: similarity: euclidean; ties: pessimistic; re-ranked by KReciprocal(k1=4" in repr(both)
 
 
+@pytest.mark.needs("diagnosis")
 def test_a_model_with_embeddings_that_are_not_finite_has_differences_of_nan():
     good, bad = ReIDMeanAP(), ReIDMeanAP()
     for metric, scale in ((good, 1), (bad, NAN)):

@@ -39,6 +39,7 @@ def test_other_metrics_hold_what_identification_needs():
     assert metric.results().query_identities.tolist() == found.query_identities.tolist()
 
 
+@pytest.mark.needs("diagnosis")
 def test_without_a_kind_of_queries_the_value_is_nan_with_one_warning():
     metric = ReIDOpenSet((0.1, 0.2))
     metric.update(QUERY[:5], IDENTITIES[0][:5], is_query=True)

@@ -157,6 +157,7 @@ def utm(number, seed=0):
     return torch.tensor([5e6, 4e5]) + 300 * torch.rand(number, 2, generator=generator, dtype=torch.float64)
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     "kind", [torch.Tensor.float, lambda rows: rows.float().double(), lambda rows: rows.float().numpy()]
@@ -172,6 +173,7 @@ def test_positions_that_float32_cannot_tell_apart_at_a_radius_are_said_once(kind
 CITIES, REGION, CITY = ([[48.9, 2.4], [40.7, -74.0]], [[36.5, -9.5], [59.9, 24.0]], [[40.44, -79.99], [40.45, -80.01]])
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("places", [CITIES, REGION, CITY])
 def test_degrees_beside_a_radius_of_meters_are_said_once(places, door):
@@ -195,6 +197,7 @@ def test_positions_that_are_what_they_should_be_are_not_doubted(query, gallery, 
     assert [texts_of(query, gallery, radius, door) for door in DOORS] == [[]] * 3
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize(
     ("places", "radius", "doubt"),
     [

@@ -166,6 +166,7 @@ def texts_of(door, target):
     return [str(warning.message) for warning in caught]
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("key", UNUSED)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_known_key_that_this_evaluation_does_not_use_is_told(door, key):
@@ -177,6 +178,7 @@ def test_a_known_key_that_this_evaluation_does_not_use_is_told(door, key):
     assert texts_of(DOORS[door], GROUND_TRUTH | {key: nothing}) == []
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("kind", [DetectionMAP, YoloMAP, LvisMAP, lambda: DetectionMetrics(("map", "map_50"))])
 def test_a_metric_tells_of_a_key_without_use_once(kind):
     metric = kind()

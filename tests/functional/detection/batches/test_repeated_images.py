@@ -116,6 +116,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("name", [lambda number: number, str])
 def test_a_forgotten_reset_is_said_once_with_the_count(name):
     """The first epoch finds nothing right and the second everything."""
@@ -131,6 +132,7 @@ def test_a_forgotten_reset_is_said_once_with_the_count(name):
     assert fed(metric, [FOUND] * 5, target).compute() == 1
 
 
+@pytest.mark.needs("diagnosis")
 def test_a_warning_of_repeated_images_counts_those_that_differ_and_all_that_do_not_count():
     target = [TRUE | {"image_id": number} for number in range(5)]
     metric = fed(DetectionMAP(), [FOUND] * 5, target)
@@ -139,6 +141,7 @@ def test_a_warning_of_repeated_images_counts_those_that_differ_and_all_that_do_n
         metric.compute()
 
 
+@pytest.mark.needs("diagnosis")
 def test_images_without_ground_truths_that_share_an_id_are_counted():
     nothing = {"boxes": torch.empty(0, 4), "labels": torch.empty(0), "image_id": 3}
     found = [FOUND | {"scores": FOUND["scores"] * factor} for factor in (1, 0.5, 0.7, 0.2)]

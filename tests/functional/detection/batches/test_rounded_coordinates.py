@@ -38,6 +38,7 @@ def texts(evaluate, detected, true, key="boxes"):
     return [str(warning.message) for warning in caught if "rounded to" in str(warning.message)]
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("dtype", LIMITS)
 def test_rounded_boxes_are_told_once_by_the_side_that_was_rounded(dtype):
     boxes, near = boxes_within(4 * LIMITS[dtype]), boxes_within(LIMITS[dtype])
@@ -56,6 +57,7 @@ def test_rounded_boxes_are_told_once_by_the_side_that_was_rounded(dtype):
         assert texts(by_metric(DetectionMAP), right, right) == []
 
 
+@pytest.mark.needs("diagnosis")
 def test_more_than_one_in_ten_coordinates_must_be_larger():
     boxes = boxes_within(2500).bfloat16().float()
     near = boxes_within(250).bfloat16().float()
@@ -64,6 +66,7 @@ def test_more_than_one_in_ten_coordinates_must_be_larger():
         assert bool(texts(by_metric(DetectionMAP), few, few)) is is_told
 
 
+@pytest.mark.needs("diagnosis")
 def test_thirty_different_coordinates_are_enough_to_say():
     boxes = boxes_within(2000).bfloat16().float()
     for num, is_told in ((20, True), (5, False)):
@@ -71,6 +74,7 @@ def test_thirty_different_coordinates_are_enough_to_say():
         assert bool(texts(by_metric(DetectionMAP), some, some)) is is_told
 
 
+@pytest.mark.needs("diagnosis")
 def test_whole_pixels_of_a_size_that_bfloat16_rounds_are_told():
     boxes = boxes_within(1000).round().bfloat16().float()
     assert len(texts(by_metric(DetectionMAP), boxes, boxes.long())) == 1
@@ -89,6 +93,7 @@ def corners(boxes):
     return boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]]
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("make", [keypoints_of, rotated, corners])
 def test_other_shapes_are_told_by_their_key(make):
     key = "keypoints" if make is keypoints_of else "rotated_boxes"
@@ -108,6 +113,7 @@ def test_an_angle_is_no_coordinate():
     assert texts(by_metric(lambda: DetectionMAP(iou_type="rotated")), boxes.bfloat16(), boxes, "rotated_boxes") == []
 
 
+@pytest.mark.needs("diagnosis")
 def test_boxes_beside_masks_are_told():
     boxes = boxes_within(1000)
     masks = torch.ones(60, 4, 4, dtype=torch.bool)

@@ -44,6 +44,7 @@ NO_LISTS = (
 )
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("door", DOORS)
 def test_images_without_any_list_get_a_warning_at_every_door(door):
     for lists in ((None, None), ([], []), (None, [])):
@@ -70,6 +71,7 @@ GROUPS = [
 ]
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize(("frequencies", "text"), GROUPS)
 def test_groups_without_a_label_of_ground_truths_get_a_warning(frequencies, text):
     given = on_ten_images(([3], []))

@@ -207,6 +207,7 @@ GATHERED = "Several processes hold images with the same ground truths, and each 
 REPEATED = "A distributed sampler seems to have repeated images to make the numbers even, and they count twice: all"
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize(
     ("num_kinds", "num_images", "text"), [(8, 8, GATHERED), (7, 7, REPEATED), (8, 16, GATHERED), (8, 17, REPEATED)]
 )
@@ -217,6 +218,7 @@ def test_images_that_all_processes_hold_are_said_to_be_gathered_if_eight_and_hal
     assert told.startswith(text)
 
 
+@pytest.mark.needs("diagnosis")
 def test_images_that_accelerate_repeats_are_said_to_be_repeated():
     (told,) = said_of(kinds(17, 17), accelerate(17, 3, 4))
     assert told.startswith(REPEATED)

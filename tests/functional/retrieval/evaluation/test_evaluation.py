@@ -60,6 +60,7 @@ def test_oxford_and_paris_take_good_and_ok_for_positives_as_their_own_files_have
     assert evaluate_scores(scores, ground_truth=[lists], protocol=protocol).means == {"map": expected}
 
 
+@pytest.mark.needs("diagnosis")
 def test_multi_query_pools_the_queries_of_an_identity_and_camera():
     results = evaluate(QUERY, GALLERY, *LABELS, multi_query=True)
     pooled = pool_queries(QUERY, QUERY_ID, QUERY_CAM)

@@ -8,13 +8,13 @@ from reid_torchmetrics.functional.retrieval import (
     Protocol,
     RetrievalResults,
     average_precision,
-    bootstrap_interval,
     evaluate,
     evaluate_scores,
     mean_over_queries,
     rank_positives,
 )
 from reid_torchmetrics.tasks import find_duplicates
+from reid_torchmetrics.tasks.comparison import bootstrap_interval
 from tests.functional.retrieval.evaluation.one_call import (
     GALLERY,
     GALLERY_CAM,

@@ -17,6 +17,7 @@ def evaluated(**options):
     return evaluate(QUERY, GALLERY, **LABELS, **options)
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("protocol", ["market1501", "msmt17", np.str_("dukemtmc")])
 def test_a_benchmark_that_is_named_misses_its_cameras(protocol):
     text = rf"`protocol` '{protocol}' leaves out gallery items by their cameras \(same_camera='same_identity'\), but no"

@@ -40,6 +40,7 @@ def test_samples_in_any_order_have_the_results_lists_and_camera_pairs_of_one_cal
         assert_close(of_pairs.mean, one.mean, rtol=1e-12, equal_nan=True)
 
 
+@pytest.mark.needs("diagnosis")
 def test_samples_that_cannot_be_ranked_have_queries_without_a_number_and_no_lists():
     metric = fed(gallery=GALLERY / 0)
     with pytest.warns(UserWarning, match="embeddings are NaN or infinite"):

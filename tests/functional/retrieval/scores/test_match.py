@@ -5,7 +5,6 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
-    bootstrap_interval,
     find_relevance,
     mean_over_queries,
     score_embeddings,
@@ -13,6 +12,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from reid_torchmetrics.tasks import fnmr_at_fmr, verify
+from reid_torchmetrics.tasks.comparison import bootstrap_interval
 from reid_torchmetrics.tasks.draws import expect_draws
 from tests.closeness import assert_close
 

@@ -72,6 +72,7 @@ def test_one_other_label_is_refused_by_every_method(column, came):
     assert fed(samples(), metric=metric).compute() == fed(samples()).compute()
 
 
+@pytest.mark.needs("diagnosis")
 def test_a_forgotten_reset_is_said_once_with_the_count():
     value = fed(samples()).compute()
     metrics = fed(samples(), samples(seed=1), metric=ReIDMetrics())
@@ -88,6 +89,7 @@ def test_the_same_images_in_other_batches_round_otherwise_and_are_no_other_sampl
         assert said(fed(given, again, at(given, [3, 3, 5]))) == []
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("metric", [ReIDMeanAP, lambda: ReIDMeanAP(rerank=KReciprocal(k1=3, k2=2))])
 def test_only_samples_that_count_need_be_finite(metric):
     bad = at(samples(), [4]) | {"embeddings": torch.full((1, 6), torch.nan)}
@@ -135,6 +137,7 @@ def changed(process: int, size: int) -> tuple[list[str], float]:
     return said(metric), float(metric.compute())
 
 
+@pytest.mark.needs("diagnosis")
 def test_other_embeddings_are_counted_over_the_processes_and_said_on_the_first(processes):
     """A sampler may repeat a sample on another process, where an augmentation may give another view of it."""
     outcomes = processes.run(2, changed)
