@@ -78,13 +78,21 @@ def test_results_are_found_by_names_where_they_have_names(tmp_path, rows, found,
 @pytest.mark.parametrize(
     ("names", "others", "message"),
     [
-        (SWAPPED, [{"image_id": 2}], r"in every row, or in none, as `file_name`; got null in `results\[1\]`"),
+        (
+            SWAPPED,
+            [{"image_id": 2}],
+            r"an image of the data set in every row, or in none, as `file_name`; got null in `results\[1\]`",
+        ),
         (
             SWAPPED,
             [{"image_id": 2, "file_name": "9.jpg"}],
             r'as `file_name`; got "9.jpg" in `results\[1\]` \(image 2\)',
         ),
-        (["x/1.jpg", "y/1.jpg"], [], r'of one image; got "1.jpg", which fits images 1, 2, in `results\[0\]`'),
+        (
+            ["x/1.jpg", "y/1.jpg"],
+            [],
+            r'a `file_name` of one image; got "1.jpg", which fits images 1, 2, in `results\[0\]`',
+        ),
     ],
 )
 def test_names_that_contradict_and_decide_nothing_are_an_error(tmp_path, names, others, message):

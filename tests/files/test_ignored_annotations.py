@@ -1,5 +1,7 @@
 """`ignore` in COCO's files, which COCO's evaluation overwrites, gets one warning at each entry point."""
 
+import warnings
+
 import pytest
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
@@ -89,5 +91,8 @@ def test_objects_without_a_labeled_keypoint_are_ignored_anyway(tmp_path):
 
 
 def test_lvis_reads_the_flag(tmp_path):
-    _, target = LvisMAP.coco_to_tm(*write_json(tmp_path, results=RESULTS, data_set=data_set_of({"ignore": 1})))
+    paths = write_json(tmp_path, results=RESULTS, data_set=data_set_of({"ignore": 1}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, target = LvisMAP.coco_to_tm(*paths)
     assert target[0]["iscrowd"].tolist() == [0, 1]
