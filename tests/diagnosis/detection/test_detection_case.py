@@ -10,6 +10,7 @@ from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, Lvi
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES, DetectionCase, MatchedImages
+from reid_torchmetrics.diagnosis.detection.points import MOST_PAIRS
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 
 
@@ -211,3 +212,18 @@ def test_coco_eval_shows_keypoints_and_tells_that_they_are_shares(cases):
     evaluation.accumulate()
     for objects in cases[0].objects.values():
         assert objects.values["keypoints"].tolist() == [[[0.25, 0.5, 2]] * 17] * 12
+
+
+def test_of_a_crowded_image_as_many_pairs_are_compared_as_of_others(cases):
+    corner = 600 * torch.rand(500, 2)
+    boxes = torch.cat([corner, corner + 5 + 60 * torch.rand(500, 2)], 1)
+    labels = torch.zeros(500, dtype=torch.int64)
+    metric = DetectionMAP(max_detection_thresholds=[1, 10, 500])
+    metric.update(
+        [{"boxes": boxes[:, [1, 0, 3, 2]], "scores": torch.rand(500), "labels": labels}],
+        [{"boxes": boxes, "labels": labels}],
+    )
+    with pytest.warns(AdviceWarning, match="With `preds` read as y before x"):
+        metric.compute()
+    points = cases[-1].points
+    assert len(points.true.images) * len(points.found.images) <= MOST_PAIRS

@@ -132,7 +132,11 @@ def sample_points(detections: ShownObjects, ground_truths: ShownObjects, sizes: 
     true = ground_truths.at(ground_truths.is_counted)
     counts = true.images.bincount(minlength=len(sizes))
     most_detections = _DETECTIONS * counts.clamp(min=_LEAST_COUNT)
-    num_images = max(1, int(((most_detections * counts).cumsum(0) <= MOST_PAIRS).sum()))
+    # Of a crowded image some ground truths are compared, at equal distances.
+    most_true = torch.minimum(counts, (MOST_PAIRS // most_detections).clamp(min=LEAST_BOXES))
+    places = segments.ranks(true.images) * most_true[true.images]
+    true = true.at(places % counts[true.images] < most_true[true.images])
+    num_images = max(1, int(((most_detections * most_true).cumsum(0) <= MOST_PAIRS).sum()))
     true = true.at(true.images < num_images)
     rows = kind.points(detections.values[kind.key]).flatten(1).isfinite().all(1).nonzero()[:, 0]
     rows = rows[detections.column("scores")[rows].argsort(descending=True, stable=True)]
