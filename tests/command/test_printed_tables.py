@@ -9,7 +9,7 @@ import pytest
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate
 from reid_torchmetrics.tasks import compare
 from tests.command.test_coco_files import problem as detections
-from tests.command.test_coco_files import written
+from tests.files.json_files import write_json
 
 
 def lists(tmp_path):
@@ -91,7 +91,9 @@ def test_every_kind_of_detections_has_a_row_of_its_name(command, tmp_path):
         row |= {"segmentation": [[left, top, ends[0], top, *ends, left, ends[1]]], "iscrowd": 0}
     for image in data_set["images"]:
         image |= {"width": 600, "height": 600}
-    said = command("detect", *written(tmp_path, rows, data_set), "--iou-type", "bbox", "segm", "--format", "csv")
+    said = command(
+        "detect", *write_json(tmp_path, gt=data_set, dt=rows), "--iou-type", "bbox", "segm", "--format", "csv"
+    )
     tables = [[*csv.DictReader(table.splitlines())] for table in said.out.split("\n\n")]
     assert [(row["model"], row["mAP (%)"]) for (row,) in tables] == [("bbox", "100.0"), ("segm", "100.0")]
     said = command("detect", "gt.json", "dt.json")
