@@ -48,8 +48,7 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
         form: the form of all lines; None finds it in the file.
             "run": `query Q0 item rank score name`, as in TREC's files.
             "rank": `query item rank`, as in MS MARCO's.
-            "scores": `query item score`, the highest first; None takes it where a header calls the third column a
-                score, or where numbers are not whole.
+            "scores": `query item score`, the highest first, where a header says so or numbers are not whole.
             "query": a query and its items, as in MSLS' and hloc's.
             "items": numbers of items alone, as in VisDA's.
         one_based: whether numbers of items count from 1.
