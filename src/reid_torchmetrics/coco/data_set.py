@@ -22,11 +22,11 @@ from reid_torchmetrics.files import (
     Column,
     RowList,
     check_kind_of_ids,
+    checked_run_lengths,
     fill_boxes_and_areas,
     find_images,
     parsed,
     repeated_id,
-    run_lengths,
     shortened,
 )
 from reid_torchmetrics.functional.detection.inputs import RunLengths
@@ -268,7 +268,7 @@ class COCO:
 
     def annToRLE(self, ann: Row) -> Row:
         """Return the mask of an annotation, also for polygons: `size` and `counts`, bytes in COCO's compressed form."""
-        mask = mask_of(ann, self.imgs)
+        (mask,) = masks_of([ann], self.imgs)
         if isinstance(mask["counts"], (str, bytes)):
             return mask
         (compressed,) = RunLengths.from_coco([mask]).to_coco(compressed=True)
@@ -276,12 +276,12 @@ class COCO:
 
     def annToMask(self, ann: Row) -> NDArray[np.uint8]:
         """Return the mask of an annotation as pixels, 0 or 1, [height, width]."""
-        return RunLengths.from_coco([mask_of(ann, self.imgs)]).to_masks()[0].numpy().astype(np.uint8)
+        return RunLengths.from_coco(masks_of([ann], self.imgs)).to_masks()[0].numpy().astype(np.uint8)
 
 
-def mask_of(annotation: Row, images: Mapping[Any, Row]) -> Row:
-    """Return the mask of an annotation as run lengths, in any form; its box if it has no mask. `images` are by id."""
-    return run_lengths(annotation, images.get(annotation["image_id"], {}))
+def masks_of(annotations: Sequence[Row], images: Mapping[Any, Row]) -> list[Row]:
+    """Return the masks of annotations as run lengths, in any form; boxes of those without. `images` are by id."""
+    return checked_run_lengths(annotations, [images.get(row["image_id"], {}) for row in annotations])
 
 
 def _source_name(source: Any, argument: str) -> str:

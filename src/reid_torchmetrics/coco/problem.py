@@ -32,7 +32,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.functional.made import results_made
 
-from .data_set import COCO, Row, mask_of
+from .data_set import COCO, Row, masks_of
 
 _CPU = torch.device("cpu")
 _MOST_SHOWN = 256  # images
@@ -106,7 +106,7 @@ class CocoSide:
             columns["area"].clamp_(min=SMALLEST_AREA)  # 0 stands for none
         if iou_type == "segm":
             (kind,) = shape_types(("segm",), None).values()
-            masks = kind.read("annotations", [mask_of(row, self.coco.imgs) for row in rows], is_true=True)
+            masks = kind.read("annotations", masks_of(rows, self.coco.imgs), is_true=True)
             columns["boxes"], columns["masks"] = kind.boxes(masks), kind.areas(masks)
         return ShownColumns(counts, columns)
 
@@ -326,7 +326,7 @@ def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, is_c
         if has_keypoints:
             values = _column(side.rows[rows], "keypoints", len(params.kpt_oks_sigmas), 3)
         else:
-            values = [mask_of(row, side.coco.imgs) for row in side.rows[rows]]
+            values = masks_of(side.rows[rows], side.coco.imgs)
         return kind.read(name, values, is_true=is_true)
 
     def compute_overlaps(image_part: tuple[slice, slice, Any]) -> Tensor:

@@ -16,7 +16,7 @@ from .coco_columns import (
     similar_key,
 )
 from .coco_images import find_images
-from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_lengths
+from .coco_masks import areas_and_boxes, check_masks, checked_run_lengths, num_without_mask
 from .coco_metrics import read_images, write_images
 from .coco_names import repeated_id
 from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of

@@ -166,15 +166,17 @@ def num_without_mask(rows: Sequence[Row]) -> int:
     return sum(is_missing(row.get("segmentation")) for row in rows)
 
 
-def run_lengths(row: Row, image: Row) -> dict[str, Any]:
-    """Return the mask of a row, or its box as a mask, as run lengths in any form.
+def checked_run_lengths(rows: Sequence[Row], images: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the masks of rows, or their boxes as masks, as run lengths in any form; arguments as below.
 
     Raises:
         ValueError: a row without mask and box, a mask that cannot be read, or polygons or a box in an image without
             height and width.
     """
-    fault = find_mask_fault(row, image)
-    if fault is not None:
+    for row, image in zip(rows, images, strict=True):
+        fault = find_mask_fault(row, image)
+        if fault is None:
+            continue
         place = f"annotation {row.get('id', 'without an id')} of image {shortened(row.get('image_id'))}"
         if fault.key == "size":
             height, width = map(shortened, fault.got)
@@ -182,8 +184,7 @@ def run_lengths(row: Row, image: Row) -> dict[str, Any]:
         raise ValueError(
             f"`annotations` must have {fault.rule} as `segmentation`; got {shortened(fault.got)} in {place}."
         )
-    (mask,) = run_lengths_of_rows([row], [image])
-    return mask
+    return run_lengths_of_rows(rows, images)
 
 
 def run_lengths_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> list[dict[str, Any]]:
@@ -210,7 +211,9 @@ def run_lengths_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> list[dict
         sizes.append((int(image["height"]), int(image["width"])))
         places.append(place)
         masks.append({})
-    num_pixels = np.array(sizes, dtype=np.int64).reshape(-1, 2).prod(1)
+    if not objects:
+        return masks
+    num_pixels = np.array(sizes, dtype=np.int64).prod(1)
     lengths = lengths_between(*flips_of_objects(objects, sizes), num_pixels)
     for place, size, counts in zip(places, sizes, lengths, strict=True):
         masks[place] = {"size": list(size), "counts": counts}
