@@ -140,10 +140,11 @@ def with_own_names(tmp_path, names):
     (results / "b.txt").write_text(f"{dog} .3 .3 .2 .2 .8\n{cat} .03 .03 .04 .04 .3\n", encoding="utf-8")
 
 
+@pytest.mark.parametrize("words", [(), ("--class-names", "Katze", "Hund")])
 @pytest.mark.parametrize("names", [["dog", "cat"], ["bird", "cat", "dog"]])
-def test_classes_of_detections_are_found_by_names_where_both_sides_have_them(command, tmp_path, yolo, names):
+def test_classes_of_detections_are_found_by_names_where_both_sides_have_them(command, tmp_path, yolo, names, words):
     with_own_names(tmp_path, names)
-    outcome = command("detect", *yolo, "--evaluator", "yolo", "--json", "-")
+    outcome = command("detect", *yolo, "--evaluator", "yolo", "--json", "-", *words)
     assert "classes of detections by their names in" in outcome.err
     assert numbers(outcome)["map_50"] == pytest.approx(0.75, abs=0.01)
 

@@ -424,15 +424,15 @@ def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any
     notes = list(sizes.notes)
     file_options: dict[str, Any] = {}
     preds, target = read_yolo(*_paths(arguments), image_sizes=sizes.sizes, iou_type=iou_type)
-    if "class_names" not in options:
-        name_files = [_find_name_file(path) for path in _paths(arguments)]
-        names = [None if path is None else read_yolo_names(path) for path in name_files]
-        file_options["class_names"] = names[0] or names[1]
-        if any(names):
-            notes.append(f"names of classes from {name_files[0] or name_files[1]}")
-        if names[0] and names[1] and names[0] != names[1]:
-            _renumber_classes(preds, names[1], names[0], str(name_files[1]))
-            notes.append(f"classes of detections by their names in {name_files[1]}")
+    true_file, own_file = (_find_name_file(path) for path in _paths(arguments))
+    true_names = None if true_file is None else read_yolo_names(true_file)
+    own_names = None if own_file is None else read_yolo_names(own_file)
+    if "class_names" not in options and (true_names or own_names):
+        file_options["class_names"] = true_names or own_names
+        notes.append(f"names of classes from {true_file or own_file}")
+    if true_names and own_names and true_names != own_names:
+        _renumber_classes(preds, own_names, true_names, str(own_file))
+        notes.append(f"classes of detections by their names in {own_file}")
     area_options, area_notes = sizes.areas(arguments, options)
     file_options |= area_options
     notes += area_notes

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from .array_files import first_line, read_text_lines
 from .folders import Folder, has_files, list_files
 from .kitti_files import KITTI_CLASSES, REGION
+from .yolo_lines import is_number
 
 _NUM_KITTI = (15, 16)
 _NUM_CARTUCHO = (5, 6)
@@ -70,21 +71,13 @@ def _layout_of_lines(folders: list[Path]) -> str | None:
     names = set()
     for folder in folders:
         words = next(_lines(folder), [])
-        if not words or _is_number(words[0]):
+        if not words or is_number(words[0]):
             continue
         if len(words) in _NUM_KITTI:
             names.add("kitti")
         elif len(words) in _NUM_CARTUCHO:
             names.add("cartucho")
     return names.pop() if len(names) == 1 else None
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _classes_of_lines(folder: Path) -> set[str]:

@@ -182,7 +182,7 @@ def _parse_class(word: str) -> int:
     try:
         label = int(word)
     except ValueError:
-        if not _is_number(word) or not float(word).is_integer():
+        if not is_number(word) or not float(word).is_integer():
             raise ValueError("has a comma" if "," in word else "is no whole number") from None
         label = int(float(word))
     if not 0 <= label <= _MAX_CLASS:
@@ -190,7 +190,7 @@ def _parse_class(word: str) -> int:
     return label
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
     """Return whether a word is a number, NaN and infinity included."""
     try:
         float(word)
@@ -205,7 +205,7 @@ def _raise_for_word(argument: str, paths: Sequence[Path]) -> None:
         for where, text in read_text_lines(path):
             class_word, *numbers = text.split()
             for column, word in enumerate(numbers, start=1):
-                if not _is_number(word):
+                if not is_number(word):
                     fault = "has a comma" if "," in word else "is no number"
                     raise _word_error(argument, text, where, column, "numbers behind the class", fault)
             with _naming_class(argument, text, where):
@@ -234,5 +234,5 @@ def _is_note(path: Path) -> bool:
         return False
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     words = text.lstrip().partition("\n")[0].split()
-    is_label = len(words) >= _MIN_WORDS and all(map(_is_number, words))
+    is_label = len(words) >= _MIN_WORDS and all(map(is_number, words))
     return bool(words) and not is_label
