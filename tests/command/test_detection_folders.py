@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from reid_torchmetrics.functional.detection import DetectionResults
+
 # Two cats, of which one is found exactly and one by half: at 0.5 AP is 1/2, as the half has the overlap 1/2 or less.
 VOC_OBJECT = (
     "<object><name>{}</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"
@@ -140,13 +142,18 @@ def with_own_names(tmp_path, names):
     (results / "b.txt").write_text(f"{dog} .3 .3 .2 .2 .8\n{cat} .03 .03 .04 .04 .3\n", encoding="utf-8")
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("words", [(), ("--class-names", "Katze", "Hund")])
 @pytest.mark.parametrize("names", [["dog", "cat"], ["bird", "cat", "dog"]])
-def test_classes_of_detections_are_found_by_names_where_both_sides_have_them(command, tmp_path, yolo, names, words):
+def test_classes_of_detections_are_found_by_names_where_both_sides_have_them(
+    command, tmp_path, yolo, names, words, order
+):
     with_own_names(tmp_path, names)
-    outcome = command("detect", *yolo, "--evaluator", "yolo", "--json", "-", *words)
+    outcome = command("detect", *yolo[::order], "--evaluator", "yolo", "--json", "-", "--save", "saved.npz", *words)
     assert "classes of detections by their names in" in outcome.err
     assert numbers(outcome)["map_50"] == pytest.approx(0.75, abs=0.01)
+    assert DetectionResults.load(tmp_path / "saved.npz").class_names == dict(enumerate(words[1:] or ["cat", "dog"]))
 
 
 def test_a_class_that_the_ground_truths_lack_is_an_error(command, tmp_path, yolo):

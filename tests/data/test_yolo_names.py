@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from reid_torchmetrics.data import read_yolo_names
+from reid_torchmetrics.data import read_yolo, read_yolo_names
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,32 @@ def test_a_wrong_value_is_named(tmp_path, name, text, message):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=f"{name}: .*{re.escape(message)}"):
         read_yolo_names(tmp_path / name)
+
+
+@pytest.mark.filterwarnings("ignore:.*were exchanged")
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("label_names", "result_names", "expected"),
+    [
+        ("cat dog", "dog cat", [1, 0]),
+        ("dog cat", "bird cat dog", [1, 0]),  # of classes 1 and 2
+        ("cat dog", "cat dog", [0, 1]),
+        ("cat dog", None, [0, 1]),
+        (None, "dog cat", [0, 1]),
+        (None, None, [0, 1]),
+    ],
+)
+def test_detections_get_the_numbers_of_the_ground_truths_by_names_of_both(
+    tmp_path, label_names, result_names, expected, order
+):
+    first = 1 if result_names == "bird cat dog" else 0
+    folders = [tmp_path / "set" / "labels", tmp_path / "run" / "labels"]
+    lines = "1 .5 .5 .2 .2", f"{first} .5 .5 .2 .2 .75\n{first + 1} .3 .3 .2 .2 .25"
+    for folder, text, names in zip(folders, lines, (label_names, result_names), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_text(text, encoding="utf-8")
+        if names is not None:
+            (folder.parent / "obj.names").write_text(names.replace(" ", "\n"), encoding="utf-8")
+    (detections,), (ground_truths,) = read_yolo(*folders[::order])
+    assert ground_truths["labels"].tolist() == [1]
+    assert detections["labels"].tolist() == expected

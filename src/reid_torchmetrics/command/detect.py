@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _hints, _names
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._files import read_keys
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.data import (
@@ -27,8 +27,7 @@ from reid_torchmetrics.data import (
     read_kitti,
     read_open_images,
     read_voc,
-    read_yolo,
-    read_yolo_names,
+    yolo_files,
 )
 from reid_torchmetrics.files import read_images
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images, text_of_many, text_of_warning
@@ -72,8 +71,6 @@ _GRID_OPTIONS = (
     *("thresholds", "sigmas", "average"),
 )
 _CPU = torch.device("cpu")
-_YOLO_NAME_FILES = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
-_NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 _ALL_AREAS = {"all": (0.0, 1e10)}
 _SHARES = ("yolo", "open_images")
 """layouts of files with shares of the image"""
@@ -421,49 +418,13 @@ class _SizesOfShares(NamedTuple):
 def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any]) -> _DetectionFiles:
     """Read folders of YOLO's files, with the names of classes in or above the folders."""
     sizes = _SizesOfShares.of(arguments)
-    notes = list(sizes.notes)
-    file_options: dict[str, Any] = {}
-    preds, target = read_yolo(*_paths(arguments), image_sizes=sizes.sizes, iou_type=iou_type)
-    true_file, own_file = (_find_name_file(path) for path in _paths(arguments))
-    true_names = None if true_file is None else read_yolo_names(true_file)
-    own_names = None if own_file is None else read_yolo_names(own_file)
-    if "class_names" not in options and (true_names or own_names):
-        file_options["class_names"] = true_names or own_names
-        notes.append(f"names of classes from {true_file or own_file}")
-    if true_names and own_names and true_names != own_names:
-        _renumber_classes(preds, own_names, true_names, str(own_file))
-        notes.append(f"classes of detections by their names in {own_file}")
-    area_options, area_notes = sizes.areas(arguments, options)
-    file_options |= area_options
-    notes += area_notes
-    return _DetectionFiles(preds, target, "xyxy", file_options, notes, _find_images(sizes.files, target))
-
-
-def _renumber_classes(
-    preds: Sequence[dict[str, Any]], own_names: Mapping[int, str], names: Mapping[int, str], source: str
-) -> None:
-    """Give detections the numbers that their classes have among the ground truths, by the names of both.
-
-    Raises:
-        ValueError: a class without a name, or with a name that the ground truths lack, or have twice.
-    """
-    numbers = {name: number for number, name in names.items()}
-    if len(numbers) < len(names):
-        raise ValueError(f"{source}: names of classes must differ to be matched; got {_hints.listed(names.values())}.")
-    for image in preds:
-        labels = image["labels"].tolist()
-        for label in labels:
-            if own_names.get(label) not in numbers:
-                rule = f"classes of detections must have names of the ground truths, {_hints.listed(numbers)}"
-                raise ValueError(f"{source}: {rule}; got {own_names.get(label)!r} for class {label}.")
-        image["labels"] = torch.tensor([numbers[own_names[label]] for label in labels], dtype=torch.int64, device="cpu")
-
-
-def _find_name_file(folder: str) -> Path | None:
-    """Return the first file with names of classes in a folder of labels, or above it; None if there is none."""
-    label_folder = Path(folder).resolve()
-    for place in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
-        for name in _YOLO_NAME_FILES:
-            if (place / name).is_file():
-                return place / name
-    return None
+    needs_names = "class_names" not in options
+    files = yolo_files.read_yolo_folders(
+        *_paths(arguments), image_sizes=sizes.sizes, iou_type=iou_type, needs_names=needs_names
+    )
+    file_options, area_notes = sizes.areas(arguments, options)
+    if needs_names and files.class_names is not None:
+        file_options["class_names"] = files.class_names
+    notes = [*sizes.notes, *files.notes, *area_notes]
+    images = _find_images(sizes.files, files.target)
+    return _DetectionFiles(files.preds, files.target, "xyxy", file_options, notes, images)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from .yolo_layouts import (
     usual_layout,
 )
 from .yolo_lines import LineTable, list_images, read_lines
+from .yolo_names import class_numbers, find_name_file, read_yolo_names
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
 _LEAST_SHARE_LEAVING = 0.03
@@ -53,7 +54,9 @@ def read_yolo(
     An image may have a file in one folder only, for there are no files without objects. Files belong to the same image
     if their names are equal, with or without the suffix of an image. Lists of classes, `classes.txt`, and a README are
     left out. Folders that were exchanged are recognized by the confidences: they are read as they are meant, with a
-    warning. Source of the formats: Ultralytics' documentation of its data sets, and `save_txt=True` with
+    warning. Names of classes may lie in or above each folder: `data.yaml`, `dataset.yaml`, `classes.txt` or
+    `obj.names`. If both folders have other names, detections get the numbers that their classes have among the ground
+    truths. Source of the formats: Ultralytics' documentation of its data sets, and `save_txt=True` with
     `save_conf=True` of its `predict`.
 
     Args:
@@ -82,8 +85,32 @@ def read_yolo(
         ValueError: An unknown `iou_type`; None or "bbox" where the lines may be of several kinds; a folder without text
             files; two folders without a common name; a malformed line, named with its file: without a class, with
             shares outside of 0 to 1 by more than 0.01, or with the confidence in front of the box, as in darknet, if
-            boxes tell; or an image without a size.
+            boxes tell; an image without a size; or names of classes that differ, without that of a detected class.
     """
+    files = read_yolo_folders(labels, results, image_sizes=image_sizes, iou_type=iou_type)
+    return files.preds, files.target
+
+
+class YoloFolders(NamedTuple):
+    """Detections and ground truths of each image, and the names of their classes."""
+
+    preds: _Dicts
+    target: _Dicts
+    class_names: dict[int, str] | None
+    """names by the numbers of the ground truths; None without a file of names"""
+    notes: list[str]
+    """which files of names were used, as lines for the user"""
+
+
+def read_yolo_folders(
+    labels: Folder,
+    results: Folder,
+    *,
+    image_sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None,
+    iou_type: _names.IouType | None,
+    needs_names: bool = False,
+) -> YoloFolders:
+    """Read what `read_yolo` returns, with the names of classes if they are asked for."""
     if iou_type is not None:
         _checks.one_of("iou_type", iou_type, _names.IouType)
     if iou_type == "segm" and image_sizes is None:
@@ -109,6 +136,7 @@ def read_yolo(
     result_files = match_images(
         ground_truths.files, detections.files, argument="labels", folder=labels, result_folder=results
     )
+    detections, class_names, notes = _match_classes(detections, labels, results, needs_names=needs_names)
     target_shapes = _ShapesOfLines(ground_truths, layout, is_result=False)
     pred_shapes = _ShapesOfLines(detections, layout, is_result=True)
     _check_order(pred_shapes)
@@ -123,7 +151,35 @@ def read_yolo(
     target = target_shapes.images(ground_truths.files, size_by_name, kinds)
     for name, ground_truth in zip(names, target, strict=True):
         ground_truth["image_id"] = name
-    return preds, target
+    return YoloFolders(preds, target, class_names, notes)
+
+
+def _match_classes(
+    detections: LineTable, labels: Folder, results: Folder, *, needs_names: bool
+) -> tuple[LineTable, dict[int, str] | None, list[str]]:
+    """Return the detections with the class numbers of the ground truths, the names of classes, and what was decided.
+
+    Args:
+        detections: Lines of the detections.
+        labels: The folder of the ground truths, also if it was passed as `results`.
+        results: The folder of the detections.
+        needs_names: Whether names are wanted, also where no class is matched by them.
+    """
+    true_file = find_name_file(labels)
+    result_file = find_name_file(results)
+    name_file = true_file or result_file
+    may_differ = None not in (true_file, result_file) and true_file != result_file
+    if name_file is None or not (needs_names or may_differ):
+        return detections, None, []
+    names = read_yolo_names(name_file)
+    notes = [f"names of classes from {name_file}"] if needs_names else []
+    if result_file is not None and may_differ:
+        result_names = read_yolo_names(result_file)
+        if result_names != names:
+            numbers = class_numbers(detections.labels, result_names, names, str(result_file))
+            detections = replace(detections, labels=numbers)
+            notes.append(f"classes of detections by their names in {result_file}")
+    return detections, names, notes
 
 
 def _find_exchanged_layout(

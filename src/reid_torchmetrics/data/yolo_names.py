@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from numpy.typing import NDArray
 
 from reid_torchmetrics import _hints
 
@@ -14,6 +19,8 @@ _YAML = (".yaml", ".yml")
 _TEXT = (".txt", ".names")
 _MAX_BYTES = 4_000_000  # size of a file; 100,000 classes need half of it
 _MAX_SHOWN = 80  # characters of a value in a message
+_NAME_FILES = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
+_NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 
 
 def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
@@ -36,6 +43,42 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     if not names:
         raise file_error(file, "the file must have the name of a class", "none")
     return names
+
+
+def find_name_file(folder: str | PathLike[str]) -> Path | None:
+    """Return the first file with names of classes in a folder of labels, or above it; None if there is none."""
+    label_folder = Path(folder).resolve()
+    for place in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
+        for name in _NAME_FILES:
+            if (place / name).is_file():
+                return place / name
+    return None
+
+
+def class_numbers(
+    labels: Int[NDArray[np.int64], " objects"], label_names: Mapping[int, str], names: Mapping[int, str], source: str
+) -> Int[NDArray[np.int64], " objects"]:
+    """Return the numbers that classes of detections have among the ground truths, by the names of both.
+
+    Args:
+        labels: The class of each detection.
+        label_names: Names of these classes.
+        names: Names of the classes of ground truths.
+        source: The file with `label_names`, for messages.
+
+    Raises:
+        ValueError: A class without a name, or with a name that the ground truths lack, or two of them have.
+    """
+    numbers = {name: number for number, name in names.items()}
+    if len(numbers) < len(names):
+        raise ValueError(f"{source}: names of classes must differ to be matched; got {_hints.listed(names.values())}.")
+    distinct_labels, places = np.unique(labels, return_inverse=True)
+    for label in distinct_labels.tolist():
+        if label_names.get(label) not in numbers:
+            rule = f"classes of detections must have names of the ground truths, {_hints.listed(numbers)}"
+            raise ValueError(f"{source}: {rule}; got {label_names.get(label)!r} for class {label}.")
+    true_labels = np.array([numbers[label_names[label]] for label in distinct_labels.tolist()], np.int64)
+    return true_labels[places]
 
 
 def _read_text(path: Path) -> dict[int, str]:
