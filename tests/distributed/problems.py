@@ -67,7 +67,7 @@ class Problem:
     def outcome(self, world: World) -> "Outcome":
         """What the metric of a process of `world` finds with the others."""
         metric = self.together(world.process) if world.size > 1 else self.alone()
-        options = metric._ranking_options(for_cmc=False)
+        options = metric._ranking_options()
         ranking, _ = rank_samples(metric._accepted_samples().samples, options, world, max_bytes=metric.max_bytes)
         return Outcome.given(metric.summarize(ranking.ranks), ranking.ranks, ranking.counts)
 

@@ -30,7 +30,7 @@ def threshold_of(given: Problem) -> float:
 def found_in(world, given: Problem) -> tuple:
     """What the metric of a process finds with the others."""
     metric = given.together(world.process) if world.size > 1 else given.alone()
-    samples, options = metric._accepted_samples().samples, metric._ranking_options(for_cmc=False)
+    samples, options = metric._accepted_samples().samples, metric._ranking_options()
     pairs = pair_samples(samples, options, world, max_bytes=metric.max_bytes)
     return as_lists(find_pairs(pairs, threshold_of(given), given.options["similarity"]))
 

@@ -63,7 +63,7 @@ class Problem:
 
     def ranks(self, world, positions: list[int]) -> list[list[int]]:
         metric = self.metric(positions)
-        options = metric._ranking_options(for_cmc=False)
+        options = metric._ranking_options()
         ranks = rank_samples(metric._accepted_samples().samples, options, world, max_bytes=self.max_bytes)[0].ranks
         return [part.tolist() for part in ranks.rank.split(ranks.num_positives.tolist())]
 

@@ -37,7 +37,7 @@ def _plain(value):
 def listed(given: Problem, world, k=3, queries=None) -> dict[str, list | None]:
     """What the metric of a process lists with the others."""
     metric = given.together(world.process) if world.size > 1 else given.alone()
-    options = metric._ranking_options(for_cmc=False)
+    options = metric._ranking_options()
     found = list_samples(
         metric._accepted_samples().samples, options, world, k=k, queries=queries, max_bytes=metric.max_bytes
     )
@@ -136,7 +136,7 @@ def test_an_item_of_a_list_is_received_twice_on_any_number_of_processes(size):
         own, counted = torch.arange(world.process, 40, size), Counted(world)
         metric = ReIDMeanAP()
         metric.update(embeddings[own], own % 4, index=own)
-        samples, options = metric._accepted_samples().samples, metric._ranking_options(for_cmc=False)
+        samples, options = metric._accepted_samples().samples, metric._ranking_options()
         list_samples(samples, options, counted, k=k, queries=None, max_bytes=None)
         return sum(counted.calls)
 
@@ -153,7 +153,7 @@ def test_fewer_queries_than_processes_and_a_process_without_samples():
         own = torch.tensor([item for item in range(6) if owner[item] == world.process], dtype=torch.int64)
         metric = ReIDMeanAP()
         metric.update(embeddings[own], torch.tensor([7, 8, 8, 7, 7, 8])[own], is_query=own < 2, index=own)
-        samples, options = metric._accepted_samples().samples, metric._ranking_options(for_cmc=False)
+        samples, options = metric._accepted_samples().samples, metric._ranking_options()
         return list_samples(samples, options, world, k=3, queries=None, max_bytes=None)
 
     for found in threads.run(5, listed_by):

@@ -23,7 +23,7 @@ FPIRS = (0.0, 0.2, 1 / 3, 1.0)
 
 def identified(given: Problem, world) -> list[list]:
     metric = given.together(world.process) if world.size > 1 else given.alone()
-    options, samples = metric._ranking_options(for_cmc=False), metric._accepted_samples().samples
+    options, samples = metric._ranking_options(), metric._accepted_samples().samples
     lists = list_samples(samples, options, world, k=1, queries=None, max_bytes=metric.max_bytes)
     found = Identification.from_rank_lists(lists)
     rates = [found.tpir_at_fpir(FPIRS, rank, rule) for rank in (1, 3) for rule in FPIR_RULES]

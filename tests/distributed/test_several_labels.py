@@ -45,7 +45,7 @@ class Problem:
 
     def values(self, world, positions: list[int]) -> list[list[float]]:
         metric = self.metric(positions)
-        options, held = metric._ranking_options(for_cmc=False), metric._accepted_samples()
+        options, held = metric._ranking_options(), metric._accepted_samples()
         ranks = rank_samples(held.samples, options, world, max_bytes=metric.max_bytes)[0].ranks
         return [[round(value, 12) for value in measure(name, ranks, PROTOCOL).tolist()] for name in REPORTS]
 

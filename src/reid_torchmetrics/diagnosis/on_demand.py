@@ -133,9 +133,10 @@ def _ranking_of(results: retrieval.RetrievalResults) -> tuple[evaluation.Ranking
         source = problem.source
         samples = replace(
             samples,
-            options=evaluated.options(for_cmc=False),
+            options=evaluated.options(),
             find_problem=lambda: problem,
             matrix=source.argument if isinstance(source, evaluation.Matrix) else None,
             num_gallery=source.shape[1],
         )
-    return results.ranking, samples
+    ranking, _ = results.rankings
+    return ranking, samples

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     Protocol,
     RankLists,
     RetrievalResults,
-    ranking_of,
+    rankings_of,
     summarize,
 )
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, first_rank, is_known
@@ -44,8 +44,14 @@ def fields_of_retrieval(results: RetrievalResults, fields: dict[str, Any]) -> di
 def retrieval_of_fields(saved: dict[str, Any]) -> RetrievalResults:
     """Compute results from the fields of a file: the inverse of `fields_of_retrieval`."""
     _check_stored(saved)
-    ranking = replace(ranking_of(saved), drawn=saved["drawn"])
-    results = summarize(ranking, saved["protocol"], saved["setup"], max_rank=saved.pop("max_rank"))
+    ranking, cmc_ranking = rankings_of(saved)
+    drawn = saved["drawn"]
+    if drawn is not None:  # the positives of the CMC may be others
+        cmc_ranking = replace(cmc_ranking, drawn=drawn)
+        ranking = replace(ranking, drawn=replace(drawn, num_positives=ranking.ranks.num_positives))
+    results = summarize(
+        ranking, saved["protocol"], saved["setup"], max_rank=saved.pop("max_rank"), cmc_ranking=cmc_ranking
+    )
     return replace(results, **saved)
 
 
@@ -82,7 +88,7 @@ def _check_rankings(
     if is_drawn != (protocol.gallery_draw is not None) and (is_drawn or has_valid):
         got = "some" if is_drawn else "none"
         raise ValueError(f"`drawn` must be there if the protocol draws galleries, and only then; got {got}.")
-    needs_ranks_for_cmc = protocol.for_cmc is not protocol and not is_drawn
+    needs_ranks_for_cmc = protocol.cmc_same_camera is not None and not is_drawn
     if needs_ranks_for_cmc != (ranks_for_cmc is not None):
         got = "none" if needs_ranks_for_cmc else "some"
         raise ValueError(f"`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got {got}.")

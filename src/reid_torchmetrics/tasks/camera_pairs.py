@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_
 def _of_evaluated(evaluated: EvaluatedProblem, name: str) -> CameraPairs:
     """Return the means of a reported number between pairs of cameras, for results of `evaluate`."""
     row, _ = parse_report(name)
-    names = {name: evaluated.options(for_cmc=row.is_cmc)}
+    names = {name: evaluated.options(is_cmc=row.is_cmc)}
     return mean_by_camera_pair(evaluated.problem, names, evaluated.protocol)[name]
 
 

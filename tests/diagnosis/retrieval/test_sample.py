@@ -29,11 +29,11 @@ def case_of(results: Any) -> RetrievalCase:
     problem = evaluated.problem
     samples = RankedSamples(
         results.protocol,
-        options=evaluated.options(for_cmc=True),
+        options=evaluated.options(is_cmc=True),
         find_problem=lambda: problem,
         num_gallery=problem.source.shape[1],
     )
-    ranking_for_cmc = evaluated.rank()
+    _, ranking_for_cmc = evaluated.rank()
     return RetrievalCase(ranking_for_cmc, samples)
 
 

@@ -62,7 +62,7 @@ def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, 
         if len(own):
             roles = is_query[own] if isinstance(is_query, Tensor) else is_query
             metric.update((embeddings[own] * rounding).to(embeddings.dtype), identities[own], is_query=roles)
-        leave_one_out = metric._ranking_options(for_cmc=False).protocol.leave_one_out
+        leave_one_out = metric._ranking_options().protocol.leave_one_out
         shard = sharding.examine_samples(of, metric._accepted_samples().samples, leave_one_out=leave_one_out)
         results_made(None, RankedSamples(metric.protocol, compared=samples_shared(shard, of)), of)
 

@@ -163,7 +163,7 @@ def test_re_ranking_among_the_others_is_that_of_evaluate():
 
 def test_a_subclass_with_a_measure_of_drawn_galleries_may_have_them():
     class HalfCurve(EmbeddingMetric):
-        _is_for_cmc = True
+        _is_cmc = True
 
         def summarize(self, ranks):
             return ranks.rank.double().mean()

@@ -48,9 +48,7 @@ def test_lists_show_the_best_members_on_any_number_of_processes(size):
         def lists(world, given=given):
             metric = given.together(world.process) if world.size > 1 else given.alone()
             options = {"k": 4, "queries": None, "max_bytes": metric.max_bytes}
-            return list_samples(
-                metric._accepted_samples().samples, metric._ranking_options(for_cmc=False), world, **options
-            )
+            return list_samples(metric._accepted_samples().samples, metric._ranking_options(), world, **options)
 
         alone = lists(ALONE)
         for found in threads.run(size, lists):

@@ -109,8 +109,8 @@ class EmbeddingMetric(SampleStates):
 
     higher_is_better = True
 
-    _is_for_cmc = False
-    """whether to rank by the camera rule and the drawn galleries of the protocol's CMC"""
+    _is_cmc = False
+    """whether the value is a CMC, with the camera rule and the drawn galleries of the protocol's CMC"""
     _longest = 1
     """the largest rank of a CMC"""
     _exchanged = False
@@ -167,7 +167,7 @@ class EmbeddingMetric(SampleStates):
         self.protocol = self.protocol.with_options(changes)
         self._label_rules = self.protocol.relevance_options
         self._lists_names = lists_names(self._label_rules)
-        draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.gallery_draw
+        draw = self._ranking_options().protocol.gallery_draw
         if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
             if type(self).summarize_drawn == EmbeddingMetric.summarize_drawn:
@@ -219,7 +219,7 @@ class EmbeddingMetric(SampleStates):
             name,
             self._measured,
             in_format(", ".join(words)),
-            is_cmc=self._is_for_cmc,
+            is_cmc=self._is_cmc,
             is_loss=not self.higher_is_better,
         )
 
@@ -270,7 +270,7 @@ class EmbeddingMetric(SampleStates):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric or the same kind of samples.
         """
-        return self._value(self._ranking("compute", for_cmc=self._is_for_cmc))
+        return self._value(self._ranking("compute", self._ranking_options()))
 
     def _value(self, ranking: evaluation.Ranking) -> Tensor:
         """Return the value for a ranking."""
@@ -307,16 +307,17 @@ class EmbeddingMetric(SampleStates):
         """
         with self._synced():
             arguments = {"nearest": repr(nearest), "camera_pairs": repr(camera_pairs)}
-            ranking = self._ranking("results", for_cmc=False, arguments=arguments)
-            cmc_ranking = self._ranking("results", for_cmc=True, arguments=arguments)
+            options, cmc_options = (self._ranking_options(is_cmc=is_cmc) for is_cmc in (False, True))
+            ranking = self._ranking("results", options, arguments)
+            cmc_ranking = self._ranking("results", cmc_options, arguments)
             _checks.positive_int("nearest", nearest, least=0)
             _checks.boolean("camera_pairs", camera_pairs)
-            own_report = self._own_report(cmc_ranking if self._is_for_cmc else ranking)
+            own_report = self._own_report(cmc_ranking if self._is_cmc else ranking)
             reports = dict.fromkeys((*self.protocol.reports, *self._reported, *own_report))
             protocol = replace(self.protocol, reports=tuple(reports))
-            setup = self._ranking_options(for_cmc=False).setup(ranking.labels)
-            whole_ranking = ranking.with_cmc(cmc_ranking)
-            results = evaluation.summarize(whole_ranking, protocol, setup, max_rank=max(50, self._longest))
+            setup = options.setup(ranking.labels)
+            max_rank = max(50, self._longest)
+            results = evaluation.summarize(ranking, protocol, setup, max_rank=max_rank, cmc_ranking=cmc_ranking)
             lists = self._rank_lists(nearest, None) if nearest else None
             pairs = None
             if camera_pairs:  # other galleries: the measure itself, and not its values for the ranking
@@ -390,13 +391,13 @@ class EmbeddingMetric(SampleStates):
             check()
             return self._accepted_samples().samples, []
 
-        options = self._ranking_options(for_cmc=False)
+        options = self._ranking_options(is_cmc=False)
         samples, _ = agree(self._world, collect, lambda: self._settings(method, arguments))
         return work(samples, options, self._world, max_bytes=self.max_bytes, updates=self._updates())
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         reported = means_among(protocol.reports)
-        names = {name: self._ranking_options(for_cmc=parse_report(name)[0].is_cmc) for name in reported}
+        names = {name: self._ranking_options(is_cmc=parse_report(name)[0].is_cmc) for name in reported}
         samples = self._world.guarded(lambda: self._accepted_samples().samples)
         find = METRIC_METHODS["camera_pairs"]
         pairs = find(samples, names, protocol, self._world, max_bytes=self.max_bytes)
@@ -411,24 +412,23 @@ class EmbeddingMetric(SampleStates):
     def _average(self, values: Tensor, *, weight: Tensor | None) -> Tensor:
         return mean_over_queries(values, empty_target_action=self.empty_target_action, weight=weight)
 
-    def _ranking_options(self, *, for_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
-        """Return the options of a ranking; `exchanged` is that of the metric unless it is given."""
+    def _ranking_options(self, *, is_cmc: bool | None = None) -> evaluation.RankingOptions:
+        """Return the options of a ranking, of the one for the value unless `is_cmc` asks for another."""
         return evaluation.RankingOptions.of(
             self.protocol,
-            for_cmc=for_cmc,
+            is_cmc=self._is_cmc if is_cmc is None else is_cmc,
             longest=self._longest,
             similarity=self.similarity,
             ties=self.ties,
             rerank=self.rerank,
             lists=self.ground_truth,
-            exchanged=self._exchanged if exchanged is None else exchanged,
+            exchanged=self._exchanged,
         )
 
     def _ranking(
-        self, method: str, *, for_cmc: bool, arguments: Mapping[str, str] | None = None, exchanged: bool | None = None
+        self, method: str, options: evaluation.RankingOptions, arguments: Mapping[str, str] | None = None
     ) -> evaluation.Ranking:
         """Return the ranking for a call of `method`; processes compare the method, its arguments and the options."""
-        options = self._ranking_options(for_cmc=for_cmc, exchanged=exchanged)
         return self._rank_once(options, lambda: self._settings(method, arguments or {}), self.max_bytes)
 
     def _settings(self, method: str, arguments: Mapping[str, str]) -> Settings:
@@ -438,7 +438,7 @@ class EmbeddingMetric(SampleStates):
         the argument `k` of rank lists instead of that of AP.
         """
         protocol = self.protocol
-        ranking_options = self._ranking_options(for_cmc=self._is_for_cmc).describe()
+        ranking_options = self._ranking_options().describe()
         options = {}
         for field in fields(protocol):
             if field.name != "name":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -125,7 +126,7 @@ class ReIDCMC(_MeanOfMeasure):
         tensor(0.5000)
     """
 
-    _is_for_cmc = True
+    _is_cmc = True
     _shown = ("top_k",)
 
     @explicit_signature
@@ -160,7 +161,7 @@ class ReIDCMCCurve(EmbeddingMetric):
         tensor([0.5000, 1.0000, 1.0000])
     """
 
-    _is_for_cmc = True
+    _is_cmc = True
     _shown = ("max_rank",)
 
     @explicit_signature
@@ -220,10 +221,10 @@ class ReIDMeasure(_MeanOfMeasure):
         name: Any = measures.name_of(metric)
         row, k = parse_report(name, argument="metric")
         if row.is_cmc:
-            self._is_for_cmc = True
+            self._is_cmc = True
             self._longest = k
         super().__init__(**options)
-        draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.gallery_draw
+        draw = self._ranking_options().protocol.gallery_draw
         if draw is not None and not row.has_expectation(k):
             raise ValueError(f"`protocol` must not draw galleries for the report {name!r}; got {draw!r}.")
         self.metric: str = name
@@ -239,7 +240,7 @@ class ReIDMeasure(_MeanOfMeasure):
 class _RecallSum(_MeanOfMeasure):
     """Sum of a CMC at some ranks in both directions, in percent: `rsum`."""
 
-    _is_for_cmc = True
+    _is_cmc = True
     _shown = ("numbers",)
     plot_upper_bound = None
 
@@ -249,10 +250,8 @@ class _RecallSum(_MeanOfMeasure):
 
     def compute(self) -> Tensor:
         """Rank all samples in both directions and return the sum."""
-        rankings = [
-            self._ranking("compute", for_cmc=True, exchanged=False),
-            self._ranking("compute", for_cmc=True, exchanged=True),
-        ]
+        options = self._ranking_options()
+        rankings = [self._ranking("compute", replace(options, exchanged=exchanged)) for exchanged in (False, True)]
         total = torch.zeros((), dtype=torch.float64, device=compute_device(self.device))
         for number in self.numbers:
             self._number = number

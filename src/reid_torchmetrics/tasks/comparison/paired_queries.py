@@ -66,15 +66,16 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
     reports = [name for name in results.protocol.reports if not parse_report(name)[0].is_precomputed]
     protocol = replace(results.protocol, reports=tuple(reports))
     if TIE_POLICIES[results.setup.ties].by_place is None:
-        ranking = _rank_in_order(name, results)
+        rankings = _rank_in_order(name, results)
     else:
-        ranking = results.ranking
-    ranks_for_cmc = _cut_after(ranking.ranks_for_cmc or ranking.ranks, cutoff)
+        rankings = results.rankings
+    ranking, cmc_ranking = (replace(ranking, ranks=_cut_after(ranking.ranks, cutoff)) for ranking in rankings)
     cut = summarize(
-        replace(ranking, ranks=_cut_after(ranking.ranks, cutoff), ranks_for_cmc=ranks_for_cmc),
+        ranking,
         protocol,
         replace(results.setup, ties="stable"),
         max_rank=len(results.cmc),
+        cmc_ranking=cmc_ranking,
     )
     return replace(cut, query_names=results.query_names)
 
@@ -96,7 +97,7 @@ def _cut_after(ranks: PositiveRanks, k: int) -> PositiveRanks:
     )
 
 
-def _rank_in_order(name: object, results: RetrievalResults) -> Ranking:
+def _rank_in_order(name: object, results: RetrievalResults) -> tuple[Ranking, Ranking]:
     """Rank the samples again with equal scores in the order of the gallery."""
     samples = results.problem
     if samples is None:
@@ -104,8 +105,8 @@ def _rank_in_order(name: object, results: RetrievalResults) -> Ranking:
         raise ValueError(
             f"`{name}` {rule}; got {results.setup.ties!r} from a metric or a file, which hold no samples to rank again."
         )
-    ranking: Ranking = samples.rank(ties="stable")
-    return ranking
+    rankings: tuple[Ranking, Ranking] = samples.rank(ties="stable")
+    return rankings
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:

@@ -271,8 +271,9 @@ def _evaluate_by_labels(
     num_repeated = count_repeated(lists.items)
 
     ranking, items, hits, truth, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
-    if protocol.for_cmc is not protocol:
-        ranking = ranking.with_cmc(_rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking)
+    cmc_ranking = ranking
+    if protocol.cmc_same_camera is not None:
+        cmc_ranking = _rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking
 
     num_short = 0
     cutoff = _largest_cutoff(protocol)
@@ -290,6 +291,7 @@ def _evaluate_by_labels(
         scores=_minus_rank(items),
         identities=_labels_at(gallery_labels.get("identities"), items),
         cameras=_labels_at(gallery_labels.get("cameras"), items),
+        cmc_ranking=cmc_ranking,
     )
     results = replace(results, list_counts=ListCounts(num_short, cutoff, num_repeated))
     results_made(results, ListedSamples(items, hits, truth, reader))
@@ -408,9 +410,10 @@ def _summarize(
     scores: Tensor,
     identities: Tensor | None = None,
     cameras: Tensor | None = None,
+    cmc_ranking: Ranking | None = None,
 ) -> RetrievalResults:
     """Return the results for rankings of lists; scores, identities and cameras are those of the entries."""
-    results = summarize(ranking, protocol, setup, max_rank=max_rank)
+    results = summarize(ranking, protocol, setup, max_rank=max_rank, cmc_ranking=cmc_ranking)
     first_hit = hits.byte().argmax(1, keepdim=True)
     lacks_hit = ~hits.gather(1, first_hit)[:, 0]
     scores = scores.masked_fill(items < 0, torch.nan)

@@ -67,7 +67,7 @@ class ReIDOpenSet(EmbeddingMetric):
 
     def compute(self) -> Tensor:
         """Rank all samples, and find the best score of every query; see `EmbeddingMetric.compute`."""
-        ranking = self._ranking("compute", for_cmc=False)  # is shared with other metrics, and warns
+        ranking = self._ranking("compute", self._ranking_options())  # is shared with other metrics, and warns
         if ranking.counts.valid == 0:
             return torch.full_like(torch.tensor(self.fpir, device=self.device), torch.nan, dtype=self.dtype)
         identified = Identification.from_rank_lists(self._rank_lists(1, None))

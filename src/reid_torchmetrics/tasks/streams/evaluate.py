@@ -82,7 +82,7 @@ def evaluate_stream(
     samples = RankedSamples(protocol, named_protocol)
     if counter.sample is not None:
         sampled = _problem_of(counter.sample, counter)
-        options = RankingOptions.of(protocol, for_cmc=True, longest=1, similarity=counter.similarity, ties=counter.ties)
+        options = RankingOptions.of(protocol, similarity=counter.similarity, ties=counter.ties)
         samples = replace(samples, sampled=sampled, options=options)
     results_made(ranking, samples)
     return results
@@ -103,7 +103,7 @@ def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:
         obstacle = "draws galleries"
     elif protocol.needs_groups:
         obstacle = "ranks groups"
-    elif protocol.for_cmc is not protocol:
+    elif protocol.cmc_same_camera is not None:
         obstacle = "has two"
     if obstacle is not None:
         raise ValueError(

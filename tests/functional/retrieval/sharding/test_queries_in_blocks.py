@@ -52,7 +52,7 @@ def found(make, world, max_bytes, k=4, queries=None):
     """The ranks of a process and its lists, with their scores."""
     given = make(max_bytes=max_bytes)
     metric = given.together(world.process) if world.size > 1 else given.alone()
-    options, samples = metric._ranking_options(for_cmc=False), metric._accepted_samples().samples
+    options, samples = metric._ranking_options(), metric._accepted_samples().samples
     ranking, _ = rank_samples(samples, options, world, max_bytes=metric.max_bytes)
     ranks = Outcome.given(metric.summarize(ranking.ranks), ranking.ranks, ranking.counts)
     return ranks, as_lists(list_samples(samples, options, world, k=k, queries=queries, max_bytes=metric.max_bytes))
@@ -116,7 +116,7 @@ def test_only_blocks_with_the_few_queries_are_sent(blocks):
     wanted = found(make, ALONE, WHOLE, queries=queries)
     blocks.clear()
     metric = make(max_bytes=20 * ROW)
-    options = metric.together(0)._ranking_options(for_cmc=False)
+    options = metric.together(0)._ranking_options()
 
     def listed(world):
         samples = metric.together(world.process)._accepted_samples().samples

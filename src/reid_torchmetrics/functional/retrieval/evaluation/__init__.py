@@ -12,4 +12,4 @@ from .rank_lists import LIST_METHODS, RankLists
 from .ranked import NO_RANKING, CameraPairs, ListCounts, RankedSamples, Ranking, Updates
 from .ranking import EXPECTATIONS, list_samples, problem_of_process, rank_problem, rank_samples, share_defined
 from .ranking_options import RankingOptions, Setup, describe, names_of_labels
-from .results import RETRIEVAL_METHODS, RetrievalResults, ranking_of, summarize
+from .results import RETRIEVAL_METHODS, RetrievalResults, rankings_of, summarize

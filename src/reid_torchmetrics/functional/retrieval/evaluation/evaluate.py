@@ -53,30 +53,29 @@ class EvaluatedProblem:
     ties: str
     max_rank: int
 
-    def options(self, *, for_cmc: bool, ties: str | None = None) -> RankingOptions:
+    def options(self, *, is_cmc: bool = False, ties: str | None = None) -> RankingOptions:
         """Return the options of a ranking, for the CMC or for other measures."""
         source = self.problem.source
         return RankingOptions.of(
             self.protocol,
-            for_cmc=for_cmc,
+            is_cmc=is_cmc,
             longest=self.max_rank,
             similarity=source.similarity,
             ties=ties or self.ties,
             rerank=source.rerank,
         )
 
-    def rank(self, ties: str | None = None) -> Ranking:
-        """Rank for all measures and for the CMC, under a tie policy or that of the evaluation."""
-        ranking_for_cmc = rank_problem(self.problem, self.options(for_cmc=True, ties=ties))
-        if self.protocol.for_cmc is self.protocol:
-            return ranking_for_cmc
-        return rank_problem(self.problem, self.options(for_cmc=False, ties=ties)).with_cmc(ranking_for_cmc)
+    def rank(self, ties: str | None = None) -> tuple[Ranking, Ranking]:
+        """Rank for all measures, and at last for the CMC, under a tie policy or that of the evaluation."""
+        cmc_ranking = rank_problem(self.problem, self.options(is_cmc=True, ties=ties))
+        if self.protocol.cmc_same_camera is None:
+            return cmc_ranking, cmc_ranking
+        return rank_problem(self.problem, self.options(ties=ties)), cmc_ranking
 
     def nearest(self, k: int, queries: Any) -> RankLists:
         """Return the first k candidates of all queries, or of some."""
         (queries,) = _arrays.as_tensors(queries, device=self.problem.source.device)
-        protocol = self.options(for_cmc=False).protocol
-        return find_rank_lists(self.problem, protocol, k, queries, ties=self.ties)
+        return find_rank_lists(self.problem, self.options().protocol, k, queries, ties=self.ties)
 
 
 @with_typed_options(EvaluateOptions)
@@ -311,17 +310,17 @@ def _evaluate(
     _checks.positive_int("max_rank", max_rank)
     protocol = samples.protocol
     evaluated = EvaluatedProblem(problem, protocol, protocol.ties_or(ties), max_rank)
-    options = evaluated.options(for_cmc=False)
+    options = evaluated.options()
     labels = problem.labels.checked(options.protocol)
     evaluated = replace(evaluated, problem=replace(problem, labels=labels))
-    ranking = evaluated.rank()
+    ranking, cmc_ranking = evaluated.rank()
     setup = replace(
         options.setup(problem.provided_labels),
         multi_query=multi_query,
         lists=labels.ground_truth is not None,
         junk_pairs=labels.junk_pairs is not None,
     )
-    results = summarize(ranking, protocol, setup, max_rank=max_rank)
+    results = summarize(ranking, protocol, setup, max_rank=max_rank, cmc_ranking=cmc_ranking)
 
     samples = replace(
         samples,

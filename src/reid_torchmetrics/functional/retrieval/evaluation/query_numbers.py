@@ -27,33 +27,32 @@ class QueryNumbers(NamedTuple):
     """expectations over drawn galleries, of the CMC under its own camera rule, up to the last reported rank"""
 
 
-def measure_queries(ranking: Ranking, protocol: Protocol, *, max_rank: int) -> QueryNumbers:
+def measure_queries(ranking: Ranking, cmc_ranking: Ranking, protocol: Protocol, *, max_rank: int) -> QueryNumbers:
     """Evaluate every query; the values are no views of the rankings, which may be shared."""
-    drawn = None if ranking.drawn is None else _cut_curves(ranking.drawn, protocol, max_rank)
-    ranks_for_cmc = ranking.ranks_for_cmc or ranking.ranks
-
     values = {}
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
     for name in dict.fromkeys((*protocol.reports, "map", "minp")):
         measure, _ = measures.parse_report(name)
-        if drawn is None or not protocol.draws(measure):
-            ranks = ranks_for_cmc if measure.is_cmc else ranking.ranks
-            values_of_measure = measures.measure(name, ranks, protocol)
-        elif measure.is_cmc:
-            values_of_measure = measures.measure_drawn(name, drawn)
+        ranked = cmc_ranking if measure.is_cmc else ranking
+        if ranked.drawn is None or not protocol.draws(measure):
+            values_of_measure = measures.measure(name, ranked.ranks, protocol)
         else:
-            drawn_for_map = replace(drawn, num_positives=ranking.ranks.num_positives)
-            values_of_measure = measures.measure_drawn(name, drawn_for_map)
+            values_of_measure = measures.measure_drawn(name, ranked.drawn)
         values[name] = values_of_measure.clone()
 
-    weight = None
-    if drawn is not None and protocol.queries_in_draw:
-        weight = drawn.weight
     action = ranking.counts.counting(protocol.empty_target_action)
-    if drawn is None:
-        cmc = measures.cmc_curve(ranks_for_cmc, max_rank, mode=protocol.mode, empty_target_action=action)
-    else:
-        cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
+    if cmc_ranking.drawn is None:
+        cmc = measures.cmc_curve(cmc_ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+        return QueryNumbers(values, cmc, None, None)
+    drawn = _cut_curves(cmc_ranking.drawn, protocol, max_rank)
+    if ranking.drawn is not None:
+        drawn = replace(
+            drawn,
+            average_precision=ranking.drawn.average_precision,
+            inverse_negative_penalty=ranking.drawn.inverse_negative_penalty,
+        )
+    weight = drawn.weight if protocol.queries_in_draw else None
+    cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
     return QueryNumbers(values, cmc, weight, drawn)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -43,21 +43,6 @@ class Ranking:
     """the reason why nothing could be ranked: embeddings that are not finite; None if all are"""
     names: Vocabulary = field(default_factory=Vocabulary)
     """names of label values by their numbers, as in `Labels`"""
-    ranks_for_cmc: PositiveRanks | None = None
-    """ranks under the camera rule of the CMC, where the protocol has one"""
-
-    def with_cmc(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with the ranks and expectations of another one for the CMC."""
-        if ranking is self:
-            return self
-        drawn = ranking.drawn
-        if drawn is not None and self.drawn is not None:
-            drawn = replace(
-                drawn,
-                average_precision=self.drawn.average_precision,
-                inverse_negative_penalty=self.drawn.inverse_negative_penalty,
-            )
-        return replace(self, ranks_for_cmc=ranking.ranks, drawn=drawn)
 
 
 _NOTHING = torch.empty(0, dtype=torch.int64, device="cpu")

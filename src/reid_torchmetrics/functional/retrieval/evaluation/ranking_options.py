@@ -116,17 +116,16 @@ class RankingOptions:
     """whether gallery items are the queries, and queries the gallery"""
 
     @classmethod
-    def of(cls, protocol: Protocol, *, for_cmc: bool, longest: int, **settings: Any) -> RankingOptions:
+    def of(cls, protocol: Protocol, *, is_cmc: bool = False, longest: int = 0, **settings: Any) -> RankingOptions:
         """Return the options of a ranking under a protocol, for the CMC or for other measures.
 
         Args:
             protocol: with all fields.
-            for_cmc: whether the camera rule and the drawn galleries are those of the CMC.
+            is_cmc: whether the camera rule and the drawn galleries are those of the CMC.
             longest: the largest rank of a CMC, besides the reports of the protocol.
             settings: the fields of the options besides `protocol` and `max_rank`.
         """
-        is_drawn = protocol.gallery_draw is not None and (for_cmc or protocol.gallery_draw_for_map)
-        ranking_protocol = _ranking_protocol(protocol.for_cmc if for_cmc else protocol, is_drawn=is_drawn)
+        ranking_protocol = _ranking_protocol(protocol, is_cmc=is_cmc)
         max_rank = 0
         if ranking_protocol.gallery_draw is not None:
             # Expectations are computed for a long curve, so that metrics at several ranks share it.
@@ -158,13 +157,14 @@ class RankingOptions:
 
 
 @functools.lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
-def _ranking_protocol(protocol: Protocol, *, is_drawn: bool) -> Protocol:
+def _ranking_protocol(protocol: Protocol, *, is_cmc: bool) -> Protocol:
     """Return a protocol with only the fields that decide a ranking, those of drawn galleries only if it is drawn.
 
     All other fields keep their defaults, so that protocols that rank alike are equal.
     """
+    protocol = protocol.for_cmc if is_cmc else protocol
     names = list(_RELEVANCE_FIELDS)
-    if is_drawn:
+    if protocol.gallery_draw is not None and (is_cmc or protocol.gallery_draw_for_map):
         names += _DRAW_FIELDS
     fields_of_ranking = {name: getattr(protocol, name) for name in names}
     for name in ("junk_identities", *AGREEMENT_RULES):

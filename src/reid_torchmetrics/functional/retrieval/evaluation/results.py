@@ -119,9 +119,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
         object.__setattr__(self, "per_query", Reported(self.per_query))
 
     @property
-    def ranking(self) -> Ranking:
-        """The ranking from which the numbers follow, besides those of the CMC where it has a rule of its own."""
-        return ranking_of(vars(self))
+    def rankings(self) -> tuple[Ranking, Ranking]:
+        """The rankings from which the CMC and all other numbers follow, without drawn galleries; the CMC's is last."""
+        return rankings_of(vars(self))
 
     @property
     def means(self) -> dict[str, float]:
@@ -436,14 +436,17 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return value
 
 
-def summarize(ranking: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
-    """Evaluate every query, and the numbers that `protocol` reports.
+def summarize(
+    ranking: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int, cmc_ranking: Ranking | None = None
+) -> RetrievalResults:
+    """Evaluate every query, and the numbers that `protocol` reports; the CMC may have a ranking of its own.
 
     Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
     ranks = ranking.ranks
-    numbers = measure_queries(ranking, protocol, max_rank=max_rank)
-    has_ranks_for_cmc = numbers.drawn is None and protocol.for_cmc is not protocol
+    cmc_ranking = cmc_ranking or ranking
+    numbers = measure_queries(ranking, cmc_ranking, protocol, max_rank=max_rank)
+    has_ranks_for_cmc = numbers.drawn is None and protocol.cmc_same_camera is not None
     return RetrievalResults(
         per_query={name: numbers.values[name] for name in protocol.reports},
         average_precision=numbers.values["map"].clone(),
@@ -462,22 +465,22 @@ def summarize(ranking: Ranking, protocol: Protocol, setup: Setup, *, max_rank: i
         query_cameras=_copy(ranking.query_cameras),
         query_hash=ranking.query_hash,
         label_names=ranking.names or None,
-        ranks_for_cmc=ranking.ranks_for_cmc if has_ranks_for_cmc else None,
+        ranks_for_cmc=cmc_ranking.ranks if has_ranks_for_cmc else None,
         drawn=numbers.drawn,
     )
 
 
-def ranking_of(fields: Mapping[str, Any]) -> Ranking:
-    """Return the ranking that the fields of results hold."""
-    return Ranking(
+def rankings_of(fields: Mapping[str, Any]) -> tuple[Ranking, Ranking]:
+    """Return the rankings that the fields of results hold, see `RetrievalResults.rankings`."""
+    ranking = Ranking(
         fields["ranks"],
         fields["counts"],
         query_index=fields["query_index"],
         query_identities=fields["query_identities"],
         query_cameras=fields["query_cameras"],
         names=Vocabulary(fields["label_names"] or {}),
-        ranks_for_cmc=fields["ranks_for_cmc"],
     )
+    return ranking, replace(ranking, ranks=fields["ranks_for_cmc"] or ranking.ranks)
 
 
 def _copy(values: Tensor | None) -> Tensor | None:
