@@ -317,9 +317,10 @@ def test_an_array_with_nan_is_not_taken_as_filled_anew() -> None:
 
 
 def test_values_that_are_no_numbers_stay_as_they_are() -> None:
-    lists = ["a"], [{"size": 1}], [None], [[1], [1, 2]], [2**70]
+    lists = ["a"], [{"size": 1}], [None], [[1], [1, 2]], [[], [1.0]], [2**70]
     for value in (*lists, np.array([None]), np.array(["a"]), "a", None, 3):
         assert as_tensors(value)[0] is value
+    assert list(as_tensors([[], []])[0].shape) == [2, 0]
 
 
 IMAGES = (

@@ -149,6 +149,7 @@ NAMES = {
     "objects": lambda ids: ids.astype(object),
     "strings": lambda ids: ids.astype(str),
     "list of NumPy's ints": list,
+    "UUIDs": lambda ids: np.array([uuid.UUID(int=int(number)) for number in ids]),
 }
 
 
@@ -157,7 +158,7 @@ def test_names_of_a_gallery_may_come_in_an_array(form):
     ids = 1000 + 7 * np.arange(24)
     names = NAMES[form](ids)
     positions = np.argsort(-QUERY @ GALLERY.T, axis=1)[:, :5]
-    items = [[names[place] for place in row] for row in positions] if form == "strings" else ids[positions]
+    items = [[names[place] for place in row] for row in positions] if form in ("strings", "UUIDs") else ids[positions]
     expected = index_recall(positions, QUERY, GALLERY, k=5).per_query.tolist()
     assert index_recall(items, QUERY, GALLERY, k=5, gallery_names=names).per_query.tolist() == expected
     query_names = NAMES[form](np.arange(6))
@@ -176,7 +177,6 @@ def test_names_of_a_gallery_may_come_in_an_array(form):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ([uuid.UUID(int=number) for number in range(24)], "all ints, or all strings; got UUID, so write `str"),
         ([Path(str(number)) for number in range(24)], r"all ints, or all strings; got \w*Path, so write `str"),
         ([*range(23), "a"], "all ints, or all strings; got int and str"),
         ([*range(23), 2**63], f"`gallery_names` must hold ints that fit int64; got {2**63}"),

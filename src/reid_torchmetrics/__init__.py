@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .tasks import compare as compare
     from .tasks import evaluate_lists as evaluate_lists
     from .tasks import find_duplicates as find_duplicates
+    from .tasks import index_lists as index_lists
     from .tasks import index_recall as index_recall
     from .tasks import verify_pairs as verify_pairs
     from .tasks.metrics import EmbeddingQuality as EmbeddingQuality
@@ -133,7 +134,7 @@ _NAMES = {
     "metrics.detection": "DetectionMAP DetectionMetrics",
     "metrics.reid": "EmbeddingMetric ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics ReIDMINP",
     "report": "write_report",
-    "tasks": "KReciprocal QueryExpansion compare evaluate_lists find_duplicates index_recall verify_pairs",
+    "tasks": "KReciprocal QueryExpansion compare evaluate_lists find_duplicates index_lists index_recall verify_pairs",
     "tasks.metrics": "EmbeddingQuality LvisMAP PairVerification ReIDOpenSet VocMAP YoloMAP",
 }
 _MOVED = {

@@ -88,7 +88,9 @@ def as_array(value: Any) -> Any:
     """Convert a column of a table, such as a `pandas.Series`, to an array; return other values unchanged."""
     if isinstance(value, (Tensor, *_CONVERTIBLE)):
         return value
-    return value.to_numpy() if isinstance(value, TableColumn) else value
+    if isinstance(value, TableColumn):
+        return np.asarray(value) if hasattr(value, "__array__") else value.to_numpy()  # Arrow's refuses to copy
+    return value
 
 
 def fields_as_tensors(record: object, *names: str) -> None:
@@ -124,6 +126,8 @@ def _tensor_of_list(values: Any) -> Tensor:
     if isinstance(values[0], np.ndarray):
         return torch.from_numpy(np.stack(values))  # `torch.tensor` warns that it is slow
     tensor = torch.tensor(values, device="cpu")
+    if not tensor.numel():  # `torch.tensor` drops the other rows if the first one is empty
+        np.asarray(values)  # which raises for lists of unequal lengths
     if tensor.is_floating_point() and not isinstance(values[0], Tensor):  # Python's floats have 64 bits
         tensor = torch.tensor(values, dtype=torch.float64, device="cpu")
     return tensor

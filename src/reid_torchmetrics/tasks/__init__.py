@@ -5,7 +5,7 @@ from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, Loca
 from .duplicates import Duplicates, find_duplicates
 from .evaluators import yolo_average_precision
 from .identification import Identification
-from .lists import evaluate_lists
+from .lists import IndexLists, evaluate_lists, index_lists
 from .operating_points import (
     ConfidenceCurve,
     DetectionCurve,
@@ -46,6 +46,7 @@ __all__ = [
     "GalleryStatistics",
     "Identification",
     "ImageErrors",
+    "IndexLists",
     "IndexRecall",
     "Interval",
     "KReciprocal",
@@ -67,6 +68,7 @@ __all__ = [
     "find_duplicates",
     "fnmr_at_fmr",
     "global_average_precision",
+    "index_lists",
     "index_recall",
     "knn_accuracy",
     "non_maximum_suppression",

@@ -1,11 +1,13 @@
 """Bad lists and bad scenes of person search: the error names the argument, the rule and what came."""
 
+import math
 import re
 
+import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.tasks import evaluate_lists
+from reid_torchmetrics.tasks import evaluate_lists, index_lists
 from tests.tasks.test_person_search import search
 
 Q = {"query_identities": [1], "gallery_identities": [1, 2]}
@@ -81,6 +83,36 @@ def test_a_query_without_any_list_of_positives_is_named():
     message = "`positives` must name one of 'easy' for every query; got ['hard'] for 'b'."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         evaluate_lists({"a": [1], "b": [1]}, truth, protocol="roxford5k_easy")
+
+
+BAD_LISTS_OF_ENGINES = [
+    (([[1, 2], [3, 4]], [[0.1, 0.2], [0.2, 0.1]]), {}, ValueError, "`distances` must be sorted along all lists, in one direction, or be left out; got 1 step up and 1 down, such as from 0.2 to 0.1 in list 1."),
+    (([[1, 2, 3]], [[math.nan, 0.1, 0.2]]), {}, ValueError, "`distances` must be finite before the end of a list, or be left out; got nan at place 0 of list 0, and a number behind it."),
+    (([[1, 2]], [[0.1]]), {}, ValueError, "`distances` must have an entry for each id; got lists of other lengths."),
+    (([[1, 2]], np.zeros((2, 1))), {}, ValueError, "`distances` must have an entry for each id; got lists of other lengths."),
+    (([[1, 2]], [0.1, 0.2]), {}, TypeError, "`distances` must hold one list for each query; got float."),
+    (([[1, 2]], [["a", "b"]]), {}, TypeError, "`distances` must have entries that are numbers; got str."),
+    (([[1, 2]],), {"counts": [3]}, ValueError, "`counts` must lie between 0 and the lengths of the lists; got 3 for 2 entries of list 0."),
+    (([[1, 2], [3]],), {"counts": [1, -1]}, ValueError, "`counts` must lie between 0 and the lengths of the lists; got -1 for 1 entries of list 1."),
+    (([[1, 2]],), {"counts": [1, 1]}, ValueError, "`counts` must have shape [1]; got [2]."),
+    (([[1, 2]],), {"counts": [0.5]}, TypeError, "`counts` must have an integer dtype; got torch.float64."),
+    (([1, 2],), {"counts": [1, 1], "queries": [0, 0]}, ValueError, "`counts` must come without `queries`, which tell the lengths of lists; got both."),
+    (([1, 2, 3],), {"queries": [0, 0]}, ValueError, "`ids` must have one row for each label; got 3 rows for 2 labels."),
+    (([1],), {"queries": [0.5]}, TypeError, "`queries` must hold names that are all ints, or all strings; got float."),
+    (({0: [1]},), {}, TypeError, "`ids` must be a matrix, lists or a mapping of queries; got dict."),
+    (([{1: 0.5}],), {}, TypeError, "`ids` must hold lists, which have an order; got dict."),
+    (([[1, "a"]],), {}, TypeError, "`ids` must hold items that are all ints, or all strings; got int and str."),
+    (([[-5]],), {}, ValueError, "`ids` must hold items of at least 0, or -1 for nothing; got -5."),
+    ((np.zeros((1, 2)),), {}, TypeError, "`ids` must hold items that are all ints, or all strings; got torch.float64."),
+    ((np.array([[2**63 + 5]], np.uint64),), {}, ValueError, "`ids` must hold ints that fit int64, below 2**63; got 9223372036854775813."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "options", "kind", "message"), BAD_LISTS_OF_ENGINES)
+@pytest.mark.usefixtures("unannotated")
+def test_bad_lists_of_engines_are_refused_by_name(arguments, options, kind, message):
+    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+        index_lists(*arguments, **options)
 
 
 BAD_SCENES = [

@@ -2,6 +2,8 @@
 # mypy: implicit-reexport
 
 from .evaluate import evaluate_lists, protocol_of_lists, summarize_lists
-from .labeled_lists import read_items
-from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, read_names, read_retrieved
+from .index_lists import IndexLists, as_lists, index_lists
+from .item_ids import Lists, as_ids, read_names
+from .labeled_lists import mark_repeated, read_items
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, read_retrieved
 from .list_ranks import ListedSamples

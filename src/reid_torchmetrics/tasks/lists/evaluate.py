@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.evaluation import (
@@ -46,8 +46,10 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 
 from .ground_truth import listed_where_true
+from .index_lists import IndexLists, as_lists
+from .item_ids import Lists
 from .labeled_lists import Entries, LabeledLists, count_repeated, judge, read_labeled_lists
-from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Truth, find_queries, read_retrieved, read_truth
 from .list_ranks import ListedSamples, count_positives, find_pairs_without_junk, rank_lists
 
 ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[Any, Any]
@@ -64,7 +66,7 @@ class ListOptions(SideLabels, ProtocolOptions, total=False):
 @with_typed_options(ListOptions)
 @torch.no_grad()
 def evaluate_lists(
-    retrieved: Lists,
+    retrieved: Lists | IndexLists,
     positives: Lists | None = None,
     *,
     query_identities: ListIdentities | None = None,
@@ -92,9 +94,9 @@ def evaluate_lists(
 
     Args:
         retrieved: for every query its items, ints or strings: a matrix of ints, as `search` of faiss returns it, where
-            -1 is nothing; lists; or a mapping of queries, ints or strings, to lists. A mapping of items to scores in
-            the place of a list is ordered as trec_eval 9 and pytrec_eval do: by falling score in float32, infinite
-            where float32 overflows, then by the falling item as a string.
+            -1 is nothing; lists; a mapping of queries, ints or strings, to lists; or what `index_lists` returns. A
+            mapping of items to scores in the place of a list is ordered as trec_eval 9 and pytrec_eval do: by falling
+            score in float32, infinite where float32 overflows, then by the falling item as a string.
         positives: the right items of every query, in the same order or by the same keys, as a matrix, lists or
             mappings of items to grades: above 0, 0 for a judged negative, or below 0 for one that is not judged, as in
             trec_eval. Mappings of names to lists ("easy", "junk") need a protocol that says which are positives and
@@ -155,10 +157,10 @@ def evaluate_lists(
     if has_truth and options.get("leave_one_out"):
         raise ValueError("`leave_one_out` must come with labels and `self_index`; got `positives`.")
 
-    retrieved = _arrays.to_compute_device(retrieved)
+    rows = as_lists(retrieved)
     if positives is not None:
         return _evaluate_by_truth(
-            retrieved,
+            rows,
             positives,
             gains=gains,
             num_positives=num_positives,
@@ -177,7 +179,7 @@ def evaluate_lists(
         name = changed_protocol.name
         raise ValueError(f"`positives` must be given under protocol {name!r}, which ranks groups; got none.")
     reader = ItemReader()
-    lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)
+    lists = read_labeled_lists(rows, labels, reader, missing_queries, unknown_queries)
     return _evaluate_by_labels(lists, self_index, RankedSamples(changed_protocol, protocol), reader, max_rank=max_rank)
 
 

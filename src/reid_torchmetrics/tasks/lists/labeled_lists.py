@@ -21,7 +21,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, SIDES, Relevance, argument_of
 
-from .list_forms import ItemReader, ListQueries, Lists, Truth, find_queries, read_names, read_retrieved
+from .item_ids import Lists, read_names
+from .list_forms import ItemReader, ListQueries, Truth, find_queries, read_retrieved
 
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item with a label of the query
 
@@ -260,3 +261,11 @@ def count_repeated(items: Entries) -> int:
         ordered = items.sort(dim=1).values
     is_repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     return int(is_repeated.sum())
+
+
+def mark_repeated(items: Entries) -> Bool[Tensor, "queries longest"]:
+    """Return a mask of the entries with an item that their list has before; -1 counts as an item."""
+    sorted_items, column = items.sort(dim=1, stable=True)
+    equals_previous = torch.zeros_like(items, dtype=torch.bool)
+    equals_previous[:, 1:] = sorted_items[:, 1:] == sorted_items[:, :-1]
+    return torch.zeros_like(equals_previous).scatter_(1, column, equals_previous)

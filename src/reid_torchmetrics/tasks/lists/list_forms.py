@@ -7,34 +7,25 @@ mapping         of queries, ints or strings, to lists   the keys of the truth ar
 
 from __future__ import annotations
 
-from collections import abc
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, compress, count, filterfalse
-from numbers import Number
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics import _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol
 
 from .ground_truth import check_list_names
-
-Lists: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[Any, Any]
-"""For every query a list of items, ints or strings: a matrix of ints, lists, or a mapping of queries to lists"""
+from .item_ids import ROWS, Lists, as_floats, as_ids, as_list, check_kinds, fit_int64, kind_of, read_rows
 
 MISSING_QUERIES = get_args(_names.MissingQueries)
 """A query of the truth without a list retrieved nothing (trec_eval -c, Kaggle), or is left out (trec_eval, ranx)."""
-_ARRAYS = (Tensor, np.ndarray)
-_UNSIGNED_PADDING = 2**64 - 1
-_ROWS = (list, tuple, Mapping, abc.Set)
-_NO_NAMES = (Number, np.generic, Collection, type(None))
-"""types that name no item; tensors and arrays are collections, too"""
 
 
 class Truth(NamedTuple):
@@ -100,8 +91,8 @@ class ItemReader:
             lengths = torch.full((len(lists),), lists.shape[1], device=lists.device)
             items = lists.long().flatten()
         else:
-            values = list(chain.from_iterable(lists))
-            kind = _kind_of(argument, "items", values)
+            values = as_ids(list(chain.from_iterable(lists)))
+            kind = kind_of(argument, "items", values)
             if order is not None:
                 self.order = order
             numbers = self._numbers_of(argument, values) if kind == "strings" else values
@@ -109,7 +100,7 @@ class ItemReader:
             try:
                 item_numbers = np.fromiter(numbers, np.int64, len(values))
             except OverflowError:
-                item_numbers = np.fromiter(_without_padding(argument, values), np.int64, len(values))
+                item_numbers = np.fromiter(fit_int64(argument, values), np.int64, len(values))
             if order is not None:
                 item_numbers = item_numbers[order]
             items = torch.from_numpy(item_numbers)
@@ -210,8 +201,8 @@ def find_queries(
     unknown = [key for key in retrieved if key not in positives]
     if unknown and unknown_queries == "error":
         raise ValueError(f"`retrieved` must have no query that `{argument}` lacks; got {unknown[0]!r}.")
-    kind = _kind_of(argument, "queries as keys", positives)
-    kind_of_unknown = _kind_of(argument, "queries as keys", unknown)
+    kind = kind_of(argument, "queries as keys", positives)
+    kind_of_unknown = kind_of(argument, "queries as keys", unknown)
     if kind and kind_of_unknown not in ("", kind):
         raise TypeError(f"`retrieved` must have {kind} as keys, as `{argument}` has; got {kind_of_unknown}.")
 
@@ -224,18 +215,26 @@ def find_queries(
 
 def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> Int[Tensor, "queries longest"]:
     """Return the lists as a matrix with -1 behind each list, and one column at least."""
-    rows = _rows("retrieved", retrieved)
+    rows = read_rows("retrieved", retrieved)
     order = None
     if not isinstance(rows, Tensor):
         order, reader.share_tied = _order_of_runs(rows)
     if len(rows) != num_queries:
         raise ValueError(f"`retrieved` must hold one list for each of {num_queries} queries; got {len(rows)}.")
     lengths, items = reader.read("retrieved", rows, order)
-    longest = max(1, int(lengths.max())) if num_queries else 1
-    if len(items) == num_queries * longest:
-        return items.view(num_queries, longest)
-    matrix = items.new_full((num_queries, longest), -1)
-    matrix[segments.runs(0, lengths)] = items
+    return in_matrix(items, lengths, -1)
+
+
+def in_matrix(
+    values: Shaped[Tensor, " entries"], lengths: Int[Tensor, " queries"], padding: float
+) -> Shaped[Tensor, "queries longest"]:
+    """Return lists that are stored end to end as a matrix with padding behind each list, and one column at least."""
+    num_lists = len(lengths)
+    longest = max(1, int(lengths.max())) if num_lists else 1
+    if len(values) == num_lists * longest:
+        return values.view(num_lists, longest)
+    matrix = values.new_full((num_lists, longest), padding)
+    matrix[segments.runs(0, lengths)] = values
     return matrix
 
 
@@ -249,7 +248,7 @@ def read_truth(
         ValueError: lists that the protocol does not name, other numbers of grades, or bad grades.
     """
     gains = queries.values_of("gains", gains)
-    rows = _rows("positives", queries.values_of("positives", positives))
+    rows = read_rows("positives", queries.values_of("positives", positives))
     rows, junk, grades = _by_form(rows, gains, protocol, queries)
     lengths, items = reader.read("positives", rows)
     junk_lengths, junk_items = reader.read("positives", junk)
@@ -266,11 +265,11 @@ def read_truth(
 
 def _read_grades(argument: str, grades: Any, lengths: Int[Tensor, " queries"]) -> NDArray[np.float64]:
     """Return the grades of all positives end to end; raise unless each list has its length."""
-    grades = [_as_list(row) for row in grades]
+    grades = [as_list(row) for row in grades]
     if [len(row) for row in grades] != lengths.tolist():
         rule = "have a grade for each item of `positives`"
         raise ValueError(f"`{argument}` must {rule}; got lists of other lengths.")
-    values = _as_floats(argument, "grades", list(chain.from_iterable(grades)))
+    values = as_floats(argument, "grades", list(chain.from_iterable(grades)))
     is_finite = np.isfinite(values)
     if not is_finite.all():
         raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~is_finite][0]}.")
@@ -297,7 +296,7 @@ def _maps_to_lists(rows: Iterable[Mapping[Any, Any]]) -> bool:
     for row in rows:
         if row:
             first_value, *_ = row.values()
-            return isinstance(first_value, (*_ARRAYS, *_ROWS))
+            return isinstance(first_value, (Tensor, np.ndarray, *ROWS))
     return False
 
 
@@ -305,41 +304,8 @@ def _join_lists(row: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
     """Return the items of some lists of a query end to end."""
     items: list[Any] = []
     for name in names:
-        items.extend(_as_list(row.get(name, ())))
+        items.extend(as_list(row.get(name, ())))
     return items
-
-
-def _rows(argument: str, lists: Any) -> Tensor | list[Any]:
-    """Return a matrix of ints, or a collection of Python's values for each query."""
-    rows = lists
-    if isinstance(lists, _ARRAYS):
-        (rows,) = _arrays.as_tensors(lists)
-    if isinstance(rows, Tensor):
-        if rows.dtype == torch.uint64:
-            rows = _checks.signed(argument, rows, least=-1)  # as in `_without_padding`
-        if not rows.numel():  # NumPy's matrix without columns is one of floats
-            rows = rows.long()
-        if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
-            raise TypeError(f"`{argument}` must hold items that are all ints, or all strings; got {rows.dtype}.")
-        if rows.ndim != 2:
-            raise ValueError(f"`{argument}` must have shape [queries, items]; got {list(rows.shape)}.")
-        return rows
-    if not isinstance(rows, (np.ndarray, list, tuple)):
-        raise TypeError(f"`{argument}` must be a matrix, lists or a mapping of queries; got {type(lists).__name__}.")
-    rows = [_as_list(row) for row in rows]
-    _check_kinds(rows, _ROWS, f"`{argument}` must hold one list for each query")
-    return rows
-
-
-def _as_list(values: Any) -> Any:
-    return values.tolist() if isinstance(values, _ARRAYS) else values
-
-
-def _check_kinds(values: Iterable[Any], kinds: tuple[type, ...], rule: str) -> None:
-    """Raise unless all values have some types; `rule` begins the message."""
-    for kind in dict.fromkeys(map(type, values)):
-        if not issubclass(kind, kinds):
-            raise TypeError(f"{rule}; got {kind.__name__}.")
 
 
 def _order_of_runs(rows: list[Any]) -> tuple[Int[NDArray[Any], " items"] | None, float]:
@@ -351,7 +317,7 @@ def _order_of_runs(rows: list[Any]) -> tuple[Int[NDArray[Any], " items"] | None,
 
         lists  [{"a": 1., "b": 2.}, ["c", "d"]]    items  a b c d    order  1 0 2 3
     """
-    _check_kinds(rows, (list, tuple, Mapping), "`retrieved` must hold lists, which have an order")
+    check_kinds(rows, (list, tuple, Mapping), "`retrieved` must hold lists, which have an order")
     are_runs = [isinstance(row, Mapping) for row in rows]
     runs = list(compress(rows, are_runs))
     if not runs:
@@ -375,7 +341,7 @@ def _order_of_runs(rows: list[Any]) -> tuple[Int[NDArray[Any], " items"] | None,
 
 def _scores_of_runs(runs: list[Any]) -> NDArray[np.float32]:
     """Return the scores of all runs, end to end, as trec_eval compares them."""
-    scores = _as_floats("retrieved", "scores", list(chain.from_iterable(run.values() for run in runs)))
+    scores = as_floats("retrieved", "scores", list(chain.from_iterable(run.values() for run in runs)))
     is_nan = np.isnan(scores)
     if is_nan.any():
         ends = np.cumsum([len(run) for run in runs], dtype=np.int64)
@@ -398,55 +364,3 @@ def _order_of_run(run: Mapping[Any, Any], scores: NDArray[np.float32]) -> tuple[
         by_name = np.array(sorted(range(len(names)), key=names.__getitem__, reverse=True))
         order = by_name[np.argsort(-scores[by_name], kind="stable")]
     return order, num_tied
-
-
-def _as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.float64]:
-    """Return numbers as float64; `what` names them in messages."""
-    _check_kinds(values, (int, float, np.integer, np.floating), f"`{argument}` must have {what} that are numbers")
-    try:
-        return np.fromiter(values, np.float64, len(values))
-    except OverflowError as error:
-        raise ValueError(f"`{argument}` must have {what} that fit float64; got {error}.") from None
-
-
-def _kind_of(argument: str, what: str, values: Collection[Any]) -> str:
-    """Return the kind of values, "ints" or "strings"; empty without values. `what` names them in messages."""
-    types = set(map(type, values))
-    if not types:
-        return ""
-    if bool not in types and all(issubclass(kind, (int, np.integer)) for kind in types):
-        return "ints"
-    if all(issubclass(kind, str) for kind in types):
-        return "strings"
-    got = " and ".join(sorted(kind.__name__ for kind in types))
-    may_name_items = not any(issubclass(kind, _NO_NAMES) for kind in types)
-    remedy = ", so write `str(...)`" if may_name_items else ""
-    raise TypeError(f"`{argument}` must hold {what} that are all ints, or all strings; got {got}{remedy}.")
-
-
-def _without_padding(argument: str, values: Iterable[int]) -> Iterator[int]:
-    """Yield ints that fit int64, and -1 for the largest int of 64 bits, which engines write for nothing."""
-    for value in values:
-        if value == _UNSIGNED_PADDING:
-            yield -1
-            continue
-        if not -(2**63) <= value < 2**63:
-            raise ValueError(f"`{argument}` must hold ints that fit int64, below 2**63; got {value}.")
-        yield int(value)
-
-
-def read_names(argument: str, names: Any) -> list[Any]:
-    """Return names as a list of ints or of strings of Python; they may be a list, an array or a column of a table.
-
-    Raises:
-        TypeError: names that are neither all ints nor all strings.
-        ValueError: ints that do not fit int64.
-    """
-    values = _as_list(_arrays.as_array(names))
-    if not isinstance(values, Collection) or isinstance(values, (str, bytes)):
-        raise TypeError(f"`{argument}` must be a list of names; got {type(names).__name__}.")
-    values = list(values)
-    if _kind_of(argument, "names", values) == "ints":
-        values = list(map(int, values))
-        _checks.integers(argument, values)
-    return values

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.number import json_safe
@@ -19,7 +19,18 @@ from reid_torchmetrics.functional.retrieval.evaluation import Files, are_files
 from reid_torchmetrics.functional.saved_results import SavedResults
 from reid_torchmetrics.tasks.comparison import Interval, bootstrap_interval
 from reid_torchmetrics.tasks.hashing import read_block
-from reid_torchmetrics.tasks.lists import ItemReader, ListQueries, Lists, read_items, read_names, read_retrieved
+from reid_torchmetrics.tasks.lists import (
+    IndexLists,
+    ItemReader,
+    ListQueries,
+    Lists,
+    as_ids,
+    as_lists,
+    mark_repeated,
+    read_items,
+    read_names,
+    read_retrieved,
+)
 
 from .exact_search import ExactSearch
 
@@ -112,7 +123,7 @@ class SearchedLists:
 
 @torch.no_grad()
 def index_recall(
-    retrieved: Lists,
+    retrieved: Lists | IndexLists,
     query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
     gallery: Gallery,
     *,
@@ -143,8 +154,8 @@ def index_recall(
 
     Args:
         retrieved: for every query its items, best first: a matrix of positions in the gallery, as `search` of faiss
-            returns it, where -1 is nothing; lists; or a mapping of the names of queries to lists. Entries after the
-            first k do not count.
+            returns it, where -1 is nothing; lists; a mapping of the names of queries to lists; or what `index_lists`
+            returns. Entries after the first k do not count.
         query: embeddings of the queries, or files of `data.read_samples`.
         gallery: embeddings of the gallery; or files of `data.read_samples`, or an iterable of blocks [items, dim] in
             the order of the positions, each of which is read once.
@@ -187,9 +198,10 @@ def index_recall(
         codes, marks = read_block("query", block, similarity, packed=packed, earlier=marks)
         query_blocks.append(codes)
     query = torch.cat(query_blocks) if len(query_blocks) > 1 else query_blocks[0]
-    items = _read_lists(retrieved, query_names, gallery_names, len(query))[:, :k].to(query.device)
+    items = _read_lists(as_lists(retrieved), query_names, gallery_names, len(query))[:, :k].to(query.device)
+    items = items.masked_fill(mark_repeated(items), -1)
     max_bytes = scoring.bytes_within(max_bytes, query.device)
-    lists = SearchedLists(_without_repeated(items), query, gallery, k, similarity, packed, tolerance, max_bytes, marks)
+    lists = SearchedLists(items, query, gallery, k, similarity, packed, tolerance, max_bytes, marks)
     recall, scores = search_lists(lists, None if gallery_names is None else len(gallery_names))
     results_made((recall, scores), lists)
     return recall
@@ -231,13 +243,13 @@ def _read_lists(
     num_queries: int,
 ) -> Int[Tensor, "queries longest"]:
     """Return lists as positions in the gallery, -1 for nothing; positions are not compared with its size."""
-    retrieved = _arrays.to_compute_device(retrieved)
     queries = ListQueries()
     if isinstance(retrieved, Mapping):
         if query_names is None:
             raise ValueError("`query_names` must be given where `retrieved` is a mapping of queries; got none.")
         keys = tuple(read_names("query_names", query_names))
         _check_names("query_names", keys, num_queries)
+        retrieved = dict(zip(as_ids(list(retrieved)), retrieved.values(), strict=True))
         unknown = retrieved.keys() - set(keys)
         if unknown:
             raise ValueError(f"`retrieved` must hold queries of `query_names`; got {min(unknown, key=str)!r}.")
@@ -267,15 +279,6 @@ def _check_names(argument: str, names: Collection[Any], number: int | None = Non
         if name in earlier:
             raise ValueError(f"`{argument}` must hold each name once; got {name!r} twice.")
         earlier.add(name)
-
-
-def _without_repeated(items: Int[Tensor, "queries longest"]) -> Int[Tensor, "queries longest"]:
-    """Return lists with -1 for each entry with an item that the list has before."""
-    sorted_items, column = items.sort(dim=1, stable=True)
-    equals_previous = torch.zeros_like(items, dtype=torch.bool)
-    equals_previous[:, 1:] = sorted_items[:, 1:] == sorted_items[:, :-1]
-    is_repeated = torch.zeros_like(equals_previous).scatter_(1, column, equals_previous)
-    return items.masked_fill(is_repeated, -1)
 
 
 def _blocks_of(gallery: Any) -> Iterator[Any]:
