@@ -111,7 +111,7 @@ def test_an_error_needs_no_torch(line):
 
 
 @pytest.mark.slow
-def test_files_of_detections_lists_and_results_need_no_torchmetrics(tmp_path):
+def test_one_process_needs_no_torchmetrics(tmp_path):
     image = {"id": 1, "height": 9, "width": 9}
     result = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 5, 5], "score": 0.5}
     truth = {"images": [image], "categories": [{"id": 1}], "annotations": [result | {"id": 1, "area": 25}]}
@@ -120,12 +120,14 @@ def test_files_of_detections_lists_and_results_need_no_torchmetrics(tmp_path):
     (tmp_path / "bm25.run").write_text("1 Q0 a 1 0.5 x\n1 Q0 b 2 0.4 x\n", encoding="utf-8")
     (tmp_path / "robust.qrels").write_text("1 0 a 1\n", encoding="utf-8")
     np.savez(tmp_path / "matrix.npz", distances=np.eye(2), query_identities=[1, 2], gallery_identities=[2, 1])
+    np.savez(tmp_path / "samples.npz", features=np.eye(4), pids=[1, 2, 1, 2], is_query=[True, True, False, False])
     lines = [
         "detect truth.json found.json --save a.npz",
         "detect truth.json found.json --save b.npz",
         "compare a.npz b.npz",
         "lists bm25.run robust.qrels",
         "evaluate matrix.npz",
+        "evaluate samples.npz --report page.html --save c.npz",
     ]
     words = [sys.executable, "-c", WITHOUT_TORCHMETRICS, *lines]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path)

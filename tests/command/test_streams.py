@@ -99,7 +99,11 @@ def test_labels_may_be_names_in_a_table(command, tmp_path):
         np.save(tmp_path / f"{'g' if number else 'q'}{number}.npy", EMBEDDINGS[rows])
     rows = (f"person {identity},{camera}" for identity, camera in zip(IDENTITIES, LABELS["camids"], strict=True))
     (tmp_path / "labels.csv").write_text("\n".join(["pid,camid", *rows]), encoding="utf-8")
-    assert_same(command, tmp_path, "q0.npy", "g*.npy", "--labels", "labels.csv")
+    for words in ([], ["--stream"]):
+        said = command("evaluate", "q0.npy", "g*.npy", "--labels", "labels.csv", "--save", f"{len(words)}.npz", *words)
+        assert said.status == 0, said.err
+    ours, theirs = (RetrievalResults.load(tmp_path / f"{number}.npz") for number in (0, 1))
+    assert ours.to_frame().equals(theirs.to_frame())  # with names; their numbers differ
 
 
 def test_the_length_of_the_curve_is_that_of_one_call(command, tmp_path):

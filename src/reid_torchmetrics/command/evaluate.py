@@ -1,10 +1,14 @@
-"""`evaluate`: embeddings in files, mapped and never copied, by the metrics."""
+"""`evaluate`: embeddings in files, mapped and never copied.
+
+One call evaluates them; metrics do so for samples with numbers (`index`), for lists as truth and on several processes.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -123,17 +127,20 @@ def _evaluate_samples(
         ground_truth = data.read_ground_truth(
             arguments.ground_truth, by_name=False, form=arguments.ground_truth_form, one_based=bool(arguments.one_based)
         )
-    has_mixed_roles = any(_has_mixed_roles(sample_set) for sample_set in sample_sets.values())
-    reason = _reason_against_metric(sample_sets, options, has_mixed_lists=has_mixed_roles and ground_truth is not None)
+    query_set = sample_sets["query"]
+    if query_set.kind != "embeddings":
+        _check_single_process(query_set.kind, sample_sets, share)
+        return _evaluate_matrix(sample_sets, options | {"ground_truth": ground_truth})
+    reason = _reason_against_metric(query_set, options, has_lists=ground_truth is not None)
     if reason:
-        return _evaluate_by_function(sample_sets, options, ground_truth, share, reason)
-    if ground_truth is not None:
-        _number_samples_of_lists(sample_sets)
-    for sample_set in sample_sets.values():
-        if _has_mixed_roles(sample_set):  # samples come by their roles, but count in the order of the rows
-            sample_set.columns.setdefault("index", np.arange(len(sample_set)))
-            if "groups" in sample_set.columns:
-                raise ValueError("`groups` must come without rows that are queries and gallery items; got both.")
+        _check_single_process(reason, sample_sets, share)
+        return _evaluate_files(sample_sets, options | {"ground_truth": ground_truth})
+    _number_samples(sample_sets, has_lists=ground_truth is not None)
+    is_numbered = any("index" in sample_set.columns for sample_set in sample_sets.values())
+    if share.size == 1 and not is_numbered:
+        results = _evaluate_files(sample_sets, options)
+        # A results file would hold lists of candidates, which cost another pass over the gallery.
+        return replace(results, problem=None) if arguments.report is None else results
 
     from reid_torchmetrics.metrics.reid import ReIDMetrics  # noqa: PLC0415 - TorchMetrics takes a second
 
@@ -154,9 +161,18 @@ def _has_mixed_roles(sample_set: SampleSet) -> bool:
     return "roles" in sample_set.columns and roles.are_mixed(sample_set.columns["roles"])
 
 
-def _number_samples_of_lists(sample_sets: SampleSets) -> None:
-    """Number the samples of each role in the order of the rows, as lists in a file of ground truth do."""
+def _number_samples(sample_sets: SampleSets, *, has_lists: bool) -> None:
+    """Number samples as lists in a file of ground truth do, by the rows of each role, and those of mixed roles by rows.
+
+    To a metric, samples of mixed roles come role by role.
+    """
     for sample_set in sample_sets.values():
+        if not has_lists:
+            if _has_mixed_roles(sample_set):
+                sample_set.columns.setdefault("index", np.arange(len(sample_set)))
+                if "groups" in sample_set.columns:
+                    raise ValueError("`groups` must come without rows that are queries and gallery items; got both.")
+            continue
         if "index" in sample_set.columns:
             path = sample_set.files[0].path
             raise ValueError(f"{path}: `index` must come without `--ground-truth`, whose lists number rows; got both.")
@@ -165,62 +181,56 @@ def _number_samples_of_lists(sample_sets: SampleSets) -> None:
         sample_set.columns["index"] = np.where(is_query, is_query.cumsum(), is_gallery.cumsum()) - 1
 
 
-def _reason_against_metric(sample_sets: SampleSets, options: Mapping[str, Any], *, has_mixed_lists: bool) -> str:
+def _reason_against_metric(query_set: SampleSet, options: Mapping[str, Any], *, has_lists: bool) -> str:
     """Return the name of an option, or of a property of the files, that metrics do not have; empty if there is none."""
     for name in _OPTIONS_WITHOUT_METRIC:
         if name in options:
             return name
-    query_set = sample_sets["query"]
-    if query_set.kind != "embeddings":
-        return query_set.kind
     # To a metric, a query in a file of its own is no gallery item; and lists number queries and gallery apart.
-    if query_set.self_index is not None or has_mixed_lists:
+    if query_set.self_index is not None or (has_lists and _has_mixed_roles(query_set)):
         return "roles"
     return ""
 
 
-def _evaluate_by_function(
-    sample_sets: SampleSets, options: dict[str, Any], ground_truth: Any, share: Share, reason: str
-) -> RetrievalResults:
-    """Evaluate by `evaluate` or `evaluate_scores`, for the `reason` why no metric can."""
+def _evaluate_files(sample_sets: SampleSets, options: Mapping[str, Any]) -> RetrievalResults:
+    """Return the results of embeddings, evaluated by one call on this process."""
+    query_set = sample_sets["query"]
+    gallery = sample_sets["gallery"].with_labels() if "gallery" in sample_sets else None
+    return evaluate(query_set.with_labels(), gallery, self_index=query_set.self_index, **options)
+
+
+def _check_single_process(reason: str, sample_sets: SampleSets, share: Share) -> None:
+    """Raise unless one process has all samples without numbers, as what is no metric needs."""
+    if not reason:
+        return
     is_in_one_file = all(len(part.files) == 1 and "index" not in part.columns for part in sample_sets.values())
     if share.size > 1 or not is_in_one_file:
         raise ValueError(
             f"`{reason}` must come with one file of queries and one of the gallery, without `index`, in one process."
         )
-    rows, self_index = roles.rows_by_role(sample_sets)
+
+
+def _evaluate_matrix(sample_sets: SampleSets, options: Mapping[str, Any]) -> RetrievalResults:
+    """Return the results of distances or scores."""
     file = sample_sets["query"].files[0]
-    arrays: dict[str, Any] = {}
+    matrix_options = matrices.without_embeddings(file.kind, options)
+    rows, self_index = roles.rows_by_role(sample_sets)
+    labels: dict[str, Any] = {}
     for role, (sample_set, rows_of_role) in rows.items():
-        if file.kind == "embeddings":
-            arrays[role] = sample_set.files[0].embeddings[rows_of_role]
         for name, values in sample_set.labels(rows_of_role).items():
             if role in LABELS[name].sides:
-                arrays[f"{role}_{name}"] = values
-    if file.kind == "embeddings":
-        return evaluate(**arrays, ground_truth=ground_truth, self_index=self_index, **options)
-    return _evaluate_matrix(file, rows, arrays, options | {"ground_truth": ground_truth, "self_index": self_index})
-
-
-def _evaluate_matrix(
-    file: data.SampleFile,
-    rows: Mapping[str, tuple[SampleSet, Any]],
-    labels: dict[str, Any],
-    options: Mapping[str, Any],
-) -> RetrievalResults:
-    """Return the results of distances or scores, with the labels of queries and gallery at some rows."""
-    matrix_options = matrices.without_embeddings(file.kind, options)
+                labels[f"{role}_{name}"] = values
     _, query_rows = rows["query"]
     if "gallery" in rows:
         _, gallery_rows = rows["gallery"]
         matrix = matrices.rows_and_columns(file.embeddings, query_rows, gallery_rows)
-        if matrix_options["self_index"] is None:
-            matrix_options["self_index"] = matrices.leave_one_out_index(file, matrix.shape, matrix_options["protocol"])
+        if self_index is None:
+            self_index = matrices.leave_one_out_index(file, matrix.shape, matrix_options["protocol"])
     else:  # each item among the others
         matrix = matrices.rows_and_columns(file.embeddings, query_rows, query_rows)
-        matrix_options["self_index"] = np.arange(len(matrix))
+        self_index = np.arange(len(matrix))
         labels = labels | {name.replace("query_", "gallery_"): values for name, values in labels.items()}
-    return evaluate_scores(**{file.kind: matrix}, **labels, **matrix_options)
+    return evaluate_scores(**{file.kind: matrix}, **labels, self_index=self_index, **matrix_options)
 
 
 @contextmanager

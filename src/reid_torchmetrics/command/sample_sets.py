@@ -55,11 +55,11 @@ class SampleSet:
         return as_arguments({name: values[rows] for name, values in self.columns.items() if name != "roles"}, prefix)
 
     def with_labels(self) -> list[data.SampleFile]:
-        """Return the files with the labels of their rows, for `evaluate`."""
+        """Return the files with the labels and roles of their rows, for `evaluate`."""
         files = []
         for file, _, rows in self.rows_within(slice(0, len(self))):
-            labels = {name: values[rows] for name, values in self.columns.items() if name != "roles"}
-            files.append(replace(file, labels=labels))
+            labels = {name: values[rows] for name, values in self.columns.items()}
+            files.append(replace(file, roles=labels.pop("roles", None), labels=labels))
         return files
 
     def rows_within(self, part: slice) -> Iterator[tuple[data.SampleFile, slice, slice]]:

@@ -137,12 +137,7 @@ def _select_rows(files: Files, is_selected: Any) -> Files:
 
 
 def _end_to_end(columns: Sequence[Any]) -> Any:
-    """Return labels of shards: integers as one array, names as one list, or positions as one tensor."""
-    if {column.dtype.kind for column in columns} == {"i"}:
+    """Return labels of shards: numbers as one array, or names as one list."""
+    if all(column.dtype.kind in "bif" for column in columns):
         return np.concatenate(columns)
-    rows: list[Any] = []
-    for column in columns:
-        rows.extend(column.tolist())
-    if rows and isinstance(rows[0], list):  # positions
-        return torch.tensor(rows, dtype=torch.float64, device="cpu")
-    return rows
+    return list(chain.from_iterable(column.tolist() for column in columns))
