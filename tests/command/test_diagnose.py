@@ -71,3 +71,17 @@ def test_help_names_the_commands_and_lists_their_options(command):
     told = command("diagnose", "--help").out
     assert all(f"\n    {name}" in told for name in DIAGNOSED)
     assert command("diagnose", "pairs", "--help").out == command("pairs", "--help").out
+
+
+@pytest.mark.usefixtures("files")
+def test_a_number_of_another_evaluator_is_explained_in_words_of_the_command(command):
+    _, numbers, _ = command("evaluate", "query.npz", "--rule", "trapezoid", "--decimals", "3")
+    expected = next(line.split()[1] for line in numbers.splitlines() if line.split()[0] == "map")
+    words = ("diagnose", "evaluate", "query.npz", "--expected", expected.rstrip("%"), "--measure", "map")
+    status, out, err = command(*words)
+    assert status == 0
+    assert "reid-torchmetrics evaluate ... --rule trapezoid --reports map\n" in out
+    assert "layumi" in out
+    assert "warning" not in err
+    assert command("diagnose", "evaluate", "query.npz", "--expected", "x")[0] == 1
+    assert command("diagnose", "evaluate", "query.npz", "--measure", "map")[0] == 2

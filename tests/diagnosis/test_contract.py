@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 from reid_torchmetrics import AdviceWarning, DetectionMAP, PairVerification, ReIDMetrics, diagnose, diagnosis
-from reid_torchmetrics.diagnosis import collecting
+from reid_torchmetrics.diagnosis import Diagnosis, collecting
 from reid_torchmetrics.diagnosis.causes import Cause
 from tests.diagnosis.at_doors import detected, doors, image_doors, ranked
 from tests.diagnosis.at_doors.doors import Data
@@ -82,7 +82,7 @@ def told_by(work: Callable[[], object]) -> list[str]:
 
 def found_by(work: Callable[[], object]) -> list[str]:
     """The names of all causes that are found if all of them are tried during a call."""
-    with collecting() as answers:
+    with collecting(Diagnosis()) as answers:
         work()
     return [answer.name for answer in answers.found]
 

@@ -169,7 +169,7 @@ def test_answers_are_collected_on_the_threads_of_workers():
     num_threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with collecting() as diagnosis:
+        with collecting(Diagnosis()) as diagnosis:
             threads = workers.run(lambda: (asking.get(), workers.share(lambda _: asking.get(), [1, 2])), CPU)
     finally:
         torch.set_num_threads(num_threads)

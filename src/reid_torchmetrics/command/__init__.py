@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from importlib import import_module
@@ -21,7 +21,7 @@ from reid_torchmetrics._version import __version__
 from .configs import read_protocol
 from .inputs import check_inputs
 from .instances import Instance
-from .options import COMMANDS, DIAGNOSE, DIAGNOSED, as_yaml, in_options, parse, root_parser
+from .options import COMMANDS, DIAGNOSE, DIAGNOSED, as_yaml, in_options, parse, read_expected, root_parser
 from .terminal import PROGRAM, UsageError, log
 
 
@@ -34,6 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = [word for word in words if word != "--debug"]
     is_diagnosed = words[:1] == [DIAGNOSE]
     words = words[is_diagnosed:]
+    expected: dict[str, str] = {}
+    if is_diagnosed:
+        try:
+            expected, words = read_expected(words)
+        except UsageError as error:
+            log(f"{PROGRAM}: {error}")
+            return 2
     name = words[0] if words else "--help"
     if name == "--version":
         print(__version__)  # noqa: T201
@@ -48,13 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log(f"{PROGRAM}: there is no command {name!r}{hint}; there are {', '.join(known)}")
         return 2
     warnings.showwarning = partial(_show_warning, name)
-    return _run(name, words[1:], is_debugged=is_debugged, is_diagnosed=is_diagnosed)
+    return _run(name, words[1:], is_debugged=is_debugged, is_diagnosed=is_diagnosed, expected=expected)
 
 
-def _run(name: str, words: Sequence[str], *, is_debugged: bool, is_diagnosed: bool) -> int:
+def _run(name: str, words: Sequence[str], *, is_debugged: bool, is_diagnosed: bool, expected: Mapping[str, str]) -> int:
     """Run a subcommand; print any error as a line, without a traceback."""
     try:
-        return _run_checked(name, words, is_diagnosed=is_diagnosed)
+        return _run_checked(name, words, is_diagnosed=is_diagnosed, expected=expected)
     except UsageError as error:
         log(f"{PROGRAM}: {in_options(name, error)}")
         return 2
@@ -74,8 +81,11 @@ def _show_warning(name: str, message: Warning | str, *_: object, **__: object) -
     log(f"{PROGRAM}: warning: {in_options(name, message)}")
 
 
-def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool) -> int:
-    """Check the words and the files that they name, and run the subcommand, or print a diagnosis of its numbers."""
+def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expected: Mapping[str, str]) -> int:
+    """Check the words and the files that they name, and run the subcommand, or print a diagnosis of its numbers.
+
+    `expected` has the number that another evaluator gave, and its measure, as far as they are in the command line.
+    """
     arguments, options = parse(name, words)
     if getattr(arguments, "print_config", None):
         print(as_yaml(name, arguments, options), end="")  # noqa: T201
@@ -93,11 +103,24 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool) -> int:
     if not is_diagnosed:
         return int(subcommand.run(arguments, values))
     diagnosis: Any = import_module("reid_torchmetrics.diagnosis")
-    with redirect_stdout(sys.stderr), diagnosis.collecting() as answers:
+    asked = diagnosis.Evaluations() if "expected" in expected else diagnosis.Diagnosis()
+    with redirect_stdout(sys.stderr), diagnosis.collecting(asked) as answers:
         subcommand.run(arguments, values)
-    for place, answer in enumerate(answers):
+    if expected:
+        answers = diagnosis.search_of(answers.made, expected.get("measure")).explain(expected["expected"])
+        answers = answers.with_calls(partial(_call_in_words, name))
+    for place, answer in enumerate(answers if not expected else ()):
         if answer.text is not None:
             answers[place] = answer._replace(text=in_options(name, answer.text))
     if os.environ.get("RANK", "0") == "0":
         print(answers)  # noqa: T201
     return 0
+
+
+def _call_in_words(name: str, convention: Any) -> str:
+    """Return the words of a subcommand that compute a number under a convention."""
+    if convention.call.startswith("no option"):
+        return str(convention.call)
+    options = {**convention.options, "reports": convention.report}
+    words = [in_options(name, f"`{option}={value!r}`").strip("`") for option, value in options.items()]
+    return f"{PROGRAM} {name} ... {' '.join(words)}"

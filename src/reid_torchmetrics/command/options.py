@@ -137,10 +137,32 @@ def root_parser() -> tuple[ArgumentParser, Mapping[str, ArgumentParser]]:
     for command, summary in COMMANDS.items():
         add_options(commands.add_parser(command, help=summary, allow_abbrev=False), command)
     diagnose = commands.add_parser(DIAGNOSE, help=TABLE[DIAGNOSE], usage=f"{PROGRAM} {DIAGNOSE} COMMAND ...")
+    _add_expected(diagnose)
     diagnosed = diagnose.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for command in DIAGNOSED:
         add_options(diagnosed.add_parser(command, help=COMMANDS[command], allow_abbrev=False), command)
     return root, commands.choices
+
+
+def _add_expected(parser: ArgumentParser) -> None:
+    """Add the options of `diagnose` about a number of another evaluator."""
+    for name, text in TABLE["expected"].items():
+        parser.add_argument(f"--{name}", help=text, metavar=name[0].upper(), default=SUPPRESS)
+
+
+def read_expected(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the options of `diagnose` about a number of another evaluator, and the other words.
+
+    Raises:
+        UsageError: an option without its value, or the measure without the number.
+    """
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    _add_expected(parser)
+    namespace, others = parser.parse_known_args(words)
+    expected = vars(namespace)
+    if expected and "expected" not in expected:
+        raise UsageError("`--measure` must come with `--expected`; got it alone")
+    return expected, others
 
 
 def add_options(parser: ArgumentParser, command: str) -> None:

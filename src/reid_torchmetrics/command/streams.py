@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays
-from reid_torchmetrics.diagnosis import collecting
+from reid_torchmetrics.diagnosis import Diagnosis, collecting
 from reid_torchmetrics.functional.retrieval import RetrievalResults, find_relevance
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, Vocabulary, hash_names
 from reid_torchmetrics.functional.world import SentRows, World, concluding, exchange_rows
@@ -76,7 +76,7 @@ def _evaluate(
     first_counter = RankCounter(query_embeddings, read_gallery(no_items), **first_rules)
     if "self_index" not in rules or not protocol.leave_one_out:
         skipping_protocol = protocol.with_options({"empty_target_action": "skip"})
-        with collecting():  # nothing has a positive yet
+        with collecting(Diagnosis()):  # nothing has a positive yet
             evaluate_stream(first_counter, 0, protocol=skipping_protocol, **curve_options)
 
     # Statistics of the whole gallery, then the listed items, then the counts of all others.

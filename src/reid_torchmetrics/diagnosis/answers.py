@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
+from reid_torchmetrics.functional.world import World
 
 from .causes import Cause, CauseName
+
+Kind = TypeVar("Kind", bound="Diagnosis")
 
 
 class Answer(NamedTuple):
@@ -62,10 +65,18 @@ class Diagnosis(Displayed, list[Answer]):
                 self[place] = answer._replace(text=texts[answer.name], lacks=None)
 
 
+class Evaluations(Diagnosis):
+    """The evaluations, for a search of their conventions; no cause is looked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[tuple[Any, Any, World]] = []
+        """the arguments of `results_made`"""
+
+
 @contextmanager
-def collecting() -> Iterator[Diagnosis]:
-    """Collect answers about all evaluations inside, and let none of them warn."""
-    diagnosis = Diagnosis()
+def collecting(diagnosis: Kind) -> Iterator[Kind]:
+    """Collect answers about all evaluations inside, or the evaluations, and let none of them warn."""
     token = asking.set(diagnosis)
     try:
         yield diagnosis

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from inspect import signature
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from torch import nn
 
@@ -17,9 +17,10 @@ from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation
 
-from .answers import Answer, Diagnosis, collecting
+from .answers import Answer, Diagnosis, Evaluations, Kind, collecting
 from .causes import NotHeldError
 from .detection import MatchedImages
+from .expected import Expected, Explanation, search_of
 
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     retrieval.evaluate,
@@ -35,10 +36,30 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
 """functions with `samples` as arguments; the first one that takes them is called"""
 
 
-def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosis:
-    """Look for all likely mistakes that may explain a number, and say which were found.
+@overload
+def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosis: ...
+
+
+@overload
+def diagnose(
+    results: Any, samples: Mapping[str, Any] | None = None, *, expected: float | str, measure: str | None = None
+) -> Explanation: ...
+
+
+def diagnose(
+    results: Any,
+    samples: Mapping[str, Any] | None = None,
+    *,
+    expected: float | str | None = None,
+    measure: str | None = None,
+) -> Diagnosis | Explanation:
+    """Look for all likely mistakes that may explain a number, or for the convention that gives an expected number.
 
     All trials run, even those that no number calls for. Nothing changes, and nothing is warned of.
+
+    With `expected`, a number of another evaluator, the conventions of known evaluators are tried, then each convention
+    changed alone, then pairs of them: on the ranks or matches that are there, and, where a convention needs others such
+    as those of another camera rule, on samples that are ranked again. Measures are tried in place of each other, too.
 
     Args:
         results: a metric, a collection or a `COCOeval`, which is computed again, on all processes if several share it;
@@ -47,13 +68,20 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
             `{"preds": ..., "target": ...}`, with its options; the protocol is that of the results. Without them results
             answer what follows from their ranks or matches, and results of `evaluate` and `evaluate_scores` nearly
             everything.
+        expected: a number that another evaluator gave, as a share or in percent; above 1 it is in percent. Its digits
+            give the tolerance: 56.3 stands for 56.25 to 56.35, and the text "0.5630" for 0.56295 to 0.56305. At most
+            six decimals of a share are compared.
+        measure: our name of the expected number, such as "map"; None to look among all numbers.
 
     Returns:
         A list with an answer for each cause: its name, the sentence about it if it was found, and otherwise what would
-        have to be known if it could not be looked at. It prints as a table.
+        have to be known if it could not be looked at. It prints as a table. With `expected`, an `Explanation`, which
+        prints the conventions that give the number, or the nearest ones.
 
     Raises:
-        TypeError: `results` are something else, or no function has such `samples` as arguments.
+        TypeError: `results` are something else, no function has such `samples` as arguments, or `expected` is neither
+            a float nor a text.
+        ValueError: `expected` is no number of at least 0, or `measure` without it or with an unknown name.
 
     Example:
         >>> import torch
@@ -62,8 +90,22 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
         >>> results = evaluate_scores(None, torch.arange(20), torch.arange(20), distances=distances)
         >>> diagnose(results).found
         []
+        >>> explanation = diagnose(results, expected=1.0, measure="map")
+        >>> [convention.call for convention in explanation.conventions][0]
+        "evaluate_scores(...)['map']"
     """
-    with collecting() as diagnosis:
+    if expected is None:
+        if measure is not None:
+            raise ValueError(f"`measure` must come with `expected`; got {measure!r} alone.")
+        return _evaluate_again(results, samples, Diagnosis())
+    Expected.of(expected)
+    evaluations = _evaluate_again(results, samples, Evaluations())
+    return search_of(evaluations.made, measure).explain(expected)
+
+
+def _evaluate_again(results: Any, samples: Mapping[str, Any] | None, diagnosis: Kind) -> Kind:
+    """Collect the answers about results, or their evaluations."""
+    with collecting(diagnosis):
         if samples is not None:
             if isinstance(results, retrieval.RetrievalResults):
                 samples = {"protocol": results.protocol, **samples}
@@ -71,7 +113,8 @@ def diagnose(results: Any, samples: Mapping[str, Any] | None = None) -> Diagnosi
         elif isinstance(results, nn.Module) and callable(getattr(results, "compute", None)):
             fresh = _fresh_copy(results)
             fresh.compute()
-            return _of_first_process(fresh, diagnosis)
+            if not isinstance(diagnosis, Evaluations):
+                diagnosis[:] = _of_first_process(fresh, diagnosis)
         elif hasattr(results, "accumulate"):  # a `COCOeval`
             again = copy.copy(results)
             again.evaluate()

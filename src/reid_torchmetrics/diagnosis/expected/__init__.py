@@ -1,0 +1,66 @@
+"""Explain a number: search the conventions of known evaluators, and those of the user, for the one that gives it.
+
+    results_made(results, samples, world) --> KINDS, by the type of the samples --> Numbers, rows of evaluators
+    Search(numbers, evaluators)           --> numbers under the options of each row, and under changed options
+    .explain(56.3)                        --> Explanation
+
+To add an evaluator, add a row to the registry of its kind, such as `RETRIEVAL_EVALUATORS`: its name and version, the
+numbers that it prints by ours, and the options of ours that give them. A number that no option gives is a row of a
+measure of its own, with a function of ranks. The contract test wants the key of a recorded output in `proofs`.
+
+To add a convention, add a `ConventionChange`, which gives an option another value, to the list of its kind.
+
+To add a kind of results, write a class with the methods of `rows.Numbers`, which computes a number under other options
+from the arguments of `results_made`, and add it to `KINDS` by the type of its samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples, Ranking
+from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.tasks.lists import ListedSamples
+
+from .evaluators_of_retrieval import RETRIEVAL_EVALUATORS as RETRIEVAL_EVALUATORS
+from .ranked_numbers import RankedNumbers
+from .rows import ConventionChange as ConventionChange
+from .rows import KnownEvaluator as KnownEvaluator
+from .rows import Numbers as Numbers
+from .search import Expected as Expected
+from .search import Explanation as Explanation
+from .search import Search as Search
+
+
+def _numbers_of_ranking(ranking: Ranking, samples: RankedSamples, world: World) -> RankedNumbers:
+    if world.size > 1:  # this process has a part of the samples
+        samples = replace(samples, find_problem=None)
+    return RankedNumbers(ranking, samples)
+
+
+def _numbers_of_lists(results: RetrievalResults, *_: object) -> RankedNumbers:
+    return RankedNumbers(results.rankings[0], RankedSamples(results.protocol))
+
+
+KINDS: dict[type, tuple[Callable[[Any, Any, World], Numbers], Sequence[KnownEvaluator]]] = {
+    RankedSamples: (_numbers_of_ranking, RETRIEVAL_EVALUATORS),
+    ListedSamples: (_numbers_of_lists, RETRIEVAL_EVALUATORS),
+}
+"""the function that returns `Numbers` of results, and the known evaluators, by the type of the samples"""
+
+
+def search_of(made: Sequence[tuple[Any, Any, World]], measure: str | None = None) -> Search:
+    """Return the search among the conventions of an evaluation, from the arguments of `results_made`.
+
+    Raises:
+        TypeError: there are no results of a kind in `KINDS`.
+        ValueError: a measure that results of this kind do not have.
+    """
+    for results, samples, world in made:
+        if type(samples) in KINDS and results is not None:
+            numbers_of, evaluators = KINDS[type(samples)]
+            return Search(numbers_of(results, samples, world), evaluators, measure)
+    raise TypeError("`expected` must come with results of embeddings, scores or lists; got results of another kind.")

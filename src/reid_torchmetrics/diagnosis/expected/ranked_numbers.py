@@ -1,0 +1,253 @@
+"""Numbers of retrieval under other conventions: from ranks, or from samples that are ranked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.diagnosis.causes import NotHeldError, held
+from reid_torchmetrics.functional.retrieval import measures
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    PROTOCOL_FIELDS,
+    Embeddings,
+    EvaluatedProblem,
+    Protocol,
+    RankedSamples,
+    Ranking,
+    RetrievalProblem,
+)
+
+from .rows import CUTOFFS, ConventionChange
+
+_RANKED_AGAIN = ("ties", "similarity", "self_index", "same_camera", "junk_identities")
+"""the options that need other ranks"""
+_AVERAGE = "average"
+"""the option "identities": the mean over identities of the mean over the queries of each"""
+_CMC_CUTOFFS = (1, 5, 10, 20)
+
+CHANGES = (
+    ConventionChange("rule", "rectangle", "average precision is a sum of rectangles"),
+    ConventionChange("rule", "trapezoid", "average precision is a sum of trapezoids"),
+    ConventionChange("rule", "interpolated_11", "average precision is the mean at 11 recalls, as in PASCAL VOC 2007"),
+    ConventionChange("rule", "interpolated_101", "average precision is the mean at 101 recalls, as in COCO"),
+    *(ConventionChange("k", k, f"average precision stops at rank {k}, and MRR") for k in (1, 5, 10, 20, 50, 100)),
+    ConventionChange("normalizer", "positives", "average precision is divided by all positives"),
+    ConventionChange("normalizer", "attainable", "average precision at k is divided by min(k, positives)"),
+    ConventionChange("normalizer", "hits", "average precision at k is divided by the hits among the first k"),
+    ConventionChange("precision_divisor", "attainable", "precision at k is divided by min(k, positives)"),
+    ConventionChange("precision_divisor", "last_positive", "precision at k is divided by min(k, last positive)"),
+    ConventionChange("precision_divisor", "calibrated", "precision at k is that at min(k, positives)"),
+    ConventionChange("mode", "first_match", "the CMC counts the first positive"),
+    ConventionChange("mode", "all_shots", "the CMC is the mean over all positives of a query"),
+    ConventionChange("gain", "exponential", "the gain of nDCG is 2^grade - 1"),
+    ConventionChange("empty_target_action", "skip", "queries without a positive are left out"),
+    ConventionChange("empty_target_action", "neg", "queries without a positive count 0"),
+    ConventionChange("empty_target_action", "pos", "queries without a positive count 1"),
+    ConventionChange(_AVERAGE, "identities", "the mean is over identities, not over queries"),
+    ConventionChange("gallery_draw", None, "the whole gallery is searched, and none is drawn"),
+    ConventionChange("ties", "pessimistic", "of equal scores the negatives come first"),
+    ConventionChange("ties", "optimistic", "of equal scores the positives come first"),
+    ConventionChange("ties", "stable", "equal scores are in the order of the gallery"),
+    ConventionChange("ties", "grouped", "equal scores are one step of the curve, as in scikit-learn"),
+    ConventionChange("same_camera", "same_identity", "items of the query's identity and camera are dropped"),
+    ConventionChange("same_camera", "all", "all items of the query's camera are dropped"),
+    ConventionChange("same_camera", "keep", "items of the query's camera are kept"),
+    ConventionChange("junk_identities", (), "identity -1 is a negative"),
+    ConventionChange("junk_identities", (-1,), "identity -1 is dropped"),
+    ConventionChange("similarity", "cosine", "the similarity is the cosine"),
+    ConventionChange("similarity", "euclidean", "the similarity is the Euclidean distance"),
+    ConventionChange("similarity", "dot", "the similarity is the inner product"),
+    ConventionChange("self_index", None, "each query stays in its own gallery"),
+    ConventionChange("self_index", "torch.arange(len(query))", "no query is compared with itself"),
+)
+"""the conventions of retrieval; those of the user, and those without an effect, are left out when they are tried"""
+
+
+class RankedNumbers:
+    """Numbers from the ranks of positives, and from the samples where there are any."""
+
+    def __init__(self, ranking: Ranking, samples: RankedSamples) -> None:
+        """Take the ranking under the user's options, and what it was computed from."""
+        self.samples = samples
+        self.protocol = samples.protocol
+        self.reports = tuple(self.protocol.reports)
+        self.ranking = ranking
+        self._rankings: dict[Any, Ranking] = {}
+        if self.protocol.gallery_draw is None or ranking.drawn is not None:
+            self._rankings[()] = ranking
+
+    @cached_property
+    def problem(self) -> RetrievalProblem | None:
+        """The samples, where this process has all of them and they can be ranked again."""
+        samples = self.samples
+        if samples.options is None or samples.options.rerank is not None or samples.find_problem is None:
+            return None
+        return samples.find_problem()
+
+    def check_report(self, name: str) -> None:
+        """Raise unless there is a measure with a name."""
+        measures.parse_report(name, argument="measure")
+
+    def other_reports(self) -> Iterator[str]:
+        """Yield the names of all measures that are shares, at the cutoffs of evaluators."""
+        for row in measures.MEASURES.values():
+            if not row.is_share:
+                continue
+            if not row.takes_k:
+                yield row.name
+            else:
+                cutoffs = _CMC_CUTOFFS if row.is_cmc else CUTOFFS
+                yield from (f"{row.name}_{k}" for k in cutoffs)
+
+    def changes(self) -> tuple[ConventionChange, ...]:
+        """Return all conventions of retrieval."""
+        return CHANGES
+
+    def differing(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that differ from the user's and have an effect on these samples."""
+        return {name: value for name, value in options.items() if self._has_effect(name, value)}
+
+    def _has_effect(self, name: str, value: Any) -> bool:
+        is_same = name in PROTOCOL_FIELDS and value == getattr(self.protocol, name)
+        if is_same and not (name == "same_camera" and self.protocol.cmc_same_camera):
+            return False
+        if name in _RANKED_AGAIN and self.problem is None:
+            return True  # a number that needs samples raises
+        has_effect = _EFFECTS.get(name)
+        return has_effect is None or has_effect(self, value)
+
+    @property
+    def lacks_positives(self) -> bool:
+        """Whether some queries have no positive."""
+        counts = self.ranking.counts
+        return counts.valid < counts.total
+
+    @property
+    def ties(self) -> str:
+        """The user's tie policy."""
+        return self.protocol.ties_or(None) if self.samples.options is None else self.samples.options.ties
+
+    @cached_property
+    def has_ties(self) -> bool:
+        """Whether the order of equal scores decides some rank."""
+        ranks = [self._rank({"ties": ties}).ranks.rank for ties in ("pessimistic", "optimistic")]
+        return not torch.equal(*ranks)
+
+    @property
+    def are_same_samples(self) -> bool:
+        """Whether queries and gallery have the same labels, in one order."""
+        problem = self.problem
+        if problem is None or problem.source.shape[0] != problem.source.shape[1] or not problem.labels.query:
+            return False
+        return all(torch.equal(values, problem.labels.gallery[name]) for name, values in problem.labels.query.items())
+
+    def value(self, report: Any, options: Mapping[str, Any]) -> float:
+        """Return the mean of a number under other options."""
+        if isinstance(report, measures.Measure):
+            report = measures.OwnName(report)
+        row, _ = measures.parse_report(report)
+        protocol = self._protocol(options)
+        ranking_options = {name: value for name, value in options.items() if name in _RANKED_AGAIN}
+        if row.is_cmc and protocol.cmc_same_camera is not None:
+            ranking_options["same_camera"] = protocol.cmc_same_camera
+        ranking = self._rank(ranking_options)
+        weight = None
+        if protocol.draws(row):
+            drawn = held("drawn galleries", ranking.drawn)
+            values = measures.measure_drawn(report, drawn)
+            weight = drawn.weight if protocol.queries_in_draw else None
+        else:
+            values = measures.measure(report, ranking.ranks, protocol)
+        action = ranking.counts.counting(protocol.empty_target_action)
+        if _AVERAGE in options:
+            identities: Tensor = held("identities", ranking.query_identities)
+            return float(measures.mean_over_identities(values, identities, empty_target_action=action))
+        return float(row.average(values, empty_target_action=action, weight=weight))
+
+    def _protocol(self, options: Mapping[str, Any]) -> Protocol:
+        return self.protocol.with_options({name: options[name] for name in options if name in PROTOCOL_FIELDS})
+
+    def _rank(self, options: Mapping[str, Any]) -> Ranking:
+        """Rank under other options, once for each."""
+        options = {name: value for name, value in options.items() if (name, value) != ("ties", self.ties)}
+        key = tuple(sorted((name, value) for name, value in options.items()))
+        if key not in self._rankings:
+            if self.problem is None:
+                raise NotHeldError("samples that can be ranked again")
+            self._rankings[key] = self._rank_again(self.problem, options)
+        return self._rankings[key]
+
+    def _rank_again(self, problem: RetrievalProblem, options: Mapping[str, Any]) -> Ranking:
+        source, labels = problem.source, problem.labels
+        if "similarity" in options and isinstance(source, Embeddings):
+            source = replace(source, similarity=options["similarity"])
+        if "self_index" in options:
+            own_positions = torch.arange(source.shape[0], device=source.device)
+            labels = replace(labels, self_index=None if options["self_index"] is None else own_positions)
+        problem = replace(problem, source=source, labels=labels)
+        protocol = replace(self._protocol(options), cmc_same_camera=None)
+        _, ranking = EvaluatedProblem(problem, protocol, options.get("ties", self.ties), max(_CMC_CUTOFFS)).rank()
+        return ranking
+
+    def is_share(self, report: Any) -> bool:
+        """Return whether a number is a share of 1."""
+        row = report if isinstance(report, measures.Measure) else measures.parse_report(report)[0]
+        return bool(row.is_share)
+
+    def title(self, report: Any) -> str:
+        """Return the title of a number."""
+        return report.name if isinstance(report, measures.Measure) else measures.title_of(report)
+
+    def call(self, report: Any, options: Mapping[str, Any]) -> str:
+        """Return the line that computes a number here."""
+        if isinstance(report, measures.Measure):
+            return f"no option gives it: {report.words}"
+        arguments = [f"{name}={value!r}" for name, value in options.items() if name not in (_AVERAGE, "self_index")]
+        if "self_index" in options:
+            arguments.append(f"self_index={options['self_index']}")
+        if report not in self.reports:
+            arguments.append(f"reports=({report!r},)")
+        means = ".mean_over_identities()" if _AVERAGE in options else ""
+        return f"{self._function}({', '.join(['...', *arguments])}){means}[{report!r}]"
+
+    @property
+    def _function(self) -> str:
+        samples = self.samples
+        if samples.has_updates:
+            return "ReIDMetrics"
+        if samples.matrix is not None:
+            return "evaluate_scores"
+        return "evaluate" if samples.find_problem is not None else "evaluate_lists"
+
+
+def _has_junk(numbers: RankedNumbers, _: Any) -> bool:
+    labels = held("samples", numbers.problem).labels
+    identities = [side["identities"] for side in (labels.query, labels.gallery) if "identities" in side]
+    return any(bool((values == -1).any()) for values in identities)
+
+
+def _is_other_self_index(numbers: RankedNumbers, value: Any) -> bool:
+    is_own = held("samples", numbers.problem).labels.self_index is not None
+    return is_own if value is None else not is_own and numbers.are_same_samples
+
+
+def _is_other_similarity(numbers: RankedNumbers, value: Any) -> bool:
+    source = held("samples", numbers.problem).source
+    return isinstance(source, Embeddings) and value != source.similarity
+
+
+_EFFECTS: dict[str, Callable[[RankedNumbers, Any], bool]] = {
+    _AVERAGE: lambda numbers, _: numbers.ranking.query_identities is not None,
+    "empty_target_action": lambda numbers, _: numbers.lacks_positives,
+    "ties": lambda numbers, value: value != numbers.ties and numbers.has_ties,
+    "similarity": _is_other_similarity,
+    "self_index": _is_other_self_index,
+    "same_camera": lambda numbers, _: "cameras" in held("samples", numbers.problem).labels.query,
+    "junk_identities": _has_junk,
+}
+"""whether another value of an option has an effect on the samples"""

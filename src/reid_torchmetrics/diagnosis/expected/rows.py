@@ -1,0 +1,85 @@
+"""The rows of the registries of known evaluators and of conventions, and what a kind of results must answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+CUTOFFS = (1, 3, 5, 10, 20, 100)
+"""the cutoffs at which evaluators are asked, besides those of the user's numbers"""
+
+
+@dataclass(frozen=True)
+class KnownEvaluator:
+    """A function of another evaluator, and the options with which ours gives its numbers."""
+
+    name: str
+    version: str
+    """the release, or the repository and the commit, that was recorded"""
+    source: str
+    """the file and the function, with the repository where the name does not say it"""
+    words: str
+    """the difference from other evaluators, in a sentence without a full stop"""
+    proofs: tuple[str, ...]
+    """the keys of recorded outputs in the tests, "theme/case/evaluator/output", where "*" stands for any text"""
+    measures: Mapping[str, Any]
+    """our numbers by its names; "{k}" stands for a cutoff. What no option gives is a row of a measure of its own"""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """the options that give its numbers; those that are not here are up to its caller, and so are the user's"""
+
+    def numbers(self, cutoffs: Iterable[int]) -> list[tuple[str, Any]]:
+        """Return its names and ours at all cutoffs."""
+        pairs: list[tuple[str, Any]] = []
+        for title, report in self.measures.items():
+            if isinstance(report, str) and "{k}" in report:
+                pairs.extend((title.format(k=k), report.format(k=k)) for k in cutoffs)
+            else:
+                pairs.append((title, report))
+        return pairs
+
+
+@dataclass(frozen=True)
+class ConventionChange:
+    """A convention that differs from the user's: another value of one option, and what differs in words."""
+
+    option: str
+    value: Any
+    words: str
+
+
+class Numbers(Protocol):
+    """Results of one kind, such as ranks, which have numbers under other options than the user's."""
+
+    @property
+    def reports(self) -> Sequence[str]:
+        """The numbers that the user reports."""
+
+    def check_report(self, name: str) -> None:
+        """Raise a ValueError about `measure` unless there is a number with a name."""
+
+    def other_reports(self) -> Iterable[str]:
+        """Return further numbers, one of which may be the expected one."""
+
+    def changes(self) -> Iterable[ConventionChange]:
+        """Return the conventions that can be changed here; those without an effect may be among them."""
+
+    def differing(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of an evaluator that differ from the user's and have an effect here."""
+
+    def value(self, report: Any, options: Mapping[str, Any]) -> float:
+        """Return a number under other options.
+
+        Raises:
+            NotHeldError: what it needs is not there.
+            ValueError: options that do not fit each other.
+        """
+
+    def is_share(self, report: Any) -> bool:
+        """Return whether a number is a share of 1, which may be written in percent."""
+
+    def title(self, report: Any) -> str:
+        """Return the title of a number."""
+
+    def call(self, report: Any, options: Mapping[str, Any]) -> str:
+        """Return the line that computes a number here."""

@@ -1,0 +1,146 @@
+"""The recorded numbers of other evaluators, and the searches of the problems that they were computed on."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reid_torchmetrics.diagnosis import Evaluations, collecting
+from reid_torchmetrics.diagnosis.expected import Search, search_of
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from tests.golden.cases import PROBLEMS, RECORDINGS, Problem, Record
+from tests.golden.peers import CUTOFFS
+
+CURVE = (1, 5, 10, 20)
+"""the ranks at which a curve is printed"""
+
+
+class Number(NamedTuple):
+    """A number that an evaluator returned, and the search of its problem."""
+
+    key: str
+    """theme, case, evaluator and output"""
+    value: float
+    search: Callable[[], Search]
+
+    @property
+    def evaluator(self) -> str:
+        return self.key.split("/")[2]
+
+    @property
+    def text(self) -> str:
+        """The number to four digits, in percent if it was recorded so."""
+        return f"{self.value:.2f}" if self.value > 1 else f"{self.value:.4f}"
+
+
+def search_in(function: Callable[..., Any], *args: Any, **options: Any) -> Search:
+    """The search among the conventions of a call."""
+    evaluations = Evaluations()
+    with collecting(evaluations):
+        function(*args, **options)
+    return search_of(evaluations.made)
+
+
+def numbers_in(key: str, value: Any, search: Callable[[], Search]) -> Iterator[Number]:
+    """A number, those of a curve, or the mean of values of all queries, without those that are not finite."""
+    value = np.asarray(value, dtype=np.float64)
+    values = {"": value}
+    if "cmc" in key and "per_query" not in key and value.ndim:
+        values = {f" at {k}": value[k - 1] for k in CURVE if k <= len(value)}
+    elif "P_at_k" in key:
+        columns = np.atleast_2d(value).T
+        values = {f" at {k}": np.nanmean(column) for k, column in zip(CUTOFFS, columns, strict=True)}
+    elif value.ndim:
+        values = {" (mean)": value.mean() if len(value) else np.nan}
+    for place, number in values.items():
+        if np.isfinite(number):
+            yield Number(f"{key}{place}", float(number), search)
+
+
+def of_distances() -> Iterator[Number]:
+    """The themes of distances and labels, under the options of Market-1501."""
+    for theme in ("retrieval", "ties", "cutoffs"):
+        for key, record in RECORDINGS[theme].records.items():
+            if record.about["order_dependent"] or record.output in LEFT_OUT:
+                continue
+            value = record.value
+            if "AP_per_query" in key or "AP_valid" in key or "INP_valid" in key:
+                value = value[~np.isnan(value)]
+            yield from numbers_in(f"{theme}/{key}", value, lambda record=record: _search_of_distances(record.case))
+
+
+@cache
+def _search_of_distances(case: str) -> Search:
+    record = Record(case, "", np.zeros(0), {})
+    problem = PROBLEMS[record.problem]
+    if record.variant == "dropjunk":
+        problem = _without_junk(problem)
+    elif record.variant:
+        problem = replace(problem, distances=_untied(problem, record.variant))
+    labels = (problem.query_identities, problem.gallery_identities, problem.query_cameras, problem.gallery_cameras)
+    return search_in(evaluate_scores, None, *labels, distances=problem.distances)
+
+
+def _untied(problem: Problem, variant: str) -> NDArray[np.float64]:
+    """The place of each item where ties break in an order."""
+    is_same = problem.query_identities[:, None] == problem.gallery_identities
+    columns = np.broadcast_to(np.arange(is_same.shape[1]), is_same.shape)
+    orders = {
+        "optimistic_pos_first": ~is_same,
+        "pessimistic_neg_first": is_same,
+        "stable_index_order": columns,
+        "reverse_index_order": -columns,
+    }
+    return np.lexsort((orders[variant], problem.distances)).argsort(axis=1).astype(float)
+
+
+def _without_junk(problem: Problem) -> Problem:
+    kept = problem.gallery_identities != -1
+    return replace(
+        problem,
+        distances=problem.distances[:, kept],
+        gallery_identities=problem.gallery_identities[kept],
+        gallery_cameras=problem.gallery_cameras[kept],
+    )
+
+
+def of_embeddings() -> Iterator[Number]:
+    """The theme of embeddings, all by all or with a gallery."""
+    for key, record in RECORDINGS["embeddings"].records.items():
+        if record.output in LEFT_OUT:
+            continue
+        yield from numbers_in(f"embeddings/{key}", record.value, lambda case=record.case: _search_of_embeddings(case))
+
+
+@cache
+def _search_of_embeddings(case: str) -> Search:
+    inputs = RECORDINGS["embeddings"].inputs[case]
+    options = {"similarity": "euclidean", "junk_identities": ()}
+    if "embeddings" in inputs:
+        return search_in(evaluate, inputs["embeddings"].astype(float), query_identities=inputs["identities"], **options)
+    names = ("query_embeddings", "gallery_embeddings", "query_identities", "gallery_identities")
+    query, gallery, *labels = (inputs[name] for name in names)
+    return search_in(evaluate, query.astype(float), gallery.astype(float), *labels, **options)
+
+
+LEFT_OUT = {
+    "layumi/first_hit_rank0": "ranks",
+    "layumi/AP_per_query_nan_if_no_positive": "its mean without NaN is not the mAP that is printed",
+    "oml/pcf_0.5_0.9": "no measure of retrieval",
+    "simpleir/precision_1_3_5_10_percent_BUGGY": "cuts the queries at k, not the ranking",
+    "simpleir/accuracy_1_3_5_10_percent": "several numbers",
+    "gld/mean_precisions_10": "several numbers",
+    "gld/mean_median_position_10": "ranks",
+    "gld/GAP": "a list of all queries",
+    "gld/GAP_ignore_non_gt": "a list of all queries",
+}
+"""outputs that are no number of a retrieval evaluation"""
+
+
+@cache
+def all_numbers() -> tuple[Number, ...]:
+    """All recorded numbers of retrieval."""
+    return (*of_distances(), *of_embeddings())
