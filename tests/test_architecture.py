@@ -67,7 +67,7 @@ ENGINE = {
     "shared": ["private"],
     **rooms_of("functional.retrieval", RETRIEVAL),
     **rooms_of("functional.detection", DETECTION),
-    "functional": [],
+    "functional": ["private"],
     "metrics.base": ["private", "shared"],
     "metrics.reid": ["private", "shared", "functional.retrieval", "metrics.base"],
     "metrics.detection": ["private", "shared", "functional.detection", "metrics.base"],

@@ -1,6 +1,7 @@
 """Messages about unknown names say what the words of other libraries and of papers are called here."""
 
 import ast
+import dataclasses
 import inspect
 import re
 import string
@@ -29,10 +30,13 @@ from reid_torchmetrics import (
     evaluate,
     evaluate_scores,
 )
+from reid_torchmetrics.command import main
 from reid_torchmetrics.command.options import COMMANDS, command_options
 from reid_torchmetrics.functional import retrieval
+from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS
 from reid_torchmetrics.functional.retrieval.measures import all_patterns
+from reid_torchmetrics.tasks import Comparison
 from tests.profiles import examples
 
 PACKAGE = Path(reid_torchmetrics.__file__).parent
@@ -232,16 +236,15 @@ def perturbed(draw: st.DrawFn, name: str) -> str:
 @given(data=st.data())
 def test_a_hint_never_names_a_quantity_with_other_digits_or_percent_or_at_r(door, data):
     names = NAMES[door]
-    table = _hints.ARGUMENTS if door.startswith("options") else _hints.VALUES
     word = data.draw(st.sampled_from(names).flatmap(perturbed))
-    match = _hints.name_meant(word, names, table)
-    if match is not None and _hints.normalized(word) not in table:
+    match = _hints.name_meant(word, names)
+    if match is not None and _hints.counterpart(word, names) != match:
         assert marks(match) == marks(word)
 
 
 def test_the_table_of_words_changes_no_digits_but_of_data_sets_and_of_the_mean_over_overlaps():
     data_sets = {"cifar10", "cifar_10", "imagenet100", "pitts250k", "cuhk03", "cuhk_03"}
-    for word, names in {**_hints.VALUES, **_hints.ARGUMENTS, **_hints.IMPORTS}.items():
+    for word, names in _hints.NAMES.items():
         if marks(word)[0] and "95" not in word and word not in data_sets:
             for name in names:
                 assert "<k>" in name or marks(name)[0][:1] in ([], marks(word)[0][:1]) or not name.islower(), (
@@ -271,7 +274,9 @@ def test_each_public_name_of_a_module_is_told_to_those_who_import_it_from_the_pa
         if name in reid_torchmetrics.__all__ or name == "report":
             continue
         said = message_of(lambda name=name: getattr(reid_torchmetrics, name))
-        assert re.search(rf"`{name}` is in `reid_torchmetrics\.[a-z.]+`$", said), said
+        assert re.search(rf"`{name}` is in `reid_torchmetrics\.[a-z.]+`( and `reid_torchmetrics\.[a-z.]+`)?$", said), (
+            said
+        )
         with pytest.raises(ImportError, match=re.escape(said)):
             import_from_package(name)
         assert not hasattr(reid_torchmetrics, name)
@@ -304,6 +309,75 @@ def test_an_unknown_keyword_is_named_before_anything_else(name):
     with pytest.raises((TypeError, ValueError), match="colour") as raised:
         function(colour=1)
     assert len(str(raised.value)) < 350
+
+
+MADE_BY_USERS = [
+    name
+    for name, value in CALLABLES.items()
+    if (inspect.isfunction(value) and not re.search("functional|number_identities", name))
+    or value.__name__ in reid_torchmetrics.__all__
+]
+"""functions, metrics and options, but those of low level; results are made by the package"""
+
+
+@pytest.mark.parametrize("name", MADE_BY_USERS)
+def test_a_word_of_other_libraries_for_an_argument_is_told_by_each_public_function(name):
+    function = CALLABLES[name]
+    parameters = [*inspect.signature(function).parameters]
+    meant = {word: _hints.counterpart(word, parameters) for word in _hints.NAMES if word not in parameters}
+    for word, parameter in meant.items():
+        is_taken = word in {**dict.fromkeys(parameters), "args": 0, "kwargs": 0}
+        if parameter is not None and not is_taken and not inspect.isabstract(function):
+            with pytest.raises((TypeError, ValueError), match=rf"{word}.*may be `{parameter}`"):
+                function(**{word: 1})
+
+
+RESULTS = [reid_torchmetrics.functional.retrieval.RetrievalResults, DetectionResults, Comparison]
+
+
+@pytest.mark.parametrize("word", _hints.ATTRIBUTES)
+def test_each_text_about_an_attribute_applies_to_results_that_lack_it(word):
+    for text in _hints.ATTRIBUTES[word]:
+        classes = [kind for kind in RESULTS if text in _hints.attribute_meant(word, public_names(kind))]
+        assert classes, text
+        assert any(word not in public_names(kind) for kind in classes), text
+
+
+def public_names(kind: type) -> list[str]:
+    """The names of attributes that results of a class have."""
+    return [*dir(kind), *(field.name for field in dataclasses.fields(kind))]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "said"),
+    [
+        ("plot", "plot_pr_curve", "`plot_retrieval_precision_recall` is in `reid_torchmetrics.plot`"),
+        ("data", "load_samples", "`read_samples` is in `reid_torchmetrics.data`"),
+        ("functional", "evaluate", "there is `reid_torchmetrics.evaluate`"),
+        ("coco", "maskUtils", "is in `reid_torchmetrics.functional.detection`"),
+        ("integrations", "log_image", "is in `reid_torchmetrics.integrations`"),
+        ("report", "to_html", ""),
+        ("tasks", "near_duplicates", "there is `reid_torchmetrics.find_duplicates`"),
+    ],
+)
+def test_modules_tell_the_names_here_for_those_of_other_libraries(module, name, said):
+    assert said in message_of(lambda: getattr(import_module(f"reid_torchmetrics.{module}"), name))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluate", "--query", "q.npz"], "files have no flag: `reid-torchmetrics evaluate [query] [gallery ...]"),
+        (["detect", "--gt", "a.json", "--dt", "b.json"], "files have no flag: `reid-torchmetrics detect ground_truths"),
+        (["evaluate", "q.npz", "g.npz", "-o", "x.json"], "-o, which may be `--save`"),
+        (["evaluate", "q.npz", "g.npz", "--html", "x.html"], "--html, which may be `--report`"),
+        (["eval", "q.npz"], "'eval', which may be 'evaluate'"),
+        (["report", "q.npz"], "--report page.html` writes a page"),
+    ],
+)
+def test_the_command_tells_its_names_for_those_of_other_tools(words, said, capsys):
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_an_unknown_keyword_is_named_before_a_missing_one():
@@ -414,6 +488,6 @@ def test_a_name_that_moved_to_tasks_can_be_imported_from_where_it_was(half):
         said = f"module 'reid_torchmetrics.{half}' has no attribute '{name}'; "
         with pytest.raises(ImportError, match=re.escape(said)) as raised:
             exec(f"from reid_torchmetrics.{half} import {name}")  # noqa: S102 - the statement itself is tested
-        assert f"`{name}`" in str(raised.value)
+        assert re.search(rf"`(reid_torchmetrics\.)?{name}`", str(raised.value))
     with pytest.raises(ImportError, match=r"^cannot import name 'zebra' from 'reid_torchmetrics"):
         exec(f"from reid_torchmetrics.{half} import zebra")  # noqa: S102

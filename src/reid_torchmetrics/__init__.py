@@ -9,8 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from . import _extras, _registries
-from ._hints import IMPORTS, name_meant
+from . import _extras, _hints, _registries
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # an alias tells type checkers that a name is public
@@ -167,7 +166,7 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
 
     def _moved(module: str, name: str) -> Any:
         """Return what a module had and `tasks` has now; None for other names."""
-        names = _MOVED[module.removeprefix(f"{__name__}.")].split()
+        names = _MOVED.get(module.removeprefix(f"{__name__}."), "").split()
         has_tasks = name in names and find_spec(".tasks", __name__) is not None
         return getattr(import_module(".tasks", __name__), name) if has_tasks else None
 
@@ -176,7 +175,7 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
     def _no_attribute(module: str, name: str) -> Exception:
         """Return the error that the `__getattr__` of a module raises."""
         is_module = not name.startswith("_") and find_spec(f"{module}.{name}") is not None
-        hint = "" if is_module else _hint_for(name)
+        hint = "" if is_module else _hint_for(module, name)
         # Python drops the text of an AttributeError in `from ... import`, which its import system looks up first.
         is_import = sys._getframe(2).f_globals.get("__name__") == "importlib._bootstrap"  # noqa: SLF001
         error = ImportError if hint and is_import else AttributeError
@@ -184,16 +183,19 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
 
     _extras.no_attribute = _no_attribute
 
-    def _hint_for(name: str) -> str:
+    def _hint_for(module: str, name: str) -> str:
         """Return a hint at the package that has a name, or at its counterpart; "" if neither is known."""
         if name.startswith("_"):
             return ""
         places = dict.fromkeys(__all__, __name__)
-        for module in _PUBLIC_MODULES:
+        for place in _PUBLIC_MODULES:
             with suppress(ImportError):  # the tools may be absent
-                for public_name in import_module(f".{module}", __name__).__all__:
-                    places.setdefault(public_name, f"{__name__}.{module}")
-        match = name if name in places else name_meant(name, places, IMPORTS)
+                for public_name in import_module(f".{place}", __name__).__all__:
+                    places.setdefault(public_name, f"{__name__}.{place}")
+        match = name if name in places else _hints.name_meant(name, places)
         if match is None:
-            return ""
-        return f"; there is `{match}`" if match in __all__ else f"; `{match}` is in `{places[match]}`"
+            return _hints.advice(name)
+        if match in __all__:
+            return f"; there is `{match}`" if module == __name__ else f"; there is `{__name__}.{match}`"
+        moved = "".join(f" and `{__name__}.{place}`" for place, names in _MOVED.items() if match in names.split())
+        return f"; `{match}` is in `{places[match]}`{moved}"

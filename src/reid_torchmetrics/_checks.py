@@ -36,7 +36,7 @@ def one_of(argument: str, value: object, options: Any) -> None:
     """Raise unless `value` is one of the names in `options`, a collection or a `Literal`."""
     options = get_args(options) or options
     if not isinstance(value, str) or value not in options:
-        hint = _hints.value_meant(value, options) if len(options) > _MANY else ""
+        hint = _hints.value_meant(value, options) if len(options) > _MANY else _hints.advice(value)
         raise ValueError(f"`{argument}` must be one of {listed(options, near=value)}; got {value!r}{hint}.")
 
 

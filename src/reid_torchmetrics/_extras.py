@@ -39,8 +39,8 @@ moved: Callable[[str, str], Any]
 """Return what a module of the engine had by a name, and a task has now; None for other names; set likewise."""
 
 
-def names_that_moved(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module, which still has the names that moved from it to tasks."""
+def names_elsewhere(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module: names that moved from it to tasks, and hints at other names."""
 
     def find(name: str) -> Any:
         value = moved(module, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -24,29 +24,22 @@ _SIMILAR = 0.75
 _TABLES = json.loads(Path(__file__).with_name("hints.json").read_text(encoding="utf-8"))
 
 
-def _names_of_words(title: str) -> dict[str, tuple[str, ...]]:
-    """Return the names here for each word of a table of `hints.json`."""
-    return {word: tuple(text.split()) for word, text in _texts_of_words(title).items()}
+def _by_word(title: str) -> dict[str, Any]:
+    """Return what a table of `hints.json` has for each word; words with the same entry share a line."""
+    return {word: entry for words, entry in _TABLES[title].items() for word in words.split()}
 
 
-def _texts_of_words(title: str) -> dict[str, str]:
-    """Return the text for each word of a table of `hints.json`, where words with one text share a line."""
-    return {word: text for words, text in _TABLES[title].items() for word in words.split()}
-
-
-ARGUMENTS = _names_of_words("arguments")
-"""arguments of other libraries, and the names here; the first name that a function has is suggested"""
-VALUES = _names_of_words("values")
-"""values of options and numbers in other libraries and in papers, and the names here; `<k>` is a cutoff
+NAMES = {word: tuple(text.split()) for word, text in _by_word("names").items()}
+"""names in other libraries and in papers, and the names here: of arguments, values, numbers, functions, classes and
+commands; the first name that there is at a place is suggested, and `<k>` is a cutoff
 
 Papers about metric learning call the hit rate recall.
 """
-IMPORTS = _names_of_words("imports")
-"""names that other packages export, and their counterparts in this package"""
-ADVICE = _texts_of_words("advice")
+ADVICE: dict[str, str] = _by_word("advice")
 """words of other libraries without a counterpart here, and what to do instead"""
-ATTRIBUTES = _texts_of_words("attributes")
-"""attributes that results have in other libraries, and what to write instead"""
+ATTRIBUTES: dict[str, list[str]] = _by_word("attributes")
+"""attributes that results have in other libraries, and what to write instead; the first text applies whose attribute of
+`results` there is"""
 
 
 def normalized(word: object) -> str:
@@ -66,14 +59,15 @@ def listed(names: Iterable[object], write: Callable[[Any], str] = repr, *, near:
 
 
 def is_known(word: str) -> bool:
-    """Return whether a word is an argument of other libraries."""
-    return normalized(word) in ARGUMENTS
+    """Return whether a word is a name in other libraries."""
+    return normalized(word) in NAMES
 
 
 def argument_meant(word: str, names: Collection[str]) -> str:
     """Return a hint at the argument that was meant, such as ", which may be `k`"; "" if none is known."""
-    match = name_meant(word, names, ARGUMENTS)
-    return _advice(word) or ("" if match is None else f", which may be `{match}`")
+    text = advice(word)
+    match = counterpart(word, names) if text else name_meant(word, names)
+    return text if match is None else f", which may be `{match}`"
 
 
 def value_meant(word: object, names: Iterable[str]) -> str:
@@ -82,30 +76,35 @@ def value_meant(word: object, names: Iterable[str]) -> str:
     A name of a number with a cutoff may have "<k>" instead of it: "rank_<k>".
     """
     names = list(names)
-    match = name_meant(word, names, VALUES)
+    match = name_meant(word, names)
     if match is None:
-        return _advice(word) or _advice_on_overlap(word, names)
+        return advice(word) or _advice_on_overlap(word, names)
     stem, k = _split(normalized(word))
     if stem == "recall" and match.startswith("hit_rate"):
         return f", which may be {match!r}; 'recall_{k or '<k>'}' is the share of the positives"
     return f", which may be {match!r}"
 
 
-def attribute_meant(word: str, names: Collection[str]) -> str:
-    """Return a hint for an unknown attribute of results with numbers by name; "" if none is known."""
-    if word in ATTRIBUTES:
-        return f": {ATTRIBUTES[word]}"
-    match = name_meant(word, names, VALUES)
-    return "" if match is None else f": write `results[{match!r}]`"
+def attribute_meant(word: str, attributes: Collection[str], numbers: Collection[str] = ()) -> str:
+    """Return a hint for an attribute that results lack, which have others and numbers by name; "" if none is known."""
+    for text in ATTRIBUTES.get(normalized(word), ()):
+        if {*re.findall(r"`results\.(\w+)", text)} <= {*attributes}:
+            return f": {text}"
+    match = name_meant(word, numbers)
+    if match is not None:
+        return f": write `results[{match!r}]`"
+    match = name_meant(word, [name for name in attributes if not name.startswith("_")])
+    return "" if match is None else f", which may be `{match}`"
 
 
-def name_meant(word: object, names: Iterable[str], table: Mapping[str, tuple[str, ...]]) -> str | None:
-    """Return the name that a word stands for by a table, or else by its spelling; None if none is known."""
+def name_meant(word: object, names: Iterable[str]) -> str | None:
+    """Return the name that a word stands for by the table, or else by its spelling; None if none is known."""
+    names = list(names)
+    match = counterpart(word, names)
+    if match is not None:
+        return match
     key = normalized(word)
     spellings = {name: normalized(name) for name in names}
-    for counterpart in _counterparts(key, table):
-        if counterpart in spellings:
-            return counterpart
     same_quantity = {name: spelling for name, spelling in spellings.items() if _digits(spelling) == _digits(key)}
     for name, spelling in same_quantity.items():
         if spelling.replace("_", "") == key.replace("_", ""):
@@ -116,12 +115,17 @@ def name_meant(word: object, names: Iterable[str], table: Mapping[str, tuple[str
     return next((name for name, spelling in same_quantity.items() if _is_cut_short(key, spelling)), None)
 
 
-def _counterparts(key: str, table: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Yield the names in a table for a normalized word, with its cutoff instead of "<k>"."""
+def counterpart(word: object, names: Collection[str]) -> str | None:
+    """Return the first name of the table for a word that is one of `names`; None if there is none."""
+    return next((name for name in _counterparts(normalized(word)) if name in names), None)
+
+
+def _counterparts(key: str) -> Iterator[str]:
+    """Yield the names in the table for a normalized word, with its cutoff instead of "<k>"."""
     yield f"map_{_overlap_in(key)}"
-    yield from table.get(key, ())
+    yield from NAMES.get(key, ())
     stem, k = _split(key)
-    for name in table.get(stem, ()):
+    for name in NAMES.get(stem, ()):
         if k and "<k>" in name:
             yield name.replace("<k>", k)
 
@@ -167,9 +171,10 @@ def _is_cut_short(key: str, spelling: str) -> bool:
     return len(key) > 2 and rest != spelling and not rest.startswith("_")
 
 
-def _advice(word: object) -> str:
-    advice = ADVICE.get(normalized(word))
-    return "" if advice is None else f": {advice}"
+def advice(word: object) -> str:
+    """Return what to do instead of a word without a counterpart, such as ": `similarity='cosine'` normalizes"."""
+    text = ADVICE.get(normalized(word))
+    return "" if text is None else f": {text}"
 
 
 def _advice_on_overlap(word: object, names: Collection[str]) -> str:

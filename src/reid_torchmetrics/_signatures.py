@@ -8,9 +8,29 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter
 from typing import Any, TypeVar, cast, get_type_hints
 
-from . import _checks
+from . import _checks, _hints
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_hints(function: Function) -> Function:
+    """Make the error of an unknown keyword argument say which one may be meant; for a class, of its constructor."""
+    if isinstance(function, type):
+        owner: Any = function
+        owner.__init__ = with_hints(owner.__init__)
+        return function
+    name = function.__qualname__.removesuffix(".__init__")
+    accepted = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for argument in kwargs:
+            if argument not in accepted:
+                hint = _hints.argument_meant(argument, accepted)
+                raise TypeError(f"{name}() got an unexpected keyword argument {argument!r}{hint}")
+        return function(*args, **kwargs)
+
+    return cast("Function", call)
 
 
 def with_options(

@@ -2,8 +2,8 @@
 
 import io
 import json
+import os
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ class Mischief:
 @pytest.mark.parametrize(
     "saved",
     [
-        Mischief(sys.exit, 1),
+        Mischief(os.getcwd),
         Mischief(eval, "1"),
         Mischief(getattr, "x", "upper"),
         Mischief(np.save, "x", 1),

@@ -5,8 +5,12 @@
 `install` replaces pycocotools by them for code that imports it.
 """
 
+from reid_torchmetrics import _extras
+
 from .data_set import COCO
 from .evaluation import COCOeval, Params
 from .in_place import install, uninstall
 
 __all__ = ["COCO", "COCOeval", "Params", "install", "uninstall"]
+
+globals()["__getattr__"] = _extras.names_elsewhere(__name__)

@@ -403,11 +403,14 @@ def _usage(command: str) -> str:
 
 def _describe_unknown(command: str, words: Sequence[str]) -> str:
     """Return a message about words that are no option, with the option that is probably meant."""
-    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    flags = [word.partition("=")[0] for word in words if word.startswith("-")]
     if not flags:
         return f"unrecognized arguments: {' '.join(words)}; the form is `{_usage(command)}`"
     table = command_options(command)
-    name = flags[0].removeprefix("--")
+    name = flags[0].lstrip("-")
+    positionals = [option.name for option in table if option.is_positional]
+    if name in positionals or _hints.counterpart(name, positionals):
+        return f"unrecognized arguments: {flags[0]}; files have no flag: `{_usage(command)}`"
     hint = f", which may be `{name}`"
     if "_" not in name or name not in [option.name for option in table]:
         hint = _hints.argument_meant(name, [option.name for option in table if not option.is_positional])

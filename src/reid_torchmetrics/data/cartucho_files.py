@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.files import image_dict
 
 from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, labels_by_name, read_folders
@@ -23,6 +24,7 @@ _NUMBERS = {
 """numbers of a box in words, for messages"""
 
 
+@with_hints
 def read_cartucho(
     labels: Folder,
     results: Folder,

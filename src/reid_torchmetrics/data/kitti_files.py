@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.files import image_dict
 
 from .box_rows import BoxColumns, Columns, Dicts, Row, labels_by_name, read_folders
@@ -26,6 +27,7 @@ _RULE = f"lines of '{' '.join(_COLUMNS)}'"
 _RESULT_RULE = f"lines of '{' '.join(_RESULT_COLUMNS)}'"
 
 
+@with_hints
 def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KITTI_CLASSES) -> tuple[Dicts, Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 

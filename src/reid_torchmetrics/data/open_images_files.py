@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.files import image_dict
 
 from .box_rows import BoxColumns, Dicts, Row, Rows, Table, align_images, labels_by_name, read_table
@@ -29,6 +30,7 @@ _IS_GROUP = {"1": 1, "true": 1, "0": 0, "-1": 0, "false": 0, "": 0}
 """meaning of the values of `IsGroupOf`, in small letters; -1 is unknown"""
 
 
+@with_hints
 def read_open_images(
     annotations: str | PathLike[str],
     results: str | PathLike[str],

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 import torch
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.files import ImagesByName, image_dict
 from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
@@ -55,6 +56,7 @@ _BOX = _Shape(key="boxes", size=len(_EDGES), description="four edges")
 _CORNERS = _Shape(key="rotated_boxes", size=_NUM_CORNER_NUMBERS, description="x and y of four corners")
 
 
+@with_hints
 def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = VOC_CLASSES) -> tuple[_Dicts, _Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
@@ -92,6 +94,7 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
     return _read_detections(results, documents, labels, _BOX), target
 
 
+@with_hints
 def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
     """Find the names of the classes in a folder of XML documents of Pascal VOC, in ascending order.
 
@@ -110,6 +113,7 @@ def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+@with_hints
 def read_dota(
     annotations: Folder,
     results: Folder,

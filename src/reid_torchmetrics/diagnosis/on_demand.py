@@ -13,6 +13,7 @@ from typing import Any, NoReturn, overload
 from torch import nn
 
 from reid_torchmetrics import _hints, tasks
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation
@@ -46,6 +47,7 @@ def diagnose(
 ) -> Explanation: ...
 
 
+@with_hints
 def diagnose(
     results: Any,
     samples: Mapping[str, Any] | None = None,

@@ -6,13 +6,15 @@ Texts are short, however many queries or images there are: tables are cut, and a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from torch import Tensor
+
+from reid_torchmetrics import _hints
 
 Result = TypeVar("Result")
 
@@ -73,6 +75,14 @@ class Displayed:
     def _display(self) -> Display:
         """Return the parts of the text: the fields, unless a class has a table of its own."""
         return fields_display(self)
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            # Without fields, as while it is unpickled, there are no numbers yet.
+            numbers = list(self) if vars(self) and isinstance(self, Mapping) else []
+            hint = "" if name.startswith("_") else _hints.attribute_meant(name, dir(self), numbers)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __str__(self) -> str:
         return self._display().text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from reid_torchmetrics import _checks, _extras, _hints, _names
 
@@ -79,14 +79,6 @@ class NamedNumbers(Tabled, Mapping[str, float]):
 
     def __getitem__(self, name: str) -> float:
         return self.means[name]
-
-    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            # Without fields, as while it is unpickled, there are no numbers yet.
-            keys = list(self.means) if vars(self) and not name.startswith("_") else []
-            hint = _hints.attribute_meant(name, keys)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def to_frame(self, per: _names.FramePer = "number") -> Any:
         """Return the numbers as a `pandas.DataFrame`.

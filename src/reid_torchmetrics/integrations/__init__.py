@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from reid_torchmetrics import _extras
+
 from .pictures import log_picture, register_logger
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ _MODULES = {"EvaluationPictures": "evaluation_pictures", "register_rf_detr": "rf
 def __getattr__(name: str) -> Any:
     """Import the callback (with Lightning) or the back end on first access."""
     if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _extras.no_attribute(__name__, name)
     return getattr(import_module(f".{_MODULES[name]}", __name__), name)
 
 

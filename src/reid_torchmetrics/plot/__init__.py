@@ -1,6 +1,8 @@
 """Pictures of plain results; Matplotlib and Pillow are imported when something is drawn."""
 # mypy: implicit-reexport
 
+from reid_torchmetrics import _extras
+
 from .axes import COLUMN_SIZE, new_axes
 from .boxes import draw_box_grid, draw_boxes, judged_like
 from .detection_curves import plot_detection_confidence, plot_detection_curve, plot_detection_precision_recall
@@ -43,3 +45,6 @@ __all__ = [
 
 def __dir__() -> list[str]:  # without what other tools take
     return __all__
+
+
+globals()["__getattr__"] = _extras.names_elsewhere(__name__)

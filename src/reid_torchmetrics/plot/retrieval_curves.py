@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
@@ -51,6 +52,7 @@ _STEP = 20  # percent: the axis of shares ends at a multiple of it
 _LEAST_RANKS = 10  # of a CMC are shown also where it does not change
 
 
+@with_hints
 def plot_retrieval_precision_recall(
     results: Named[RetrievalResults], *, queries: Sequence[int] | Tensor | None = None, ax: Axes | None = None
 ) -> Plotted:
@@ -154,8 +156,9 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
         ax.plot(x, y, drawstyle="steps-pre", label=label, **style)
 
 
-def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
-    """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
+@with_hints
+def plot_cmc(curves: Named[Tensor | RetrievalResults], *, ax: Axes | None = None) -> Plotted:
+    """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank, as results do.
 
     The plot shows the identification rate in percent over the rank. The axis ends at 100 % and begins at a round number
     below the lowest rate, one of nine, so pictures of most epochs can be compared. Ranks are shown up to the last one
@@ -168,7 +171,10 @@ def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
     """
     if ax is None:
         ax = new_axes()
-    named_curves = {name: curve.detach().cpu().reshape(-1) for name, curve in by_name(curves).items()}
+    named_curves = {}
+    for name, item in by_name(curves).items():
+        curve = item.cmc if isinstance(item, RetrievalResults) else item
+        named_curves[name] = curve.detach().cpu().reshape(-1)
     max_rank = max(len(curve) for curve in named_curves.values())
     last_change = _LEAST_RANKS
     for name, curve in named_curves.items():
@@ -187,6 +193,7 @@ def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
     return add_legend(ax, loc="lower right")  # curves rise
 
 
+@with_hints
 def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None) -> Plotted:
     """Draw the share of the valid queries with their first match at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
 

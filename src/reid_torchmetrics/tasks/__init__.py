@@ -1,5 +1,7 @@
 """Further evaluations, built on `functional` and `metrics`, which know nothing of them; `tasks.metrics` has metrics."""
 
+from reid_torchmetrics import _extras
+
 from .comparison import Comparison, Difference, Interval, bootstrap_interval, compare
 from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, LocalizationErrors
 from .duplicates import Duplicates, find_duplicates
@@ -80,3 +82,5 @@ __all__ = [
     "verify_pairs",
     "yolo_average_precision",
 ]
+
+globals()["__getattr__"] = _extras.names_elsewhere(__name__)

@@ -88,4 +88,4 @@ __all__ = [
 
 # Names that moved to tasks can be imported from here as before, and errors say where other names are. To type checkers
 # no other name exists.
-globals()["__getattr__"] = _extras.names_that_moved(__name__)
+globals()["__getattr__"] = _extras.names_elsewhere(__name__)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Displayed
 from reid_torchmetrics.functional.model_tables import Tabled
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
@@ -150,6 +151,10 @@ class Comparison(Tabled, SavedResults):
         for name in ("differences", "conventions"):
             object.__setattr__(self, name, ByName(getattr(self, name)))
 
+    def __getitem__(self, name: str) -> Difference:
+        """Return the difference of a number by its name."""
+        return self.differences[name]
+
     @property
     def by_name(self) -> dict[str, Comparison]:
         """The comparison of a with each other model, by the name of that model."""
@@ -234,6 +239,7 @@ class Comparison(Tabled, SavedResults):
     __str__ = __format__ = comparison_text
 
 
+@with_hints
 def compare(
     a: NamedNumbers | Mapping[str, NamedNumbers],
     b: NamedNumbers | None = None,

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.evaluation import (
     DEFAULT_PROTOCOL,
@@ -33,6 +34,7 @@ from .rank_counter import RankCounter
 from .rules import in_one_spelling
 
 
+@with_hints
 @torch.no_grad()
 def evaluate_stream(
     counter: RankCounter,

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.number import json_safe
@@ -121,6 +122,7 @@ class SearchedLists:
     """says which codes the queries have, see `read_block`"""
 
 
+@with_hints
 @torch.no_grad()
 def index_recall(
     retrieved: Lists | IndexLists,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from reid_torchmetrics.functional.named_numbers import ByName
-from reid_torchmetrics.functional.retrieval.measures import parse_report
+from reid_torchmetrics.functional.retrieval.measures import likely_name, parse_report
 from reid_torchmetrics.functional.retrieval.relevance import (
     AGREEMENT_RULES,
     LABEL_OPTIONS,
@@ -238,7 +238,9 @@ class Reported(ByName[Any]):
         with suppress(ValueError):
             parse_report(str(name))
             return f": `reports=(..., {name!r})` adds it"
-        return super().hint(name)
+        reported = super().hint(name)
+        other = "" if reported else likely_name(name)
+        return f"{other}, to be named in `reports`" if other else reported
 
 
 def key_of(name: str, names: Iterable[str]) -> str:

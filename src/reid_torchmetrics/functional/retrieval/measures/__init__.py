@@ -33,6 +33,7 @@ from .registry import (
     free_name,
     in_format,
     is_known,
+    likely_name,
     means_among,
     measure,
     measure_drawn,

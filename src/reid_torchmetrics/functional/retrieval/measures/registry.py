@@ -17,6 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._names import MedianRule
+from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from . import cutoffs, terms
@@ -61,6 +62,7 @@ class DrawnResults:
         return mean_over_queries(self.inverse_negative_penalty, weight=self.weight)
 
 
+@with_hints
 @dataclass(frozen=True)
 class Measure:
     """A measure by name: one value per query from ranks, options and k, where k is 0 for a name without k."""
@@ -356,7 +358,7 @@ def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]
     if row is not None and not isinstance(row, Measure):
         raise TypeError(f"`MEASURES` must hold rows, `Measure(name, function, words)`; got {row!r} as {key!r}.")
     if row is None or not row.fits(k):
-        hint = _likely_name(name)
+        hint = likely_name(name)
         # All names are listed only if there is no likely one.
         expected = "a measure of `MEASURES`" if hint else _hints.listed(all_patterns(), near=name)
         raise ValueError(f"`{argument}` must be of {expected}; got {name!r}{hint}.")
@@ -439,7 +441,7 @@ def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
     return terms.mask_undefined(drawn.num_positives, row.expectation(drawn, k))
 
 
-def _likely_name(value: object) -> str:
+def likely_name(value: object) -> str:
     """Return a hint for a missing k or another spelling, such as "rank1", "mAP" or "precision@5"; "" for none."""
     if not isinstance(value, str):
         return ""
