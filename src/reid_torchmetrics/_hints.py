@@ -38,8 +38,10 @@ Papers about metric learning call the hit rate recall.
 ADVICE: dict[str, str] = _by_word("advice")
 """words of other libraries without a counterpart here, and what to do instead"""
 ATTRIBUTES: dict[str, list[str]] = _by_word("attributes")
-"""attributes that results have in other libraries, and what to write instead; the first text applies whose attribute of
-`results` there is"""
+"""attributes that results have in other libraries, and what to write instead
+
+The first text applies whose attribute of `results` there is.
+"""
 
 
 def normalized(word: object) -> str:
