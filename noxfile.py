@@ -158,12 +158,23 @@ def nightly(session: nox.Session) -> None:
     seed = int(session.posargs[0]) if session.posargs else int(datetime.now(tz=timezone.utc).strftime("%Y%m%d"))
     session.log(f"seed {seed}")
     env = {"TEST_PROFILE": "nightly"}
-    session.run("pytest", "-n", "auto", f"--hypothesis-seed={seed}", *session.posargs[1:], env=env)
+    others = "--ignore=tests/writers"  # pinned packages, which have a session of their own
+    session.run("pytest", "-n", "auto", others, f"--hypothesis-seed={seed}", *session.posargs[1:], env=env)
     fuzzers = {"coco": 3000, "lvis": 1000, "warnings": 300, "coco_files": 300}
     for fuzzer, problems in fuzzers.items():
         session.run("python", "-m", f"tests.fuzz_{fuzzer}", str(problems), str(seed))
     rooms = sorted({str(path.parent.relative_to("tests")) for path in Path("tests/functional").glob("*/*/test_*.py")})
     session.run("python", "-m", "tests.mutants", rooms[seed % len(rooms)], "--seed", str(seed))
+
+
+@nox.session
+def writers(session: nox.Session) -> None:
+    """Files that other tools write, in pinned versions: right numbers, or errors that name the cause. Once a night."""
+    if session.virtualenv.is_sandboxed:
+        session.install("-e", ".[files]", "--group", "test", "--group", "writers")
+        session.install("--no-deps", "ultralytics==8.4.190")  # it asks for torchvision, which its results do not use
+    env = {"TEST_PROFILE": "nightly", "FIFTYONE_DO_NOT_TRACK": "1", "YOLO_OFFLINE": "1"}
+    session.run("pytest", *(session.posargs or ["tests/writers"]), env=env)
 
 
 @nox.session

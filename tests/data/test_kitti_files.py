@@ -69,6 +69,14 @@ def test_other_classes_may_be_given(folders):
     assert read_kitti(*folders, class_names=["Car", "Trailer"])[1][0]["labels"].tolist() == [1]
 
 
+def test_ground_truths_may_all_have_the_score_1(folders):
+    write(folders[0], "a.txt", detected("Car", "1 2 3 4", 1.0))
+    write(folders[1], "a.txt", detected("Car", "1 2 3 4", 0.5))
+    preds, target = read_kitti(*folders)
+    assert preds[0]["scores"].tolist() == [0.5]
+    assert target[0]["boxes"].tolist() == [[1, 2, 3, 4]]
+
+
 RULE = "lines of 'type truncated occluded alpha left top right bottom height width length x y z rotation_y"
 GOOD_LABEL, GOOD_RESULT = labeled("Car", "1 2 3 4"), detected("Car", "1 2 3 4", 1)
 FAULTS = [

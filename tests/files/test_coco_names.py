@@ -67,8 +67,8 @@ def test_without_names_detections_in_a_data_set_are_found_by_their_ids(evaluated
             CATEGORIES,
             "must have images of the data set; got 'x.jpg' where the data set",
         ),
-        ([*IMAGES, {"id": 9, "file_name": "x.jpg"}], CATEGORIES, "an image of the data set by its `file_name`"),
-        (IMAGES, [*CATEGORIES, {"id": 9, "name": "bird"}], "a category of the data set by its `name`"),
+        ([*IMAGES, {"id": 9, "file_name": "x.jpg"}], CATEGORIES, 'images of the data set only; got "x.jpg" in'),
+        (IMAGES, [*CATEGORIES, {"id": 9, "name": "bird"}], "where the data set has 'cat', 'dog'"),
         ([*IMAGES, IMAGES[0]], CATEGORIES, "must have each `id` of `images` once"),
     ],
 )

@@ -1,7 +1,9 @@
 """COCO's files that do not fit: the message says what to do."""
 
 import json
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -129,7 +131,7 @@ def test_unknown_categories_are_told_with_those_of_the_data_set(write, label, en
 def test_swapped_files_are_told(write):
     said = refusal(write(data_set(), results(1)))
     assert said.startswith('`dt.json` must hold a list of objects; got {"images": ')
-    assert said.endswith("; the data set and the detections may be exchanged.")
+    assert said.endswith(", a data set whose annotations have no `score`; the two files may be exchanged.")
     paths = write(data_set(), results(1))
     with pytest.raises(ValueError, match=r"an object; got a list; `loadRes` reads results\.$"):
         COCO("gt.json")
@@ -138,6 +140,28 @@ def test_swapped_files_are_told(write):
     unknown = r"of images of the data set; got 'a' in `results\[0\]` .*; ids of the data set begin with 1, 2, 7\.$"
     with pytest.raises(ValueError, match=unknown):
         COCO("dt.json").loadRes(results("a"))
+
+
+FORMS = [
+    ("cvat.xml", '<?xml version="1.0"?><annotations><image/></annotations>', "'.xml': of CVAT; convert it by `globox"),
+    ("gt.txt", "1,-1,32.0,65.0,169.0,78.0,1,1,1.0\n", "'.txt': of MOT; tracks are evaluated by other packages"),
+    ("a.csv", "x_min,y_min\n1,2\n", "'.csv': tables are read with the columns of Open Images"),
+    ("via.json", '{"a.jpg1": {"filename": "a.jpg", "regions": []}}', "]}}, of VIA; convert it by `globox"),
+    ("createml.json", '[{"image": "a.jpg", "annotations": []}]', ", of CreateML; convert it by `supervision"),
+    ("labels.json", '{"classes": null, "labels": {}}', ", of FiftyOne; export it as `fiftyone"),
+    ("items.json", '{"dm_format_version": "1.0", "items": [{}]}', ", of datumaro; convert it by `datumaro"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "said"), FORMS)
+def test_forms_of_other_tools_are_named_with_what_converts_them(write, name, text, said):
+    results_path, _ = write(results(1), data_set())
+    Path(name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(said)):
+        DetectionMAP.coco_to_tm(results_path, name)
+    if not name.endswith(".json"):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            COCO(name)
 
 
 def test_results_of_coco_with_names_of_files_get_the_ids_of_the_images(write):

@@ -76,23 +76,6 @@ _SHARES = ("yolo", "open_images")
 """layouts of files with shares of the image"""
 _READERS_OF_BOXES: dict[str, Any] = {"voc": read_voc, "cartucho": read_cartucho, "kitti": read_kitti}
 """readers of boxes in pixels, by layout"""
-_PICKLED = "`DetectionMAP.update` takes the dicts of `{}`, and {} writes JSON of COCO, {}"
-_MMDET = _PICKLED.format("pickle.load(file)", "mmdet", "PREFIX.bbox.json with `test_evaluator.outfile_prefix='PREFIX'`")
-_DETECTRON = _PICKLED.format("torch.load(path)", "detectron2", "coco_instances_results.json in the same folder")
-_LINES = "convert it by `Path('results.json').write_text(json.dumps([json.loads(line) for line in file]))`"
-_FOREIGN = {
-    ".pkl": _MMDET,
-    ".pickle": _MMDET,
-    ".pt": _DETECTRON,
-    ".pth": _DETECTRON,
-    ".jsonl": _LINES,
-    ".ndjson": _LINES,
-    ".gz": "unpack it by `gunzip`",
-    ".zip": "unpack it by `unzip`",
-    ".xml": "pass the folder of the documents",
-    ".txt": "pass the folder of the files",
-}
-"""remedies for a file that is no JSON, by its suffix"""
 
 
 class _DetectionFiles(NamedTuple):
@@ -328,10 +311,6 @@ def _read_json(
     arguments: SimpleNamespace, evaluator: Evaluator, iou_types: Sequence[str], options: dict[str, Any]
 ) -> _DetectionFiles:
     """Read JSON of COCO or LVIS, with the names and frequencies of the categories."""
-    for path in _paths(arguments):
-        suffix = Path(path).suffix.lower()
-        if suffix in _FOREIGN and Path(path).is_file():
-            raise ValueError(f"{path}: the file must be JSON of COCO or LVIS; got {suffix!r}: {_FOREIGN[suffix]}.")
     notes: list[str] = []
     preds, target = read_images(
         evaluator,

@@ -49,6 +49,7 @@ class Row(NamedTuple):
         return ValueError(f"`{argument}` must have {rule}; got {value or repr(self.text)}, {self.where}.")
 
 
+_SCORES_OF_ONE = ("1", "1.0")
 Rows: TypeAlias = dict[str, list[Row]]
 """rows of each image, by its name"""
 
@@ -304,11 +305,13 @@ def _are_exchanged(ground_truths: Rows, detections: Rows, score: str) -> bool:
 
 
 def _check_scores(argument: str, rows: Rows, score: str, rule: str, *, is_result: bool) -> None:
-    """Raise unless all detections have a score, or no ground truth has one.
+    """Raise unless all detections have a score, or no ground truth has one but the score 1 of datumaro for all.
 
     Raises:
         ValueError: The message shows the first line that breaks the rule.
     """
+    if not is_result and all(row.words.get(score) in _SCORES_OF_ONE for row in all_rows(rows)):
+        return
     for row in all_rows(rows):
         if (score in row.words) != is_result:
             raise row.fault(argument, rule)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.files import bare_name
+from reid_torchmetrics.files import OTHER_DOCUMENTS, bare_name
 
 Folder = str | PathLike[str]
 
@@ -142,7 +142,11 @@ def _describe_contents(folder: Path, suffix: str) -> str:
     if not suffixes:
         return "without files"
     parts = [f"{number} {name}" for name, number in suffixes.most_common(_MAX_SUFFIXES)]
-    return f"with {', '.join(parts)}"
+    note = ""
+    ((most_frequent, _),) = suffixes.most_common(1)
+    if suffix == ".txt" and most_frequent in OTHER_DOCUMENTS:
+        note = f"; {OTHER_DOCUMENTS[most_frequent]}"
+    return f"with {', '.join(parts)}{note}"
 
 
 def _find_subfolder(folder: Path, suffix: str) -> tuple[str, int] | None:

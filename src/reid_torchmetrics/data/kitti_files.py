@@ -32,10 +32,10 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
     A line is `type truncated occluded alpha left top right bottom height width length x y z rotation_y`, in `results`
-    with a score behind it. The boxes in the image are read, not those in space. A label is the place of the type in
-    `class_names`. An image may have a file in one folder only. Folders that were exchanged are recognized by the
-    scores: they are read as they are meant, with a warning. Source of the format: the development kit of KITTI's object
-    benchmark.
+    with a score behind it; ground truths may all have the score 1, as datumaro writes them. The boxes in the image are
+    read, not those in space. A label is the place of the type in `class_names`. An image may have a file in one folder
+    only. Folders that were exchanged are recognized by the scores: they are read as they are meant, with a warning.
+    Source of the format: the development kit of KITTI's object benchmark.
 
     A region `DontCare` becomes a crowd, `iscrowd` 1, of each class that has a detection or an object in its image: a
     detection without an object is ignored if the share of its area in a region reaches the threshold. KITTI's own

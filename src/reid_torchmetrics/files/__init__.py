@@ -23,6 +23,7 @@ from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of
 from .coco_tables import read_coco
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
+from .foreign_annotations import OTHER_DOCUMENTS
 from .opened_files import read_files, rows_by_role
 from .polygons import flips_of_objects
 from .result_files import FORMAT, StoredArray, load_results, save_results

@@ -65,11 +65,11 @@ def rows_of_data_set(
         image_id = images.get(row["image_id"], row["image_id"])
         category_id = categories.get(row["category_id"], row["category_id"])
         if image_id is None:
-            raise annotations.invalid(position, "image_id", "an image of the data set by its `file_name`")
+            raise _unknown_name(annotations, position, "images", own_images, image_names)
         if category_id is not None:
             rows.append({**row, "image_id": image_id, "category_id": category_id})
         elif not drops_unknown:
-            raise annotations.invalid(position, "category_id", "a category of the data set by its `name`")
+            raise _unknown_name(annotations, position, "categories", own_categories, category_names)
     named = [name for name, ids in (("images", images), ("categories", categories)) if ids]
     text = f"{path}: detections from `annotations` with a `score`"
     if named:
@@ -77,6 +77,18 @@ def rows_of_data_set(
     if len(rows) < len(annotations.rows):
         text = f"{text}, without {len(annotations.rows) - len(rows):,} of categories that the data set lacks"
     return rows, [Note(text, is_doubtful=False)]
+
+
+def _unknown_name(
+    annotations: RowList, position: int, name: str, own_rows: RowList, names: Sequence[str]
+) -> ValueError:
+    """Return the error for a detection with the name of an image or a category that the data set lacks."""
+    key, id_key = ("file_name", "image_id") if name == "images" else ("name", "category_id")
+    (row,) = (row for row in own_rows.rows if row["id"] == annotations.rows[position][id_key])
+    return ValueError(
+        f"`{annotations.source}` must have detections in {name} of the data set only; got {shortened(row.get(key))} in"
+        f" {annotations.place(position)}, where the data set has {_hints.listed(names)}."
+    )
 
 
 def are_results(content: Any) -> bool:

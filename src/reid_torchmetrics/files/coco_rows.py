@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,10 +35,10 @@ from .coco_columns import (
 from .coco_images import Note, find_images
 from .coco_masks import add_run_lengths, check_mask_sizes, check_masks, num_without_mask
 from .coco_names import are_results, check_distinct, find_categories, rows_of_data_set
+from .foreign_annotations import remedy_of_data_set, remedy_of_file, remedy_of_results
 
 _MAX_IDS = 5  # in a message
 _TOO_LONG = 2**31  # pixels, for a side of an image
-_SWAPPED = "; the data set and the detections may be exchanged"
 _DTYPES = dict.fromkeys(("labels", "iscrowd", "num_keypoints"), torch.int64) | {"difficult": torch.bool}
 _WIDTHS = {"boxes": 4, "rotated_boxes": 5}
 _SHAPE_OF_COLUMN = {
@@ -279,7 +280,8 @@ def parsed(path: str | PathLike[str]) -> Any:
     try:
         return read_json(path)
     except ValueError as error:  # of the text, or of its encoding
-        raise ValueError(f"`{path}` must be a file of JSON; got {error}.") from error
+        got = remedy_of_file(Path(path)) or error
+        raise ValueError(f"`{path}` must be a file of JSON; got {got}.") from error
     except RecursionError:
         raise ValueError(f"`{path}` must be a file of COCO's format; got lists that are nested too deep.") from None
 
@@ -288,24 +290,14 @@ def row_list(path: str, name: str, content: Any) -> RowList:
     """Return the rows of a file of results, or the list with a name in a data set."""
     rows = content
     rule = "a list of objects"
-    hint = _hint_at_list(content) if isinstance(content, dict) else ""
+    find_remedy = remedy_of_results
     if name != "results":
         rows = content.get(name) if isinstance(content, dict) else None
         rule = f"`{name}`, a list of objects"
-        hint = ""
+        find_remedy = remedy_of_data_set
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"`{path}` must hold {rule}; got {shortened(content)}{hint}.")
+        raise ValueError(f"`{path}` must hold {rule}; got {shortened(content)}{find_remedy(content)}.")
     return RowList(path, name, rows)
-
-
-def _hint_at_list(content: Mapping[str, Any]) -> str:
-    """Return a hint at where the results may be: in the other file, or in a list of the same one."""
-    if "annotations" in content:
-        return _SWAPPED
-    lists = [key for key, rows in content.items() if isinstance(rows, list) and rows and isinstance(rows[0], dict)]
-    if len(lists) != 1:
-        return ""
-    return f": convert it by `Path('results.json').write_text(json.dumps(json.load(file)[{lists[0]!r}]))`"
 
 
 def read_categories(path: str, data_set: Any) -> dict[Any, None]:

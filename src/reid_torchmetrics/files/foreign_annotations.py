@@ -1,0 +1,111 @@
+"""Forms of files of boxes without a reader, each with the line of Python that converts it, or with what to pass.
+
+"must be a file of JSON; got '.xml': of CVAT; convert it by `globox.AnnotationSet.from_cvat(path)...`."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_GLOBOX = "convert it by `globox.AnnotationSet.{}.save_coco('coco.json', auto_ids=True)`"
+_LISTED = "convert it by `Path('results.json').write_text(json.dumps({}))`"
+_PICKLED = "`DetectionMAP.update` takes the dicts of `{}`, and {} writes JSON of COCO, {}"
+_MMDET = _PICKLED.format("pickle.load(file)", "mmdet", "PREFIX.bbox.json with `test_evaluator.outfile_prefix='PREFIX'`")
+_DETECTRON = _PICKLED.format("torch.load(path)", "detectron2", "coco_instances_results.json in the same folder")
+_LINES = _LISTED.format("[json.loads(line) for line in file]")
+
+_BY_SUFFIX = {
+    ".pkl": _MMDET,
+    ".pickle": _MMDET,
+    ".pt": _DETECTRON,
+    ".pth": _DETECTRON,
+    ".jsonl": _LINES,
+    ".ndjson": _LINES,
+    ".gz": "unpack it by `gunzip`",
+    ".zip": "unpack it by `unzip`",
+    ".xml": "pass the folder of the documents",
+    ".txt": "pass the folder of the files",
+    ".csv": "tables are read with the columns of Open Images on both sides: ImageID, LabelName, XMin, XMax, YMin, YMax",
+}
+"""remedies for files that are no JSON"""
+CONVERSIONS = {
+    "CVAT": _GLOBOX.format("from_cvat(path)"),
+    "VIA": _GLOBOX.format("from_via_json(path, image_folder=folder)"),
+    "CreateML": "convert it by `supervision.DetectionDataset.from_createml(folder, path)"
+    ".as_coco(annotations_path='coco.json')`",
+    "FiftyOne": "export it as `fiftyone.types.COCODetectionDataset`",
+    "datumaro": "convert it by `datumaro.Dataset.import_from(folder, 'datumaro').export('coco', 'coco_instances')`",
+    "MOT": "tracks are evaluated by other packages, such as `trackeval`",
+}
+"""remedies by the form of a file"""
+OTHER_DOCUMENTS = {
+    ".xml": "documents of Pascal VOC are ground truths, without scores",
+    ".json": f"documents of LabelMe: {_GLOBOX.format('from_labelme(folder)')}",
+}
+"""remedies for a folder of other files in the place of texts, by suffix"""
+_START = 1000
+"""characters at the start of a text that tell its form"""
+_NUM_MOT = 6
+"""the fewest commas in a line of a track: frame, track, box, confidence"""
+_WITHOUT_SCORES = ", a data set whose annotations have no `score`; the two files may be exchanged"
+
+
+def remedy_of_file(path: Path) -> str:
+    """Return the remedy for a file that is no JSON, by its suffix and its start; "" for an unknown form."""
+    suffix = path.suffix.lower()
+    if suffix not in _BY_SUFFIX:
+        return ""
+    form = ""
+    if suffix in (".xml", ".txt"):
+        with path.open(encoding="utf-8", errors="replace") as file:
+            start = file.read(_START)
+        if suffix == ".xml" and "<annotations" in start:
+            form = "CVAT"
+        elif suffix == ".txt" and start.partition("\n")[0].count(",") >= _NUM_MOT:
+            form = "MOT"
+    remedy = f"of {form}; {CONVERSIONS[form]}" if form else _BY_SUFFIX[suffix]
+    return f"{suffix!r}: {remedy}"
+
+
+def remedy_of_results(content: Any) -> str:
+    """Return the end of an error message about JSON in the place of results: its form, or where the results may be."""
+    form = _form_of(content)
+    if form:
+        return f", of {form}; {CONVERSIONS[form]}"
+    if not isinstance(content, Mapping):
+        return ""
+    if "annotations" in content:
+        return _WITHOUT_SCORES
+    if "image_id" in content:  # the only line of a file
+        return f": {_LINES}"
+    lists = [key for key, rows in content.items() if _has_rows(rows, "image_id")]
+    return f": {_LISTED.format(f'json.load(file)[{lists[0]!r}]')}" if len(lists) == 1 else ""
+
+
+def remedy_of_data_set(content: Any) -> str:
+    """Return the end of an error message about JSON in the place of a data set: its form."""
+    form = _form_of(content)
+    return f", of {form}; {CONVERSIONS[form]}" if form else ""
+
+
+def _form_of(content: Any) -> str:
+    """Return the form of JSON by its keys; "" for an unknown form."""
+    if _has_rows(content, "image", "annotations"):
+        return "CreateML"
+    if not isinstance(content, Mapping):
+        return ""
+    if "dm_format_version" in content:
+        return "datumaro"
+    if content.keys() == {"classes", "labels"}:
+        return "FiftyOne"
+    rows = list(content.get("_via_img_metadata", content).values()) if content else []
+    return "VIA" if _has_rows(rows, "filename", "regions") else ""
+
+
+def _has_rows(rows: Any, *keys: str) -> bool:
+    """Return whether a list begins with an object that has some keys."""
+    if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
+        return False
+    return all(key in rows[0] for key in keys)
