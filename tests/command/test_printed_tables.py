@@ -2,10 +2,15 @@
 
 import csv
 import json
+import os
+import struct
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from reid_torchmetrics.command import main
+from reid_torchmetrics.command.terminal import fitting
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate
 from reid_torchmetrics.tasks import compare
 from tests.command.test_coco_files import problem as detections
@@ -111,3 +116,51 @@ def test_options_of_printed_tables_need_something_that_is_printed(command, tmp_p
 def test_decimals_are_not_below_0(command, tmp_path):
     said = command("lists", "a.run", *lists(tmp_path), "--decimals", "-1")
     assert (said.status, said.err) == (1, "reid-torchmetrics: `--decimals` must be at least 0; got -1.\n")
+
+
+WIDE = [
+    "DetectionResults(1 image)",
+    "  map   4.31%  average precision, not interpolated",
+    " area=   all ] = 100.00%  map",
+]
+NARROW = [
+    *("DetectionResults(1", "  image)"),
+    *("  map   4.31%", "        average", "        precision,", "        not", "        interpolated"),
+    *(" area=   all ]", "         = 100.00%", "         map"),
+]
+
+
+def test_text_fits_a_narrow_terminal_without_losing_a_word():
+    assert "\n".join(fitting(line, 20) for line in WIDE).splitlines() == NARROW
+    assert [fitting(line, 60) for line in WIDE] == WIDE
+
+
+def terminal(width: int, *words: str) -> str:
+    """What the command prints on a terminal of some columns."""
+    pty = pytest.importorskip("pty")
+    import fcntl  # noqa: PLC0415 - not on Windows
+    import termios  # noqa: PLC0415
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    fcntl.fcntl(ours, fcntl.F_SETFL, os.O_NONBLOCK)
+    # The text is short enough for the buffer of the terminal, so it is read at the end.
+    with os.fdopen(theirs, "w", encoding="utf-8") as screen, mock.patch("sys.stdout", screen):
+        with mock.patch("sys.__stdout__", screen), mock.patch.dict(os.environ):
+            os.environ.pop("COLUMNS", None)
+            assert main([*words]) == 0
+            screen.flush()
+            text = os.read(ours, 65536).decode()
+    os.close(ours)
+    return text.replace("\r\n", "\n")
+
+
+def test_results_fit_a_terminal_and_tables_are_whole(command, tmp_path):
+    words = ["lists", "a.run", *lists(tmp_path)]
+    text = command(*words).out
+    narrow = terminal(60, *words)
+    assert max(map(len, text.splitlines())) > 60
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert narrow.split() == text.split()
+    for more in (["--format", "csv"], ["--format", "markdown"], ["--json", "-"]):
+        assert terminal(20, *words, *more) == command(*words, *more).out

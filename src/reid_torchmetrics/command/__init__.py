@@ -22,7 +22,7 @@ from .configs import read_protocol
 from .inputs import check_inputs
 from .instances import Instance
 from .options import COMMANDS, DIAGNOSE, DIAGNOSED, as_yaml, in_options, parse, read_expected, root_parser
-from .terminal import PROGRAM, UsageError, log
+from .terminal import PROGRAM, UsageError, log, show
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,7 +113,7 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expecte
         if answer.text is not None:
             answers[place] = answer._replace(text=in_options(name, answer.text))
     if os.environ.get("RANK", "0") == "0":
-        print(answers)  # noqa: T201
+        show(str(answers))
     return 0
 
 

@@ -24,7 +24,7 @@ from reid_torchmetrics.tasks import IndexRecall
 
 from .images import ReportImages
 from .kinds import named_values
-from .terminal import PROGRAM, log
+from .terminal import PROGRAM, log, show
 
 _STANDARD_OUTPUT = "-"
 _NO_IMAGES = ReportImages()
@@ -123,7 +123,8 @@ class Outputs:
         else:
             if self._arguments.json is not None:
                 write_whole(Path(self._arguments.json), f"{text}\n".encode())
-            print(self._text(results, recall))  # noqa: T201
+            printed = print if self._arguments.format in TABLE_FORMATS else show
+            printed(self._text(results, recall))
         log(*(f"wrote {path}" for path in self._written))
         return self._exit_status(numbers)
 

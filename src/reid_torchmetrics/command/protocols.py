@@ -12,6 +12,8 @@ from typing import Any
 
 from reid_torchmetrics import _hints
 
+from .terminal import show
+
 _FILE = "protocols.json"
 
 
@@ -23,7 +25,7 @@ def run(arguments: SimpleNamespace, _options: dict[str, Any]) -> int:
     """
     table = json.loads(files(__package__).joinpath(_FILE).read_text(encoding="utf-8"))
     if not arguments.names:
-        print(table["list"])  # noqa: T201
+        show(table["list"])
         return 0
     descriptions: dict[str, str] = table["protocols"]
     for name in arguments.names:
@@ -31,5 +33,5 @@ def run(arguments: SimpleNamespace, _options: dict[str, Any]) -> int:
             names = _hints.listed(descriptions, near=name)
             hint = _hints.value_meant(name, descriptions)
             raise ValueError(f"`names` must be some of {names}; got {name!r}{hint}.")
-    print("\n\n".join(descriptions[name] for name in arguments.names))  # noqa: T201
+    show("\n\n".join(descriptions[name] for name in arguments.names))
     return 0

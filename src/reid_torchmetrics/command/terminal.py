@@ -1,9 +1,12 @@
-"""Messages of the command on standard error: one line per message, printed by one process."""
+"""Results of the command on standard output, and messages on standard error: one line each, by one process."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
+import textwrap
 
 PROGRAM = "reid-torchmetrics"
 
@@ -18,6 +21,26 @@ def log(*lines: str) -> None:
         return
     for line in lines:
         print(line, file=sys.stderr)  # noqa: T201
+
+
+def show(text: str) -> None:
+    """Print results on standard output, in lines that fit where it is a terminal."""
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(fitting(line, width) for line in text.splitlines())
+    print(text)  # noqa: T201
+
+
+def fitting(line: str, width: int) -> str:
+    """Return a line in several if it is longer than `width`; a column of a table is continued below itself."""
+    if len(line) <= width:
+        return line
+    indent = len(line) - len(line.lstrip())
+    gaps = [gap.end() for gap in re.finditer(r"\S {2,}(?=\S)", line) if gap.end() <= width // 2]
+    below = " " * max([indent + 2, *gaps])
+    whole = line.replace(" = ", " =\N{NO-BREAK SPACE}")  # a number stays with its sign
+    lines = textwrap.wrap(whole, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def one_line(error: object) -> str:
