@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -224,12 +223,12 @@ def shifted_positions(case: IndexCase) -> Values | None:
         raise NotHeldError("gallery that can be read again")
     if not num_queries:
         return None
-    items, query = case.samples.items[case.queries], case.samples.query[case.queries]
+    items = case.samples.items[case.queries]
     recalls = {}
     for offset in (0, 1, -1):
         is_item = (items >= 0) & (items - offset < num_gallery)
-        lists = replace(case.samples, items=(items - offset).where(is_item, -1), query=query)
-        recalls[offset] = float(search_lists(lists)[0].per_query.mean())
+        lists = case.samples.for_queries(case.queries, (items - offset).where(is_item, -1))
+        recalls[offset] = search_lists(lists)[0].mean
     recall, *_ = recalls.values()
     # Lists of neighboring frames without the query itself are better in both directions.
     offset = 1 if recalls[1] > recalls[-1] else -1

@@ -33,9 +33,9 @@ def make_problem(num_queries, num_gallery, longest, seed, similarity="dot"):
     return query, gallery, retrieved
 
 
-def expected_recall(query, gallery, retrieved, k, similarity="dot", tolerance=1e-12):
+def expected_recall(query, gallery, retrieved, k, similarity="dot", tolerance=1e-12, **rules):
     scores = SCORES[similarity](query.double(), gallery.double()).tolist()
-    return reference.index_recall(np.asarray(retrieved).tolist(), scores, k, tolerance)
+    return reference.index_recall(np.asarray(retrieved).tolist(), scores, k, tolerance, **rules)
 
 
 @pytest.mark.parametrize("similarity", SCORES)
@@ -49,6 +49,42 @@ def test_recall_equals_that_of_a_loop_under_ties_and_copies(similarity, shape):
     assert float(recall.per_query.max()) <= 1
     different = [len(set(row[:k]) - {-1}) for row in retrieved.tolist()]
     assert recall.num_short == sum(number < min(k, num_gallery) for number in different)
+
+
+@pytest.mark.parametrize("similarity", [*SCORES, "function"])
+@examples(25)
+@given(shape=SHAPES, share=st.sampled_from([0.0, 0.1, 0.5, 1.0]), cut=st.integers(0, 40), form=st.integers(0, 3))
+def test_recall_among_allowed_items_without_the_query_equals_that_of_a_loop(similarity, shape, share, cut, form):
+    num_queries, num_gallery, longest, k, seed = shape
+    rng = np.random.default_rng(seed)
+    query, gallery, retrieved = make_problem(num_queries, num_gallery, longest, seed, similarity)
+    allowed = rng.random((num_queries, num_gallery)) < share
+    self_index = rng.integers(-1, num_gallery, num_queries)
+    rules = {"allowed": allowed.tolist()} if form > 0 else {}
+    if form in (0, 2):
+        rules["self_index"] = self_index.tolist()
+    arguments = {"allowed": torch.from_numpy(allowed), "self_index": self_index}
+    if form > 1:  # one mask for all queries
+        arguments["allowed"], rules["allowed"] = allowed[0].tolist(), [allowed[0].tolist()] * num_queries
+    options = {name: arguments[name] for name in rules}
+    options |= {"k": k, "similarity": similarity}
+    scored_by = similarity
+    if similarity == "function":
+        scored_by = "dot"
+        options["similarity"] = lambda query, gallery: query @ gallery.T
+    expected = expected_recall(query, gallery, retrieved, k, scored_by, **rules)
+    for blocks, max_bytes in ((gallery, None), ([gallery[:cut], gallery[cut:]], 2_000)):
+        recall = index_recall(retrieved, query, blocks, max_bytes=max_bytes, **options)
+        np.testing.assert_allclose(recall.per_query, expected, rtol=1e-15)
+        np.testing.assert_allclose(
+            recall.mean, np.mean([value for value in expected if not math.isnan(value)] or [np.nan]), rtol=1e-12
+        )
+    scores = SCORES[scored_by](query.double(), gallery.double()).numpy().copy()
+    if "allowed" in rules:
+        scores[~np.array(rules["allowed"])] = -np.inf
+    exact = [[item for item in np.argsort(-row, kind="stable").tolist() if row[item] > -np.inf] for row in scores]
+    per_query = index_recall(exact, query, gallery, **options).per_query
+    assert bool((per_query == 1).logical_or(per_query.isnan()).all())
 
 
 def make_near_duplicates(seed, spread, offset):
@@ -220,6 +256,13 @@ def test_a_saved_recall_is_loaded_with_all_its_values(tmp_path):
         ({"gallery": [torch.zeros(5, 3), torch.zeros(2, 4)]}, ValueError, "`gallery` must have .*4"),
         ({"similarity": lambda query, gallery: (query @ gallery.T) * torch.nan}, ValueError, "NaN"),
         ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1"),
+        ({"self_index": [0]}, ValueError, r"`self_index` must have shape \[2\]; got \[1\]"),
+        ({"self_index": [0, 5]}, ValueError, r"`self_index` must lie in \[-1, 5\); got values from 0 to 5"),
+        ({"self_index": [0.5, 1.0]}, TypeError, "`self_index` must have an integer dtype"),
+        ({"allowed": torch.ones(2, 5)}, TypeError, "`allowed` must be a bool tensor; got torch.float32"),
+        ({"allowed": np.ones((3, 5), bool)}, ValueError, r"`allowed` must have shape \[N\] or \[2, N\]; got \[3, 5\]"),
+        ({"allowed": np.ones((2, 4), bool)}, ValueError, "`allowed` must hold 5 gallery items; got 4"),
+        ({"allowed": [True] * 6}, ValueError, "`allowed` must hold 5 gallery items; got 6"),
     ],
 )
 def test_a_wrong_argument_is_named_with_its_rule_and_value(changes, error, message):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -16,6 +17,43 @@ from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.tasks.walks import share_tiles
 
 _BYTES_PER_SCORE = 40  # beside the score: a mark, two positions, and a score in float64
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The gallery items that each query is compared with."""
+
+    self_index: Int[Tensor, " queries"] | None = None
+    """position of each query in the gallery, which is left out; -1 for none"""
+    allowed: Bool[Tensor, "queries gallery"] | Bool[Tensor, "1 gallery"] | None = None
+    """mask of the items, which may be mapped from a file"""
+
+    def for_queries(self, queries: Int[Tensor, " chosen"]) -> Candidates:
+        """Return the candidates of some queries."""
+        self_index = None if self.self_index is None else self.self_index[queries]
+        allowed = self.allowed
+        if allowed is not None and len(allowed) > 1:
+            allowed = allowed[queries.to(allowed.device)]
+        return Candidates(self_index, allowed)
+
+    def left_out(self, rows: slice, positions: slice, device: torch.device) -> Bool[Tensor, "queries columns"] | None:
+        """Return a mask of the items at some positions that the queries `rows` leave out; None for none."""
+        is_out = None
+        if self.allowed is not None:
+            mask = self.allowed if len(self.allowed) == 1 else self.allowed[rows]
+            is_out = ~mask[:, positions].to(device).expand(rows.stop - rows.start, -1)
+        if self.self_index is not None:
+            places = torch.arange(positions.start, positions.stop, device=device)
+            is_self = self.self_index[rows, None] == places
+            is_out = is_self if is_out is None else is_out | is_self
+        return is_out
+
+    def check(self, num_gallery: int) -> None:
+        """Raise unless the mask and the positions fit a gallery."""
+        if self.allowed is not None and self.allowed.shape[1] != num_gallery:
+            raise ValueError(f"`allowed` must hold {num_gallery} gallery items; got {self.allowed.shape[1]}.")
+        if self.self_index is not None:
+            _checks.in_range("self_index", self.self_index, -1, num_gallery)
 
 
 class ExactSearch:
@@ -32,11 +70,15 @@ class ExactSearch:
         items: Int[Tensor, "queries longest"],
         k: int,
         similarity: str | scoring.CustomSimilarity,
+        candidates: Candidates,
         max_bytes: int,
     ) -> None:
         self.num_gallery = 0
-        self.scores_of_items = torch.full(items.shape, -torch.inf, dtype=torch.float64, device=query.device)
-        """the scores of the items in the blocks so far"""
+        self.num_candidates = torch.zeros(len(query), dtype=torch.int64, device=query.device)
+        """number of candidates of each query in the blocks so far"""
+        self.scores_of_items = torch.full(items.shape, torch.nan, dtype=torch.float64, device=query.device)
+        """the scores of the candidates in the lists, in the blocks so far; NaN for others"""
+        self._candidates = candidates
         self._best = self.scores_of_items.new_full((len(query), k), -torch.inf)
         self._query = scoring.Rows([query if callable(similarity) else query.double()])
         self._items = items
@@ -53,6 +95,9 @@ class ExactSearch:
         )
         if not len(block):
             return
+        allowed = self._candidates.allowed
+        if allowed is not None and allowed.shape[1] < self.num_gallery + len(block):
+            self._candidates.check(self.num_gallery + len(block))
         scores = scoring.score_rows(
             ALONE, self._query, block_rows, similarity=self._similarity, max_bytes=self._max_bytes
         )
@@ -88,19 +133,33 @@ class ExactSearch:
         if callable(self._similarity):  # other scores are finite
             _checks.no_nan(scores.argument, values)
 
+        # Items that are no candidates have the score minus infinity.
+        num_columns = values.shape[1]
+        self.num_candidates[rows] += num_columns
+        positions = slice(self.num_gallery + first, self.num_gallery + first + num_columns)
+        left_out = self._candidates.left_out(rows, positions, values.device)
+        if left_out is not None:
+            values.masked_fill_(left_out, -torch.inf)
+            self.num_candidates[rows] -= left_out.sum(1)
+
         # Score the items in the lists.
-        column = self._items[rows] - self.num_gallery - first
-        query, place = ((column >= 0) & (column < values.shape[1])).nonzero(as_tuple=True)
+        column = self._items[rows] - positions.start
+        is_here = (column >= 0) & (column < num_columns)
+        if left_out is not None:
+            is_here &= ~left_out.gather(1, column.clamp(0, num_columns - 1))
+        query, place = is_here.nonzero(as_tuple=True)
         self.scores_of_items[rows][query, place] = score(query, column[query, place])
 
         # Score the items that may be among the k nearest.
-        columns = slice(first, first + values.shape[1])
+        columns = slice(first, first + num_columns)
         may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
         if int(may_be_nearest.sum()) > best.numel():
             # Those that seem the k nearest are scored first: they leave few other items.
-            _, nearest = stable_top_k(values, min(best.shape[1], values.shape[1]))
+            _, nearest = stable_top_k(values, min(best.shape[1], num_columns))
             query = torch.arange(len(values), device=values.device).repeat_interleave(nearest.shape[1])
-            best = _with_scores(best, query, score(query, nearest.flatten()))
+            column = nearest.flatten()
+            is_no_candidate = values[query, column] == -torch.inf
+            best = _with_scores(best, query, score(query, column).masked_fill(is_no_candidate, -torch.inf))
             may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
             may_be_nearest.scatter_(1, nearest, value=False)
         query, column = may_be_nearest.nonzero(as_tuple=True)
@@ -114,12 +173,18 @@ class ExactSearch:
             got = f"{num_names} names for {self.num_gallery} items"
             raise ValueError(f"`gallery_names` must hold one name for each gallery item; got {got}.")
         _checks.in_range("retrieved", self._items.flatten(), -1, self.num_gallery)
+        self._candidates.check(self.num_gallery)
+
+    @property
+    def num_nearest(self) -> Int[Tensor, " queries"]:
+        """Number of nearest items: k, or that of the candidates of a query."""
+        return self.num_candidates.clamp(max=self._best.shape[1])
 
     def least_scores(self, tolerance: float) -> Float[Tensor, " queries"]:
-        """Return the score from which on an item counts as right, for each query."""
-        best = self._best[:, : self.num_gallery]
-        largest = best.where(best.isfinite(), 0).abs().amax(1)
-        return best[:, -1] - tolerance * largest
+        """Return the score from which on a candidate counts as right, for each query."""
+        last = self._best.gather(1, (self.num_nearest - 1).clamp(min=0)[:, None])[:, 0]
+        largest = self._best.where(self._best.isfinite(), 0).abs().amax(1)
+        return last - tolerance * largest
 
 
 def _with_scores(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Integer, Shaped
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 from reid_torchmetrics.functional.made import results_made
@@ -31,9 +31,10 @@ from reid_torchmetrics.tasks.lists import (
     read_items,
     read_names,
     read_retrieved,
+    without,
 )
 
-from .exact_search import ExactSearch
+from .exact_search import Candidates, ExactSearch
 
 Gallery: TypeAlias = Shaped[Tensor, "gallery dim"] | _checks.Array | Files | Iterable[Any]
 """One array, files of `data.read_samples`, or blocks of items in the order of their positions"""
@@ -46,14 +47,14 @@ class IndexRecall(Displayed, SavedResults):
     """Recall of a vector index at k for each query, with its mean."""
 
     per_query: Float[Tensor, " queries"]
-    """float64; the share of each query"""
+    """float64; the share of each query, NaN for a query without candidates"""
     k: int
     """number of nearest items, and of entries of a list that count"""
     num_gallery: int
     similarity: str
     """its name, or the name of a function"""
     num_short: int
-    """lists with fewer than k different items among their first k entries, though the gallery has as many"""
+    """lists with fewer than k different items among their first k entries, though a query has as many candidates"""
 
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> IndexRecall:
@@ -62,14 +63,15 @@ class IndexRecall(Displayed, SavedResults):
         _checks.positive_int("num_gallery", recall.num_gallery)
         if not 0 <= recall.num_short <= len(recall.per_query):
             raise ValueError(f"`num_short` must lie in [0, {len(recall.per_query)}]; got {recall.num_short}.")
-        if not bool(((recall.per_query >= 0) & (recall.per_query <= 1)).all()):
+        is_share = (recall.per_query >= 0) & (recall.per_query <= 1)
+        if not bool((is_share | recall.per_query.isnan()).all()):
             raise ValueError("`per_query` must hold shares from 0 to 1; got another value.")
         return recall
 
     @property
     def mean(self) -> float:
-        """Mean over the queries; NaN without queries."""
-        return float(self.per_query.mean())
+        """Mean over the queries with candidates; NaN without any."""
+        return float(self.per_query[~self.per_query.isnan()].mean())
 
     def __float__(self) -> float:
         """Return the mean."""
@@ -82,7 +84,7 @@ class IndexRecall(Displayed, SavedResults):
         return bootstrap_interval(self.per_query, generator=generator, level=level, num_resamples=num_resamples)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the mean and the settings, JSON-safe; the mean is None without queries."""
+        """Return the mean and the settings, JSON-safe; the mean is None where it is NaN."""
         return {
             "recall": json_safe(self.mean),
             "k": self.k,
@@ -115,11 +117,16 @@ class SearchedLists:
     gallery: Gallery
     k: int
     similarity: str | scoring.CustomSimilarity
+    candidates: Candidates
     packed: bool
     tolerance: float
     max_bytes: int
     marks: int
     """says which codes the queries have, see `read_block`"""
+
+    def for_queries(self, queries: Int[Tensor, " some"], items: Int[Tensor, "some longest"]) -> SearchedLists:
+        """Return other lists of some queries."""
+        return replace(self, items=items, query=self.query[queries], candidates=self.candidates.for_queries(queries))
 
 
 @with_hints
@@ -133,6 +140,8 @@ def index_recall(
     similarity: _names.SimilarityName | scoring.CustomSimilarity = "cosine",
     packed: bool = False,
     tolerance: float | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    allowed: Bool[Tensor, " gallery"] | Bool[Tensor, "queries gallery"] | _checks.Array | Sequence[Any] | None = None,
     query_names: Sequence[Any] | None = None,
     gallery_names: Sequence[Any] | None = None,
     max_bytes: int | None = None,
@@ -168,6 +177,12 @@ def index_recall(
             the largest absolute score among the k nearest items; 0 for none. None for the rounding of exact scores,
             1e-12, or 1e-6 for a function. With 1e-6 an index is not blamed for its rounding in float32, but among near
             duplicates wrong items count, too.
+        self_index: for every query its own position in the gallery, or -1: it is neither searched nor counted in the
+            list, as in `evaluate_lists`.
+        allowed: which items a filter lets through, for all queries, or for each one; the array may be memory-mapped.
+            Exact search is among these, so that the exact lists of a filtered search have recall 1; an item that is not
+            allowed takes its place in the list, and is wrong. A query with fewer than k such items has their number as
+            k, and one without any has NaN, and is left out of the mean.
         query_names: names of the queries, strings or ints, if `retrieved` is a mapping; a query without a list
             retrieved nothing.
         gallery_names: names of the gallery items, strings or ints, if lists hold names in the place of positions; a
@@ -200,10 +215,14 @@ def index_recall(
         codes, marks = read_block("query", block, similarity, packed=packed, earlier=marks)
         query_blocks.append(codes)
     query = torch.cat(query_blocks) if len(query_blocks) > 1 else query_blocks[0]
-    items = _read_lists(as_lists(retrieved), query_names, gallery_names, len(query))[:, :k].to(query.device)
+    items = _read_lists(as_lists(retrieved), query_names, gallery_names, len(query)).to(query.device)
+    candidates = _read_candidates(self_index, allowed, query)
+    if candidates.self_index is not None:
+        (items,) = without((items == candidates.self_index[:, None]) & (items >= 0), items)
+    items = items[:, :k]
     items = items.masked_fill(mark_repeated(items), -1)
     max_bytes = scoring.bytes_within(max_bytes, query.device)
-    lists = SearchedLists(items, query, gallery, k, similarity, packed, tolerance, max_bytes, marks)
+    lists = SearchedLists(items, query, gallery, k, similarity, candidates, packed, tolerance, max_bytes, marks)
     recall, scores = search_lists(lists, None if gallery_names is None else len(gallery_names))
     results_made((recall, scores), lists)
     return recall
@@ -212,11 +231,11 @@ def index_recall(
 def search_lists(
     lists: SearchedLists, num_names: int | None = None
 ) -> tuple[IndexRecall, Float[Tensor, "queries longest"]]:
-    """Return the recall of lists, and the exact scores of their items, minus infinity for nothing.
+    """Return the recall of lists, and the exact scores of the candidates in them, NaN for others and for nothing.
 
     `num_names` is the number of names of gallery items, if there are any.
     """
-    search = ExactSearch(lists.query, lists.items, lists.k, lists.similarity, lists.max_bytes)
+    search = ExactSearch(lists.query, lists.items, lists.k, lists.similarity, lists.candidates, lists.max_bytes)
     marks = lists.marks
     for block in _blocks_of(lists.gallery):
         codes, marks = read_block(
@@ -226,16 +245,30 @@ def search_lists(
     search.check_end(num_names)
 
     least = search.least_scores(lists.tolerance)
-    is_right = (search.scores_of_items >= least[:, None]) & (lists.items >= 0)
-    num_nearest = min(lists.k, search.num_gallery)
+    is_right = search.scores_of_items >= least[:, None]  # NaN is not
     recall = IndexRecall(
-        per_query=is_right.sum(1).double() / num_nearest,
+        per_query=is_right.sum(1).double() / search.num_nearest,
         k=lists.k,
         num_gallery=search.num_gallery,
         similarity=scoring.similarity_name(lists.similarity),
-        num_short=int(((lists.items >= 0).sum(1) < num_nearest).sum()),
+        num_short=int(((lists.items >= 0).sum(1) < search.num_nearest).sum()),
     )
     return recall, search.scores_of_items
+
+
+def _read_candidates(self_index: Any, allowed: Any, query: Float[Tensor, "queries dim"]) -> Candidates:
+    """Return the candidates of queries; the mask stays where it is."""
+    (self_index,) = _arrays.as_tensors(self_index, device=query.device)
+    if self_index is not None:
+        self_index = _checks.integer_labels("self_index", self_index, len(query)).long()
+    (allowed,) = _arrays.as_tensors(allowed)
+    if allowed is not None:
+        _checks.boolean_tensor("allowed", allowed)
+        if allowed.ndim != 1 and (allowed.ndim != 2 or len(allowed) != len(query)):
+            got = list(allowed.shape)
+            raise ValueError(f"`allowed` must have shape [N] or [{len(query)}, N]; got {got}.")
+        allowed = allowed.view(-1, allowed.shape[-1])
+    return Candidates(self_index, allowed)
 
 
 def _read_lists(
