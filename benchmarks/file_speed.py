@@ -5,8 +5,8 @@
 boxes: 5,000 images with 36,781 ground truths and 501,256 detections of 80 classes, 56 MB of JSON. masks: 1,000 images
 with 7,000 polygons and 28,000 detections as compressed run lengths. Each evaluator is a process of its own on one
 thread, from its start to its end; the times are of the CPU, and memory is the largest resident size, both as the system
-counts them. "Without torch" leaves out what a process takes that imports torch alone. hotcoco may not be installed:
-pip install --group bench.
+counts them. "Without torch" leaves out what a process takes that imports torch alone. The round that does not count
+compiles all modules to bytecode, as installers do. hotcoco may not be installed: pip install --group bench.
 """
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ def written(write_files: Callable[[Path], tuple[Path, Path]], folder: str) -> tu
 def cost_of(words: Sequence[str]) -> tuple[float, float]:
     """Return the CPU seconds and the peak memory in MB of a process on one thread."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     _, status, usage = os.wait4(process.pid, 0)
     if status:

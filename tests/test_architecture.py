@@ -427,7 +427,6 @@ ONE_IMPORTER = {
     "tasks.comparison.paired_detections": "two models, which no evaluation knows",
     "files.object_tables": "columns of any format, which know no rule of COCO",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",
-    "functional.detection.inputs.counted_masks": "ways to count pixels behind one contract; about 500 lines with masks",
     "functional.detection.matching.assignment": "who takes what of the pairs that matching finds and orders",
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",
     "tasks.camera_pairs": "functions of problems, which know no metric",

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reid_torchmetrics.functional.detection.inputs import SHAPES_IN_WORDS
+
 from .coco_columns import RESULTS, Row, RowList, is_missing
+from .coco_images import Note
 from .coco_masks import areas_and_boxes, check_masks, run_lengths_of_rows
 
 _KEYS = {"bbox": "bbox", "segmentation": "segm", "keypoints": "keypoints"}
@@ -22,6 +25,12 @@ def shape_of_areas(rows: Sequence[Row]) -> str | None:
         if rows and not is_missing(rows[0].get(key)):
             return iou_type
     return None
+
+
+def note_on_areas(source: str, shape: str) -> Note:
+    """Return the note on results with the areas of other shapes than the evaluated ones."""
+    text = f"the sizes of results are those of their {SHAPES_IN_WORDS[shape]}, as in pycocotools"
+    return Note(f"{source}: {text}", is_doubtful=False)
 
 
 def fill_boxes_and_areas(results: RowList, images: Mapping[Any, Row]) -> None:

@@ -3,22 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, lengths_between
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.inputs import (
+    RunLengths,
+    RunMasks,
+    checked_masks,
+    flips_between,
+    lengths_between,
+    lengths_of,
+)
 
 from .coco_columns import Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
+from .json_blocks import UnreadRowsError
 from .polygons import flips_of_objects
 from .run_length_texts import first_invalid_counts
 
 _MIN_POLYGON_NUMBERS = 6  # x and y of three corners
 _MAX_COORDINATE = 1_000_000
 """pixels; the points of an edge are in memory, so a longer one would need gigabytes"""
+_NO_MASKS = RunMasks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.int64))
 _MASKS_AT_A_TIME = 10_000  # whose run lengths are in memory together
+_MASKS_IN_CACHE = 256  # whose run lengths stay in the cache of a CPU
 _MASK_RULE = "polygons [[x, y, x, y, ...], ...] of at least three corners, or run lengths with `size` and `counts`,"
 _SIZE_RULE = "`height` and `width`, whole numbers of at least 1, in each image with polygons or boxes as masks;"
+
+
+class RunLengthRow(msgspec.Struct, gc=False):
+    """Run lengths in a row of JSON that is decoded by type."""
+
+    size: tuple[int, int]
+    counts: str | list[int]
+
+
+def masks_of_column(segmentations: Sequence[Any], sizes: NDArray[np.int64]) -> RunMasks:
+    """Return the masks of rows that were decoded by type.
+
+    Args:
+        segmentations: a `RunLengthRow`, or a list of polygons, of each row.
+        sizes: height and width of the image of each row, [rows, 2]; 0 if they are not known.
+
+    Raises:
+        UnreadRowsError: a mask that cannot be read, or no mask.
+    """
+    are_polygons = np.array([isinstance(segmentation, list) for segmentation in segmentations], dtype=bool)
+    polygons, run_lengths = are_polygons.nonzero()[0].tolist(), (~are_polygons).nonzero()[0].tolist()
+    parts = [_NO_MASKS]
+    if polygons:
+        parts.append(_read_polygons([segmentations[place] for place in polygons], sizes[polygons]))
+    for part in segments.ranges(len(run_lengths), _MASKS_IN_CACHE):
+        rows = [segmentations[place] for place in run_lengths[part]]
+        parts.append(_read_run_lengths(rows))
+    masks = RunMasks.joined(parts)
+    return masks.at(np.argsort(polygons + run_lengths)) if polygons and run_lengths else masks
+
+
+def _read_polygons(objects: Sequence[list[list[float]]], sizes: NDArray[np.int64]) -> RunMasks:
+    """Return the masks of objects, each a list of polygons; errors as in `masks_of_column`."""
+    numbers = np.fromiter(chain.from_iterable(chain.from_iterable(objects)), np.float64)
+    if not all(objects) or not (np.abs(numbers) <= _MAX_COORDINATE).all() or sizes.min() < 1:
+        raise UnreadRowsError
+    try:
+        flips, num_flips = flips_of_objects(objects, sizes)
+    except ValueError as error:
+        raise UnreadRowsError from error
+    return RunMasks(flips, num_flips, sizes)
+
+
+def _read_run_lengths(masks: Sequence[RunLengthRow]) -> RunMasks:
+    """Return the masks of run lengths; errors as in `masks_of_column`."""
+    try:
+        sizes = np.array([mask.size for mask in masks], dtype=np.int64)
+        lengths, num_lengths = lengths_of([mask.counts for mask in masks])
+    except (OverflowError, ValueError) as error:
+        raise UnreadRowsError from error
+    if sizes.min() < 0 or sizes.max() > _MAX_COORDINATE:
+        raise UnreadRowsError
+    flips, num_flips, is_wrong = flips_between(lengths, num_lengths, sizes.prod(1))
+    if is_wrong.any():
+        raise UnreadRowsError
+    return RunMasks(flips, num_flips, sizes)
 
 
 class MaskFault(NamedTuple):
@@ -46,12 +116,12 @@ def find_mask_fault(row: Row, image: Row) -> MaskFault | None:
         if fault is not None:
             return fault
     size = [image.get("height"), image.get("width")]
-    if not all(map(_is_side, size)):
+    if not all(map(is_side, size)):
         return MaskFault("size", _SIZE_RULE, size)
     return None
 
 
-def _is_side(value: Any) -> bool:
+def is_side(value: Any) -> bool:
     """Return whether a value is valid as the height or width of an image."""
     return is_whole_number(value) and value >= 1
 

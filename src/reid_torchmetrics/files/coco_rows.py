@@ -15,9 +15,9 @@ import torch
 from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._files import read_json
 from reid_torchmetrics.functional.detection.batches import LISTS, SMALLEST_AREA, are_valid_boxes
-from reid_torchmetrics.functional.detection.inputs import SHAPES_IN_WORDS, shape_types
+from reid_torchmetrics.functional.detection.inputs import shape_types
 
-from .coco_areas import fill_boxes_and_areas, shape_of_areas
+from .coco_areas import fill_boxes_and_areas, note_on_areas, shape_of_areas
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,
@@ -192,8 +192,7 @@ def _fill_in(detections: RowList, images: Mapping[Any, Row], reading: CocoReadin
     if takes_areas or reading.has_result_boxes:
         fill_boxes_and_areas(detections, images)
     if takes_areas:
-        text = f"the sizes of results are those of their {SHAPES_IN_WORDS[shape]}, as in pycocotools"
-        reading.notes.append(Note(f"{detections.source}: {text}", is_doubtful=False))
+        reading.notes.append(note_on_areas(detections.source, shape))
     return takes_areas
 
 

@@ -1,4 +1,4 @@
-"""Detections and ground truths with boxes from COCO's files, as columns.
+"""Detections and ground truths with boxes or masks from COCO's files, as columns.
 
 Most files have rows like those of COCO. They are read by type and checked by column. Any other file, and any file with
 an error, is left to the reader of rows.
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns
 
+from .coco_areas import note_on_areas
 from .coco_columns import ANNOTATIONS, IMAGES, RESULTS, Column, Row, RowList, check_kind_of_ids
 from .coco_images import find_images
 from .coco_rows import CocoReading, check_lists, notes_on_dropped, read_categories, read_rows, row_list, size_of
@@ -27,7 +28,7 @@ def read_coco(
 ) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
     """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
 
-    Errors are those of `read_rows`, which reads all files but those of boxes like COCO's.
+    Errors are those of `read_rows`, which reads all files but those of boxes or masks like COCO's.
     """
     try:
         return read_tables(results_path, data_set_path, reading)
@@ -36,16 +37,17 @@ def read_coco(
 
 
 def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> tuple[ImageColumns, ImageColumns]:
-    """Read detections and ground truths with boxes of each image, in the order of the data set.
+    """Read detections and ground truths of each image, in the order of the data set.
 
     Raises:
         OSError: there is no such file, or it may not be read.
         UnreadRowsError: other shapes are read, or a file is unlike most or has an error.
     """
-    if reading.iou_type != ("bbox",) or reading.is_federated:
+    if not set(reading.iou_type) <= {"bbox", "segm"} or reading.is_federated:
         raise UnreadRowsError
-    data_set = read_data_set(data_set_path)
-    results = read_results(results_path)
+    has_masks = "segm" in reading.iou_type
+    data_set = read_data_set(data_set_path, has_masks=has_masks)
+    results = read_results(results_path, has_masks=has_masks)
     try:
         images = _checked_images(data_set_path, data_set)
         categories = _categories(data_set_path, data_set)
@@ -60,7 +62,7 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
     # Results of categories that the data set lacks may be left out.
     num_results = len(results.images)
     if reading.unknown_categories == "drop" and len(categories):
-        results = results.at(np.isin(results.columns["category_id"], categories))
+        results = results.at(np.isin(results.columns["category_id"], categories).nonzero()[0])
     annotations = data_set.annotations
     for table in (results, annotations):
         _check(not len(categories) or np.isin(table.columns["category_id"], categories).all())
@@ -69,12 +71,16 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
     _check((result_images >= 0).all() and (annotation_images >= 0).all())
     _check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name", "category_name"))
     _check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True), ("ignore",))
-    _check_annotations(annotations.columns, drops_invalid=reading.invalid == "drop")
+    _check_annotations(annotations.columns, has_boxes=reading.has_true_boxes and reading.invalid != "drop")
+    if has_masks:
+        _check_sizes((annotations, annotation_images), (results, result_images))
+        if reading.has_true_boxes:
+            _check(not np.isnan(annotations.columns["bbox"]).any())
 
     reading.notes.extend([*notes, *notes_on_dropped(results_path, num_results, len(results.images))])
     return (
-        _detections(results, result_images, len(images)),
-        _ground_truths(annotations, annotation_images, images),
+        _detections(results, result_images, len(images), results_path, reading),
+        _ground_truths(annotations, annotation_images, images, reading),
     )
 
 
@@ -113,36 +119,56 @@ def _check_keys(name: str, table: ObjectTable, columns: Sequence[Column], read_b
     _check(table.other_keys.isdisjoint(read_by_rows))
 
 
-def _check_annotations(columns: Mapping[str, NDArray[Any]], *, drops_invalid: bool) -> None:
+def _check_annotations(columns: Mapping[str, NDArray[Any]], *, has_boxes: bool) -> None:
     """Leave files with invalid annotations to the reader of rows."""
     is_crowd = columns["iscrowd"]
     areas = columns["area"]
     _check(((is_crowd == 0) | (is_crowd == 1)).all())
     _check((np.isnan(areas) | (areas >= 0)).all())
-    _check(drops_invalid or (columns["bbox"][:, 2:] >= 0).all())
+    _check(not has_boxes or (columns["bbox"][:, 2:] >= 0).all())
 
 
-def _detections(results: ObjectTable, images: NDArray[np.int64], num_images: int) -> ImageColumns:
-    """Return the detections, sorted by image."""
-    columns = {
-        "labels": results.columns["category_id"],
-        "scores": results.columns["score"],
-        "boxes": results.columns["bbox"],
-    }
-    return _image_columns(columns, images, num_images)
+def _check_sizes(*tables: tuple[ObjectTable, NDArray[np.int64]]) -> None:
+    """Leave files with masks of several sizes in an image to the reader of rows; each table with the images."""
+    images = np.concatenate([images for _, images in tables])
+    sizes = np.concatenate([table.masks.sizes for table, _ in tables if table.masks is not None])
+    expected = np.zeros((images.max(initial=-1) + 1, 2), dtype=np.int64)
+    expected[images] = sizes
+    _check((expected[images] == sizes).all())
 
 
-def _ground_truths(annotations: ObjectTable, images: NDArray[np.int64], rows: Sequence[Row]) -> ImageColumns:
+def _detections(
+    results: ObjectTable, images: NDArray[np.int64], num_images: int, path: str, reading: CocoReading
+) -> ImageColumns:
+    """Return the detections, sorted by image; a note if their areas are those of other shapes."""
+    boxes = results.columns["bbox"]
+    columns = {"labels": results.columns["category_id"], "scores": results.columns["score"]}
+    if reading.has_result_boxes:
+        columns["boxes"] = boxes
+    # As COCO's API does, see `coco_areas`.
+    has_boxes = ~np.isnan(boxes[:, 0])
+    if len(boxes) and reading.iou_type != ("bbox",) and (reading.has_result_boxes or has_boxes[0]):
+        _check(has_boxes.all())
+        if reading.detection_areas == "coco":
+            columns["detection_area"] = boxes[:, 2] * boxes[:, 3]
+            reading.notes.append(note_on_areas(path, "bbox"))
+    return _image_columns(results, columns, images, num_images)
+
+
+def _ground_truths(
+    annotations: ObjectTable, images: NDArray[np.int64], rows: Sequence[Row], reading: CocoReading
+) -> ImageColumns:
     """Return the ground truths, sorted by image; `rows` are those of the images."""
     areas = annotations.columns["area"]
     columns = {
         "labels": annotations.columns["category_id"],
         "iscrowd": annotations.columns["iscrowd"],
         "area": np.where(np.isnan(areas), 0, np.maximum(areas, SMALLEST_AREA)),
-        "boxes": annotations.columns["bbox"],
     }
+    if reading.has_true_boxes:
+        columns["boxes"] = annotations.columns["bbox"]
     values = {"image_id": [row["id"] for row in rows], "orig_size": [_size_tensor(row) for row in rows]}
-    return _image_columns(columns, images, len(rows), values)
+    return _image_columns(annotations, columns, images, len(rows), values)
 
 
 def _size_tensor(image: Row) -> torch.Tensor | None:
@@ -152,13 +178,16 @@ def _size_tensor(image: Row) -> torch.Tensor | None:
 
 
 def _image_columns(
+    table: ObjectTable,
     columns: Mapping[str, NDArray[Any]],
     images: NDArray[np.int64],
     num_images: int,
     of_images: Mapping[str, Sequence[Any]] | None = None,
 ) -> ImageColumns:
-    """Return columns sorted by image; `images` is the place of the image of each object."""
+    """Return columns, and the masks of a table, sorted by image; `images` is the place of the image of each object."""
     order = images.argsort(kind="stable")
     counts = torch.from_numpy(np.bincount(images, minlength=num_images))
-    sorted_columns = {key: torch.from_numpy(column[order]) for key, column in columns.items()}
+    sorted_columns: dict[str, Any] = {key: torch.from_numpy(column[order]) for key, column in columns.items()}
+    if table.masks is not None:
+        sorted_columns["masks"] = table.masks.at(order)
     return ImageColumns(counts, sorted_columns, of_images)

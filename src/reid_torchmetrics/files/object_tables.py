@@ -17,7 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics._files import readable
+from reid_torchmetrics.functional.detection.inputs import RunMasks
 
+from .coco_columns import is_image_id
+from .coco_masks import RunLengthRow, is_side, masks_of_column
 from .json_blocks import NO_JSON, RowDecoder, UnreadRowsError, blocks_of
 
 NO_AREA = math.nan  # no area of a file, since JSON that is decoded by type has no NaN
@@ -40,6 +43,11 @@ _TYPES = {
     "iscrowd": _ColumnType((bool | int, 0), np.int64),
     "area": _ColumnType((float, NO_AREA), np.float64),
 }
+_MASK_TYPES = {
+    "bbox": (tuple[float, float, float, float], (math.nan,) * 4),
+    "segmentation": list[list[float]] | RunLengthRow,
+}
+"""types where masks are read"""
 _RESULT_COLUMNS = ("category_id", "score", "bbox")
 _ANNOTATION_COLUMNS = ("category_id", "iscrowd", "area", "bbox")
 _OTHER_KEYS = ("id", "segmentation")  # of most files
@@ -53,15 +61,18 @@ class ObjectTable:
     """the distinct values of `image_id`"""
     images: NDArray[np.int64]
     """for each object the place of its image in `references`"""
-    columns: Mapping[str, NDArray[Any]]
-    """values by the keys of rows, [objects] or [objects, 4]"""
+    columns: Mapping[str, Any]
+    """values by the keys of rows, arrays [objects] or [objects, 4], with NaN for no box"""
+    masks: RunMasks | None
+    """None if they are not read"""
     other_keys: set[str]
     """keys of rows that are no columns"""
 
-    def at(self, is_selected: NDArray[np.bool_]) -> ObjectTable:
-        """Return the objects of a mask."""
-        columns = {key: column[is_selected] for key, column in self.columns.items()}
-        return replace(self, images=self.images[is_selected], columns=columns)
+    def at(self, rows: NDArray[np.int64]) -> ObjectTable:
+        """Return some objects."""
+        columns = {key: column[rows] for key, column in self.columns.items()}
+        masks = None if self.masks is None else self.masks.at(rows)
+        return replace(self, images=self.images[rows], columns=columns, masks=masks)
 
 
 class DataSetTable(NamedTuple):
@@ -81,25 +92,26 @@ class _DataSet(msgspec.Struct):
     categories: Any = None
 
 
-def read_results(path: str) -> ObjectTable:
-    """Read the results with boxes in a file.
+def read_results(path: str, *, has_masks: bool) -> ObjectTable:
+    """Read the results with boxes in a file, or with masks and maybe boxes.
 
     Raises:
         OSError: there is no such file, or it may not be read.
         UnreadRowsError: the file is no JSON, or a row has other values than most files.
     """
     with readable(path).open("rb") as file, _without_collector():
-        return _read_table(file, _RESULT_COLUMNS)
+        return _read_table(file, _RESULT_COLUMNS, {} if has_masks else None)
 
 
-def read_data_set(path: str) -> DataSetTable:
-    """Read a data set of annotations with boxes; errors as in `read_results`."""
+def read_data_set(path: str, *, has_masks: bool) -> DataSetTable:
+    """Read a data set of annotations with boxes, or with masks and maybe boxes; errors as in `read_results`."""
     with _without_collector():
         try:
             data_set = msgspec.json.decode(readable(path).read_bytes(), type=_DataSet)
         except NO_JSON as error:
             raise UnreadRowsError from error
-        annotations = _read_table(io.BytesIO(data_set.annotations), _ANNOTATION_COLUMNS)
+        sizes = _sizes_by_id(data_set.images) if has_masks else None
+        annotations = _read_table(io.BytesIO(data_set.annotations), _ANNOTATION_COLUMNS, sizes)
     return DataSetTable(data_set.images, data_set.categories, annotations)
 
 
@@ -115,11 +127,26 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _read_table(file: BinaryIO, keys: Iterable[str]) -> ObjectTable:
-    """Read a list of rows with some columns; errors as in `read_results`."""
+def _sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
+    """Return the height and width of the images that have them."""
+    sizes = {}
+    for image in images:
+        if isinstance(image, dict) and is_image_id(image.get("id")):
+            size = (image.get("height"), image.get("width"))
+            if all(map(is_side, size)):
+                sizes[image["id"]] = size
+    return sizes
+
+
+def _read_table(file: BinaryIO, keys: Iterable[str], sizes: Mapping[Any, Any] | None) -> ObjectTable:
+    """Read a list of rows with some columns, and masks in images of known sizes; errors as in `read_results`."""
     types = {key: _TYPES[key] for key in keys}
-    decoder = RowDecoder({"image_id": int | str, **{key: kind.type for key, kind in types.items()}}, _OTHER_KEYS)
+    column_types = {"image_id": int | str, **{key: kind.type for key, kind in types.items()}}
+    if sizes is not None:
+        column_types |= _MASK_TYPES
+    decoder = RowDecoder(column_types, set(_OTHER_KEYS) - column_types.keys())
     places: dict[Any, int] = {}
+    masks: list[RunMasks] = []
     images: list[NDArray[np.int64]] = []
     columns: dict[str, list[NDArray[Any]]] = {key: [] for key in types}
     for rows in blocks_of(file, decoder):
@@ -127,12 +154,16 @@ def _read_table(file: BinaryIO, keys: Iterable[str]) -> ObjectTable:
         for image_id in dict.fromkeys(ids):
             places.setdefault(image_id, len(places))
         images.append(np.fromiter(map(places.__getitem__, ids), np.int64, len(ids)))
+        if sizes is not None:
+            image_sizes = np.array([sizes.get(image_id, (0, 0)) for image_id in places], dtype=np.int64).reshape(-1, 2)
+            masks.append(masks_of_column([row.segmentation for row in rows], image_sizes[images[-1]]))
         for key, kind in types.items():
             columns[key].append(_column(rows, key, kind))
     return ObjectTable(
         references=list(places),
         images=np.concatenate(images),
         columns={key: np.concatenate(columns.pop(key)) for key in types},  # parts and wholes of one key at a time
+        masks=RunMasks.joined(masks) if masks else None,
         other_keys=decoder.other_keys - set(_OTHER_KEYS),
     )
 

@@ -16,12 +16,12 @@ _MOST_COLUMNS = 1 << 18  # of all edges that are in memory together
 Ints = NDArray[np.int64]
 
 
-def flips_of_objects(objects: Sequence[Sequence[Sequence[Any]]], sizes: Sequence[tuple[int, int]]) -> tuple[Ints, Ints]:
+def flips_of_objects(objects: Sequence[Sequence[Sequence[Any]]], sizes: Any) -> tuple[Ints, Ints]:
     """Return the flips of objects, each the union of its polygons; see `RunLengths.from_polygons`.
 
     Args:
         objects: the polygons of each object, x, y, x, y, ... of their corners.
-        sizes: height and width of the image of each object.
+        sizes: height and width of the image of each object, [objects, 2].
 
     Returns:
         The flips of all objects, pixels where a mask begins or ends, counted down the columns, ascending within an

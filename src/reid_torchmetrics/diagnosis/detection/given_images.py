@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
-from reid_torchmetrics.functional.detection.batches import LISTS, GivenBatch
+from reid_torchmetrics.functional.detection.batches import LISTS, GivenBatch, values_of
 from reid_torchmetrics.functional.detection.evaluation import ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, KeypointType
 
@@ -114,10 +114,10 @@ def _show(batch: GivenBatch, most: int) -> ShownImages:
         sides.append(ShownColumns(batch.states[f"{name}_counts"][:most], columns))
     extremes = []
     if batch.shapes is not None and "segm" in batch.shapes.types:
-        masks = [item["masks"] for items in (batch.preds, batch.target) for item in items[:most]]
+        masks = chain(values_of(batch.preds[:most], "masks"), values_of(batch.target[:most], "masks"))
         extremes = [torch.stack(values.aminmax()) for values in masks if _are_numbers(values)]
     preds, target = sides
-    return ShownImages(preds, target, [item.get("orig_size") for item in batch.target[:most]], extremes)
+    return ShownImages(preds, target, values_of(batch.target[:most], "orig_size"), extremes)
 
 
 def _joined(parts: Sequence[Mapping[str, Tensor]], numbers: Sequence[int]) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 # mypy: implicit-reexport
 
 from .checks import checked_flags
-from .image_columns import Dicts, ImageColumns
+from .image_columns import Dicts, ImageColumns, values_of
 from .image_ids import check_kind
 from .images import (
     EXTRAS,

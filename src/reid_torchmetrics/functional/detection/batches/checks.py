@@ -18,7 +18,7 @@ from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 
-from .image_columns import Dicts
+from .image_columns import Dicts, ImageColumns
 from .invalid_objects import sides_of
 from .key_names import meant_required_key
 
@@ -43,12 +43,14 @@ _SHAPES = ("masks", "keypoints", "rotated_boxes")
 _KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "detection_area", "difficult", "num_keypoints", "image_id")
 
 
-def with_tensors(preds: Sequence[Any], target: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
-    """Replace arrays and lists in dicts by tensors on the device of the first tensor.
+def with_tensors(preds: Dicts, target: Dicts) -> tuple[Any, Any, bool]:
+    """Replace arrays and lists in dicts by tensors on the device of the first tensor; columns are tensors already.
 
     Returns:
         The dicts of `preds` and of `target`, and whether any value was replaced.
     """
+    if isinstance(preds, ImageColumns) and isinstance(target, ImageColumns):
+        return preds, target, False
     items = [dict(item) if isinstance(item, Mapping) else item for item in (*preds, *target)]
     places = []
     values = []

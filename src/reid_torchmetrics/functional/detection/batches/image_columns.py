@@ -16,12 +16,12 @@ class ImageColumns(Sequence[dict[str, Any]]):
 
     Args:
         counts: numbers of objects, int64 [images].
-        columns: tensors with a row for each object, image by image, by the keys of `update`.
+        columns: tensors, or masks, with a row for each object, image by image, by the keys of `update`.
         of_images: lists with a value for each image, such as `image_id`, by the keys of `update`.
     """
 
     def __init__(
-        self, counts: Tensor, columns: Mapping[str, Tensor], of_images: Mapping[str, Sequence[Any]] | None = None
+        self, counts: Tensor, columns: Mapping[str, Any], of_images: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
         self.counts = counts
         self.columns = columns
@@ -45,7 +45,10 @@ class ImageColumns(Sequence[dict[str, Any]]):
             raise IndexError(image)
         image %= len(self)
         rows = slice(self._starts[image], self._starts[image + 1])
-        objects: dict[str, Any] = {key: column[rows].clone() for key, column in self.columns.items()}
+        objects: dict[str, Any] = {}
+        for key, column in self.columns.items():
+            values = column[rows]
+            objects[key] = values.clone() if isinstance(values, Tensor) else values.to_coco()
         for key, values in self.of_images.items():
             if values[image] is not None:
                 objects[key] = values[image]
@@ -54,6 +57,10 @@ class ImageColumns(Sequence[dict[str, Any]]):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Return the dicts of all images."""
         return (self[image] for image in range(len(self)))
+
+    def with_column(self, key: str, column: Tensor) -> ImageColumns:
+        """Return the same images with another column."""
+        return ImageColumns(self.counts, {**self.columns, key: column}, self.of_images)
 
     def _some(self, images: slice) -> Any:
         """Return the images of a slice; images in a row are columns again."""
@@ -81,8 +88,8 @@ def parts_of(items: Dicts, key: str, counts: Sequence[int]) -> tuple[list[Any], 
     return [item.get(key) for item in items], list(counts)
 
 
-def ids_of(items: Dicts) -> list[Any]:
-    """Return the `image_id` of each image; None for images without one."""
+def values_of(items: Dicts, key: str) -> list[Any]:
+    """Return the value of each image under a key, such as `image_id`; None for images without it."""
     if isinstance(items, ImageColumns):
-        return list(items.of_images.get("image_id", [None] * len(items)))
-    return [item.get("image_id") for item in items]
+        return list(items.of_images.get(key, [None] * len(items)))
+    return [item.get(key) for item in items]

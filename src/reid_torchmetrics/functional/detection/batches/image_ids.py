@@ -13,7 +13,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import pack_names, plain_id
 
 from .checks import check_has_values
-from .image_columns import Dicts, ImageColumns, ids_of
+from .image_columns import Dicts, ImageColumns, values_of
 
 NAME_BYTES = "image_name_bytes"
 NAME_LENGTHS = "image_name_lengths"
@@ -76,7 +76,7 @@ def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Ten
         ValueError: only some images have an id, detections have another one than the ground truths, several ints, or
             one that does not fit int64.
     """
-    values = ids_of(target)
+    values = values_of(target, "image_id")
     ids = values
     types = set(map(type, values))
     if types == {type(None)}:

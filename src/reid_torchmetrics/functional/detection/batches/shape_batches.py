@@ -6,16 +6,24 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, box_areas, pack_names, to_xywh
+from reid_torchmetrics.functional.detection.inputs import (
+    ObjectColumns,
+    RunMasks,
+    ShapeType,
+    box_areas,
+    pack_names,
+    to_xywh,
+)
 
-from .image_columns import Dicts
+from .image_columns import Dicts, ImageColumns, num_objects
 
 Image = TypeVar("Image")
 
@@ -24,6 +32,7 @@ KEPT_STATES = {
     "shape_lengths": torch.empty(0, dtype=torch.int64, device="cpu"),
 }
 """the states of a metric that keeps shapes, without rows: for each image the rows of its files, as text"""
+_FLIPS_AT_A_TIME = 1 << 16
 _NO_ROWS = torch.empty(0, dtype=torch.float64, device="cpu")
 CORNER_STATES = dict.fromkeys(("detection_corners", "ground_truth_corners"), _NO_ROWS.view(0, 8))
 """the states of a metric of shapes that are drawn by their corners, without rows"""
@@ -63,7 +72,9 @@ class ShapeBatch:
     target: Dicts
     """with boxes around the shapes, unless boxes are evaluated themselves"""
     shapes: dict[str, tuple[list[Any], list[Any]]]
-    """for each type: detections and ground truths, image by image, in the form of `ShapeType.read`"""
+    """for each type: detections and ground truths in the form of `ShapeType.read`, part by part"""
+    parts: Sequence[slice]
+    """the images of each part: one, or several if their shapes are a column"""
     types: Mapping[str, ShapeType]
     box_format: str
     num_invalid: int = 0
@@ -82,44 +93,57 @@ class ShapeBatch:
             TypeError: shapes of the wrong type or dtype.
             ValueError: dicts without shapes, or shapes that do not fit.
         """
+        if isinstance(preds, ImageColumns) and isinstance(target, ImageColumns) and _have_masks(types, preds, target):
+            parts = _parts_of_images(preds, target)
+            columns = (_in_parts(preds, parts), _in_parts(target, parts))
+            return cls(preds, target, dict.fromkeys(types, columns), parts, types, box_format)
+        parts = segments.ranges(len(preds), 1)
         shapes = {name: _read_pairs(kind, preds, target, any_detected=any_detected) for name, kind in types.items()}
         num_invalid = 0
         if any_detected:
             num_invalid = sum(_num_invalid(kind, preds) for kind in types.values())
-        return cls(preds, target, shapes, types, box_format, num_invalid)
+        return cls(preds, target, shapes, parts, types, box_format, num_invalid)
 
     def with_boxes(self) -> ShapeBatch:
         """Return the same batch with boxes around the shapes of the first type."""
         (name, kind), *_ = self.types.items()
         detections, ground_truths = self.shapes[name]
-        preds = [self._with_boxes(item, shapes, kind) for item, shapes in zip(self.preds, detections, strict=True)]
-        target = []
-        for item, shapes in zip(self.target, ground_truths, strict=True):
-            keeps_boxes = kind.keeps_boxes and "boxes" in item
-            target.append(item if keeps_boxes else self._with_boxes(item, shapes, kind))
+        preds = self._with_boxes(self.preds, detections, kind, keeps_boxes=False)
+        target = self._with_boxes(self.target, ground_truths, kind, keeps_boxes=kind.keeps_boxes)
         return replace(self, preds=preds, target=target)
 
-    def _with_boxes(self, item: Mapping[str, Any], shapes: Any, kind: ShapeType) -> dict[str, Any]:
-        """Return the dict of an image with boxes around its shapes, on the device of its labels."""
-        boxes = kind.boxes(shapes)
+    def _with_boxes(self, items: Dicts, shapes: Sequence[Any], kind: ShapeType, *, keeps_boxes: bool) -> Dicts:
+        """Return the dicts of images with boxes around their shapes, on the device of their labels."""
+        boxes = map(self._boxes, map(kind.boxes, shapes))
+        if isinstance(items, ImageColumns):
+            return items.with_column("boxes", torch.cat(list(boxes)))
+        with_boxes: list[Mapping[str, Any]] = []
+        for item, image_boxes in zip(items, boxes, strict=True):
+            labels = item["labels"]
+            device = labels.device if isinstance(labels, Tensor) else image_boxes.device
+            is_kept = keeps_boxes and "boxes" in item
+            with_boxes.append(item if is_kept else {**item, "boxes": image_boxes.to(device)})
+        return with_boxes
+
+    def _boxes(self, boxes: Tensor) -> Tensor:
+        """Return boxes of x, y, width and height in the format of the batch."""
         corner = boxes[:, :2]
         size = boxes[:, 2:]
         if self.box_format == "xyxy":
-            boxes = torch.cat([corner, corner + size], 1)
-        elif self.box_format == "cxcywh":
-            boxes = torch.cat([corner + size / 2, size], 1)
-        labels = item["labels"]
-        if isinstance(labels, Tensor):
-            boxes = boxes.to(labels.device)
-        return {**item, "boxes": boxes}
+            return torch.cat([corner, corner + size], 1)
+        if self.box_format == "cxcywh":
+            return torch.cat([corner + size / 2, size], 1)
+        return boxes
 
     def _texts(self) -> list[str]:
         """Return the rows of each image for COCO's files, of detections and of ground truths, as JSON."""
         (name, kind), *_ = self.types.items()
         texts = []
-        for item, detections, ground_truths in zip(self.target, *self.shapes[name], strict=True):
-            rows = kind.rows(detections)
-            true_rows = kind.rows(ground_truths)
+        sides = []
+        for items, shapes in zip((self.preds, self.target), self.shapes[name], strict=True):
+            rows = chain.from_iterable(map(kind.rows, shapes))
+            sides.append([list(islice(rows, number)) for number in num_objects(items)])
+        for item, rows, true_rows in zip(self.target, *sides, strict=True):
             counts = item.get(kind.count_key)
             if counts is not None:
                 for row, count in zip(true_rows, counts.view(-1).tolist(), strict=False):
@@ -161,10 +185,13 @@ class ShapeBatch:
         default_areas = box_areas(boxes) if kind.keeps_boxes else _areas(kind, ground_truths, device)
         areas = torch.where(given_areas > 0, given_areas, default_areas)
 
-        # Overlaps, image by image.
+        # Overlaps, part by part.
         sizes = [len(shapes) for shapes in ground_truths]
-        image_areas = areas.split(sizes)
-        columns = map(ObjectColumns, boxes.split(sizes), image_areas, states["ground_truth_crowds"].split(sizes))
+        part_areas = areas.split(sizes)
+        counts: Sequence[Any] = [None] * len(sizes)
+        if isinstance(self.preds, ImageColumns) and isinstance(self.target, ImageColumns):
+            counts = [(self.preds.counts[part], self.target.counts[part]) for part in self.parts]
+        columns = map(ObjectColumns, boxes.split(sizes), part_areas, states["ground_truth_crowds"].split(sizes), counts)
         images = list(zip(detections, ground_truths, columns, strict=True))
         tables = _each_image(partial(_overlaps, kind), images, device)
         overlaps = torch.cat([table.to(device).flatten() for table in tables])
@@ -172,8 +199,10 @@ class ShapeBatch:
             overlaps.nan_to_num_(0.0)
 
         # Areas for the area ranges, -1 for an object that counts in none.
-        counts = batch_checks.checked_flags(kind.count_key, self.target, device)
-        range_areas = torch.cat(list(map(kind.areas_in_ranges, ground_truths, image_areas, counts)))
+        flags: Sequence[Tensor | None] = [None] * len(sizes)
+        if kind.count_key:
+            flags = batch_checks.checked_flags(kind.count_key, self.target, device)
+        range_areas = torch.cat(list(map(kind.areas_in_ranges, ground_truths, part_areas, flags)))
         return {
             f"{name}_overlaps": overlaps,
             f"{name}_detection_areas": _areas(kind, detections, device),
@@ -182,14 +211,41 @@ class ShapeBatch:
         }
 
 
-def _areas(kind: ShapeType, shapes_by_image: Sequence[Any], device: torch.device) -> Tensor:
-    """Return the areas of the shapes of all images."""
-    return torch.cat([kind.areas(shapes).to(device) for shapes in shapes_by_image])
+def _areas(kind: ShapeType, shapes: Sequence[Any], device: torch.device) -> Tensor:
+    """Return the areas of all shapes."""
+    return torch.cat([kind.areas(part).to(device) for part in shapes])
 
 
-def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:
-    """Return the overlaps of all detections with all ground truths of an image."""
-    detections, ground_truths, columns = image
+def _have_masks(types: Mapping[str, ShapeType], preds: ImageColumns, target: ImageColumns) -> bool:
+    """Return whether columns hold all shapes, as run lengths, and of one size in each image."""
+    masks, true_masks = (items.columns.get("masks") for items in (preds, target))
+    if types.keys() != {"segm"} or not isinstance(masks, RunMasks) or not isinstance(true_masks, RunMasks):
+        return False
+    has_both = (preds.counts > 0) & (target.counts > 0)
+    first, true_first = (segments.starts(items.counts)[has_both] for items in (preds, target))
+    return bool((masks.sizes[first] == true_masks.sizes[true_first]).all())
+
+
+def _parts_of_images(preds: ImageColumns, target: ImageColumns) -> list[slice]:
+    """Return parts of the images, each with as many run lengths as fit the cache of a CPU."""
+    num_flips = torch.zeros_like(preds.counts)
+    for items in (preds, target):
+        edges = segments.edges(torch.from_numpy(items.columns["masks"].num_flips))
+        num_flips += edges[segments.edges(items.counts)].diff()
+    return list(segments.ranges_within(num_flips, _FLIPS_AT_A_TIME))
+
+
+def _in_parts(items: ImageColumns, parts: Sequence[slice]) -> list[Any]:
+    """Return the masks of each part of the images."""
+    edges = segments.edges(items.counts).tolist()
+    return [items.columns["masks"][edges[part.start] : edges[part.stop]] for part in parts]
+
+
+def _overlaps(kind: ShapeType, part: tuple[Any, Any, ObjectColumns]) -> Tensor:
+    """Return the overlaps of all detections with all ground truths, in one image or in each of several."""
+    detections, ground_truths, columns = part
+    if columns.counts is not None:
+        return kind.overlaps(detections, ground_truths, columns)
     if len(detections) and len(ground_truths):
         return kind.overlaps(detections, ground_truths, columns)
     return columns.areas.new_zeros((len(detections), len(ground_truths)))

@@ -16,6 +16,7 @@ from .boxes import (
     to_xywh,
     to_xyxy,
 )
+from .counted_masks import RunMasks
 from .grid import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -39,6 +40,6 @@ from .ordering import (
     order_by_class_and_score,
     place_of_labels,
 )
-from .run_lengths import RunLengths, decompressed, lengths_between
+from .run_lengths import RunLengths, decompressed, flips_between, lengths_between, lengths_of
 from .shape_types import SHAPE_TYPES, SHAPES_IN_WORDS, checked_iou_type, defaults_of, shape_types
 from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes

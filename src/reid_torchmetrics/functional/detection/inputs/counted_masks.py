@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -20,9 +21,10 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from reid_torchmetrics import _extras
 from reid_torchmetrics._arrays import as_tensors
 
-from .run_lengths import Ints, RunLengths
+from .run_lengths import Ints, RunLengths, lengths_between
 
 Words = NDArray[np.uint64]
 
@@ -188,50 +190,95 @@ _count_bits = getattr(np, "bitwise_count", _bits_by_table)
 @final
 @dataclass(frozen=True)
 class RunMasks(CountedMasks):
-    """Masks by the begins and ends of their runs, down the columns from left to right."""
+    """Masks by their flips, down the columns from left to right, of one image or of several."""
 
-    lengths: RunLengths
-    size: tuple[int, int]
-    runs: Ints
-    """begin of each run and the place after its end, [runs, 2]; no run is empty"""
-    first: Ints
-    """the first run of each mask, then the number of runs of all masks; [masks + 1]"""
+    flips: Ints
+    """see `RunLengths`"""
+    num_flips: Ints
+    sizes: Ints
+    """height and width of the image of each mask, [masks, 2]"""
+    size: tuple[int, int] = (0, 0)
+    """height and width, if all masks are of one image"""
 
     @classmethod
     def from_run_lengths(cls, lengths: RunLengths) -> RunMasks:
-        """Return the masks of run lengths, without empty runs."""
-        flips = lengths.flips.numpy()
-        num_flips = lengths.num_flips.numpy()
-        height, width = lengths.size
-        is_open = num_flips % 2 == 1  # the last run ends with the image
-        flips = np.insert(flips, num_flips.cumsum()[is_open], height * width)
+        """Return the masks of one image."""
+        sizes = np.full((len(lengths), 2), lengths.size)
+        return cls(lengths.flips.numpy(), lengths.num_flips.numpy(), sizes, lengths.size)
+
+    def __len__(self) -> int:
+        """See `CountedMasks`."""
+        return len(self.num_flips)
+
+    def __getitem__(self, masks: slice) -> RunMasks:
+        """Return the masks of one image, which are in a row."""
+        first, stop = self._flip_edges[[masks.start, masks.stop]]
+        sizes = self.sizes[masks]
+        size = tuple(sizes[0].tolist()) if len(sizes) else (0, 0)
+        return RunMasks(self.flips[first:stop], self.num_flips[masks], sizes, size)
+
+    @classmethod
+    def joined(cls, parts: Sequence[RunMasks]) -> RunMasks:
+        """Return the masks of several images, part after part."""
+        return cls(
+            flips=np.concatenate([part.flips for part in parts]),
+            num_flips=np.concatenate([part.num_flips for part in parts]),
+            sizes=np.concatenate([part.sizes for part in parts]),
+        )
+
+    def at(self, masks: Ints) -> RunMasks:
+        """Return some masks in another order."""
+        num_flips = self.num_flips[masks]
+        first = self._flip_edges[masks]
+        places = np.arange(num_flips.sum()) + np.repeat(first - num_flips.cumsum() + num_flips, num_flips)
+        return RunMasks(self.flips[places], num_flips, self.sizes[masks])
+
+    @cached_property
+    def _flip_edges(self) -> Ints:
+        return _sums(self.num_flips)
+
+    def to_coco(self) -> list[dict[str, Any]]:
+        """Return dicts of `size` and `counts`, the texts of COCO's API."""
+        lengths = lengths_between(self.flips, self.num_flips, self.sizes.prod(1))
+        pairs = zip(self.sizes.tolist(), _extras.files().compressed(lengths), strict=True)
+        return [{"size": size, "counts": counts} for size, counts in pairs]
+
+    @cached_property
+    def _runs(self) -> tuple[Ints, Ints]:
+        """Return the runs that are not empty, and their edges.
+
+        The runs are [runs, 2], the begin of each and the place after its end. The edges are the first run of each mask,
+        then the number of all runs; [masks + 1].
+        """
+        flips = self.flips
+        is_open = self.num_flips % 2 == 1  # the last run ends with the image
+        if is_open.any():
+            flips = np.insert(flips, self._flip_edges[1:][is_open], self.sizes.prod(1)[is_open])
         runs = flips.reshape(-1, 2)
-        num_runs = (num_flips + 1) // 2
+        num_runs = (self.num_flips + 1) // 2
         is_run = runs[:, 0] < runs[:, 1]
         if not is_run.all():
             mask = np.repeat(np.arange(len(num_runs)), num_runs)
             num_runs = np.bincount(mask[is_run], minlength=len(num_runs))
             runs = runs[is_run]
-        return cls(lengths, lengths.size, runs, _sums(num_runs))
-
-    def __len__(self) -> int:
-        """See `CountedMasks`."""
-        return len(self.lengths)
+        return runs, _sums(num_runs)
 
     @cached_property
     def _keys(self) -> Ints:
         """Begins and ends of the runs of all masks, ascending: each mask is shifted by the pixels of earlier masks."""
-        mask = np.repeat(np.arange(len(self)), np.diff(self.first) * 2)
-        return self.runs.reshape(-1) + mask * self._stride
+        runs, edges = self._runs
+        return runs.reshape(-1) + np.repeat(self._shifts, np.diff(edges) * 2)
 
-    @property
-    def _stride(self) -> int:
-        return self.size[0] * self.size[1] + 1
+    @cached_property
+    def _shifts(self) -> Ints:
+        """The shift of the keys of each mask."""
+        return _sums(self.sizes.prod(1) + 1)[:-1]
 
     @cached_property
     def counts(self) -> Ints:
         """See `CountedMasks`."""
-        return np.diff(_sums(self.runs[:, 1] - self.runs[:, 0])[self.first])
+        runs, edges = self._runs
+        return np.diff(_sums(runs[:, 1] - runs[:, 0])[edges])
 
     @cached_property
     def corners(self) -> Ints:
@@ -240,18 +287,19 @@ class RunMasks(CountedMasks):
         has_any = self.counts > 0
         if not has_any.any():
             return corners
-        height = self.size[0]
-        begin = self.runs[:, 0]
-        last = self.runs[:, 1] - 1
-        first_column = begin // height
-        last_column = last // height
+        runs, edges = self._runs
+        height = np.repeat(self.sizes[:, 0], np.diff(edges))
+        begin = runs[:, 0]
+        last = runs[:, 1] - 1
+        first_column = (begin / height).astype(np.int64)  # exact, and faster than by integers
+        last_column = (last / height).astype(np.int64)
         # A run that does not end in its first column goes on at the top of the next column.
         is_within = first_column == last_column
         top = np.where(is_within, begin - first_column * height, 0)
         bottom = np.where(is_within, last - last_column * height, height - 1)
         # From the first and last run of each mask, and over all its runs.
-        first_run = self.first[:-1][has_any]
-        last_run = self.first[1:][has_any] - 1
+        first_run = edges[:-1][has_any]
+        last_run = edges[1:][has_any] - 1
         corners[has_any, 0] = first_column[first_run]
         corners[has_any, 1] = np.minimum.reduceat(top, first_run)
         corners[has_any, 2] = last_column[last_run] + 1
@@ -260,60 +308,68 @@ class RunMasks(CountedMasks):
 
     def intersections(self, others: RunMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`."""
-        mask, other, start, stop = self._pairs(others)
-        height, width = self.size
-        num_words = (len(self) + len(others)) * height * -(-width // _WORD)
-        if int((stop - start).sum()) * _WORDS_PER_LOOKUP > num_words:
+        mask, other = np.indices((len(self), len(others))).reshape(2, -1)
+        common = self.intersections_of(others, mask, other)
+        if common is None:
             return self.to_bits().intersections(others.to_bits())
-        common = np.zeros((len(self), len(others)), dtype=np.int64)
-        common[mask, other] = self._count_common(others, other, start, stop)
-        return torch.from_numpy(common).double()
+        return common.view(len(self), len(others))
+
+    def intersections_of(self, others: RunMasks, mask: Ints, other: Ints) -> Float[Tensor, " pairs"] | None:
+        """Count the common pixels of each pair of a mask and another one of the same image, float64.
+
+        None means that bits are faster, because the masks have many runs.
+        """
+        left, top, right, bottom = self.corners[mask].T
+        other_left, other_top, other_right, other_bottom = others.corners[other].T
+        is_near = (left < other_right) & (right > other_left) & (top < other_bottom) & (bottom > other_top)
+        pairs = np.flatnonzero(is_near)
+        common = np.zeros(len(mask))
+        if len(pairs):
+            mask, other = mask[pairs], other[pairs]
+            start, stop = self._keys_within(others, mask, other)
+            sizes = np.concatenate([self.sizes, others.sizes])
+            num_words = int((sizes[:, 0] * -(-sizes[:, 1] // _WORD)).sum())
+            if int((stop - start).sum()) * _WORDS_PER_LOOKUP > num_words:
+                return None
+            common[pairs] = self._count_common(others, other, start, stop)
+        return torch.from_numpy(common)
 
     def to_bits(self) -> BitMasks:
-        """Return the masks as bits."""
-        return BitMasks.from_pixels(self.lengths.to_masks())
+        """Return the masks of one image as bits."""
+        lengths = RunLengths(self.size, torch.from_numpy(self.flips), torch.from_numpy(self.num_flips))
+        return BitMasks.from_pixels(lengths.to_masks())
 
-    def _pairs(self, others: RunMasks) -> tuple[Ints, Ints, Ints, Ints]:
-        """Find the pairs of masks with intersecting boxes.
-
-        Returns:
-            The mask and the other mask of each pair, and the range of the mask's keys from the first begin to the last
-            end of the other mask's runs.
-        """
-        left, top, right, bottom = (column[:, None] for column in self.corners.T)
-        other_left, other_top, other_right, other_bottom = others.corners.T
-        is_near = (left < other_right) & (right > other_left) & (top < other_bottom) & (bottom > other_top)
-        mask, other = np.nonzero(is_near)
-        if not len(mask):
-            return mask, other, mask, mask
-        begin = others.runs[others.first[other], 0]
-        end = others.runs[others.first[other + 1] - 1, 1]
-        shift = mask * self._stride
-        start = np.searchsorted(self._keys, begin + shift)
-        stop = np.searchsorted(self._keys, end + shift, side="right")
-        return mask, other, start, stop
+    def _keys_within(self, others: RunMasks, mask: Ints, other: Ints) -> tuple[Ints, Ints]:
+        """Return the range of the keys of each mask from the first begin to the last end of the other mask's runs."""
+        runs, edges = others._runs
+        begin = runs[edges[other], 0]
+        end = runs[edges[other + 1] - 1, 1]
+        shift = self._shifts[mask]
+        return np.searchsorted(self._keys, begin + shift), np.searchsorted(self._keys, end + shift, side="right")
 
     def _count_common(self, others: RunMasks, other: Ints, start: Ints, stop: Ints) -> Ints:
-        """Count the common pixels of each pair, see `_pairs`.
+        """Count the common pixels of each pair, see `_keys_within`.
 
         The other mask has no pixel before its first begin and all pixels before its last end, where a run of the mask
         may be open.
         """
         # The begins and ends of the mask's runs in the range of the other mask, pair after pair.
+        runs, _ = self._runs
+        other_runs, other_edges = others._runs
         num_places = stop - start
         edges = _sums(num_places)
         key = np.arange(edges[-1]) + np.repeat(start - edges[:-1], num_places)
-        place = self.runs.reshape(-1)[key]
-        other_key = np.searchsorted(others._keys, place + np.repeat(other * self._stride, num_places))
+        place = runs.reshape(-1)[key]
+        other_key = np.searchsorted(others._keys, place + np.repeat(others._shifts[other], num_places))
         # Pixels of the other mask before each place: ends less begins, plus the place itself inside a run. The sums
         # include earlier masks, which cancel between begin and end of a run if both are looked up.
-        ends = others.runs.reshape(-1)
+        ends = other_runs.reshape(-1)
         sums = _sums(np.where(np.arange(len(ends)) & 1, ends, -ends))
         before = sums[other_key] + place * (other_key & 1)
         common: Ints = np.diff(_sums(np.where(key & 1, before, -before))[edges])
         # Runs that are open at the first or the last place have only one end there.
         is_open = stop & 1
-        common += sums[2 * others.first[other]] * (is_open - (start & 1))
+        common += sums[2 * other_edges[other]] * (is_open - (start & 1))
         common += others.counts[other] * is_open
         return common
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, final
 
 import torch
@@ -191,14 +192,17 @@ class MaskType(ShapeType):
         """See `ShapeType`."""
         return shapes.areas
 
-    def overlaps(self, detections: CountedMasks, ground_truths: CountedMasks, columns: ObjectColumns) -> Tensor:
+    def overlaps(self, detections: Any, ground_truths: Any, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`."""
-        return counted_iou(detections, ground_truths, columns.is_crowd)
+        if columns.counts is None:
+            return counted_iou(detections, ground_truths, columns.is_crowd)
+        return _iou_of_images(detections, ground_truths, columns.is_crowd, *columns.counts)
 
     def rows(self, shapes: Any) -> list[dict[str, Any]]:
         """See `ShapeType`: run lengths, as texts."""
-        lengths = shapes.lengths if isinstance(shapes, RunMasks) else RunLengths.from_masks(shapes.pixels)
-        return [{"segmentation": mask} for mask in lengths.to_coco(compressed=True)]
+        if not isinstance(shapes, RunMasks):
+            shapes = RunMasks.from_run_lengths(RunLengths.from_masks(shapes.pixels))
+        return [{"segmentation": mask} for mask in shapes.to_coco()]
 
     def check_pair(self, name: str, detections: CountedMasks, ground_truths: CountedMasks) -> None:
         """See `ShapeType`."""
@@ -206,6 +210,23 @@ class MaskType(ShapeType):
             size = _size_text(detections.size)
             true_size = _size_text(ground_truths.size)
             raise ValueError(f"`{name}` must be of an image of {size}, as those of `preds`; got {true_size}.")
+
+
+def _iou_of_images(
+    masks: RunMasks, others: RunMasks, is_crowd: Tensor, num_masks: Tensor, num_others: Tensor
+) -> Float[Tensor, " pairs"]:
+    """Compute `mask_iou` in each of several images, image by image, given the numbers of masks in each."""
+    first = segments.starts(num_others).repeat_interleave(num_masks)
+    mask, other = segments.runs(first, num_others.repeat_interleave(num_masks))
+    common = masks.intersections_of(others, mask.numpy(), other.numpy())
+    if common is not None:
+        return iou_of_areas(common, masks.areas[mask], others.areas[other], is_crowd[other])
+    tables = []
+    edges = [pairwise(segments.edges(counts).tolist()) for counts in (num_masks, num_others)]
+    for (first, end), (other_first, other_end) in zip(*edges, strict=True):
+        some = slice(other_first, other_end)
+        tables.append(counted_iou(masks[first:end], others[some], is_crowd[some]).flatten())
+    return torch.cat(tables)
 
 
 def _run_lengths(name: str, value: Sequence[Any]) -> RunLengths:

@@ -52,22 +52,14 @@ class RunLengths(Displayed):
             raise ValueError(f"`masks` must have one size in an image; got {' and '.join(map(str, sorted(sizes)))}.")
         height, width = sizes.pop() if sizes else (0, 0)
 
-        # `sums` are the places of all flips, counted through all masks.
-        lengths, num_lengths = _lengths([mask["counts"] for mask in masks])
-        ends = num_lengths.cumsum()
-        sums = np.concatenate([[0], lengths.cumsum()])
-        before = sums[ends - num_lengths]
-        is_wrong = sums[ends] - before != height * width
-        if is_wrong.any() or lengths.min(initial=0) < 0:
-            is_wrong[np.searchsorted(ends, np.flatnonzero(lengths < 0), side="right")] = True
-            wrong = np.split(lengths, ends[:-1])[is_wrong.argmax()]
+        lengths, num_lengths = lengths_of([mask["counts"] for mask in masks])
+        flips, num_flips, is_wrong = flips_between(lengths, num_lengths, height * width)
+        if is_wrong.any():
+            wrong = np.split(lengths, num_lengths.cumsum()[:-1])[is_wrong.argmax()]
             raise ValueError(
                 f"`counts` must be at least 0 and add up to the pixels of the image, {height * width};"
                 f" got {wrong.tolist()[:5]}, ... with the sum {wrong.sum()}."
             )
-        flips = sums[1:] - np.repeat(before, num_lengths)
-        flips = np.delete(flips, ends[num_lengths > 0] - 1)  # the end of the image is no flip
-        num_flips = np.maximum(num_lengths - 1, 0)
         return cls((height, width), torch.from_numpy(flips), torch.from_numpy(num_flips))
 
     @classmethod
@@ -117,6 +109,27 @@ class RunLengths(Displayed):
         return torch.from_numpy(pixels.reshape(len(self), width, height).transpose(0, 2, 1)).bool()
 
 
+def flips_between(lengths: Ints, num_lengths: Ints, num_pixels: Ints | int) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Return the flips of all masks, and for each mask their number and whether its lengths do not cover its image.
+
+    Args:
+        lengths: lengths of all masks.
+        num_lengths: their number for each mask.
+        num_pixels: number of pixels of the image, or of that of each mask.
+    """
+    # `sums` are the places of all flips, counted through all masks.
+    ends = num_lengths.cumsum()
+    sums = np.concatenate([[0], lengths.cumsum()])
+    before = sums[ends - num_lengths]
+    is_wrong: NDArray[np.bool_] = sums[ends] - before != num_pixels
+    if lengths.min(initial=0) < 0:
+        is_wrong[np.searchsorted(ends, np.flatnonzero(lengths < 0), side="right")] = True
+    is_flip = np.ones(len(lengths), dtype=bool)
+    is_flip[ends[num_lengths > 0] - 1] = False  # the end of the image is no flip
+    flips = (sums[1:] - np.repeat(before, num_lengths))[is_flip]
+    return flips, np.maximum(num_lengths - 1, 0), is_wrong
+
+
 def lengths_between(flips: Ints, num_flips: Ints, num_pixels: Ints | int) -> list[list[int]]:
     """Return the lengths of each mask as a list, given the flips of all masks and the pixels of their images."""
     ends = num_flips.cumsum()
@@ -129,8 +142,8 @@ def lengths_between(flips: Ints, num_flips: Ints, num_pixels: Ints | int) -> lis
     return [numbers[start:end] for start, end in pairwise(bounds)]
 
 
-def _lengths(counts: Sequence[Any]) -> tuple[Ints, Ints]:
-    """Return the lengths of all masks, and the number of lengths of each mask."""
+def lengths_of(counts: Sequence[Any]) -> tuple[Ints, Ints]:
+    """Return the lengths of all masks, given as lists or texts, and the number of lengths of each mask."""
     if all(isinstance(mask_counts, (str, bytes)) for mask_counts in counts):
         return decompressed(counts)
     lengths = []

@@ -274,13 +274,15 @@ class TableShapes(Shapes):
 
 
 class ObjectColumns(NamedTuple):
-    """Boxes, areas and crowds of the ground truths of an image, beside their shapes."""
+    """Boxes, areas and crowds of the ground truths of one image, or of several, beside their shapes."""
 
     boxes: Tensor
     """x, y, width, height"""
     areas: Tensor
     """areas in the input, or of the shapes where these are not positive"""
     is_crowd: Tensor
+    counts: tuple[Tensor, Tensor] | None = None
+    """numbers of detections and of ground truths of several images; None for one image"""
 
 
 class ShapeType(ABC):
