@@ -143,16 +143,17 @@ def terminal(width: int, *words: str) -> str:
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    fcntl.fcntl(ours, fcntl.F_SETFL, os.O_NONBLOCK)
     # The text is short enough for the buffer of the terminal, so it is read at the end.
     with os.fdopen(theirs, "w", encoding="utf-8") as screen, mock.patch("sys.stdout", screen):
         with mock.patch("sys.__stdout__", screen), mock.patch.dict(os.environ):
             os.environ.pop("COLUMNS", None)
             assert main([*words]) == 0
-            screen.flush()
-            text = os.read(ours, 65536).decode()
+            print("the end", file=screen, flush=True)
+            text = ""
+            while not text.endswith("the end\r\n"):
+                text += os.read(ours, 4096).decode()
     os.close(ours)
-    return text.replace("\r\n", "\n")
+    return text.removesuffix("the end\r\n").replace("\r\n", "\n")
 
 
 def test_results_fit_a_terminal_and_tables_are_whole(command, tmp_path):
