@@ -39,9 +39,38 @@ def test_a_column_of_lists_is_embeddings_as_datasets_of_hugging_face_have_it(pya
 def test_lists_of_several_lengths_are_no_embeddings(pyarrow, lists, came, tmp_path):
     table = pyarrow.table({"embedding": pyarrow.array(lists, pyarrow.list_(pyarrow.float32()))})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(
-        ValueError, match=f"a.parquet: the file must be .*; got `embedding` with lists of lengths {came}"
-    ):
+    passed_over = f"got none, and without a reader `embedding`, lists of lengths {came}"
+    with pytest.raises(ValueError, match=f"a.parquet: one array must be the embeddings, .*; {passed_over}"):
+        read_samples(tmp_path / "a.parquet")
+
+
+VECTORS = np.eye(4, 3, dtype=np.float32)
+STORED = {
+    "lists of one list": lambda pa: pa.array([[row] for row in VECTORS.tolist()], pa.list_(pa.list_(pa.float32()))),
+    "tensors": lambda pa: pa.FixedShapeTensorArray.from_numpy_ndarray(VECTORS),
+    "tensors of one row": lambda pa: pa.FixedShapeTensorArray.from_numpy_ndarray(VECTORS[:, None]),
+    "views": lambda pa: pa.array(VECTORS.tolist(), pa.list_view(pa.float32())),
+    "bytes": lambda pa: pa.array(VECTORS.astype(int).tolist(), pa.list_(pa.int8())),
+}
+
+
+@pytest.mark.parametrize("form", STORED)
+def test_vectors_are_read_from_every_storage_beside_lists_of_other_lengths(pyarrow, form, tmp_path):
+    if form == "views" and not hasattr(pyarrow, "list_view"):
+        pytest.skip("PyArrow has none before 16")
+    columns = {"embedding": STORED[form](pyarrow), "boxes": [[1.0], [], None, [2.0, 3.0]], "pid": [1, 2, 1, 2]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    (samples,) = read_samples(tmp_path / "a.parquet")
+    assert np.array_equal(samples.embeddings, VECTORS)
+    assert samples.labels["identities"].tolist() == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("values", [[{"x": 1.0}], [[[1.0], [2.0]]]])
+def test_columns_of_other_types_are_named_with_them(pyarrow, values, tmp_path):
+    column = pyarrow.array(values * 4)
+    pyarrow.parquet.write_table(pyarrow.table({"embedding": column, "pid": range(4)}), tmp_path / "a.parquet")
+    kind = {"struct<x: double>": "struct<x: double>"}.get(str(column.type), "several lists in a row")
+    with pytest.raises(ValueError, match=f"got `pid`, and without a reader `embedding`, {kind}"):
         read_samples(tmp_path / "a.parquet")
 
 

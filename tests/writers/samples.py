@@ -25,37 +25,37 @@ def _columns(side: People) -> dict[str, Any]:
     return {"embedding": side.embeddings.tolist(), "identity": side.names, "path": side.paths}
 
 
-def _pandas(side: People) -> Any:
+def pandas_frame(side: People) -> Any:
     import pandas as pd  # noqa: PLC0415
 
     return pd.DataFrame(_columns(side))
 
 
 def pandas_parquet(side: People, path: Path) -> Path:
-    _pandas(side).to_parquet(path.with_suffix(".parquet"))
+    pandas_frame(side).to_parquet(path.with_suffix(".parquet"))
     return path.with_suffix(".parquet")
 
 
 def pandas_categorical(side: People, path: Path) -> Path:
     """Each side has codes of its own."""
-    table = _pandas(side)
+    table = pandas_frame(side)
     table["identity"] = table["identity"].astype("category")
     table.to_parquet(path.with_suffix(".parquet"))
     return path.with_suffix(".parquet")
 
 
 def pandas_index(side: People, path: Path) -> Path:
-    _pandas(side).set_index("path").to_parquet(path.with_suffix(".parquet"))
+    pandas_frame(side).set_index("path").to_parquet(path.with_suffix(".parquet"))
     return path.with_suffix(".parquet")
 
 
 def pandas_numbers(side: People, path: Path) -> Path:
-    _pandas(side).assign(identity=_numbers(side)).to_parquet(path.with_suffix(".parquet"))
+    pandas_frame(side).assign(identity=_numbers(side)).to_parquet(path.with_suffix(".parquet"))
     return path.with_suffix(".parquet")
 
 
 def pandas_text(side: People, path: Path) -> Path:
-    _pandas(side).to_csv(path.with_suffix(".csv"))
+    pandas_frame(side).to_csv(path.with_suffix(".csv"))
     return path.with_suffix(".csv")
 
 
@@ -69,22 +69,22 @@ def pandas_wide(side: People, path: Path) -> Path:
 
 
 def pandas_pickle(side: People, path: Path) -> Path:
-    _pandas(side).to_pickle(path.with_suffix(".pkl"))
+    pandas_frame(side).to_pickle(path.with_suffix(".pkl"))
     return path.with_suffix(".pkl")
 
 
 def pandas_feather(side: People, path: Path) -> Path:
-    _pandas(side).to_feather(path.with_suffix(".feather"))
+    pandas_frame(side).to_feather(path.with_suffix(".feather"))
     return path.with_suffix(".feather")
 
 
 def pandas_json(side: People, path: Path) -> Path:
-    _pandas(side).to_json(path.with_suffix(".json"))
+    pandas_frame(side).to_json(path.with_suffix(".json"))
     return path.with_suffix(".json")
 
 
 def pandas_lines(side: People, path: Path) -> Path:
-    _pandas(side).to_json(path.with_suffix(".jsonl"), orient="records", lines=True)
+    pandas_frame(side).to_json(path.with_suffix(".jsonl"), orient="records", lines=True)
     return path.with_suffix(".jsonl")
 
 
@@ -224,7 +224,7 @@ WRITERS = {
     "datasets: ClassLabel": Writer(hugging_face_names),
     "datasets: texts": Writer(hugging_face_texts),
     "datasets: Array2D": Writer(hugging_face_array),
-    "datasets: save_to_disk": Writer(hugging_face_disk, "?"),
+    "datasets: save_to_disk": Writer(hugging_face_disk, "convert it by `datasets.load_from_disk(folder)"),
     "datasets: lines of JSON": Writer(hugging_face_json, "convert it by `pandas.read_json(path, lines=True)"),
     "datasets: CSV": Writer(hugging_face_csv),
 }

@@ -36,7 +36,7 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import Allowance, readable
 
-from .foreign_forms import CONVERSIONS, conversion, conversion_of_file
+from .foreign_forms import CONVERSIONS, Unread, conversion, conversion_of_file
 from .hdf5_files import read_hdf5
 from .mat_files import is_version_7_3, read_mat
 from .vector_files import read_vectors
@@ -181,12 +181,15 @@ def import_optional(module: str, package: str) -> Any:
     return importlib.import_module(module)
 
 
-def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict[str, Any]:
+def read_arrays(
+    path: Path, formats: Mapping[str, Format] | None = None, *, passed_over: dict[str, str] | None = None
+) -> dict[str, Any]:
     """Read the arrays, tensors or lists of a file by name, or all .npy files of a folder by the names of the files.
 
     Args:
         path: The file or the folder.
         formats: Formats by suffix; None for `FORMATS`.
+        passed_over: Receives the types of values that are not read, by name.
 
     Raises:
         OSError: There is no such file, or it may not be read.
@@ -207,7 +210,10 @@ def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict
     with reading(path, description):
         if not path.is_file():
             raise ValueError("a pipe or a device")
-        return read(path)
+        arrays = read(path)
+    if passed_over is not None:
+        passed_over.update({name: values for name, values in arrays.items() if isinstance(values, Unread)})
+    return {name: values for name, values in arrays.items() if not isinstance(values, Unread)}
 
 
 def _read_npy(path: Path) -> dict[str, Any]:

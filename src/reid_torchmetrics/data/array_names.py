@@ -292,6 +292,20 @@ def _quote(names: Collection[str]) -> str:
     return _checks.listed(names, "`{}`".format) or "no array with a name"
 
 
+def describe_contents(names: str, passed_over: Mapping[str, str]) -> str:
+    """Return the names of the arrays in a file, and behind them those of other values with their types."""
+    if not passed_over:
+        return names or "none"
+    others = _checks.listed([f"`{name}`, {kind}" for name, kind in passed_over.items()], str)
+    return f"{names or 'none'}, and without a reader {others}"
+
+
+def notes_on_passed_over(path: Path, passed_over: Mapping[str, str]) -> list[str]:
+    """Return a line for each value that is not read, though its name has a meaning."""
+    names = [name for name in passed_over if any(_normalize(name) in _spellings(key, None) for key in FIELD_NAMES)]
+    return [f"{path}: `{name}` is passed over, {passed_over[name]}" for name in names]
+
+
 def describe_guesses(
     path: Path,
     names: Mapping[str, str],

@@ -20,6 +20,13 @@ _TEXT = "numpy.save('embeddings.npy', numpy.loadtxt(path))"
 _FAISS = "numpy.save('embeddings.npy', index.reconstruct_n(0, index.ntotal))"
 _TORCH_LISTS = "numpy.save('lists.npy', torch.load(path).numpy())"
 
+
+class Unread(str):
+    """Stand for values in a file that are not read, by their type in words."""
+
+    __slots__ = ()
+
+
 CONVERSIONS = {
     # Files of arrays and of tables, by suffix.
     ".pkl": _PICKLE,
@@ -56,6 +63,7 @@ CONVERSIONS = {
     "records in .json": _TABLE_TO_PARQUET.format("pandas.read_json(path)"),
     "stream in .arrow": "import pyarrow.parquet; "
     "pyarrow.parquet.write_table(pyarrow.ipc.open_stream(path).read_all(), 'table.parquet')",
+    "datasets": _TABLE_TO_PARQUET.format("datasets.load_from_disk(folder)"),
     "dict in .npy": _DICT_TO_NPZ.format("array.item()"),
     "embeddings as objects": "numpy.save('embeddings.npy', numpy.stack(list(array)))",
     "lists as objects": "json.dump([items.tolist() for items in array], file)",

@@ -17,15 +17,17 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import Allowance
 
-from .foreign_forms import CONVERSIONS
+from .foreign_forms import CONVERSIONS, Unread
 
 _KINDS = "iufbS"
 _MATLAB_NUMBERS = b"single double logical int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 """MATLAB's classes of numbers; its texts have the class char, and are numbers in HDF5, too"""
 
 
-def read_hdf5(path: Path) -> dict[str, Array]:
+def read_hdf5(path: Path) -> dict[str, Any]:
     """Return the arrays of numbers and of texts of fixed length by name, with the shapes that MATLAB shows.
+
+    Anything else at the top of the file is `Unread`.
 
     Raises:
         ModuleNotFoundError: h5py is not installed.
@@ -39,14 +41,19 @@ def read_hdf5(path: Path) -> dict[str, Array]:
         raise ModuleNotFoundError(f"{error} Where h5py is, `{line}` converts it.", name="h5py") from None
     h5py: Any = import_module("h5py")
     allowance = Allowance(path.stat().st_size)
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Any] = {}
     with h5py.File(path, "r") as file:
         for name in file:
             # Soft and external links may lead to other files.
             if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-                continue
-            if file.get(name, getclass=True) is h5py.Dataset and _is_readable(file[name]):
+                arrays[name] = Unread("a link")
+            elif file.get(name, getclass=True) is not h5py.Dataset:
+                arrays[name] = Unread("a group")
+            elif _is_readable(file[name]):
                 arrays[name] = _read_array(path, name, file[name], allowance)
+            else:
+                dtype = file[name].dtype
+                arrays[name] = Unread("texts of any length" if dtype.kind == "O" else f"an array of {dtype}")
     return arrays
 
 

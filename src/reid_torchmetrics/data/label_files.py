@@ -15,7 +15,15 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_hints
 
 from .array_files import FORMATS, UNNAMED, file_error, naming_file, read_arrays
-from .array_names import FIELD_NAMES, MATRICES, NameRules, describe_guesses, find_names
+from .array_names import (
+    FIELD_NAMES,
+    MATRICES,
+    NameRules,
+    describe_contents,
+    describe_guesses,
+    find_names,
+    notes_on_passed_over,
+)
 from .label_arrays import Labels, as_label, as_labels
 from .role_flags import join_flags
 from .table_files import TABLES, TEXTS
@@ -91,7 +99,8 @@ def read_labels(
     path = Path(path)
     rules = NameRules(names or {}, used_names=used_names, missing_identities=missing_identities, labels=labels)
     _checks.one_of("field", field or "identities", _LABEL_KEYS)
-    columns = read_arrays(path, TABLES | TEXTS | FORMATS)
+    passed_over: dict[str, str] = {}
+    columns = read_arrays(path, TABLES | TEXTS | FORMATS, passed_over=passed_over)
     if path.suffix.lower() in TEXTS:
         rules = replace(rules, names=names_by_place(columns) | dict(rules.names))
     is_field_named = field in rules.names
@@ -111,9 +120,10 @@ def read_labels(
         rule = "a column must be a label by its name, or by `names={'identities': NAME}`"
         if path.suffix.lower() in TEXTS | TABLES and is_header_missing(list(columns)):
             rule = "the first row must name the columns, or an argument such as `names={'identities': 'column 2'}` must"
-        raise file_error(path, rule, _checks.listed(columns, str))
+        raise file_error(path, rule, describe_contents(_checks.listed(columns, str), passed_over))
     if guesses is not None:
         guesses += describe_guesses(path, column_names, columns, names or {}, unread_roles)
+        guesses += notes_on_passed_over(path, passed_over)
     return as_labels(path, column_names, columns, missing_identities=missing_identities)
 
 

@@ -13,11 +13,14 @@ import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance
+
+from .foreign_forms import Unread
 
 _HEADER_SIZE = 128
 _VERSION_OFFSET = 124
@@ -33,6 +36,7 @@ _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f
 """dtypes of elements, by their types"""
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 """dtypes of arrays, by their classes; the elements of an array may have a smaller type"""
+_OTHER_CLASSES = {1: "a cell array", 2: "a structure", 3: "an object", 4: "text", 5: "a sparse matrix"}
 _COMPLEX = 0x0800  # a flag
 _CLASS = 0xFF  # the bits of the class among the flags
 
@@ -43,8 +47,8 @@ def is_version_7_3(path: Path) -> bool:
         return file.read(_HEADER_SIZE)[_VERSION_OFFSET:] == _HDF5
 
 
-def read_mat(path: Path) -> dict[str, Array]:
-    """Return the arrays of a file by name, without structures, cells, texts, sparse and complex ones.
+def read_mat(path: Path) -> dict[str, Any]:
+    """Return the arrays of a file by name; structures, cells, texts, sparse and complex ones are `Unread`.
 
     Raises:
         ValueError: The file is damaged, of another version, has a name twice, or would inflate to more than
@@ -55,12 +59,12 @@ def read_mat(path: Path) -> dict[str, Array]:
     order = _BYTE_ORDERS.get(contents[_VERSION_OFFSET:_HEADER_SIZE].tobytes())
     if order is None:
         raise ValueError(f"a header of {contents[:20].tobytes()!r}")
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Any] = {}
     for matrix in _split_matrices(contents[_HEADER_SIZE:], order, allowance):
         name, array = _read_matrix(matrix, order, allowance)
         if name in arrays:
             raise ValueError(f"two arrays called `{name}`")
-        if array is not None:
+        if name:
             arrays[name] = array
     return arrays
 
@@ -97,15 +101,15 @@ def _inflate(contents: Array, order: str, allowance: Allowance) -> Array:
     return np.frombuffer(inflated, np.uint8, offset=_TAG_SIZE)
 
 
-def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, Array | None]:
-    """Return the name and the values of an array; None for the values of other classes than numbers."""
+def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, Array | Unread]:
+    """Return the name and the values of an array; `Unread` for the values of other classes than numbers."""
     # Only the first elements are read before the class is checked: a cell array may have millions.
     elements = _split_elements(matrix, order)
     (_, flag_bytes, _), (_, shape_bytes, _), (_, name_bytes, _) = islice(elements, 3)
     flags = int(flag_bytes.view(f"{order}u4")[0])
     name = name_bytes.tobytes().decode()
     if flags & _CLASS not in _CLASSES or flags & _COMPLEX or not name:
-        return name, None
+        return name, Unread(_OTHER_CLASSES.get(flags & _CLASS, "complex numbers"))
     ((kind, value_bytes, end),) = islice(elements, 1)
     if end < len(matrix):
         raise ValueError(f"`{name}` with {len(matrix) - end} bytes behind its values")

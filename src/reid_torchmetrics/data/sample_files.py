@@ -25,7 +25,17 @@ from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Displayed
 
 from .array_files import FORMATS, Format, PythonObjects, file_error, naming_file, read_arrays
-from .array_names import FIELD_NAMES, MATRICES, NameRules, describe_guesses, find_names, find_unnamed_matrix
+from .array_names import (
+    FIELD_NAMES,
+    MATRICES,
+    NameRules,
+    describe_contents,
+    describe_guesses,
+    find_names,
+    find_unnamed_matrix,
+    notes_on_passed_over,
+)
+from .foreign_forms import conversion
 from .label_arrays import Labels, as_labels
 from .role_flags import join_flags
 from .table_files import TABLES, read_parquet_with_vectors
@@ -165,7 +175,8 @@ def _find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]], rul
         paths = [file for file in paths if file.suffix.lower() in suffixes]
         description = f"file of {_checks.listed(suffixes, str)} in"
     if not paths:
-        raise FileNotFoundError(f"There is no {description} {name!r}.")
+        remedy = conversion("datasets") if (path / "dataset_info.json").is_file() else ""
+        raise FileNotFoundError(f"There is no {description} {name!r}{remedy}.")
     return sorted(paths, key=natural_order)
 
 
@@ -173,7 +184,8 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
     """Open a file of embeddings and labels."""
     # Find the arrays by their names.
     user_names = rules.names
-    arrays = read_arrays(path, _FORMATS)
+    passed_over: dict[str, str] = {}
+    arrays = read_arrays(path, _FORMATS, passed_over=passed_over)
     with naming_file(path):
         if path.suffix.lower() in TABLES:
             arrays = join_positions(arrays, user_names)
@@ -182,10 +194,11 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
     names = find_names(path, [*_KEYS, *rules.labels], arrays, rules, unnamed_key=rules.kind or "embeddings")
     if rules.kind is not None and rules.kind not in names:
         names[rules.kind] = find_unnamed_matrix(path, arrays, names.values(), rules)
-    kind = _find_kind(path, names, arrays)
+    kind = _find_kind(path, names, describe_contents(_checks.listed(arrays, "`{}`".format), passed_over))
     if "roles" in names and np.ndim(arrays[names["roles"]]) == 0:  # one word about the whole file
         del names["roles"]
     guesses = describe_guesses(path, names, arrays, user_names, unread_roles)
+    guesses += notes_on_passed_over(path, passed_over)
 
     # Check the matrix. Its rows are queries, and its columns gallery items.
     name = names.pop(kind)
@@ -213,7 +226,7 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
     return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind)
 
 
-def _find_kind(path: Path, names: Mapping[str, str], arrays: Mapping[str, Any]) -> _names.MatrixKind:
+def _find_kind(path: Path, names: Mapping[str, str], contents: str) -> _names.MatrixKind:
     """Return the kind of the only matrix among the arrays that were found.
 
     Raises:
@@ -221,9 +234,8 @@ def _find_kind(path: Path, names: Mapping[str, str], arrays: Mapping[str, Any]) 
     """
     kinds = [kind for kind in MATRICES if kind in names]
     if len(kinds) != 1:
-        got = _checks.listed(arrays, "`{}`".format) or "none"
         rule = "one array must be the embeddings, distances or scores by its name, or by `names={'embeddings': NAME}`"
-        raise file_error(path, rule, got)
+        raise file_error(path, rule, contents)
     return kinds[0]
 
 

@@ -13,38 +13,49 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance
 
 from .array_files import Format, import_optional
+from .foreign_forms import Unread
 from .text_tables import read_csv, read_text
 from .word_columns import parse_integers
 
 _NUMBERS = ("int", "uint", "float", "double", "halffloat")
 """beginnings of the names of Parquet's types of numbers"""
-_TEXTS = ("string", "large_string", "binary", "large_binary")
+_TYPES_OF_VECTORS = (*_NUMBERS, "bool")
+"""beginnings of the names of Parquet's types of numbers in vectors"""
+_TEXTS = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 """Parquet's types of texts"""
-_LISTS = ("list", "large_list", "fixed_size_list")
+_LISTS = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
 """Parquet's types of lists"""
+_MAX_CHARACTERS = 60
+"""characters of a type in a message"""
 
 
 def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
-    """Return the flat columns of a table, and with `has_vectors` also columns of lists of floats."""
+    """Return the flat columns of a table, and with `has_vectors` also columns of lists of numbers.
+
+    Other columns are `Unread`.
+    """
     parquet = import_optional("pyarrow.parquet", "pyarrow")
     allowance = Allowance(path.stat().st_size)
     with parquet.ParquetFile(path) as file:
         fields = list(file.schema_arrow)
         class_names = _read_class_names(file.schema_arrow)
-        flat = [field.name for field in fields if not field.type.num_fields]
+        flat = [field.name for field in fields if not _storage(field.type).num_fields]
         vectors = [field.name for field in fields if has_vectors and _is_vector(field.type)]
         texts = [field.name for field in fields if str(field.type) in _TEXTS]
         _check_size(file.metadata, len(flat), vectors, allowance)
     table = parquet.read_table(path, columns=flat + vectors, read_dictionary=texts)
-    columns = {name: _read_column(name, table[name], allowance) for name in flat}
+    columns: dict[str, Any] = {name: _read_column(name, table[name], allowance) for name in flat}
     for name in class_names.keys() & columns.keys():
         columns[name] = _name_numbers(name, columns[name], class_names[name], allowance)
-    columns |= {name: _read_vectors(name, table[name]) for name in vectors}
+    columns |= {name: _read_vectors(table[name]) for name in vectors}
+    for field in fields:
+        if field.name not in columns and not _is_vector(field.type):
+            columns[field.name] = Unread(_shortened(field.type))
     return columns
 
 
 def read_parquet_with_vectors(path: Path) -> dict[str, Any]:
-    """Return the flat columns of a table, and its columns of lists of floats as arrays [N, D]."""
+    """Return the flat columns of a table, and its columns of lists of numbers as arrays [N, D]."""
     return _read_parquet(path, has_vectors=True)
 
 
@@ -67,10 +78,28 @@ def _check_size(metadata: Any, num_flat: int, vectors: Collection[str], allowanc
         allowance.spend("lists", 8 * sum(sizes))
 
 
+def _storage(kind: Any) -> Any:
+    """Return the type in which the values of a type are stored, that of a tensor for one."""
+    return getattr(kind, "storage_type", kind)
+
+
+def _is_list(kind: Any) -> bool:
+    return str(kind).partition("<")[0].partition("[")[0] in _LISTS
+
+
 def _is_vector(kind: Any) -> bool:
-    """Return whether a type of Parquet is of lists of floats."""
-    is_list = str(kind).partition("<")[0] in _LISTS
-    return is_list and str(kind.field(0).type) in ("halffloat", "float", "double")
+    """Return whether a type of Parquet is of lists of numbers, or of lists of such lists."""
+    kind = _storage(kind)
+    if not _is_list(kind):
+        return False
+    inner = kind.value_type
+    return _is_vector(inner) if _is_list(inner) else str(inner).startswith(_TYPES_OF_VECTORS)
+
+
+def _shortened(kind: Any) -> str:
+    """Return the name of a type for a message."""
+    name = str(kind)
+    return name if len(name) <= _MAX_CHARACTERS else f"{name[:_MAX_CHARACTERS]}..."
 
 
 def _read_class_names(schema: Any) -> dict[str, list[str]]:
@@ -99,14 +128,27 @@ def _name_numbers(name: str, numbers: Array, names: Sequence[str], allowance: Al
     return distinct[numbers]
 
 
-def _read_vectors(name: str, column: Any) -> Array:
-    """Return the lists of a column as [N, D]."""
+def _read_vectors(column: Any) -> Array | Unread:
+    """Return the lists of a column as [N, D]; `Unread` unless each sample has one list, all of one length."""
+    chunks = [getattr(chunk, "storage", chunk) for chunk in column.chunks]
+    while chunks and _is_list(chunks[0].type.value_type):
+        if _lengths(chunks) != {1}:
+            return Unread("several lists in a row")
+        chunks = [chunk.flatten() for chunk in chunks]
+    lengths = _lengths(chunks)
+    if len(lengths) != 1 or None in lengths:
+        return Unread(f"lists of lengths {', '.join(map(str, list(lengths)[:5])) or 'none'}")
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in chunks]
+    return np.concatenate(parts).reshape(len(column), -1)
+
+
+def _lengths(chunks: Sequence[Any]) -> set[int | None]:
+    """Return the distinct lengths of lists, None for a null."""
     compute = import_optional("pyarrow.compute", "pyarrow")
-    lengths = compute.list_value_length(column).unique().to_pylist()
-    if len(lengths) != 1 or lengths[0] is None:
-        raise ValueError(f"`{name}` with lists of lengths {', '.join(map(str, lengths[:5])) or 'none'}")
-    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
-    return np.concatenate(parts).reshape(-1, lengths[0])
+    lengths: set[int | None] = set()
+    for chunk in chunks:
+        lengths.update(compute.list_value_length(chunk).unique().to_pylist())
+    return lengths
 
 
 def _read_column(name: str, column: Any, allowance: Allowance) -> Array:

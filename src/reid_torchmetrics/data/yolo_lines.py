@@ -106,7 +106,7 @@ def list_images(argument: str, folder: Folder) -> list[Path]:
         FileNotFoundError: The folder does not exist.
         ValueError: A folder without a single file.
     """
-    return list_files(argument, folder, ".txt", is_skipped=_is_note)
+    return list_files(argument, folder, ".txt", is_skipped=is_note)
 
 
 def read_lines(argument: str, paths: Sequence[Path]) -> LineTable:
@@ -227,7 +227,7 @@ def _word_error(argument: str, text: str, where: str, column: int, rule: str, fa
     return ValueError(f"`{argument}` must have {rule} in a line; got {text!r}, {where}: {word}.")
 
 
-def _is_note(path: Path) -> bool:
+def is_note(path: Path) -> bool:
     """Return whether a file is a list of classes or a README, by its name and its first line."""
     stem = path.stem.lower()
     if stem not in _NOTE_NAMES and not stem.startswith(_NOTE_PREFIX):

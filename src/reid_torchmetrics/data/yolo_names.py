@@ -15,6 +15,7 @@ from reid_torchmetrics import _hints
 from reid_torchmetrics._signatures import with_hints
 
 from .array_files import file_error, import_optional, read_text_lines, reading
+from .yolo_lines import is_note
 
 _YAML = (".yaml", ".yml")
 _TEXT = (".txt", ".names")
@@ -52,8 +53,10 @@ def find_name_file(folder: str | PathLike[str]) -> Path | None:
     label_folder = Path(folder).resolve()
     for place in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
         for name in _NAME_FILES:
-            if (place / name).is_file():
-                return place / name
+            path = place / name
+            # An image may be called like the list of classes.
+            if path.is_file() and (path.suffix != ".txt" or is_note(path)):
+                return path
     return None
 
 

@@ -109,7 +109,7 @@ BAD = [
     (AGREE | LEFT | {"query_labels": {"side": [0, 1], "cameras": [0, 1]}}, ValueError, "`query_labels` must hold labels without an argument of their own; got 'cameras'."),
     (AGREE | LEFT | {"query_labels": [0, 1]}, TypeError, "`query_labels` must be a mapping of names to labels, such as {'side': [...]}; got list, which may be `query_identities`."),
     (AGREE | LEFT | {"query_labels": torch.zeros((2, 1), dtype=torch.int64)}, TypeError, "`query_labels` must be a mapping of names to labels, such as {'side': [...]}; got Tensor, which may be `query_identities`."),
-    (AGREE | LEFT | {"query_labels": {"side": ["a", "b"]}}, TypeError, "`query_labels['side']` and `gallery_labels['side']` must both hold names, or both integers; got names in `query_labels['side']` and none in `gallery_labels['side']`."),
+    (AGREE | LEFT | {"query_labels": {"side": ["a", "b"]}}, TypeError, "`query_labels['side']` and `gallery_labels['side']` must both hold names, or both integers; got 'a' first in `query_labels['side']` and 0 in `gallery_labels['side']`."),
     (AGREE | LEFT | {"query_labels": {"side": ["a", None]}}, ValueError, "`query_labels['side']` must hold no missing value; got None for sample 1."),
     (AGREE | LEFT | {"query_labels": {"side": [0.5, 1.0]}}, ValueError, "`query_labels['side']` must hold integers, or whole numbers below 2**53 in torch.float64; got 0.5."),
     (AGREE | LEFT | {"query_labels": {"side": [0, 1, 1]}}, ValueError, "`query_labels` must hold labels of 2 samples; got 3."),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
@@ -142,9 +143,10 @@ def _read_label(
     if names and with_numbers:
         first, *_ = names
         second = with_numbers[0]
+        number = torch.as_tensor(values[second]).flatten()[0].item()
         raise TypeError(
-            f"`{first}` and `{second}` must both hold names, or both integers; got names in `{first}` and none in"
-            f" `{second}`."
+            f"`{first}` and `{second}` must both hold names, or both integers; got {str(names[first][0])!r} first in"
+            f" `{first}` and {number!r} in `{second}`."
         )
     if names or with_numbers:
         check_rules(label, rules, names.values())
