@@ -85,3 +85,12 @@ def test_a_number_of_another_evaluator_is_explained_in_words_of_the_command(comm
     assert "warning" not in err
     assert command("diagnose", "evaluate", "query.npz", "--expected", "x")[0] == 1
     assert command("diagnose", "evaluate", "query.npz", "--measure", "map")[0] == 2
+
+
+@pytest.mark.usefixtures("files")
+def test_a_number_of_another_evaluator_of_boxes_is_explained(command):
+    status, out, _ = command("diagnose", "detect", "true.json", "found.json", "--expected", "99.5")
+    assert status == 0
+    assert "map 0.9950: average precision is a sum of trapezoids, as in Ultralytics\n" in out
+    assert "reid-torchmetrics detect ... --rule ultralytics\n" in out
+    assert "mAP50-95 of Ultralytics (8.4.190, " in out

@@ -21,7 +21,17 @@ from reid_torchmetrics._version import __version__
 from .configs import read_protocol
 from .inputs import check_inputs
 from .instances import Instance
-from .options import COMMANDS, DIAGNOSE, DIAGNOSED, as_yaml, in_options, parse, read_expected, root_parser
+from .options import (
+    COMMANDS,
+    DIAGNOSE,
+    DIAGNOSED,
+    as_yaml,
+    command_options,
+    in_options,
+    parse,
+    read_expected,
+    root_parser,
+)
 from .terminal import PROGRAM, UsageError, log, show
 
 
@@ -119,8 +129,13 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expecte
 
 def _call_in_words(name: str, convention: Any) -> str:
     """Return the words of a subcommand that compute a number under a convention."""
-    if convention.call.startswith("no option"):
+    options = dict(convention.options)
+    if name != "detect":  # which prints all numbers
+        options["reports"] = convention.report
+    elif options.get("evaluator", "coco") not in {"coco", "voc"}:
         return str(convention.call)
-    options = {**convention.options, "reports": convention.report}
+    is_option = options.keys() <= {option.name for option in command_options(name)}
+    if not is_option or convention.call.startswith("no option"):
+        return str(convention.call)
     words = [in_options(name, f"`{option}={value!r}`").strip("`") for option, value in options.items()]
     return f"{PROGRAM} {name} ... {' '.join(words)}"

@@ -20,12 +20,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from reid_torchmetrics.diagnosis.detection import MatchedImages
+from reid_torchmetrics.functional.detection.evaluation import EvaluatedImages, EvaluatedObjects
 from reid_torchmetrics.functional.retrieval import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples, Ranking
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.lists import ListedSamples
 
+from .evaluators_of_detection import DETECTION_EVALUATORS as DETECTION_EVALUATORS
 from .evaluators_of_retrieval import RETRIEVAL_EVALUATORS as RETRIEVAL_EVALUATORS
+from .matched_numbers import MatchedNumbers
 from .ranked_numbers import RankedNumbers
 from .rows import ConventionChange as ConventionChange
 from .rows import KnownEvaluator as KnownEvaluator
@@ -48,6 +52,9 @@ def _numbers_of_lists(results: RetrievalResults, *_: object) -> RankedNumbers:
 KINDS: dict[type, tuple[Callable[[Any, Any, World], Numbers], Sequence[KnownEvaluator]]] = {
     RankedSamples: (_numbers_of_ranking, RETRIEVAL_EVALUATORS),
     ListedSamples: (_numbers_of_lists, RETRIEVAL_EVALUATORS),
+    EvaluatedImages: (MatchedNumbers, DETECTION_EVALUATORS),
+    EvaluatedObjects: (MatchedNumbers, DETECTION_EVALUATORS),
+    MatchedImages: (MatchedNumbers, DETECTION_EVALUATORS),
 }
 """the function that returns `Numbers` of results, and the known evaluators, by the type of the samples"""
 
@@ -63,4 +70,4 @@ def search_of(made: Sequence[tuple[Any, Any, World]], measure: str | None = None
         if type(samples) in KINDS and results is not None:
             numbers_of, evaluators = KINDS[type(samples)]
             return Search(numbers_of(results, samples, world), evaluators, measure)
-    raise TypeError("`expected` must come with results of embeddings, scores or lists; got results of another kind.")
+    raise TypeError("`expected` must come with results of embeddings, scores, lists or detections; got others.")

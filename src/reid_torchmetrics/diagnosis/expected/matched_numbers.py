@@ -1,0 +1,291 @@
+"""Numbers of detection under other conventions: from matches, or from objects that are matched again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.diagnosis.causes import NotHeldError
+from reid_torchmetrics.functional.detection import DetectionResults
+from reid_torchmetrics.functional.detection.batches import EXTRAS, ImageNumbering
+from reid_torchmetrics.functional.detection.evaluation import (
+    EvaluatedImages,
+    EvaluatedObjects,
+    ImageMatches,
+    MatchRequest,
+)
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator
+from reid_torchmetrics.functional.detection.inputs import THRESHOLDS, CocoGrid
+from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.world import World
+
+from .detection_changes import AVERAGE_CHANGES, CHANGES, INPUT_CHANGES, LEAST_SCORE, MatchedObjects
+from .match_measures import MATCH_MEASURES, MatchMeasure
+from .rows import ConventionChange
+
+_GRID = ("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "average", "limited")
+_MATCHED_AGAIN = ("evaluator", "whole_pixels", "thresholds", *_GRID, *INPUT_CHANGES)
+"""the options that need other matches"""
+_HEADLINES = ("map", "map_50", "map_75")
+"""the numbers under single changes, unless the user reports or asks for another; all conventions give further ones"""
+
+
+class MatchedNumbers:
+    """Numbers from matches, and from the objects where this process has all of them."""
+
+    def __init__(self, results: Any, samples: Any, world: World) -> None:
+        """Take the matches under the user's options, and what they were computed from."""
+        self._samples = samples if world.size == 1 else None
+        self.images = _image_matches(results, samples)
+        request = self.images.request
+        self.evaluator = request.evaluator
+        self.grid = request.grid
+        self.rule, self.confidence = _averaging_of(results, samples)
+        self._images: dict[Any, ImageMatches] = {(): self.images}
+        self._averages: dict[Any, ClassAverages] = {}
+        self._values: dict[Any, dict[str, float]] = {}
+        names = getattr(samples, "value_names", None) or _HEADLINES
+        self.reports = tuple(name for name in names if name in self._numbers({}))
+
+    @cached_property
+    def objects(self) -> MatchedObjects | None:
+        """The objects, where this process has all of them and they can be matched again."""
+        objects = _objects_of(self._samples, self.images)
+        if objects is None or self.evaluator.has_difficult:
+            return objects
+        labels = self.images.labels
+        return objects if self.grid.average == "micro" else objects.of_classes(labels)
+
+    def check_report(self, name: str) -> None:
+        """Raise unless there is a number with a name."""
+        _checks.one_of("measure", name, (*self._numbers({}), *MATCH_MEASURES))
+
+    def other_reports(self) -> Iterator[Any]:
+        """Yield the user's further numbers, those at other thresholds, and precision, recall and F1."""
+        yield from self._numbers({})
+        yield from MATCH_MEASURES.values()
+
+    def changes(self) -> tuple[ConventionChange, ...]:
+        """Return all conventions of detection."""
+        return CHANGES
+
+    def differing(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that differ from the user's and have an effect on these objects."""
+        differing: dict[str, Any] = {}
+        for name, value in options.items():
+            if value == self._own(name):
+                continue
+            change = INPUT_CHANGES.get(name)
+            if change is None or self.objects is None or change.has_effect(self.objects, value):
+                differing[name] = value
+        if "evaluator" in differing:  # whose defaults are in the place of the user's options
+            differing.update({name: value for name, value in options.items() if name not in INPUT_CHANGES})
+        return differing
+
+    def _own(self, name: str) -> Any:
+        """Return the user's value of an option; None for what is no option."""
+        if name == "evaluator":
+            return self._evaluator_name
+        if name == "thresholds":
+            own = (self.grid.iou_thresholds, self.grid.rec_thresholds)
+            names = [name for name, thresholds in THRESHOLDS.items() if tuple(map(tuple, own)) == thresholds]
+            return names[0] if names else None
+        if name == "area_ranges":
+            return tuple(self.grid.area_ranges.items())
+        if name in _GRID:
+            value = getattr(self.grid, name)
+            return value if isinstance(value, str) else tuple(value)
+        own_values = {"rule": self.rule, "confidence": self.confidence}
+        return own_values.get(name, getattr(self.evaluator, name, None))
+
+    @property
+    def _evaluator_name(self) -> str | None:
+        names = [name for name, row in EVALUATORS.items() if row.title == self.evaluator.title]
+        return names[0] if names else None
+
+    def value(self, report: Any, options: Mapping[str, Any]) -> float:
+        """Return a number under other options; NaN if there is none."""
+        if isinstance(report, MatchMeasure):
+            return report.value(self._matched(options).matches, self._averaged(options))
+        numbers = self._numbers(options)
+        if report not in numbers:
+            raise ValueError(f"`measure` must be a number of the evaluator; got {report!r}.")
+        return numbers[report]
+
+    def _numbers(self, options: Mapping[str, Any]) -> dict[str, float]:
+        """Return all numbers by name under other options, once for each."""
+        key = _key(options)
+        if key not in self._values:
+            averages = self._averaged(options)
+            means = averages.headline.nanmean(1).tolist()
+            thresholds = averages.grid.iou_thresholds
+            at_thresholds = {f"map_{round(100 * at)}": mean for at, mean in zip(thresholds, means, strict=True)}
+            numbers = dict(zip(averages.value_names, averages.numbers().tolist(), strict=True))
+            known = {name: value for name, value in numbers.items() if value != -1}
+            self._values[key] = known | at_thresholds
+        return self._values[key]
+
+    def _averaged(self, options: Mapping[str, Any]) -> ClassAverages:
+        """Return the averages of every class under other options, once for each."""
+        key = _key(options)
+        if key not in self._averages:
+            images = self._matched(options)
+            evaluator = images.request.evaluator
+            is_own = "evaluator" not in options
+            rule = options.get("rule", self.rule if is_own else evaluator.rule)
+            _checks.one_of("rule", rule, evaluator.rules)
+            confidence = options.get("confidence", self.confidence if is_own else evaluator.confidence)
+            confidence = confidence if evaluator.reports_confidence else None
+            averages = images.request.average(images.matches, rule=rule, confidence=confidence)
+            for name, change in AVERAGE_CHANGES.items():
+                if name in options:
+                    averages = change(images.matches, averages, options[name])
+            self._averages[key] = averages
+        return self._averages[key]
+
+    def _matched(self, options: Mapping[str, Any]) -> ImageMatches:
+        """Match under other options, once for each; detections below the least score are left out."""
+        least_score = options.get(LEAST_SCORE)
+        again = {name: value for name, value in options.items() if name in _MATCHED_AGAIN}
+        key = (*_key(again), least_score)
+        if least_score is None and not again:
+            return self.images
+        if key not in self._images:
+            if least_score is None:
+                self._images[key] = self._match_again(again)
+            else:
+                images = self._matched(again)
+                matches = _above(images.matches, least_score)
+                self._images[key] = ImageMatches(images.request, images.labels, matches)
+        return self._images[key]
+
+    def _match_again(self, options: Mapping[str, Any]) -> ImageMatches:
+        if self.objects is None:
+            raise NotHeldError("images")
+        request = MatchRequest(self._grid(options), self._evaluator(options), self.images.request.max_bytes)
+        objects = self.objects
+        for name, change in INPUT_CHANGES.items():
+            if name in options:
+                objects = change.change(objects, options[name])
+        extras: dict[str, Any] = {}
+        if request.evaluator.has_difficult:
+            extras["is_difficult"] = objects.is_difficult
+        if request.evaluator.is_federated:
+            extras["lists"] = objects.lists
+        return request.run(objects.detections, objects.ground_truths, **extras)
+
+    def _evaluator(self, options: Mapping[str, Any]) -> Evaluator:
+        evaluator = EVALUATORS[options["evaluator"]] if "evaluator" in options else self.evaluator
+        iou_type = self.images.request.iou_type
+        if evaluator.iou_types is not None:
+            _checks.one_of("iou_type", iou_type, evaluator.iou_types)
+        whole_pixels = options.get("whole_pixels", getattr(self.evaluator, "whole_pixels", None))
+        if evaluator.with_options is None:
+            return evaluator
+        configured: Evaluator = evaluator.with_options(evaluator, iou_type, whole_pixels=whole_pixels)
+        return configured
+
+    def _grid(self, options: Mapping[str, Any]) -> CocoGrid:
+        changes = {name: options[name] for name in _GRID if name in options}
+        if "area_ranges" in changes:
+            changes["area_ranges"] = dict(changes["area_ranges"])
+        if "evaluator" in options:
+            evaluator = EVALUATORS[options["evaluator"]]
+            kept = {name: getattr(self.grid, name) for name in ("sigmas", "drops_invalid", "class_groups")}
+            if evaluator.has_limits:
+                kept["thresholds"] = options.get("thresholds")
+            iou_thresholds = changes.pop("iou_thresholds", None)
+            iou_type: Any = self.images.request.iou_type
+            return evaluator.grid(iou_thresholds, iou_type=iou_type, **kept, **changes)
+        if "thresholds" in options:
+            thresholds = dict(zip(("iou_thresholds", "rec_thresholds"), THRESHOLDS[options["thresholds"]], strict=True))
+            changes = thresholds | changes
+        return replace(self.grid, **changes)
+
+    def is_share(self, _: Any) -> bool:
+        """Return whether a number is a share of 1: all are."""
+        return True
+
+    def title(self, report: Any) -> str:
+        """Return the title of a number."""
+        return report.title if isinstance(report, MatchMeasure) else str(report)
+
+    def call(self, report: Any, options: Mapping[str, Any]) -> str:
+        """Return the line that computes a number here."""
+        if isinstance(report, MatchMeasure):
+            return report.call
+        if not {*INPUT_CHANGES, *AVERAGE_CHANGES, LEAST_SCORE}.isdisjoint(options):
+            return "no option gives it"
+        arguments = {name: dict(value) if name == "area_ranges" else value for name, value in options.items()}
+        at_threshold = re.fullmatch(r"map_(\d+)", report)
+        if at_threshold and report not in _HEADLINES:
+            arguments["iou_thresholds"] = (int(at_threshold[1]) / 100,)
+            report = "map"
+        texts = [f"{name}={value!r}" for name, value in arguments.items()]
+        if "average" in options:
+            return f"DetectionMAP({', '.join(texts)}).compute()[{report!r}]"
+        return f"evaluate_images({', '.join(['preds', 'target', *texts])})[{report!r}]"
+
+
+def _key(options: Mapping[str, Any]) -> Any:
+    return tuple(sorted(options.items(), key=str))
+
+
+def _image_matches(results: Any, samples: Any) -> ImageMatches:
+    """Return the matches with the options of the evaluation."""
+    if isinstance(results, ImageMatches):
+        return results
+    if isinstance(results, DetectionResults):
+        matches, grid, evaluator = results.matches, results.averages.grid, results.evaluator
+        row = [row for row in EVALUATORS.values() if row.title == evaluator.title]
+        return ImageMatches(MatchRequest(grid, (row or [evaluator])[0], None), matches.classes, matches)
+    return ImageMatches(MatchRequest(samples.grid, EVALUATORS["coco"], None), results.classes, results)
+
+
+def _averaging_of(results: Any, samples: Any) -> tuple[str, float | None]:
+    """Return the user's rule of average precision, and the confidence of precision and recall."""
+    texts = samples.sharded.options() if isinstance(samples, EvaluatedImages) else {}
+    if "rule" in texts:  # metrics with other rules may share the matches
+        confidence = texts.get("confidence", "None")
+        return texts["rule"].strip("'"), None if confidence == "None" else float(confidence)
+    if isinstance(results, DetectionResults):
+        return results.averages.rule, results.averages.confidence
+    computed = list(results._values.values()) if isinstance(results, ImageMatches) else []  # noqa: SLF001
+    for averages in computed:
+        if isinstance(averages, ClassAverages):
+            return averages.rule, averages.confidence
+    return "coco", None
+
+
+def _objects_of(samples: Any, images: ImageMatches) -> MatchedObjects | None:
+    """Return the objects that samples hold, None if they hold none."""
+    if isinstance(samples, EvaluatedObjects):
+        objects = MatchedObjects(samples.detections, samples.ground_truths)
+        num_positives = int((~objects.is_crowd).sum())
+        # Flags of difficult objects are not held.
+        if images.request.evaluator.has_difficult and int(images.matches.num_positives[0].sum()) < num_positives:
+            return None
+        return objects
+    if not isinstance(samples, EvaluatedImages):
+        return None
+    sharded = samples.sharded
+    all_images = sharded.images()
+    numbered = ImageNumbering.alone(all_images).number(all_images, 0)
+    options: dict[str, Any] = {}
+    for extra in sharded.extras:
+        options |= EXTRAS[extra].options(numbered)
+    return MatchedObjects(*numbered.boxes(images.request.iou_type), sharded.box_format, **options)
+
+
+def _above(matches: Matches, least_score: float) -> Matches:
+    """Return the matches of the detections from a score on; those of better ones do not depend on the others."""
+    limits = matches.limits
+    most = int(limits.max()) if len(limits) else 0
+    beyond = torch.where(matches.scores >= least_score, limits, most + 1)
+    return replace(matches, limits=beyond).within(most)

@@ -1,0 +1,61 @@
+"""The known evaluators of detection: each has a recorded output, and is named for the numbers that were recorded."""
+
+from collections import Counter
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from reid_torchmetrics.diagnosis.expected import DETECTION_EVALUATORS, KnownEvaluator
+from tests.diagnosis.expected.recorded_boxes import all_numbers
+from tests.profiles import each_row
+
+LEAST_NAMED = 0.97
+MOST_BY_CHANCE = 0.05
+NOT_NAMED: dict[str, str] = {
+    "bad_boxes with NaN": "pycocotools matches a box with a NaN to any free object, see `DetectionMAP`",
+    "coco/*/yolo": "random verdicts, for which there are no boxes",
+    "lrp": "localization errors are no average precision",
+}
+"""recorded numbers that are not searched, and why"""
+ROWS: dict[str, KnownEvaluator] = {f"{row.name} {row.source}": row for row in DETECTION_EVALUATORS}
+
+
+@each_row("name", ROWS)
+def test_a_row_gives_a_recorded_output(name: str):
+    row = ROWS[name]
+    assert row.proofs, "a row needs the key of a recorded output"
+    for proof in row.proofs:
+        numbers = [number for number in all_numbers() if fnmatchcase(number.key, f"{proof}*")]
+        assert numbers, f"`proof` {proof!r} must be the key of a recorded output"
+        explanation = numbers[0].search().explain(f"{numbers[0].value:.4f}")
+        rows = [evaluator for convention in explanation.conventions for _, evaluator in convention.evaluators]
+        assert row in rows, explanation
+
+
+def test_nearly_all_recorded_numbers_name_their_evaluator():
+    names: dict[str, set[str]] = {}
+    for row in DETECTION_EVALUATORS:
+        for proof in row.proofs:
+            names.setdefault(proof.split("/")[2], set()).add(row.name)
+    named = Counter[bool]()
+    missing = []
+    for number in all_numbers():
+        explanation = number.search().explain(f"{number.value:.4f}")
+        is_named = bool(names[number.evaluator] & {*explanation.evaluators})
+        named[is_named] += 1
+        if not is_named:
+            missing.append((number.key, number.value))
+    assert named[True] >= LEAST_NAMED * named.total(), missing
+
+
+def test_random_numbers_are_seldom_explained():
+    generator = np.random.default_rng(0)
+    searches = dict.fromkeys(number.search() for number in all_numbers())
+    all_values = [[convention.value for convention in search.conventions] for search in searches]
+    all_values = [values for values in all_values if min(values) < max(values)]
+    num_explained = 0
+    for place in range(1000):
+        values = all_values[place % len(all_values)]
+        number = generator.uniform(min(values), min(1, max(values)))
+        num_explained += bool(np.isclose(values, number, rtol=0, atol=0.5e-4).any())
+    assert num_explained <= MOST_BY_CHANCE * 1000
