@@ -85,6 +85,49 @@ def test_one_table_of_both_sides_is_joined_by_name(samples, capsys):
     assert "rows joined by `name`" in said
 
 
+def save_each(folder, embeddings, names, suffix=".npy"):
+    """Save each sample to a file of its own, named as its picture."""
+    Path(folder).mkdir()
+    for row, name in zip(embeddings, names, strict=True):
+        np.save(Path(folder, base_name(name)).with_suffix(suffix), row)
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4)], ids=str)
+@pytest.mark.parametrize("suffix", [".npy", ".jpg.npy"])
+@pytest.mark.parametrize("gallery", ["gallery_folder", "gallery_named.npz"])
+@pytest.mark.parametrize("more", [[], ["--stream"], ["--order", "given"]])
+def test_files_of_one_sample_are_joined_by_their_names(samples, shape, suffix, gallery, more, capsys):
+    for side, (embeddings, names, *_) in samples.items():
+        write_table(f"{side}.csv", samples[side])
+        save_each(f"{side}_folder", embeddings.reshape(-1, *shape), names, suffix)
+    words = ["query_folder", gallery, "--labels", "query.csv", "gallery.csv", *more]
+    value, said = printed_map(capsys, *words)
+    assert value == pytest.approx(expected_map(samples), abs=1e-6)
+    assert f"one sample in each of {NUM_QUERIES} files, in natural order and named as they are" in said
+    assert "rows joined by `name`" in said
+
+
+def test_the_side_that_has_names_is_joined_by_name(samples, capsys):
+    embeddings, names, *_ = samples["query"]
+    write_table("query.csv", samples["query"])
+    write_table("gallery.csv", [values[::-1] for values in samples["gallery"]])  # in the order of gallery.npy
+    save_each("query_folder", embeddings, names)
+    value, said = printed_map(capsys, "query_folder", "gallery.npy", "--labels", "query.csv", "gallery.csv")
+    assert value == pytest.approx(expected_map(samples), abs=1e-6)
+    assert "rows of the query joined by `name`" in said
+
+
+def test_labels_come_from_the_names_of_files_of_one_sample(samples, capsys):
+    for side, (embeddings, _, identities, cameras) in samples.items():
+        rows = enumerate(zip(identities, cameras, strict=True))
+        save_each(
+            f"{side}_folder", embeddings, [f"{who:04}_c{camera}s1_{row:06}_00.jpg" for row, (who, camera) in rows]
+        )
+    value, said = printed_map(capsys, "query_folder", "gallery_folder")
+    assert value == pytest.approx(expected_map(samples), abs=1e-6)
+    assert "labels from file names as in market1501" in said
+
+
 def test_rows_that_the_table_lacks_are_counted(samples, capsys):
     write_table("query.csv", samples["query"])
     write_table("gallery.csv", [values[3:] for values in samples["gallery"]])

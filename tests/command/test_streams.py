@@ -120,7 +120,7 @@ def test_one_file_is_open_at_a_time(command, tmp_path):
     resource = pytest.importorskip("resource")
     words = shards(tmp_path)
     for number, row in enumerate(np.arange(NUM_QUERIES, NUM_ALL)):
-        np.savez(tmp_path / "gallery" / f"{number}.npz", **side([row]))
+        np.savez(tmp_path / "gallery" / f"{number}.npz", **side([row, row]))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
     try:

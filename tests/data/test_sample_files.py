@@ -280,3 +280,25 @@ def test_several_matrices_need_a_name(tmp_path):
     assert named[0].kind == "distances"
     with pytest.raises(ValueError, match=r"`kind` must be one of 'embeddings', 'distances', 'scores'; got 'distmat'"):
         read_samples(tmp_path / "a.npz", kind="distmat")
+
+
+@pytest.mark.parametrize("reopen", [False, True])
+def test_files_of_one_sample_each_are_one_file_with_their_names(tmp_path, reopen):
+    embeddings = np.arange(12.0).reshape(4, 3)
+    for row, place in enumerate(["b/x.jpg", "a/x.jpg", "a/10.jpg", "a/9.jpg"]):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        np.savez(tmp_path / f"{place}.npz", feat=embeddings[row], pid=row)
+    (file,) = read_samples(tmp_path / "**" / "*.npz", reopen=reopen)
+    assert file.path == str(tmp_path)
+    assert file.names.tolist() == ["a/9.jpg", "a/10.jpg", "a/x.jpg", "b/x.jpg"]
+    assert np.array_equal(file.embeddings, embeddings[[3, 2, 1, 0]])
+    assert file.labels["identities"].tolist() == [3, 2, 1, 0]
+
+
+def test_a_file_of_one_sample_alone_must_have_two_dimensions(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=r"a.npy: `embeddings` must have shape \[N, D\]; got \[3\]"):
+        read_samples(tmp_path / "a.npy")
+    np.save(tmp_path / "b.npy", np.zeros((1, 4)))
+    with pytest.raises(ValueError, match=r"b.npy: a shard must have the form of .*a.npy"):
+        read_samples(tmp_path)

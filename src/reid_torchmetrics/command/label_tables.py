@@ -10,6 +10,7 @@ import numpy as np
 
 from reid_torchmetrics import _arrays, _hints, _names, data
 from reid_torchmetrics._files import natural_order
+from reid_torchmetrics.files import bare_name
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
@@ -212,18 +213,18 @@ def log_shards(sample_set: SampleSet, role: str, remark: str) -> None:
 
 
 def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:
-    """Return the rows of a table in the order of names: of paths, or of names of files.
+    """Return the rows of a table in the order of names: of paths, of files, or of files without suffix.
 
     Raises:
         ValueError: a name that the table lacks, or has twice.
     """
     table_names = table["names"].tolist()
     sample_names = names.tolist()
-    if not set(sample_names) <= set(table_names):  # by the name of the file, where folders differ
-        table_file_names = [_file_name(name) for name in table_names]
-        if len(set(table_file_names)) == len(table_file_names):
-            table_names = table_file_names
-            sample_names = [_file_name(name) for name in sample_names]
+    for shorter in (_file_name, bare_name):  # where folders differ, and where suffixes do
+        shorter_names = [shorter(name) for name in table_names]
+        if not set(sample_names) <= set(table_names) and len(set(shorter_names)) == len(shorter_names):
+            table_names = shorter_names
+            sample_names = [shorter(name) for name in sample_names]
     distinct_names = set(sample_names)
     rows: dict[str, int] = {}
     for row, name in enumerate(table_names):

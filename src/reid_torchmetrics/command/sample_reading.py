@@ -249,9 +249,13 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
         matrices.check_shape(sample_sets, tables, source_text)
 
     has_source_for_each = len(sources) == len(sample_sets)
-    for position, (role, table) in enumerate(zip(sample_sets, tables, strict=True)):
-        if not is_by_name and not is_captions:
-            source = sources[position] if has_source_for_each else sources[0]
+    for position, (role, rows) in enumerate(zip(sample_sets, tables, strict=True)):
+        table = rows
+        source = sources[position] if has_source_for_each else sources[0]
+        if not is_by_name and "names" in table and sample_sets[role].names is not None:
+            guesses.append(f"rows of the {role} joined by `name`")
+            table = rows_by_name(table, np.asarray(sample_sets[role].names), source.word)
+        elif not is_by_name and not is_captions:
             check_shards(sample_sets[role], role, source, order)
         _check_table(sample_sets[role], table, source_text, role)
         names = table.pop("names", None)

@@ -65,7 +65,7 @@ class Reopened:
         return int(self.shape[0])
 
     def __getitem__(self, rows: slice) -> Array | Tensor:
-        embeddings = cast("Array", _open(self._path, self._rules).embeddings)
+        embeddings = cast("Array", _open(self._path, self._rules, is_shard=True).embeddings)
         return embeddings[rows]
 
 
@@ -111,7 +111,8 @@ def read_samples(
     `gallery_label` and `gallery_cam`, as in layumi's `pytorch_result.mat`. Embeddings stay on disk, mapped, unless they
     are compressed, as by `numpy.savez_compressed`, or in a table: a column of lists in a .parquet, or a column for each
     dimension, with counted names or without names, as `numpy.savetxt` writes it. No file can run code: a file that
-    needs pickle is refused. Whether embeddings are finite is left to the evaluation.
+    needs pickle is refused. Whether embeddings are finite is left to the evaluation. Several files with one sample
+    each, [1, D] or [D], are read as one file [N, D], where a sample has the name of its file without suffix.
 
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
@@ -147,13 +148,40 @@ def read_samples(
     if not paths or len(distinct_paths) < len(paths):
         raise ValueError(f"`source` must name files, none of them twice; got {list(map(str, paths))}.")
     open_file = _open_briefly if reopen else _open
-    files = [open_file(path, rules) for path in paths]
+    are_shards = len(paths) > 1
+    files = []
+    for path in paths:
+        file = open_file(path, rules, is_shard=are_shards)
+        files.append(_in_memory(file) if are_shards and len(file.embeddings) == 1 else file)
     form = _describe_form(files[0])
     for file in files:
         form_of_shard = _describe_form(file)
         if form_of_shard != form:
             raise file_error(file.path, f"a shard must have the form of {files[0].path}, {form}", form_of_shard)
-    return files
+    are_samples = are_shards and all(len(file.embeddings) == 1 for file in files)
+    return [_join_samples(files)] if are_samples and files[0].kind == "embeddings" else files
+
+
+def _join_samples(files: Sequence[SampleFile]) -> SampleFile:
+    """Return files with one sample each as one file; where they have no names, these are those of the files."""
+    first = files[0]
+    folder = os.path.commonpath([Path(file.path).parent for file in files])
+    names = [
+        Path(file.path).relative_to(folder).with_suffix("").as_posix() if file.names is None else file.names.item()
+        for file in files
+    ]
+    guesses = [line.replace(first.path, folder, 1) for line in first.guesses]
+    guess = f"{folder}: one sample in each of {len(files)} files, in natural order and named as they are"
+    roles = None if first.roles is None else np.concatenate([cast("Array", file.roles) for file in files])
+    joined: Any = np.concatenate if isinstance(first.embeddings[:1], np.ndarray) else torch.cat
+    return SampleFile(
+        path=folder,
+        embeddings=joined([file.embeddings[:1] for file in files]),
+        labels={key: np.concatenate([file.labels[key] for file in files]) for key in first.labels},
+        guesses=(*guesses, guess),
+        roles=roles,
+        names=np.array(names),
+    )
 
 
 def _find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]], rules: NameRules) -> list[Path]:
@@ -180,8 +208,8 @@ def _find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]], rul
     return sorted(paths, key=natural_order)
 
 
-def _open(path: Path, rules: NameRules) -> SampleFile:
-    """Open a file of embeddings and labels."""
+def _open(path: Path, rules: NameRules, *, is_shard: bool = False) -> SampleFile:
+    """Open a file of embeddings and labels; a shard of embeddings [D] is a file with one sample."""
     # Find the arrays by their names.
     user_names = rules.names
     passed_over: dict[str, str] = {}
@@ -209,6 +237,8 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
     with naming_file(path):
         if isinstance(matrix, np.ndarray) and matrix.ndim == 1 and matrix.dtype.kind == "U":
             embeddings = parse_vectors(name, matrix.tolist())
+        elif is_shard and kind == "embeddings" and np.ndim(matrix) == 1:
+            embeddings = matrix[None]
         check = _checks.embeddings_or_codes if kind == "embeddings" else _checks.embeddings
         tensor = check(name or kind, embeddings)
         if not isinstance(embeddings, np.ndarray):
@@ -220,6 +250,8 @@ def _open(path: Path, rules: NameRules) -> SampleFile:
 
     # Convert the labels.
     num_samples = len(tensor)
+    if is_shard and num_samples == 1:  # a label of one sample may be a number
+        arrays |= {label: np.atleast_1d(arrays[label]) for label in names.values() if np.ndim(arrays[label]) == 0}
     labels = as_labels(path, names, arrays, num_samples, rules.missing_identities)
     roles = labels.pop("roles", None)
     sample_names = _find_sample_names(path, arrays, names.values(), rules, num_samples)
@@ -287,15 +319,24 @@ def _find_sample_names(
     return texts[0].astype(str) if len(texts) == 1 else None
 
 
-def _open_briefly(path: Path, rules: NameRules) -> SampleFile:
-    """Open a file so that nothing stays open: labels are copied, and embeddings are read again for each slice."""
-    file = _open(path, rules)
-    embeddings = Reopened(cast("Array", file.embeddings), path, rules)
+def _in_memory(file: SampleFile) -> SampleFile:
+    """Return the sample of a file that is closed then: a system has a limit of open files."""
+    embeddings: Any = file.embeddings[:1]
+    copied = embeddings.clone() if isinstance(embeddings, Tensor) else np.array(embeddings)
+    return replace(_without_file(file), embeddings=copied)
+
+
+def _without_file(file: SampleFile) -> SampleFile:
+    """Return a file with labels and names that do not keep it open."""
     labels = {key: values.copy() for key, values in file.labels.items()}
-    names = file.names
-    if names is not None:
-        names = names.copy()
-    return replace(file, embeddings=embeddings, labels=labels, names=names)
+    return replace(file, labels=labels, names=None if file.names is None else file.names.copy())
+
+
+def _open_briefly(path: Path, rules: NameRules, *, is_shard: bool = False) -> SampleFile:
+    """Open a file so that nothing stays open: labels are copied, and embeddings are read again for each slice."""
+    file = _open(path, rules, is_shard=is_shard)
+    embeddings = Reopened(cast("Array", file.embeddings), path, rules)
+    return replace(_without_file(file), embeddings=embeddings)
 
 
 def _describe_form(file: SampleFile) -> str:
