@@ -2,46 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reid_torchmetrics.diagnosis import Evaluations, collecting
-from reid_torchmetrics.diagnosis.expected import Search, search_of
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
-from tests.golden.cases import PROBLEMS, RECORDINGS, Problem, Record
+from reid_torchmetrics.tasks import verify_pairs
+from tests.diagnosis.expected.recorded_fields import of_fields
+from tests.diagnosis.expected.searches import CURVE, Number, Search, search_in
+from tests.fields.comparisons import compared
+from tests.fields.test_pairs import CASES as PAIR_CASES
+from tests.fields.test_pairs import LEFT_OUT as LEFT_OUT_OF_PAIRS
+from tests.golden.cases import PROBLEMS, RECORDINGS, Problem, Record, true_distances
 from tests.golden.peers import CUTOFFS
-
-CURVE = (1, 5, 10, 20)
-"""the ranks at which a curve is printed"""
-
-
-class Number(NamedTuple):
-    """A number that an evaluator returned, and the search of its problem."""
-
-    key: str
-    """theme, case, evaluator and output"""
-    value: float
-    search: Callable[[], Search]
-
-    @property
-    def evaluator(self) -> str:
-        return self.key.split("/")[2]
-
-    @property
-    def text(self) -> str:
-        """The number to four digits, in percent if it was recorded so."""
-        return f"{self.value:.2f}" if self.value > 1 else f"{self.value:.4f}"
-
-
-def search_in(function: Callable[..., Any], *args: Any, **options: Any) -> Search:
-    """The search among the conventions of a call."""
-    evaluations = Evaluations()
-    with collecting(evaluations):
-        function(*args, **options)
-    return search_of(evaluations.made)
 
 
 def numbers_in(key: str, value: Any, search: Callable[[], Search]) -> Iterator[Number]:
@@ -140,7 +115,44 @@ LEFT_OUT = {
 """outputs that are no number of a retrieval evaluation"""
 
 
+def of_pairs() -> Iterator[Number]:
+    """Given pairs, and all pairs of a retrieval problem."""
+    for case in PAIR_CASES.values():
+        for evaluator, output in compared(case, LEFT_OUT_OF_PAIRS):
+            key = f"pairs/{case.name}/{evaluator}/{output}"
+            value = np.atleast_1d(case.outputs[evaluator][output])
+            values = value if "tar_" in output else [value.mean()]
+            search = partial(_search_of_given_pairs, case.name, "accuracy" in output, angles="accuracy_1" in output)
+            yield from (Number(f"{key} {place}", float(each), search) for place, each in enumerate(values))
+    for key, record in RECORDINGS["pairs"].records.items():
+        if "n_pos" not in record.output and record.case != "a11_6q40g_allsamecam":  # has no genuine pair
+            for place, each in enumerate(record.value.tolist()):
+                if np.isfinite(each):
+                    yield Number(f"pairs/{key} {place}", each, partial(_search_of_all_pairs, record.case))
+
+
+@cache
+def _search_of_given_pairs(name: str, are_distances: bool, *, angles: bool) -> Search:
+    case = PAIR_CASES[name]
+    if not are_distances:
+        return search_in(verify_pairs, case.inputs["scores"], case.inputs["same"])
+    first, second = case.inputs["first"], case.inputs["second"]
+    distances = ((first - second) ** 2).sum(1)
+    if angles:  # of facenet
+        norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+        distances = np.arccos(np.clip((first * second).sum(1) / norms, -1, 1)) / np.pi
+    return search_in(verify_pairs, None, case.inputs["same"], distances=distances)
+
+
+@cache
+def _search_of_all_pairs(name: str) -> Search:
+    problem = PROBLEMS[name]
+    is_same = problem.query_identities[:, None] == problem.gallery_identities
+    is_kept = ~(is_same & (problem.query_cameras[:, None] == problem.gallery_cameras))
+    return search_in(verify_pairs, None, is_same[is_kept], distances=true_distances(name)[is_kept])
+
+
 @cache
 def all_numbers() -> tuple[Number, ...]:
-    """All recorded numbers of retrieval."""
-    return (*of_distances(), *of_embeddings())
+    """All recorded numbers of retrieval and of pairs."""
+    return (*of_distances(), *of_embeddings(), *of_pairs(), *of_fields())

@@ -26,10 +26,15 @@ from reid_torchmetrics.functional.retrieval import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples, Ranking
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.lists import ListedSamples
+from reid_torchmetrics.tasks.verification import ComparedPairs
 
 from .evaluators_of_detection import DETECTION_EVALUATORS as DETECTION_EVALUATORS
-from .evaluators_of_retrieval import RETRIEVAL_EVALUATORS as RETRIEVAL_EVALUATORS
+from .evaluators_of_fields import FIELD_EVALUATORS
+from .evaluators_of_identities import IDENTITY_EVALUATORS
 from .matched_numbers import MatchedNumbers
+from .pair_numbers import PAIR_CHANGES as PAIR_CHANGES
+from .pair_numbers import PAIR_EVALUATORS as PAIR_EVALUATORS
+from .pair_numbers import ScoredPairNumbers
 from .ranked_numbers import RankedNumbers
 from .rows import ConventionChange as ConventionChange
 from .rows import KnownEvaluator as KnownEvaluator
@@ -49,9 +54,12 @@ def _numbers_of_lists(results: RetrievalResults, *_: object) -> RankedNumbers:
     return RankedNumbers(results.rankings[0], RankedSamples(results.protocol))
 
 
+RETRIEVAL_EVALUATORS = (*IDENTITY_EVALUATORS, *FIELD_EVALUATORS)
+"""the registry of retrieval"""
 KINDS: dict[type, tuple[Callable[[Any, Any, World], Numbers], Sequence[KnownEvaluator]]] = {
     RankedSamples: (_numbers_of_ranking, RETRIEVAL_EVALUATORS),
     ListedSamples: (_numbers_of_lists, RETRIEVAL_EVALUATORS),
+    ComparedPairs: (ScoredPairNumbers, PAIR_EVALUATORS),
     EvaluatedImages: (MatchedNumbers, DETECTION_EVALUATORS),
     EvaluatedObjects: (MatchedNumbers, DETECTION_EVALUATORS),
     MatchedImages: (MatchedNumbers, DETECTION_EVALUATORS),
@@ -70,4 +78,4 @@ def search_of(made: Sequence[tuple[Any, Any, World]], measure: str | None = None
         if type(samples) in KINDS and results is not None:
             numbers_of, evaluators = KINDS[type(samples)]
             return Search(numbers_of(results, samples, world), evaluators, measure)
-    raise TypeError("`expected` must come with results of embeddings, scores, lists or detections; got others.")
+    raise TypeError("`expected` must come with results of embeddings, scores, lists, pairs or detections; got others.")

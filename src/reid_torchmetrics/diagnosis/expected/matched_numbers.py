@@ -39,6 +39,8 @@ _HEADLINES = ("map", "map_50", "map_75")
 class MatchedNumbers:
     """Numbers from matches, and from the objects where this process has all of them."""
 
+    cutoffs = ()
+
     def __init__(self, results: Any, samples: Any, world: World) -> None:
         """Take the matches under the user's options, and what they were computed from."""
         self._samples = samples if world.size == 1 else None

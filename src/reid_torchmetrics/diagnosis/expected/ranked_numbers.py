@@ -24,10 +24,12 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
 
 from .rows import CUTOFFS, ConventionChange
 
-_RANKED_AGAIN = ("ties", "similarity", "self_index", "same_camera", "junk_identities")
+_RANKED_AGAIN = ("ties", "similarity", "self_index", "same_camera", "clothes", "junk_identities")
 """the options that need other ranks"""
 _AVERAGE = "average"
 """the option "identities": the mean over identities of the mean over the queries of each"""
+_MISSING = "missing_queries"
+"""the option "skip" of `evaluate_lists`: queries without a list are left out"""
 _CMC_CUTOFFS = (1, 5, 10, 20)
 
 CHANGES = (
@@ -48,6 +50,7 @@ CHANGES = (
     ConventionChange("empty_target_action", "skip", "queries without a positive are left out"),
     ConventionChange("empty_target_action", "neg", "queries without a positive count 0"),
     ConventionChange("empty_target_action", "pos", "queries without a positive count 1"),
+    ConventionChange(_MISSING, "skip", "queries without a list are left out"),
     ConventionChange(_AVERAGE, "identities", "the mean is over identities, not over queries"),
     ConventionChange("gallery_draw", None, "the whole gallery is searched, and none is drawn"),
     ConventionChange("ties", "pessimistic", "of equal scores the negatives come first"),
@@ -57,6 +60,9 @@ CHANGES = (
     ConventionChange("same_camera", "same_identity", "items of the query's identity and camera are dropped"),
     ConventionChange("same_camera", "all", "all items of the query's camera are dropped"),
     ConventionChange("same_camera", "keep", "items of the query's camera are kept"),
+    ConventionChange("clothes", "drop_same", "items of the query's identity in the same clothes are dropped"),
+    ConventionChange("clothes", "drop_other", "items of the query's identity in other clothes are dropped"),
+    ConventionChange("clothes", "keep", "clothes do not matter"),
     ConventionChange("junk_identities", (), "identity -1 is a negative"),
     ConventionChange("junk_identities", (-1,), "identity -1 is dropped"),
     ConventionChange("similarity", "cosine", "the similarity is the cosine"),
@@ -76,6 +82,7 @@ class RankedNumbers:
         self.samples = samples
         self.protocol = samples.protocol
         self.reports = tuple(self.protocol.reports)
+        self.cutoffs = () if self.protocol.k is None else (self.protocol.k,)
         self.ranking = ranking
         self._rankings: dict[Any, Ranking] = {}
         if self.protocol.gallery_draw is None or ranking.drawn is not None:
@@ -122,6 +129,12 @@ class RankedNumbers:
         return has_effect is None or has_effect(self, value)
 
     @property
+    def lacks_lists(self) -> bool:
+        """Whether lists were given, and some queries have none."""
+        is_listed = self.samples.find_problem is None
+        return is_listed and bool((self.ranking.ranks.num_candidates == 0).any())
+
+    @property
     def lacks_positives(self) -> bool:
         """Whether some queries have no positive."""
         counts = self.ranking.counts
@@ -150,7 +163,7 @@ class RankedNumbers:
         """Return the mean of a number under other options."""
         if isinstance(report, measures.Measure):
             report = measures.OwnName(report)
-        row, _ = measures.parse_report(report)
+        row, k = measures.parse_report(report)
         protocol = self._protocol(options)
         ranking_options = {name: value for name, value in options.items() if name in _RANKED_AGAIN}
         if row.is_cmc and protocol.cmc_same_camera is not None:
@@ -159,10 +172,14 @@ class RankedNumbers:
         weight = None
         if protocol.draws(row):
             drawn = held("drawn galleries", ranking.drawn)
+            if row.is_cmc and k > drawn.cmc.shape[1]:
+                raise NotHeldError("longer curves of drawn galleries")
             values = measures.measure_drawn(report, drawn)
             weight = drawn.weight if protocol.queries_in_draw else None
         else:
             values = measures.measure(report, ranking.ranks, protocol)
+        if _MISSING in options:
+            values = values[ranking.ranks.num_candidates > 0]
         action = ranking.counts.counting(protocol.empty_target_action)
         if _AVERAGE in options:
             identities: Tensor = held("identities", ranking.query_identities)
@@ -243,11 +260,13 @@ def _is_other_similarity(numbers: RankedNumbers, value: Any) -> bool:
 
 _EFFECTS: dict[str, Callable[[RankedNumbers, Any], bool]] = {
     _AVERAGE: lambda numbers, _: numbers.ranking.query_identities is not None,
+    _MISSING: lambda numbers, _: numbers.lacks_lists,
     "empty_target_action": lambda numbers, _: numbers.lacks_positives,
     "ties": lambda numbers, value: value != numbers.ties and numbers.has_ties,
     "similarity": _is_other_similarity,
     "self_index": _is_other_self_index,
     "same_camera": lambda numbers, _: "cameras" in held("samples", numbers.problem).labels.query,
+    "clothes": lambda numbers, _: "clothes" in held("samples", numbers.problem).labels.query,
     "junk_identities": _has_junk,
 }
 """whether another value of an option has an effect on the samples"""

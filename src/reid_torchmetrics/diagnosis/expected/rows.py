@@ -55,6 +55,10 @@ class Numbers(Protocol):
     def reports(self) -> Sequence[str]:
         """The numbers that the user reports."""
 
+    @property
+    def cutoffs(self) -> Sequence[int]:
+        """Further cutoffs of the user's numbers, besides those in their names."""
+
     def check_report(self, name: str) -> None:
         """Raise a ValueError about `measure` unless there is a number with a name."""
 

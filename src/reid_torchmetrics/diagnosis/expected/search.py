@@ -158,7 +158,7 @@ class Search:
         self.are_all = measure is None
         self.reports = tuple(numbers.reports) if measure is None else (measure,)
         ks = [int(digits) for report in self.reports for digits in re.findall(r"_(\d+)$", str(report))]
-        self.cutoffs = sorted({*CUTOFFS, *ks})
+        self.cutoffs = sorted({*CUTOFFS, *ks, *numbers.cutoffs})
         self.lacks: dict[str, None] = {}
         self._values: dict[Any, float | None] = {}
 
@@ -170,25 +170,15 @@ class Search:
             ValueError: it is no number of at least 0.
         """
         expected = Expected.of(number)
-
-        def distance(convention: Convention) -> float:
-            reading = expected.read(is_share=self.numbers.is_share(convention.report))
-            return 0 if reading.equals(convention.value) else abs(reading.value - convention.value)
-
-        def plainness(convention: Convention) -> tuple[Any, ...]:
-            is_reported = convention.report in self.reports
-            is_known = not convention.options or bool(convention.evaluators)
-            return not is_reported, not is_known, len(convention.options)
-
-        matching = sorted((convention for convention in self.conventions if distance(convention) == 0), key=plainness)
+        matching = self.matching(expected, self.conventions)
         pairs: Sequence[Convention] = ()
         nearest: Sequence[Convention] = ()
         values = [convention.value for convention in self.conventions]
         lowest, highest = min(values, default=math.nan), max(values, default=math.nan)
         chance = 0.0
         if not matching:
-            pairs = sorted((convention for convention in self.pairs if distance(convention) == 0), key=plainness)
-            nearest = sorted(self.conventions, key=distance)[:_NUM_NEAREST]
+            pairs = self.matching(expected, self.pairs)
+            nearest = sorted(self.conventions, key=lambda convention: self._distance(expected, convention))
             tolerance = expected.read(is_share=True).tolerance
             chance = _share_covered([pair.value for pair in self.pairs], tolerance, lowest, highest)
         return Explanation(
@@ -196,12 +186,28 @@ class Search:
             conventions=tuple(matching),
             pairs=tuple(pairs),
             chance=chance,
-            nearest=tuple(nearest),
+            nearest=tuple(nearest[:_NUM_NEAREST]),
             num_conventions=len(values),
             lowest=lowest,
             highest=highest,
             lacks=tuple(self.lacks),
         )
+
+    def matching(self, expected: Expected, conventions: Iterable[Convention]) -> list[Convention]:
+        """Return the conventions that give a number, the most plain first."""
+
+        def plainness(convention: Convention) -> tuple[Any, ...]:
+            is_reported = convention.report in self.reports
+            is_known = not convention.options or bool(convention.evaluators)
+            return not is_reported, not is_known, len(convention.options)
+
+        equal = [convention for convention in conventions if self._distance(expected, convention) == 0]
+        return sorted(equal, key=plainness)
+
+    def _distance(self, expected: Expected, convention: Convention) -> float:
+        """Return the distance of a number from the expected one, 0 within its tolerance."""
+        reading = expected.read(is_share=self.numbers.is_share(convention.report))
+        return 0 if reading.equals(convention.value) else abs(reading.value - convention.value)
 
     @cached_property
     def conventions(self) -> list[Convention]:

@@ -1,4 +1,4 @@
-"""The known evaluators of re-identification and retrieval."""
+"""The known evaluators of re-identification and metric learning."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from .rows import KnownEvaluator
 
-_ALL_RANKS = {"rule": "rectangle", "k": None, "normalizer": "positives"}
-_MARKET: dict[str, Any] = {
-    **_ALL_RANKS,
+ALL_RANKS = {"rule": "rectangle", "k": None, "normalizer": "positives"}
+MARKET: dict[str, Any] = {
+    **ALL_RANKS,
     "mode": "first_match",
     "empty_target_action": "skip",
     "same_camera": "same_identity",
     "junk_identities": (),
     "gallery_draw": None,
 }
-_OFFICIAL = {**_MARKET, "rule": "trapezoid", "empty_target_action": "neg", "junk_identities": (-1,)}
+_OFFICIAL = {**MARKET, "rule": "trapezoid", "empty_target_action": "neg", "junk_identities": (-1,)}
 _RANKS = {"mAP": "map", "Rank-{k}": "rank_{k}"}
 _METRIC = Measure(
     "metric",
@@ -38,23 +38,23 @@ _METRIC = Measure(
     "the mean of mAP and Rank-1",
     is_cmc=True,
 )
-_EVERYTHING = 1 << 40
+EVERYTHING = 1 << 40
 """a cutoff beyond all lists"""
 
 
-def _measure(name: str, words: str, values: Callable[[PositiveRanks], Tensor]) -> Measure:
+def own_measure(name: str, words: str, values: Callable[[PositiveRanks], Tensor]) -> Measure:
     """Return a measure that no option gives."""
     return Measure(name, lambda ranks, *_: values(ranks), words)
 
 
 _OF_WHOLE_LISTS = {
-    "RetrievalPrecision": _measure(
+    "RetrievalPrecision": own_measure(
         "precision", "positives / candidates", lambda ranks: ranks.num_positives / ranks.num_candidates
     ),
-    "RetrievalRecall": _measure("recall", "1 if all is retrieved", lambda ranks: recall_at(ranks, _EVERYTHING)),
-    "RetrievalHitRate": _measure("hit rate", "1 if all is retrieved", lambda ranks: hit_rate_at(ranks, _EVERYTHING)),
-    "RetrievalNormalizedDCG": _measure(
-        "nDCG", "nDCG of the whole list", lambda ranks: normalized_dcg(ranks, k=_EVERYTHING)
+    "RetrievalRecall": own_measure("recall", "1 if all is retrieved", lambda ranks: recall_at(ranks, EVERYTHING)),
+    "RetrievalHitRate": own_measure("hit rate", "1 if all is retrieved", lambda ranks: hit_rate_at(ranks, EVERYTHING)),
+    "RetrievalNormalizedDCG": own_measure(
+        "nDCG", "nDCG of the whole list", lambda ranks: normalized_dcg(ranks, k=EVERYTHING)
     ),
 }
 
@@ -80,13 +80,13 @@ def _of_metric_learning(k: int | str) -> dict[str, Any]:
             result: Tensor = function(ranks, k=_most(ranks) if isinstance(k, str) else k)
             return result
 
-        rows[f"{name}, k={k}"] = _measure(name, f"of the first {k} items", values)
+        rows[f"{name}, k={k}"] = own_measure(name, f"of the first {k} items", values)
     return rows
 
 
 _NO_JUNK = "the rule of Market-1501 with rectangles; identity -1 is a negative unless it was dropped before"
 
-RETRIEVAL_EVALUATORS = (
+IDENTITY_EVALUATORS = (
     KnownEvaluator(
         "torchreid",
         "KaiyangZhou/deep-person-reid f8cd150",
@@ -94,7 +94,7 @@ RETRIEVAL_EVALUATORS = (
         _NO_JUNK,
         ("retrieval/*/torchreid/mAP", "retrieval/*/torchreid_cy/mAP"),
         _RANKS,
-        _MARKET,
+        MARKET,
     ),
     KnownEvaluator(
         "fast-reid",
@@ -103,7 +103,7 @@ RETRIEVAL_EVALUATORS = (
         _NO_JUNK,
         ("retrieval/*/fastreid/AP_valid_queries", "retrieval/*/fastreid_cy/AP_valid_queries"),
         {**_RANKS, "mINP": "minp", "metric": _METRIC},
-        _MARKET,
+        MARKET,
     ),
     KnownEvaluator(
         "AGW",
@@ -112,7 +112,7 @@ RETRIEVAL_EVALUATORS = (
         _NO_JUNK,
         ("retrieval/*/agw/mINP",),
         {**_RANKS, "mINP": "minp"},
-        _MARKET,
+        MARKET,
     ),
     KnownEvaluator(
         "TransReID",
@@ -121,7 +121,7 @@ RETRIEVAL_EVALUATORS = (
         _NO_JUNK,
         ("retrieval/*/transreid/mAP",),
         _RANKS,
-        _MARKET,
+        MARKET,
     ),
     KnownEvaluator(
         "open-reid",
@@ -130,7 +130,7 @@ RETRIEVAL_EVALUATORS = (
         "average precision of scikit-learn, where equal scores are one step of the curve",
         ("ties/*/openreid/mAP", "ties/*/cc/mAP"),
         {"mAP": "map"},
-        {**_MARKET, "ties": "grouped"},
+        {**MARKET, "ties": "grouped"},
     ),
     KnownEvaluator(
         "open-reid",
@@ -139,7 +139,7 @@ RETRIEVAL_EVALUATORS = (
         "the CMC of Market-1501",
         ("retrieval/*/openreid/cmc_market1501", "retrieval/*/cc/cmc_market1501"),
         {"CMC at {k}": "rank_{k}"},
-        _MARKET,
+        MARKET,
     ),
     KnownEvaluator(
         "open-reid",
@@ -148,7 +148,7 @@ RETRIEVAL_EVALUATORS = (
         "the CMC is the mean over all positives of a query, each without the others before it",
         ("retrieval/*/openreid/cmc_allshots",),
         {"CMC at {k}": "rank_{k}"},
-        {**_MARKET, "mode": "all_shots"},
+        {**MARKET, "mode": "all_shots"},
     ),
     KnownEvaluator(
         "open-reid",
@@ -157,7 +157,7 @@ RETRIEVAL_EVALUATORS = (
         "all items of the query's camera are dropped",
         ("retrieval/*/openreid/cmc_separate_cams_market",),
         {"CMC at {k}": "rank_{k}"},
-        {**_MARKET, "same_camera": "all"},
+        {**MARKET, "same_camera": "all"},
     ),
     KnownEvaluator(
         "open-reid",
@@ -166,7 +166,7 @@ RETRIEVAL_EVALUATORS = (
         "all items of the query's camera are dropped, and the CMC is the mean over all positives of a query",
         ("retrieval/*/openreid/cmc_separate_cams_allshots",),
         {"CMC at {k}": "rank_{k}"},
-        {**_MARKET, "same_camera": "all", "mode": "all_shots"},
+        {**MARKET, "same_camera": "all", "mode": "all_shots"},
     ),
     KnownEvaluator(
         "layumi",
@@ -185,7 +185,7 @@ RETRIEVAL_EVALUATORS = (
         ("retrieval/*/revisitop/mAP", "retrieval/*/oxford_cpp/AP_per_query"),
         {"mAP": "map", "mP@{k}": "precision_{k}"},
         {
-            **_ALL_RANKS,
+            **ALL_RANKS,
             "rule": "trapezoid",
             "empty_target_action": "skip",
             "precision_divisor": "last_positive",
@@ -256,7 +256,7 @@ RETRIEVAL_EVALUATORS = (
                 **_of_metric_learning(5),
                 **_of_metric_learning("max_bin_count"),
             },
-            {**_ALL_RANKS, "precision_divisor": "k", "empty_target_action": "skip", **options},
+            {**ALL_RANKS, "precision_divisor": "k", "empty_target_action": "skip", **options},
         )
         for words, key, options in (
             ("", "", {}),
@@ -277,6 +277,62 @@ RETRIEVAL_EVALUATORS = (
             "precision_divisor": "k",
             "empty_target_action": "skip",
         },
+    ),
+    KnownEvaluator(
+        "Market-1501, MARS and VeRi-776",
+        "zhunzhong07/person-re-ranking 278f2c7, liangzheng06/MARS-evaluation 3a91bbc, JDAI-CV/VeRidataset 09ccfce",
+        "the authors' MATLAB: evaluation.m, evaluation_mars.m, baseline_evaluation_FACT_776.m",
+        "trapezoids, and a query without a positive counts 0; for MARS and VeRi-776 the mAP is NaN then",
+        ("tracks/*/market_official/map", "tracks/*/mars_official/map", "tracks/*/veri_official/map"),
+        {"mAP": "map", "CMC at {k}": "rank_{k}"},
+        _OFFICIAL,
+    ),
+    KnownEvaluator(
+        "AI City Challenge",
+        "Xiangyu-CAS/AICity2020-VOC-ReID 7c2bf04",
+        "tools/aicity20/eval_by_distmat.py",
+        "average precision of the first 100 items, divided by all positives, without cameras",
+        ("tracks/*/aicity_map100/map",),
+        {"mAP@{k}": "map_{k}", "Rank-{k}": "rank_{k}"},
+        {**MARKET, "same_camera": "keep"},
+    ),
+    KnownEvaluator(
+        "Simple-CCReID",
+        "guxinqian/Simple-CCReID f773d01, QizaoWang/FIRe-CCReID 00ffdec",
+        "tools/eval_metrics.py: evaluate; metrics_for_cc.py: evaluate_ltcc",
+        "the rule of Market-1501 with rectangles",
+        ("clothes/*/simple_ccreid/map", "clothes/*/fire_ltcc/map"),
+        _RANKS,
+        MARKET,
+    ),
+    *(
+        KnownEvaluator(
+            "Simple-CCReID",
+            "guxinqian/Simple-CCReID f773d01, QizaoWang/FIRe-CCReID 00ffdec",
+            f"tools/eval_metrics.py: evaluate_with_clothes(mode={mode!r})",
+            f"items of the query's identity in {words} clothes are dropped as well",
+            proofs,
+            _RANKS,
+            {**MARKET, "clothes": clothes},
+        )
+        for mode, words, clothes, proofs in (
+            ("CC", "the same", "drop_same", ("clothes/*/simple_ccreid_cc/map", "clothes/*/fire_ltcc_cc/map")),
+            ("SC", "other", "drop_other", ("clothes/*/simple_ccreid_sc/map",)),
+        )
+    ),
+    KnownEvaluator(
+        "SYSU-MM01, RegDB and LLCM",
+        "ZYK100/LLCM 886e27c, wuancong/SYSU-MM01 0499112",
+        "AGW/eval_metrics.py: eval_sysu, eval_regdb, eval_llcm; get_cmc_multi_cam.m",
+        "the camera rule is the data set's; the CMC of SYSU-MM01 and LLCM counts identities",
+        (
+            "infrared/*/eval_llcm/map",
+            "infrared/*/eval_sysu/cmc",
+            "infrared/*/eval_regdb/map",
+            "infrared/*/sysu_official/map",
+        ),
+        {**_RANKS, "mINP": "minp"},
+        {**ALL_RANKS, "mode": "first_match", "empty_target_action": "skip"},
     ),
 )
 """the registry"""
