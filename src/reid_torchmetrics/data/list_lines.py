@@ -14,18 +14,17 @@ error names the line.
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, pairwise
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 from reid_torchmetrics import _hints
 
 from .array_files import file_error, read_utf_8, split_lines
-from .word_columns import parse_floats, parse_integers, split_columns
+from .word_columns import parse_floats, parse_integers, split_words
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _INTEGER = r"\d{1,18}"  # int64
@@ -184,34 +183,38 @@ def _read_table(text: str, form: _TableForm) -> _Table | None:
     num_rows = 0
     constants: set[str] = set()
     interned: dict[str, str] = {}
-    for columns in split_columns(text, form.num_columns):
-        if columns is None:
+    width = form.num_columns + 1  # with the mark
+    for lines in split_words(text, form.num_columns):
+        if lines is None:
             return None
-        numbers = form.parse(columns[form.number])
+        block, words = lines
+        number_words = words[form.number :: width]
+        if "_" in block and "_" in "".join(number_words):  # Python accepts it in numbers
+            return None
+        numbers = form.parse(number_words)
         if numbers is None:
             return None
         if form.constant is not None:
-            constants.update(columns[form.constant])
+            constants.update(words[form.constant :: width])
         if len(constants) > 1:
             return None
-        items = columns[form.item]
+        items: Iterable[str] = words[form.item :: width]
         if len(interned) < _MAX_INTERNED:
             # Equal items become one string, whose hash is computed once.
-            items = list(map(interned.setdefault, items, items))
-        _add_rows(table, columns[0], items, numbers)
+            items = map(interned.setdefault, items, items)
+        _add_rows(table, words[::width], items, numbers)
         num_rows += len(numbers)
     # An item that a query repeats has replaced the first one.
     num_items = sum(len(row) for row in table.values())
     return table if 0 < num_items == num_rows else None
 
 
-def _add_rows(table: _Table, queries: Sequence[str], items: Sequence[str], numbers: Sequence[Any]) -> None:
+def _add_rows(table: _Table, queries: Sequence[str], items: Iterable[str], numbers: Sequence[Any]) -> None:
     """Add rows to a table; rows of a query that follow each other are added together."""
-    is_new = map(operator.ne, queries, queries[1:])
-    starts = compress(range(1, len(queries)), is_new)
-    for start, end in pairwise([0, *starts, len(queries)]):
-        rows = zip(items[start:end], numbers[start:end], strict=True)
-        table.setdefault(queries[start], {}).update(rows)
+    rows = zip(items, numbers, strict=True)
+    for query, copies in groupby(queries):
+        num_rows = len(list(copies))
+        table.setdefault(query, {}).update(islice(rows, num_rows))
 
 
 def _sort_by_rank(table: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:

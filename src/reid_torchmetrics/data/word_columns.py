@@ -11,15 +11,16 @@ errors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-_BLOCK_SIZE = 1 << 15  # characters that are read together, so that the words of a block stay in the cache
+_BLOCK_SIZE = 1 << 14  # characters that are read together, so that the words of a block stay in the cache
 _MARK = "\0"
 _MAX_DIGITS = 18  # digits of an integer that always fits 64 bits
 
 
-def split_columns(text: str, num_columns: int) -> Iterator[list[list[str]] | None]:
-    """Yield the columns of the lines of a text, many lines at a time; None if a line has another number of words."""
+def split_words(text: str, num_columns: int) -> Iterator[tuple[str, list[str]] | None]:
+    """Yield many lines at a time and their words, with a mark behind each line; None for another number of words."""
     if _MARK in text:
         yield None
         return
@@ -29,24 +30,21 @@ def split_columns(text: str, num_columns: int) -> Iterator[list[list[str]] | Non
             yield None
             return
         if words:
-            yield [words[column :: num_columns + 1] for column in range(num_columns)]
+            yield block, words
 
 
 def parse_floats(words: Sequence[str]) -> list[float] | None:
-    """Return decimal numbers; None if some word is another one, such as "nan", "inf" or "1_000"."""
-    letters = "".join(words)
-    # Python accepts words such as "1_000", "nan" and "inf", which are no numbers in lines.
-    if "_" in letters or "n" in letters or "N" in letters:
-        return None
+    """Return decimal numbers; None if some word is another one, such as "nan" or "inf"."""
     try:
-        return list(map(float, words))
+        numbers = list(map(float, words))
     except ValueError:
         return None
+    return numbers if math.isfinite(sum(numbers)) else None
 
 
 def parse_integers(words: Sequence[str]) -> list[int] | None:
     """Return integers of at most 18 digits, with or without a sign; None if some word is another one."""
-    if "_" in "".join(words) or max(map(len, words), default=0) > _MAX_DIGITS:
+    if max(map(len, words), default=0) > _MAX_DIGITS:
         return None
     try:
         return list(map(int, words))
