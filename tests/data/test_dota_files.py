@@ -60,6 +60,10 @@ def test_other_classes_may_be_given(folders):
     assert read_dota(*folders, class_names=names)[1][1]["labels"].tolist() == [0, 0, 2]
 
 
+def test_an_image_without_objects_has_corners_of_eight_numbers(folders):
+    assert read_dota(*folders)[1][0]["rotated_boxes"].shape == (0, 8)
+
+
 RESULTS, LABELS = "results/Task1_ship.txt", "labelTxt/P0003.txt"
 
 
@@ -75,7 +79,7 @@ RESULTS, LABELS = "results/Task1_ship.txt", "labelTxt/P0003.txt"
         (LABELS, f"{SHIP[:-2]}x ship", "P0003.txt:1."),
         (LABELS, f"{SHIP[:-2]}nan ship 0", "`annotations` must have finite numbers in a line; got '1.0 2"),
         (LABELS, f"{SHIP[:-2]}inf ship 0", "P0003.txt:1."),
-        (RESULTS, f"P0001 nan {SHIP}", "`results` must have finite numbers in a line; got 'P0001 nan "),
+        (RESULTS, f"P0001 nan {SHIP}", "a finite number for 'confidence' in a line; got 'nan' in 'P0001 nan "),
         (RESULTS, f"P0001 0.9 {SHIP[:-2]}-inf", "Task1_ship.txt:1."),
         (LABELS, f"{SHIP} boat 0", "`class_names` only; got 'boat'"),
     ],

@@ -84,7 +84,7 @@ FIRST_TAG = "the first tag must be 'annotation'"
     ("file", "text", "message"),
     [
         ("results/dog.txt", "2008_000002 0.9 1 2 3\n", "four edges in a line; got '2008_000002 0.9 1 2 3',"),
-        ("results/dog.txt", "2008_000002 high 1 2 3 4\n", "a confidence and four edges in a line"),
+        ("results/dog.txt", "2008_000002 high 1 2 3 4\n", "a finite number for 'confidence' in a line; got 'high' in "),
         ("results/dog.txt", "\n7 0.9 1 2 3 4\n", "in annotated images only; got '7', "),
         ("results/cow_boy.txt", "", "with names that end with a class; got 'cow_boy.txt'."),
         ("annotations/2.xml", "<annotation><object></annotation>", "`annotations` must have objects with a name"),
@@ -94,7 +94,11 @@ FIRST_TAG = "the first tag must be 'annotation'"
         ("annotations/2.xml", changed_dog("21", "nan"), f"2.xml: {YMIN} must be a finite number; got 'nan'."),
         ("annotations/2.xml", changed_dog(">0<", ">hard<"), f"2.xml: {DIFFICULT}; got 'hard'."),
         ("annotations/2.xml", "<annotations></annotations>", f"2.xml: {FIRST_TAG}; got 'annotations'."),
-        ("results/dog.txt", "2008_000002 nan 1 2 3 4\n", "finite numbers in a line; got '2008_000002 nan 1 2 3 4', "),
+        (
+            "results/dog.txt",
+            "2008_000002 nan 1 2 3 4\n",
+            "a finite number for 'confidence' in a line; got 'nan' in ",
+        ),
         ("results/dog.txt", "2008_000002 0.5 1 2 inf 4\n", "dog.txt:1."),
     ],
 )

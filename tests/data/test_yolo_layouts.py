@@ -308,7 +308,7 @@ def test_classes_may_be_whole_floats(folders, word):
         ("0 0.5 0,5 0.2 0.4", "word 3, '0,5', has a comma."),
         ("0 0.5 0.5 0.2 x", "word 5, 'x', is no number."),
         ("0 0.5 0.5 320 0.4", "word 4, '320', is none."),
-        ("0 0.5 nan 0.5 0.4", "word 3, 'nan', is none."),
+        ("0 0.5 nan 0.5 0.4", "word 3, 'nan', is no number."),
         ("0 0.5 0.5 0.2 inf", "word 5, 'inf', is none."),
     ],
 )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .array_files import first_line, read_text_lines
 from .folders import Folder, has_files, list_files
 from .kitti_files import KITTI_CLASSES, REGION
-from .yolo_lines import is_number
+from .line_tables import is_number
 
 _NUM_KITTI = (15, 16)
 _NUM_CARTUCHO = (5, 6)

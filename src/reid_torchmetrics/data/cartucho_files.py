@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from jaxtyping import Bool
+from numpy.typing import NDArray
+
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_hints
-from reid_torchmetrics.files import image_dict
 
-from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, labels_by_name, read_folders
+from .box_lines import EDGES, BoxReader, Dicts, Sides, finite_numbers, labels_by_name, read_folders
 from .folders import Folder
 from .image_sizes import ImageSizes, Sizes, are_shares
+from .line_tables import LineTable
 
-_BOX = ("left", "top", "right", "bottom")
-_LAYOUTS = {5: ("class", *_BOX), 6: ("class", "confidence", *_BOX)}
-"""columns by the number of words in a line"""
-_DIFFICULT_LAYOUT = ("class", *_BOX, "difficult")
+_DETECTION = ("confidence", *EDGES)
 _NUMBERS = {
     "xyxy": "left top right bottom",
     "xywh": "left top width height",
@@ -68,78 +69,53 @@ def read_cartucho(
     label_rule = f"lines of 'class {_NUMBERS[box_format]}', perhaps with 'difficult' behind, and no spaces in names"
     result_rule = f"lines of 'class confidence {_NUMBERS[box_format]}' and no spaces in names"
     classes = labels_by_name(class_names)
-    ground_truths, detections = read_folders(
-        labels, results, _find_columns, "confidence", rule=label_rule, result_rule=result_rule
-    )
-    _check_order(detections)
-    if image_sizes is None:
-        _check_units(ground_truths, detections)
-    columns = BoxColumns(
-        name="class",
-        box=_BOX,
-        labels=classes,
-        sizes=ImageSizes(image_sizes),
-        score="confidence",
-        box_format=box_format,
-        has_shares=image_sizes is not None,
-    )
-    preds = [columns.detections(image, rows) for image, rows in detections.items()]
-    target = [columns.ground_truths("labels", image, rows) for image, rows in ground_truths.items()]
-    if any("difficult" in row.words for row in all_rows(ground_truths)):
-        for image, rows in zip(target, ground_truths.values(), strict=True):
-            flags = ["difficult" in row.words for row in rows]
-            image.update(image_dict(difficult=flags))
-    return preds, target
+    sides = read_folders(labels, results, _find_scores, rule=label_rule, result_rule=result_rule)
+    _check_units(sides, are_pixels_allowed=image_sizes is None)
+    reader = BoxReader(classes, ImageSizes(image_sizes), box_format=box_format, has_shares=image_sizes is not None)
+    preds = reader.detections(sides, start=1, score=0, score_name="confidence")
+    are_difficult = _are_difficult(sides.ground_truths)
+    flags = {"difficult": are_difficult} if are_difficult.any() else {}
+    return preds, reader.ground_truths(sides, start=0, **flags)
 
 
-def _find_columns(words: Sequence[str]) -> Columns | None:
-    """Return the columns of a line; None if the number of words is wrong."""
-    if len(words) == len(_DIFFICULT_LAYOUT) and words[-1].lower() == "difficult":
-        return _DIFFICULT_LAYOUT
-    return _LAYOUTS.get(len(words))
+def _are_difficult(lines: LineTable) -> Bool[NDArray[np.bool_], " lines"]:
+    """Return which lines of a class and a box end with the word `difficult`."""
+    is_difficult: NDArray[np.bool_] = np.array([word.lower() == "difficult" for word in lines.last_words], np.bool_)
+    is_difficult &= lines.lengths == len(_DETECTION)
+    return is_difficult
 
 
-def _check_order(detections: Rows) -> None:
-    """Raise if the last number in all lines is from 0 to 1, and the first one in none, of boxes in pixels.
+def _find_scores(lines: LineTable) -> tuple[Bool[NDArray[np.bool_], " lines"], Bool[NDArray[np.bool_], " lines"]]:
+    """Return which lines have an allowed number of words, and which of them have a confidence."""
+    has_score = (lines.lengths == len(_DETECTION)) & ~_are_difficult(lines)
+    return np.isin(lines.lengths, (len(EDGES), len(_DETECTION))), has_score
 
-    Such a last number is the confidence, as some tools write it; it would be read as the bottom edge of a box.
+
+def _check_units(sides: Sides, *, are_pixels_allowed: bool) -> None:
+    """Raise for confidences behind boxes, and for shares of the image on one side and pixels on the other.
 
     Raises:
-        ValueError: The message shows the first line.
+        ValueError: The last number in all lines of detections is from 0 to 1, and the first one in none, of boxes in
+            pixels: such a last number is the confidence, as some tools write it, and would be read as the bottom edge
+            of a box. Or all boxes of one folder are shares of the image, and no box of the other one is.
     """
-    rows = all_rows(detections)
-    confidences = [row.number("results", "confidence") for row in rows]
-    bottoms = [row.number("results", "bottom") for row in rows]
-    has_box_of_shares = any(_has_shares("results", row) for row in rows)
-    has_confidence = any(are_shares([number]) for number in confidences)
-    if rows and are_shares(bottoms) and not has_box_of_shares and not has_confidence:
-        raise rows[0].fault("results", "the confidence in front of the box")
-
-
-def _check_units(ground_truths: Rows, detections: Rows) -> None:
-    """Raise if all boxes of one folder are shares of the image, and no box of the other one is.
-
-    Raises:
-        ValueError: The message shows the first line of each folder.
-    """
-    true_rows = all_rows(ground_truths)
-    detected_rows = all_rows(detections)
-    if not true_rows or not detected_rows:
+    detections = finite_numbers(sides.detections, 0, _DETECTION)
+    are_detected_shares = np.asarray(are_shares(detections[:, 1:]).all(axis=1))
+    may_be_score = are_shares(detections)
+    is_behind = may_be_score[:, -1].all() and not are_detected_shares.any() and not may_be_score[:, 0].any()
+    if len(detections) and is_behind:
+        raise sides.detections.fault(0, "the confidence in front of the box")
+    are_true_shares = np.asarray(are_shares(finite_numbers(sides.ground_truths, 0, EDGES)).all(axis=1))
+    if not are_pixels_allowed or not len(detections) or not len(are_true_shares):
         return
-    are_true_shares = [_has_shares("labels", row) for row in true_rows]
-    are_detected_shares = [_has_shares("results", row) for row in detected_rows]
-    if all(are_true_shares) and not any(are_detected_shares):
-        raise _unit_error("labels", true_rows[0], "results", detected_rows[0])
-    if all(are_detected_shares) and not any(are_true_shares):
-        raise _unit_error("results", detected_rows[0], "labels", true_rows[0])
+    if are_true_shares.all() and not are_detected_shares.any():
+        raise _unit_error(sides.ground_truths, sides.detections)
+    if are_detected_shares.all() and not are_true_shares.any():
+        raise _unit_error(sides.detections, sides.ground_truths)
 
 
-def _unit_error(share_argument: str, share_row: Row, pixel_argument: str, pixel_row: Row) -> ValueError:
+def _unit_error(shares: LineTable, pixels: LineTable) -> ValueError:
     """Return the error for a folder with pixels beside a folder with shares."""
-    rule = f"coordinates in the unit of `{share_argument}`"
-    value = f"shares such as {share_row.text!r}, {share_row.where}, and pixels such as {pixel_row.text!r}"
-    return pixel_row.fault(pixel_argument, rule, value)
-
-
-def _has_shares(argument: str, row: Row) -> bool:
-    return are_shares([row.number(argument, column) for column in _BOX])
+    share, pixel = shares.find_line(0), pixels.find_line(0)
+    value = f"shares such as {share.text!r}, {share.where}, and pixels such as {pixel.text!r}, {pixel.where}"
+    return ValueError(f"`{pixels.argument}` must have coordinates in the unit of `{shares.argument}`; got {value}.")

@@ -43,7 +43,7 @@ def list_files(
         raise NotADirectoryError(f"`{argument}` must be a folder of {suffix} files; got the file {str(folder)!r}.")
     if not path.is_dir():
         raise FileNotFoundError(f"There is no folder {str(folder)!r}.")
-    files = [file for file in path.iterdir() if _has_suffix(file, suffix)]
+    files = [path / name for name in _file_names(path, suffix)]
     if is_skipped is not None:
         files = [file for file in files if not is_skipped(file)]
     if not files:
@@ -60,7 +60,7 @@ def list_files(
 def has_files(folder: Folder, suffix: str) -> bool:
     """Return whether a folder exists and has a file with a suffix, in small or capital letters."""
     path = Path(folder)
-    return path.is_dir() and any(_has_suffix(file, suffix) for file in path.iterdir())
+    return path.is_dir() and bool(_file_names(path, suffix))
 
 
 def match_images(
@@ -124,9 +124,14 @@ def warn_of_exchange(argument: str, folder: Folder, results: Folder) -> None:
     )
 
 
-def _has_suffix(file: Path, suffix: str) -> bool:
-    is_copy = file.name.startswith(_COPY_OF_MACOS)
-    return file.suffix.lower() == suffix and not is_copy and not file.is_dir()
+def _file_names(folder: Path, suffix: str) -> list[str]:
+    """Return the names of the files of a folder with a suffix, without copies by macOS."""
+    with os.scandir(folder) as entries:  # which know whether they are folders
+        return [entry.name for entry in entries if _has_suffix(entry.name, suffix) and not entry.is_dir()]
+
+
+def _has_suffix(name: str, suffix: str) -> bool:
+    return name.lower().endswith(suffix) and len(name) > len(suffix) and not name.startswith(_COPY_OF_MACOS)
 
 
 def _describe_contents(folder: Path, suffix: str) -> str:
@@ -135,7 +140,7 @@ def _describe_contents(folder: Path, suffix: str) -> str:
     if subfolder_with_files is not None:
         subfolder, num_files = subfolder_with_files
         return f"with {num_files} of them in its subfolder {subfolder!r}"
-    skipped = sorted(file.name for file in folder.iterdir() if _has_suffix(file, suffix))
+    skipped = sorted(_file_names(folder, suffix))
     if skipped:
         return f"with {skipped[0]!r} alone, which is no such file of an image"
     suffixes = Counter(file.suffix or "without a suffix" for file in folder.iterdir() if file.is_file())
@@ -153,7 +158,7 @@ def _find_subfolder(folder: Path, suffix: str) -> tuple[str, int] | None:
     """Return the first subfolder, at any depth, that has files with a suffix, and their number."""
     for path, subfolders, files in os.walk(folder):
         subfolders.sort()
-        num_files = sum(_has_suffix(Path(path, file), suffix) for file in files)
+        num_files = sum(_has_suffix(file, suffix) for file in files)
         if num_files and Path(path) != folder:
             return str(Path(path).relative_to(folder)), num_files
     return None

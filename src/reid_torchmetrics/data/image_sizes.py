@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.files import bare_name
@@ -19,16 +22,10 @@ MOST_SHARE = 1 + _ROUNDING
 """largest share of the image, up to rounding"""
 
 
-def are_shares(numbers: Sequence[float]) -> bool:
-    """Return whether numbers lie within the image, up to rounding."""
-    return are_within(numbers, LEAST_SHARE, MOST_SHARE)
-
-
-def are_within(numbers: Sequence[float], least: float, most: float) -> bool:
-    """Return whether all numbers lie in a range; NaN does not."""
-    if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
-        return not numbers
-    return min(numbers) >= least and max(numbers) <= most
+def are_shares(numbers: Float[NDArray[np.float64], ...]) -> Bool[NDArray[np.bool_], ...]:
+    """Return which numbers lie within the image, up to rounding; NaN does not."""
+    is_share: NDArray[np.bool_] = (numbers >= LEAST_SHARE) & (numbers <= MOST_SHARE)
+    return is_share
 
 
 class ImageSizes:
@@ -65,3 +62,8 @@ class ImageSizes:
         if len(sizes) != 2:
             raise ValueError(f"`image_sizes` must be width and height; got {sizes!r}.")
         return sizes
+
+    def of_lines(self, files: Mapping[str, slice]) -> Float[NDArray[np.float64], "lines 2"]:
+        """Return the size of the image of each line, given the lines of each image in the order of all lines."""
+        sizes = np.array([self.find(name) for name in files], np.float64).reshape(-1, 2)
+        return np.repeat(sizes, [lines.stop - lines.start for lines in files.values()], axis=0)

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Bool
+from numpy.typing import NDArray
 
 from reid_torchmetrics._signatures import with_hints
-from reid_torchmetrics.files import image_dict
 
-from .box_rows import BoxColumns, Columns, Dicts, Row, labels_by_name, read_folders
+from .box_lines import EDGES, BoxReader, Dicts, labels_by_name, read_folders
 from .folders import Folder
 from .image_sizes import ImageSizes
+from .line_tables import LineTable
 
 KITTI_CLASSES = ("Car", "Van", "Truck", "Pedestrian", "Person_sitting", "Cyclist", "Tram", "Misc")
 """names of the 8 classes of KITTI's labels, without the regions `DontCare`"""
 
-_BOX = ("left", "top", "right", "bottom")
-_COLUMNS = ("type", "truncated", "occluded", "alpha", *_BOX, "height", "width", "length", "x", "y", "z", "rotation_y")
+_COLUMNS = ("type", "truncated", "occluded", "alpha", *EDGES, "height", "width", "length", "x", "y", "z", "rotation_y")
 _RESULT_COLUMNS = (*_COLUMNS, "score")
-_LAYOUTS = {15: _COLUMNS, 16: _RESULT_COLUMNS}
-"""columns by the number of words in a line"""
+_BOX, _SCORE = 3, 14
+"""places of the first edge and of the score behind the type"""
 REGION = "DontCare"
+_NO_LABEL = -1  # of regions, while lines are read
 _RULE = f"lines of '{' '.join(_COLUMNS)}'"
 _RESULT_RULE = f"lines of '{' '.join(_RESULT_COLUMNS)}'"
 
@@ -63,34 +66,32 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
     classes = labels_by_name(class_names)
     if REGION in classes:
         raise ValueError(f"`class_names` must be without {REGION!r}, which is no class; got {class_names!r}.")
-    ground_truths, detections = read_folders(
-        labels, results, _find_columns, "score", rule=_RULE, result_rule=_RESULT_RULE
-    )
-    columns = BoxColumns(name="type", box=_BOX, labels=classes, sizes=ImageSizes(None), score="score")
-    preds = [columns.detections(image, rows) for image, rows in detections.items()]
-    target = []
-    for pred, (image, rows) in zip(preds, ground_truths.items(), strict=True):
-        target.append(_ground_truths(columns, image, rows, pred["labels"].tolist()))
-    return preds, target
+    sides = read_folders(labels, results, _find_scores, rule=_RULE, result_rule=_RESULT_RULE)
+    sizes = ImageSizes(None)
+    preds = BoxReader(classes, sizes).detections(sides, _BOX, _SCORE, "score")
+    target = BoxReader(classes | {REGION: _NO_LABEL}, sizes).ground_truths(sides, _BOX)
+    images = []
+    for pred, ground_truths in zip(preds, target, strict=True):
+        images.append(_with_crowds(ground_truths, pred["labels"].tolist()))
+    return preds, images
 
 
-def _find_columns(words: Sequence[str]) -> Columns | None:
-    return _LAYOUTS.get(len(words))
+def _find_scores(lines: LineTable) -> tuple[Bool[NDArray[np.bool_], " lines"], Bool[NDArray[np.bool_], " lines"]]:
+    """Return which lines have an allowed number of words, and which of them have a score."""
+    return np.isin(lines.lengths, (_SCORE, _SCORE + 1)), lines.lengths == _SCORE + 1
 
 
-def _ground_truths(
-    columns: BoxColumns, image: str, rows: Sequence[Row], detected_labels: Sequence[int]
-) -> dict[str, Any]:
-    """Return the dict of the objects in an image, and of its regions as crowds of each class in the image."""
-    object_rows = [row for row in rows if row.words["type"] != REGION]
-    region_rows = [row for row in rows if row.words["type"] == REGION]
-    objects = columns.ground_truths("labels", image, object_rows)
-    regions = columns.ordered_boxes("labels", image, region_rows)
-    classes = sorted(set(detected_labels) | set(objects["labels"].tolist()))
-    crowd_labels: list[int] = []
-    for label in classes:
-        crowd_labels += [label] * len(regions)
-    crowds = image_dict(boxes=regions * len(classes), labels=crowd_labels, iscrowd=[1] * len(crowd_labels))
-    objects |= image_dict(iscrowd=[0] * len(objects["labels"]))
-    joined = {key: torch.cat([objects[key], crowds[key]]) for key in crowds}
-    return joined | {"image_id": image}
+def _with_crowds(image: dict[str, Any], detected_labels: Sequence[int]) -> dict[str, Any]:
+    """Return the objects in an image, and its regions as crowds of each class in the image."""
+    boxes, labels = image["boxes"], image["labels"]
+    is_region = labels == _NO_LABEL
+    regions = boxes[is_region]
+    labels = labels[~is_region]
+    classes = torch.tensor(sorted({*detected_labels, *labels.tolist()}), dtype=torch.int64, device="cpu")
+    crowd_labels = classes.repeat_interleave(len(regions))
+    return {
+        "boxes": torch.cat([boxes[~is_region], regions.repeat(len(classes), 1)]),
+        "labels": torch.cat([labels, crowd_labels]),
+        "iscrowd": torch.cat([torch.zeros_like(labels), torch.ones_like(crowd_labels)]),
+        "image_id": image["image_id"],
+    }

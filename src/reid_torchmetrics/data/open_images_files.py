@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from reid_torchmetrics._signatures import with_hints
-from reid_torchmetrics.files import image_dict
 
-from .box_rows import BoxColumns, Dicts, Row, Rows, Table, align_images, labels_by_name, read_table
+from .array_files import reading
+from .box_lines import BoxReader, Dicts, labels_by_name, pair_images
 from .folders import warn_of_exchange
 from .image_sizes import ImageSizes, Sizes
+from .line_tables import Line, LineTable, parse_numbers
 
 _IMAGE = "ImageID"
 _BOX = ("XMin", "YMin", "XMax", "YMax")
@@ -70,9 +76,9 @@ def read_open_images(
             `class_names`, named with file and line; or an image without a size.
     """
     classes = labels_by_name(class_names)
-    true_table = read_table("annotations", Path(annotations), _REQUIRED, _SPELLINGS)
-    detected_table = read_table("results", Path(results), _REQUIRED, _SPELLINGS)
-    if _are_results(true_table) and not _are_results(detected_table):
+    true_table = _read_table("annotations", Path(annotations))
+    detected_table = _read_table("results", Path(results))
+    if true_table.are_results and not detected_table.are_results:
         warn_of_exchange("annotations", annotations, results)
         true_table, detected_table = detected_table, true_table
         annotations, results = results, annotations
@@ -83,49 +89,111 @@ def read_open_images(
         )
     if not true_table.rows:
         raise ValueError(f"`annotations` must have a row for each box; got a header alone, {annotations}.")
-    ground_truths = _group_by_image("annotations", true_table)
-    detections = _group_by_image("results", detected_table)
-    ground_truths, detections = align_images(
-        ground_truths, detections, argument="annotations", folder=annotations, result_folder=results
-    )
-    box_columns = BoxColumns(
-        name="LabelName", box=_BOX, labels=classes, sizes=ImageSizes(image_sizes), score="Score", has_shares=True
-    )
-    preds = [box_columns.detections(image, rows) for image, rows in detections.items()]
-    target = []
-    for image, rows in ground_truths.items():
-        flags = image_dict(iscrowd=[_is_group(row) for row in rows])
-        target.append(box_columns.ground_truths("annotations", image, rows) | flags)
-    return preds, target
+    ground_truths = true_table.lines("annotations", _BOX)
+    detections = detected_table.lines("results", (*_BOX, "Score"))
+    sides = pair_images(ground_truths, detections, annotations, results)
+    reader = BoxReader(classes, ImageSizes(image_sizes), _BOX, has_shares=True)
+    preds = reader.detections(sides, start=0, score=len(_BOX), score_name="Score")
+    are_groups = [_is_group(ground_truths, position) for position in range(len(ground_truths))]
+    return preds, reader.ground_truths(sides, start=0, iscrowd=np.array(are_groups, np.int64))
 
 
-def _are_results(table: Table) -> bool:
-    """Return whether a table has scores, and no column of annotations."""
-    return "Score" in table.columns and _ANNOTATION_COLUMNS.isdisjoint(table.columns)
+class _Table(NamedTuple):
+    """A CSV file."""
+
+    columns: Sequence[str]
+    rows: Sequence[Line]
+
+    @property
+    def are_results(self) -> bool:
+        """Whether the table has scores, and no column of annotations."""
+        return "Score" in self.columns and _ANNOTATION_COLUMNS.isdisjoint(self.columns)
+
+    def lines(self, argument: str, number_columns: Sequence[str]) -> LineTable:
+        """Return the class and some numbers of each row, by image; the last word is that of `IsGroupOf`, if any.
+
+        Raises:
+            ValueError: A row without an image.
+        """
+        place_by_name = {name: place for place, name in enumerate(self.columns)}
+        by_image: dict[str, list[Line]] = {}
+        for row in self.rows:
+            image = row.words[place_by_name[_IMAGE]]
+            if not image:
+                raise _row_error(argument, f"an image in the column {_IMAGE!r} of each row", row)
+            by_image.setdefault(image, []).append(row)
+        rows = list(chain.from_iterable(by_image.values()))
+        ends = list(accumulate(map(len, by_image.values())))
+        places = [place_by_name[name] for name in ("LabelName", *number_columns)]
+        lines = [row._replace(words=[row.words[place] for place in places]) for row in rows]
+        vocabulary: dict[str, int] = {}
+        classes = [vocabulary.setdefault(line.words[0], len(vocabulary)) for line in lines]
+        group = place_by_name.get("IsGroupOf")
+        return LineTable(
+            argument,
+            files=dict(zip(by_image, map(slice, [0, *ends], ends), strict=True)),
+            vocabulary=list(vocabulary),
+            words=np.array(classes, np.int64),
+            last_words=["" if group is None else row.words[group] for row in rows],
+            lengths=np.full(len(rows), len(number_columns)),
+            numbers=np.array(parse_numbers(list(chain.from_iterable(line.words[1:] for line in lines))), np.float64),
+            find_line=lines.__getitem__,
+        )
 
 
-def _group_by_image(argument: str, table: Table) -> Rows:
-    """Return the rows of each image.
+def _read_table(argument: str, path: Path) -> _Table:
+    """Read a CSV file with a header.
 
     Raises:
-        ValueError: A row without an image.
+        OSError: There is no such file, or it may not be read.
+        ValueError: A file that is no CSV, a missing column, or a row with too few or too many values.
     """
-    rows: Rows = {}
-    for row in table.rows:
-        image = row.words[_IMAGE]
-        if not image:
-            raise row.fault(argument, f"an image in the column {_IMAGE!r} of each row")
-        rows.setdefault(image, []).append(row)
-    return rows
+    with reading(path, "a table in CSV with a header, in UTF-8"), path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        header = [name.strip() for name in next(reader, [])]
+        rows = [
+            Line(list(map(str.strip, words)), ",".join(words), f"{path}:{reader.line_num}") for words in reader if words
+        ]
+    columns = _column_names(argument, path, header)
+    for row in rows:
+        if len(row.words) != len(columns):
+            rule = f"{len(columns)} values in a row, as many as names in the header"
+            raise _row_error(argument, rule, row, f"{len(row.words)} in ")
+    return _Table(columns, rows)
 
 
-def _is_group(row: Row) -> int:
+def _column_names(argument: str, path: Path, header: Sequence[str]) -> list[str]:
+    """Return the names of the columns in a header, in our own spelling.
+
+    Raises:
+        ValueError: A missing column, or two columns of one meaning.
+    """
+    names = {name.lower(): name for name in _REQUIRED}
+    names |= {spelling.lower(): name for spelling, name in _SPELLINGS.items()}
+    columns = [names.get(name.lower(), name) for name in header]
+    value = f"the header {','.join(header)!r}, {path}"
+    for name in _REQUIRED:
+        if name not in columns:
+            raise ValueError(f"`{argument}` must have a column {name!r}; got {value}.")
+    if len(set(columns)) != len(columns):
+        raise ValueError(f"`{argument}` must have columns of different meanings; got {value}.")
+    return columns
+
+
+def _row_error(argument: str, rule: str, row: Line, value: str = "") -> ValueError:
+    """Return the error for a row that breaks a rule."""
+    return ValueError(f"`{argument}` must have {rule}; got {value}{row.text!r}, {row.where}.")
+
+
+def _is_group(lines: LineTable, position: int) -> int:
     """Return 1 for a box around a group of objects, and 0 for other boxes.
 
     Raises:
         ValueError: Another value of `IsGroupOf`.
     """
-    word = row.words.get("IsGroupOf", "")
+    word = lines.last_words[position]
     if word.lower() not in _IS_GROUP:
-        raise row.fault("annotations", "0, 1 or -1 in the column 'IsGroupOf'", f"{word!r} in {row.text!r}")
+        raise _row_error(
+            "annotations", "0, 1 or -1 in the column 'IsGroupOf'", lines.find_line(position), f"{word!r} in "
+        )
     return _IS_GROUP[word.lower()]

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_hints
-from reid_torchmetrics.files import ImagesByName, image_dict
+from reid_torchmetrics.files import ImagesByName
 from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
 from .array_files import read_text_lines
+from .box_lines import check_lines, finite_numbers
 from .folders import Folder, has_files, list_files, warn_of_exchange
+from .line_tables import LineTable, read_lines, split_images
 
 VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),
@@ -34,11 +40,12 @@ DOTA_CLASSES = (
 """the 15 classes of DOTA-v1.0"""
 
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
-_NUM_CORNER_NUMBERS = 8  # x and y of four corners
 _HEADERS = ("imagesource", "gsd")  # first words of DOTA's lines without an object
 _NOT_DIFFICULT = ("", "0", "unspecified")  # texts of `difficult`, in small letters
 
 _Dicts = list[dict[str, Any]]
+_Tags = dict[str, ET.Element]
+"""children of an element by their tags, in small letters"""
 
 
 class _Shape(NamedTuple):
@@ -46,14 +53,28 @@ class _Shape(NamedTuple):
 
     key: str
     """key in the dict of an image"""
-    size: int
-    """number of values"""
-    description: str
-    """words for messages"""
+    columns: Sequence[str]
+    """names of its numbers, for messages"""
+    rule: str
+    """what a line must have, for messages"""
 
 
-_BOX = _Shape(key="boxes", size=len(_EDGES), description="four edges")
-_CORNERS = _Shape(key="rotated_boxes", size=_NUM_CORNER_NUMBERS, description="x and y of four corners")
+class _Object(NamedTuple):
+    """A ground truth."""
+
+    name: str
+    """its class"""
+    numbers: Sequence[float]
+    """its shape"""
+    is_difficult: bool
+
+
+_BOX = _Shape("boxes", _EDGES, "an image, a confidence and four edges in a line")
+_CORNERS = _Shape(
+    "rotated_boxes",
+    ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"),
+    "an image, a confidence and x and y of four corners in a line",
+)
 
 
 @with_hints
@@ -90,7 +111,7 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
     labels = {name: label for label, name in enumerate(class_names)}
     documents = list_files("annotations", annotations, ".xml")
     # Each image has a document, also one without objects.
-    target = [_read_voc_objects(path, labels) for path in documents]
+    target = _read_objects(documents, labels, _BOX, _read_voc_objects)
     return _read_detections(results, documents, labels, _BOX), target
 
 
@@ -154,7 +175,8 @@ def read_dota(
     if _are_dota_results(paths, labels) and not _are_dota_results(result_paths, labels):
         warn_of_exchange("annotations", annotations, results)
         paths, results = result_paths, annotations
-    target = [_read_dota_objects(path, labels, is_checked=invalid != "drop") for path in paths]
+    read_objects = partial(_read_dota_objects, is_checked=invalid != "drop")
+    target = _read_objects(paths, labels, _CORNERS, read_objects)
     return _read_detections(results, paths, labels, _CORNERS), target
 
 
@@ -173,7 +195,7 @@ def _are_dota_results(paths: Sequence[Path], classes: Collection[str]) -> bool:
 
 def _is_detection(line: str, shape: _Shape) -> bool:
     numbers = _parse_numbers(line.split()[1:])
-    return len(numbers) == 1 + shape.size
+    return len(numbers) == 1 + len(shape.columns)
 
 
 def _find_class(path: Path, classes: Collection[str]) -> str | None:
@@ -184,53 +206,55 @@ def _find_class(path: Path, classes: Collection[str]) -> str | None:
 
 def _read_detections(results: Folder, documents: Sequence[Path], labels: Mapping[str, int], shape: _Shape) -> _Dicts:
     """Read the detections of each image from a file for each class."""
-    names = [path.name for path in documents]
-    images_by_name = ImagesByName(names, range(len(names)))
-    images: list[dict[str, list[Any]]] = [{shape.key: [], "scores": [], "labels": []} for _ in names]
-    for path in list_files("results", results, ".txt"):
+    paths = list_files("results", results, ".txt")
+    class_labels = []
+    for path in paths:
         class_name = _find_class(path, labels)
         if class_name is None:
             raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
-        for where, line in read_text_lines(path):
-            reference, *words = line.split()
-            score, *box = _parse_detection(words, shape, line, where)
-            image = images[_find_image(reference, images_by_name, documents, where)]
-            image["scores"].append(score)
-            image[shape.key].append(box)
-            image["labels"].append(labels[class_name])
-    return [image_dict(**image) for image in images]
+        class_labels.append(labels[class_name])
+    lines = read_lines("results", paths)
+    check_lines(lines, lines.lengths == 1 + len(shape.columns), shape.rule)
+    numbers = finite_numbers(lines, 0, ("confidence", *shape.columns))
+    images = _find_images(lines, documents)
+
+    # Sort the lines by image; those of an image keep their order.
+    order = np.argsort(images, kind="stable")
+    ends = np.cumsum(np.bincount(images, minlength=len(documents))).tolist()
+    files = {str(place): slice(start, end) for place, (start, end) in enumerate(pairwise([0, *ends]))}
+    lengths = [rows.stop - rows.start for rows in lines.files.values()]
+    columns = {
+        shape.key: numbers[order, 1:],
+        "scores": numbers[order, 0],
+        "labels": np.repeat(np.array(class_labels, np.int64), lengths)[order],
+    }
+    return split_images(columns, files, files)
 
 
-def _find_image(reference: str, images: ImagesByName, documents: Sequence[Path], where: str) -> int:
-    """Return the position of the image with the name in a line of results.
+def _find_images(lines: LineTable, documents: Sequence[Path]) -> Int[NDArray[np.int64], " lines"]:
+    """Return the position of the image that each line of results names.
 
     Raises:
         ValueError: No image has the name, or several have it.
     """
-    positions = images.find(reference)
-    if len(positions) == 1:
-        return int(str(positions[0]))
-    if positions:
-        raise ValueError(f"`results` must name one image in a line; got {reference!r}, {where}, for {len(positions)}.")
-    first = documents[0].stem
-    raise ValueError(
-        f"`results` must have detections in annotated images only; got {reference!r}, {where}; the first annotated"
-        f" image is {first!r}."
-    )
-
-
-def _parse_detection(words: Sequence[str], shape: _Shape, line: str, where: str) -> list[float]:
-    """Return the confidence and the shape of a detection.
-
-    Raises:
-        ValueError: Another number of words, or a word that is no finite number.
-    """
-    numbers = _parse_numbers(words)
-    if len(numbers) != 1 + shape.size:
-        rule = f"an image, a confidence and {shape.description} in a line"
-        raise ValueError(f"`results` must have {rule}; got {line!r}, {where}.")
-    _check_finite("results", numbers, line, where)
-    return numbers
+    names = [path.name for path in documents]
+    images_by_name = ImagesByName(names, range(len(names)))
+    images = []
+    for place, reference in enumerate(lines.vocabulary):
+        positions = images_by_name.find(reference)
+        if len(positions) == 1:
+            images.append(int(str(positions[0])))
+            continue
+        where = lines.find_line(int((lines.words == place).argmax())).where
+        if positions:
+            raise ValueError(
+                f"`results` must name one image in a line; got {reference!r}, {where}, for {len(positions)}."
+            )
+        raise ValueError(
+            f"`results` must have detections in annotated images only; got {reference!r}, {where}; the first annotated"
+            f" image is {documents[0].stem!r}."
+        )
+    return np.array(images, np.int64)[lines.words]
 
 
 def _parse_numbers(words: Sequence[str]) -> list[float]:
@@ -241,29 +265,45 @@ def _parse_numbers(words: Sequence[str]) -> list[float]:
         return []
 
 
-def _check_finite(argument: str, numbers: Sequence[float], line: str, where: str) -> None:
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"`{argument}` must have finite numbers in a line; got {line!r}, {where}.")
+def _read_objects(
+    paths: Sequence[Path], labels: Mapping[str, int], shape: _Shape, read: Callable[[Path], Sequence[_Object]]
+) -> _Dicts:
+    """Return the dict of the ground truths in each image, given a function that reads the objects of a file.
+
+    Raises:
+        ValueError: A class is not among `class_names`.
+    """
+    objects: list[_Object] = []
+    files = {}
+    for path in paths:
+        start = len(objects)
+        objects += read(path)
+        files[path.stem] = slice(start, len(objects))
+        unknown = [item.name for item in objects[start:] if item.name not in labels]
+        if unknown:
+            raise ValueError(f"`annotations` must have objects of `class_names` only; got {unknown[0]!r}, {path}.")
+    columns = {
+        "labels": np.array([labels[item.name] for item in objects], np.int64),
+        shape.key: np.array([item.numbers for item in objects], np.float64).reshape(-1, len(shape.columns)),
+        "difficult": np.array([item.is_difficult for item in objects], np.bool_),
+    }
+    return split_images(columns, files, files, has_ids=True)
 
 
-def _read_voc_objects(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
-    """Return the dict of an image from its document."""
-    names = []
-    boxes = []
-    difficult = []
+def _read_voc_objects(path: Path) -> list[_Object]:
+    """Return the objects in a document."""
+    objects = []
     with _reading_document(path):
-        for place, element in _find_objects(path):
-            names.append(_find_text(element, "name", place))
-            boxes.append([_find_edge(element, edge, place) for edge in _EDGES])
-            difficult.append(_is_difficult(element, place))
-    image = image_dict(labels=_find_labels(path, names, labels), boxes=boxes, difficult=difficult)
-    return image | {"image_id": path.stem}
+        for place, tags in _find_objects(path):
+            name = _find_text(tags, "name", place)
+            objects.append(_Object(name, _find_edges(tags, place), _is_difficult(tags, place)))
+    return objects
 
 
 def _read_class_names(path: Path) -> list[str]:
     """Return the class of each object in a document."""
     with _reading_document(path):
-        return [_find_text(element, "name", place) for place, element in _find_objects(path)]
+        return [_find_text(tags, "name", place) for place, tags in _find_objects(path)]
 
 
 @contextmanager
@@ -280,126 +320,99 @@ def _reading_document(path: Path) -> Iterator[None]:
         raise ValueError(f"`annotations` must have {rule}; {path}: {error}.") from error
 
 
-def _find_objects(path: Path) -> Iterator[tuple[str, ET.Element]]:
-    """Yield a name for messages and the element of each object in a document.
+def _find_objects(path: Path) -> Iterator[tuple[str, _Tags]]:
+    """Yield a name for messages and the tags of each object in a document.
 
     Raises:
         ValueError: The document is of another kind.
     """
     root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
-    if not _is_tag(root, "annotation"):
+    if root.tag.lower() != "annotation":
         raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
-    elements = [element for element in root if _is_tag(element, "object")]
+    elements = [element for element in root if isinstance(element.tag, str) and element.tag.lower() == "object"]
     for position, element in enumerate(elements):
-        yield f"`object[{position}]`", element
+        yield f"`object[{position}]`", _tags(element)
 
 
-def _is_tag(element: ET.Element, tag: str) -> bool:
-    """Return whether an element has a tag, in small or capital letters; comments have none."""
-    return isinstance(element.tag, str) and element.tag.lower() == tag
-
-
-def _find_child(element: ET.Element, tag: str) -> ET.Element | None:
-    """Return the first child with a tag, in small or capital letters."""
+def _tags(element: ET.Element) -> _Tags:
+    """Return the first child with each tag, in small letters."""
+    tags: _Tags = {}
     for child in element:
-        if _is_tag(child, tag):
-            return child
-    return None
+        if isinstance(child.tag, str):  # comments have none
+            tags.setdefault(child.tag.lower(), child)
+    return tags
 
 
-def _find_text(element: ET.Element, path: str, place: str) -> str:
-    """Return the text of the element at a path of tags, without spaces around it.
-
-    Raises:
-        ValueError: There is no such element; the message names the path.
-    """
-    inner = element
-    for tag in path.split("/"):
-        child = _find_child(inner, tag)
-        if child is None:
-            raise ValueError(f"{place} is an object without {path!r}")
-        inner = child
-    return (inner.text or "").strip()
-
-
-def _find_edge(element: ET.Element, edge: str, place: str) -> float:
-    """Return an edge of the box of an object.
+def _find_text(tags: _Tags, tag: str, place: str, path: str = "") -> str:
+    """Return the text of the element with a tag, without spaces around it.
 
     Raises:
-        ValueError: It is missing, or no finite number.
+        ValueError: There is no such element; the message names it with its path.
     """
-    path = f"bndbox/{edge}"
-    text = _find_text(element, path, place)
-    numbers = _parse_numbers([text])
-    if not numbers or not math.isfinite(numbers[0]):
-        raise ValueError(f"{path!r} of {place} must be a finite number; got {text!r}")
-    return numbers[0]
+    if tag not in tags:
+        raise ValueError(f"{place} is an object without {path + tag!r}")
+    return (tags[tag].text or "").strip()
 
 
-def _is_difficult(element: ET.Element, place: str) -> bool:
-    flag = _find_child(element, "difficult")  # not all documents have it
-    if flag is None:
+def _find_edges(tags: _Tags, place: str) -> list[float]:
+    """Return the edges of the box of an object.
+
+    Raises:
+        ValueError: One is missing, or no finite number.
+    """
+    box = _tags(tags["bndbox"]) if "bndbox" in tags else {}
+    words = [_find_text(box, edge, place, "bndbox/") for edge in _EDGES]
+    edges = _parse_numbers(words)
+    if not edges or not all(map(math.isfinite, edges)):
+        for edge, word in zip(_EDGES, words, strict=True):
+            if not all(map(math.isfinite, _parse_numbers([word]) or [math.nan])):
+                raise ValueError(f"'bndbox/{edge}' of {place} must be a finite number; got {word!r}")
+    return edges
+
+
+def _is_difficult(tags: _Tags, place: str) -> bool:
+    if "difficult" not in tags:  # not all documents have it
         return False
-    text = (flag.text or "").strip()
+    text = _find_text(tags, "difficult", place)
     if text.lower() in _NOT_DIFFICULT:
         return False
     try:
         return int(text) != 0
     except ValueError:
         rule = "must be 0, 1, Unspecified or empty"
-        raise ValueError(f"{flag.tag!r} of {place} {rule}; got {text!r}") from None
+        raise ValueError(f"{tags['difficult'].tag!r} of {place} {rule}; got {text!r}") from None
 
 
-def _read_dota_objects(path: Path, labels: Mapping[str, int], *, is_checked: bool) -> dict[str, Any]:
-    """Return the dict of an image from its text file; with `is_checked`, raise if edges of an object cross."""
-    corners = []
-    names = []
-    difficult = []
-    places = []
-    for where, line in read_text_lines(path):
-        if line.startswith(_HEADERS):
-            continue
-        numbers, name, is_difficult = _parse_dota_object(line, where)
-        corners.append(numbers)
-        names.append(name)
-        difficult.append(is_difficult)
-        places.append(f"{line!r}, {where}")
-    if corners and is_checked:
-        are_crossing = crossing_edges(torch.tensor(corners, dtype=torch.float64, device="cpu"))
-        crossing_rows = are_crossing.nonzero().flatten().tolist()
-        if crossing_rows:
-            raise ValueError(f"`annotations` must have {CORNER_ORDER}; got {places[crossing_rows[0]]}.")
-    image = image_dict(labels=_find_labels(path, names, labels), rotated_boxes=corners, difficult=difficult)
-    return image | {"image_id": path.stem}
+def _read_dota_objects(path: Path, *, is_checked: bool) -> list[_Object]:
+    """Return the objects in a text file; with `is_checked`, raise if edges of an object cross."""
+    lines = [(where, line) for where, line in read_text_lines(path) if not line.startswith(_HEADERS)]
+    objects = [_parse_dota_object(line, where) for where, line in lines]
+    if objects and is_checked:
+        corners = torch.tensor([item.numbers for item in objects], dtype=torch.float64, device="cpu")
+        crossing_lines = crossing_edges(corners).nonzero().flatten().tolist()
+        if crossing_lines:
+            where, line = lines[crossing_lines[0]]
+            raise ValueError(f"`annotations` must have {CORNER_ORDER}; got {line!r}, {where}.")
+    return objects
 
 
-def _parse_dota_object(line: str, where: str) -> tuple[list[float], str, bool]:
-    """Return the corners, the class and the flag of a difficult object in a line.
+def _parse_dota_object(line: str, where: str) -> _Object:
+    """Return the object in a line.
 
     Raises:
         ValueError: A malformed line, or a number that is not finite.
     """
     words = line.split()
-    corners = _parse_numbers(words[:_NUM_CORNER_NUMBERS])
+    num_numbers = len(_CORNERS.columns)
+    corners = _parse_numbers(words[:num_numbers])
     try:
-        name, *flag_words = words[_NUM_CORNER_NUMBERS:]
+        name, *flag_words = words[num_numbers:]
         (flag,) = map(int, flag_words or ["0"])
     except ValueError:  # no class, several flags, or a flag that is no integer
         corners = []
-    if len(corners) != _NUM_CORNER_NUMBERS:
+    if len(corners) != num_numbers:
         rule = "x and y of four corners and a class in a line, and maybe a flag"
         raise ValueError(f"`annotations` must have {rule}; got {line!r}, {where}.")
-    _check_finite("annotations", corners, line, where)
-    return corners, name, flag != 0
-
-
-def _find_labels(path: Path, names: Sequence[str], labels: Mapping[str, int]) -> list[int]:
-    """Return the label of each object from the name of its class.
-
-    Raises:
-        ValueError: The class is not among `class_names`.
-    """
-    for name in names:
-        if name not in labels:
-            raise ValueError(f"`annotations` must have objects of `class_names` only; got {name!r}, {path}.")
-    return [labels[name] for name in names]
+    if not all(map(math.isfinite, corners)):
+        raise ValueError(f"`annotations` must have finite numbers in a line; got {line!r}, {where}.")
+    return _Object(name, corners, flag != 0)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks, _names
@@ -15,8 +14,10 @@ from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
-from .folders import Folder, match_images, warn_of_exchange
-from .image_sizes import LEAST_SHARE, MOST_SHARE, ImageSizes, Size
+from .box_lines import pair_images
+from .folders import Folder, warn_of_exchange
+from .image_sizes import LEAST_SHARE, MOST_SHARE, ImageSizes, Size, are_shares
+from .line_tables import Files, LineTable, split_images
 from .yolo_layouts import (
     CORNERS,
     NUM_BOX,
@@ -28,7 +29,7 @@ from .yolo_layouts import (
     sizes_by_length,
     usual_layout,
 )
-from .yolo_lines import LineTable, list_images, read_lines
+from .yolo_lines import find_classes, read_yolo_lines, word_error
 from .yolo_names import class_numbers, find_name_file, read_yolo_names
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
@@ -118,8 +119,8 @@ def read_yolo_folders(
     if iou_type == "segm" and image_sizes is None:
         raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
     sizes = ImageSizes(image_sizes)
-    ground_truths = read_lines("labels", list_images("labels", labels))
-    detections = read_lines("results", list_images("results", results))
+    ground_truths = read_yolo_lines("labels", labels)
+    detections = read_yolo_lines("results", results)
 
     # Find the layout of all lines, in the other order of the folders if they are exchanged.
     layout = find_layout(ground_truths, detections, iou_type)
@@ -135,34 +136,28 @@ def read_yolo_folders(
         layout = exchanged
     if layout is None:
         raise first_fault(ground_truths, detections, usual_layout(ground_truths, detections, iou_type))
-    result_files = match_images(
-        ground_truths.files, detections.files, argument="labels", folder=labels, result_folder=results
-    )
-    detections, class_names, notes = _match_classes(detections, labels, results, needs_names=needs_names)
+    sides = pair_images(ground_truths, detections, labels, results)
     target_shapes = _ShapesOfLines(ground_truths, layout, is_result=False)
     pred_shapes = _ShapesOfLines(detections, layout, is_result=True)
     _check_order(pred_shapes)
+    class_names, notes = _match_classes(pred_shapes, labels, results, needs_names=needs_names)
     is_inferred_rotated = iou_type is None and layout is CORNERS
     _warn_of_doubts(iou_type, sizes, len(ground_truths) + len(detections), is_inferred_rotated=is_inferred_rotated)
 
     # Convert the columns of all lines, and split them into images.
-    names = sorted(result_files.keys() | ground_truths.files.keys())
-    size_by_name = {name: sizes.find(name) for name in names}
     kinds = ("rotated", "bbox") if is_inferred_rotated else (iou_type or "bbox",)
-    preds = pred_shapes.images(result_files, size_by_name, kinds)
-    target = target_shapes.images(ground_truths.files, size_by_name, kinds)
-    for name, ground_truth in zip(names, target, strict=True):
-        ground_truth["image_id"] = name
+    preds = pred_shapes.images(sides.detection_files, sides.names, sizes, kinds)
+    target = target_shapes.images(ground_truths.files, sides.names, sizes, kinds)
     return YoloFolders(preds, target, class_names, notes)
 
 
 def _match_classes(
-    detections: LineTable, labels: Folder, results: Folder, *, needs_names: bool
-) -> tuple[LineTable, dict[int, str] | None, list[str]]:
-    """Return the detections with the class numbers of the ground truths, the names of classes, and what was decided.
+    detections: _ShapesOfLines, labels: Folder, results: Folder, *, needs_names: bool
+) -> tuple[dict[int, str] | None, list[str]]:
+    """Give detections the class numbers of the ground truths; return the names of classes, and what was decided.
 
     Args:
-        detections: Lines of the detections.
+        detections: The detections.
         labels: The folder of the ground truths, also if it was passed as `results`.
         results: The folder of the detections.
         needs_names: Whether names are wanted, also where no class is matched by them.
@@ -172,16 +167,15 @@ def _match_classes(
     name_file = true_file or result_file
     may_differ = None not in (true_file, result_file) and true_file != result_file
     if name_file is None or not (needs_names or may_differ):
-        return detections, None, []
+        return None, []
     names = read_yolo_names(name_file)
     notes = [f"names of classes from {name_file}"] if needs_names else []
     if result_file is not None and may_differ:
         result_names = read_yolo_names(result_file)
         if result_names != names:
-            numbers = class_numbers(detections.labels, result_names, names, str(result_file))
-            detections = replace(detections, labels=numbers)
+            detections.classes = class_numbers(detections.classes, result_names, names, str(result_file))
             notes.append(f"classes of detections by their names in {result_file}")
-    return detections, names, notes
+    return names, notes
 
 
 def _find_exchanged_layout(
@@ -233,6 +227,7 @@ class _ShapesOfLines:
         self.lines = lines
         self.layout = layout
         self.is_result = is_result
+        self.classes = find_classes(lines)
         by_length = sizes_by_length(lines, layout, is_result=is_result)
         self.sizes = np.array([by_length[length] for length in lines.lengths.tolist()], np.int64)
         """number of values of each shape; all lines fit the layout"""
@@ -254,43 +249,38 @@ class _ShapesOfLines:
         if not is_valid.all():
             place = int(is_valid.argmin())
             position = int(np.searchsorted(lines.starts + lines.lengths, place, side="right"))
-            raise lines.word_error(position, int(column[place]) + 1, "numbers from 0 to 1", "is none")
+            raise word_error(lines, position, int(column[place]) + 1, "numbers from 0 to 1", "is none")
 
-    def images(self, files: Mapping[str, slice], size_by_name: Mapping[str, Size], kinds: Sequence[str]) -> _Dicts:
+    def images(self, files: Files, names: Sequence[str], sizes: ImageSizes, kinds: Sequence[str]) -> _Dicts:
         """Return the labels and shapes of each image, in pixels, and the scores of detections.
 
         Args:
             files: The lines of each file, by the name of the image, in the order of the table.
-            size_by_name: Width and height of all images, by name.
+            names: Names of all images.
+            sizes: Width and height of all images.
             kinds: Shapes to return, by `iou_type`.
         """
-        num_lines = [lines.stop - lines.start for lines in files.values()]
-        file_sizes = np.array([size_by_name[name] for name in files], np.float64).reshape(-1, 2)
-        columns = {"labels": self.lines.labels} | self._columns(np.repeat(file_sizes, num_lines, axis=0), kinds)
+        columns = {"labels": self.classes} | self._columns(sizes.of_lines(files), kinds)
         if self.is_result:
             columns["scores"] = self.lines.numbers[self.lines.starts + self.sizes]
-        polygons = self._polygons() if "segm" in kinds else []
-        images = []
-        for name, size in size_by_name.items():
-            lines = files.get(name, slice(0, 0))
-            # A view would keep the objects of all images.
-            image: dict[str, Any] = {key: torch.from_numpy(values[lines].copy()) for key, values in columns.items()}
-            if "segm" in kinds:
-                image["masks"] = _masks(polygons[lines], size)
-            images.append(image)
+        images = split_images(columns, files, names, has_ids=not self.is_result)
+        if "segm" in kinds:
+            polygons = self._polygons()
+            for name, image in zip(names, images, strict=True):
+                image["masks"] = _masks(polygons[files.get(name, slice(0, 0))], sizes.find(name))
         return images
 
     def _columns(self, sizes: NDArray[np.float64], kinds: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return the arrays of shapes with a row for each line, given width and height of its image."""
         columns: dict[str, NDArray[Any]] = {}
         if "rotated" in kinds:
-            columns["rotated_boxes"] = self.lines.first(8) * np.tile(sizes, 4)
+            columns["rotated_boxes"] = self.lines.columns(0, 8) * np.tile(sizes, 4)
         if "bbox" in kinds or "keypoints" in kinds:
             columns["boxes"] = self._edges() * np.tile(sizes, 2)
         if "keypoints" in kinds:
             columns["keypoints"] = self._keypoints(sizes)
             if not self.is_result:
-                box_width, box_height = self.lines.first(NUM_BOX)[:, 2:].T
+                box_width, box_height = self.lines.columns(2, 2).T
                 columns["area"] = box_width * box_height * sizes[:, 0] * sizes[:, 1]
         return columns
 
@@ -300,7 +290,7 @@ class _ShapesOfLines:
         if self.layout.kind == "pose":
             is_box = np.ones_like(is_box)
         edges: NDArray[np.float64] = np.empty((len(is_box), 4))
-        edges[is_box] = edges_of_boxes(self.lines.first(NUM_BOX, is_box))
+        edges[is_box] = edges_of_boxes(self.lines.columns(0, NUM_BOX, is_box))
         if not is_box.all():
             points, starts = self._points(~is_box)
             least = np.minimum.reduceat(points, starts)
@@ -325,7 +315,7 @@ class _ShapesOfLines:
         """Return x, y and visibility of keypoints, in pixels: [lines, keypoints, 3]."""
         num_keypoints = self.layout.num_keypoints
         width = self.layout.width(is_result=self.is_result)
-        numbers = self.lines.first(NUM_BOX + num_keypoints * width)[:, NUM_BOX:]
+        numbers = self.lines.columns(NUM_BOX, num_keypoints * width)
         points = numbers.reshape(len(numbers), num_keypoints, width)
         if width != 3:
             is_labeled = (points != 0).any(axis=-1, keepdims=True)
@@ -342,7 +332,7 @@ def _check_order(detections: _ShapesOfLines) -> None:
         ValueError: The message shows the first box that leaves the image.
     """
     is_box = detections.sizes == NUM_BOX
-    numbers = detections.lines.first(NUM_BOX + 1, is_box)
+    numbers = detections.lines.columns(0, NUM_BOX + 1, is_box)
     leaves_image = _leave_image(numbers[:, :NUM_BOX])
     num_leaving = int(np.count_nonzero(leaves_image))
     if num_leaving < max(_LEAST_LEAVING, _LEAST_SHARE_LEAVING * len(numbers)):
@@ -350,13 +340,12 @@ def _check_order(detections: _ShapesOfLines) -> None:
     if 10 * int(np.count_nonzero(_leave_image(numbers[:, 1:]))) <= num_leaving:
         first = int(is_box.nonzero()[0][leaves_image.argmax()])
         rule = "the confidence behind the box, as boxes leave the image otherwise"
-        raise ValueError(f"`results` must have {rule}; got {detections.lines.line(first)}.")
+        raise detections.lines.fault(first, rule)
 
 
 def _leave_image(boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return whether boxes leave the image, up to rounding."""
-    edges = edges_of_boxes(boxes)
-    return np.asarray(((edges < LEAST_SHARE) | (edges > MOST_SHARE)).any(axis=1))
+    return ~np.asarray(are_shares(edges_of_boxes(boxes)).all(axis=1))
 
 
 def _masks(polygons: Sequence[NDArray[np.float64]], size: Size) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 
 from .image_sizes import LEAST_SHARE, MOST_SHARE
-from .yolo_lines import LineTable
+from .line_tables import LineTable
 
 NUM_BOX = 4
 """numbers of a box: center, width and height"""
@@ -176,7 +177,7 @@ def usual_layout(labels: LineTable, results: LineTable, iou_type: str | None) ->
     needs_box = iou_type != "keypoints"
     pose = find_pose(usual_labels, usual_results, needs_box=needs_box)
     if pose is None:
-        pose = find_pose(usual_labels, results.with_length(-1), needs_box=needs_box)
+        pose = find_pose(usual_labels, _lines_of_length(results, -1), needs_box=needs_box)
     if pose is not None:
         return pose
     return BOXES if needs_box else KEYPOINTS
@@ -205,8 +206,14 @@ def _line_fault(lines: LineTable, position: int, size: int, layout: Layout, *, i
     num_behind_box = size - is_result - NUM_BOX
     if layout is BOXES and num_behind_box > 0 and num_behind_box % 3 == 0:
         hint += "; iou_type='keypoints' reads boxes and keypoints, also those that do not lie in their boxes"
-    got = f"{lines.line(position)} with {size} numbers behind the class{hint}"
+    got = f"{_line(lines, position)} with {size} numbers behind the class{hint}"
     return ValueError(f"`{lines.argument}` must have {rule} in a line; got {got}.")
+
+
+def _line(lines: LineTable, position: int) -> str:
+    """Return the text of a line and its place, for a message."""
+    _, text, where = lines.find_line(position)
+    return f"{text!r}, {where}"
 
 
 def _have_ids(results: LineTable, layout: Layout) -> bool:
@@ -217,7 +224,8 @@ def _have_ids(results: LineTable, layout: Layout) -> bool:
         if not is_shape and layout.allows(length - 2, is_result=True):
             lengths.append(length)
     is_long = np.isin(results.lengths, lengths)
-    if not is_long.any() or not results.ends_whole[is_long].all():
+    ends_whole = all(word.isdecimal() for word in compress(results.last_words, is_long.tolist()))  # 7, but not 7.0
+    if not is_long.any() or not ends_whole:
         return False
     last_numbers = results.numbers[(results.starts + results.lengths)[is_long] - 1]
     return NUM_BOX + 2 in lengths or bool((last_numbers >= _MIN_TRACK).any())
@@ -259,16 +267,16 @@ def _several_meanings(labels: LineTable, results: LineTable, pose: Layout | None
         candidates.append("'bbox' for the boxes around them")
     names = f"{', '.join(candidates[:-1])} or {candidates[-1]}"
     rule = "must be given" if iou_type is None else "must be another one"
-    line = results.line(0) if len(results) else ""
+    line = _line(results, 0) if len(results) else ""
     is_shape = labels.lengths > NUM_BOX
     if is_shape.any():
-        line = labels.line(int(is_shape.argmax()))
+        line = _line(labels, int(is_shape.argmax()))
     return ValueError(f"`iou_type` {rule} where lines may be several things: {names}; got {iou_type!r} for {line}.")
 
 
 def _are_rotated(labels: LineTable, results: LineTable) -> bool:
     """Return whether four corners are parallelograms, as rotated boxes are in shares, and one is not along the axes."""
-    numbers = np.concatenate([labels.first(_NUM_CORNERS), results.first(_NUM_CORNERS)])
+    numbers = np.concatenate([labels.columns(0, _NUM_CORNERS), results.columns(0, _NUM_CORNERS)])
     corners = numbers.reshape(-1, 4, 2)
     tolerance = _SLANT * (corners.max(axis=1) - corners.min(axis=1)).max(axis=1)
     first, second, third, fourth = corners.transpose(1, 0, 2)
@@ -316,7 +324,7 @@ def _pose_candidates(labels: LineTable, results: LineTable, *, may_be_box: bool)
 def _are_in_boxes(labels: LineTable, results: LineTable, layout: Layout) -> bool:
     """Return whether lines begin with a box in the image that holds the keypoints that follow; few may leave it."""
     lines, is_result = _lines_of_pose(labels, results)
-    boxes = lines.first(NUM_BOX)
+    boxes = lines.columns(0, NUM_BOX)
     edges = edges_of_boxes(boxes)
     if (boxes[:, 2:] <= 0).any() or not ((edges >= LEAST_SHARE) & (edges <= MOST_SHARE)).all():
         return False
@@ -353,8 +361,8 @@ def _keypoints(
 ) -> Float[NDArray[np.float64], "shapes keypoints width"]:
     """Return the numbers of the keypoints of each line that is no box alone."""
     width = layout.width(is_result=is_result)
-    numbers = lines.first(NUM_BOX + layout.num_keypoints * width, _have_keypoints(lines, is_result=is_result))
-    return numbers[:, NUM_BOX:].reshape(len(numbers), layout.num_keypoints, width)
+    numbers = lines.columns(NUM_BOX, layout.num_keypoints * width, _have_keypoints(lines, is_result=is_result))
+    return numbers.reshape(len(numbers), layout.num_keypoints, width)
 
 
 def _have_visibilities(lines: LineTable, layout: Layout, *, is_result: bool) -> bool:
@@ -372,4 +380,17 @@ def _lines_of_usual_length(lines: LineTable) -> LineTable:
     if not len(lines):
         return lines
     ((length, _),) = Counter(lines.lengths.tolist()).most_common(1)
-    return lines.with_length(length)
+    return _lines_of_length(lines, length)
+
+
+def _lines_of_length(lines: LineTable, length: int) -> LineTable:
+    """Return the lines with a length, which are no longer lines of files."""
+    is_selected = lines.lengths == length
+    return replace(
+        lines,
+        files={},
+        words=lines.words[is_selected],
+        last_words=list(compress(lines.last_words, is_selected.tolist())),
+        lengths=lines.lengths[is_selected],
+        numbers=lines.numbers[np.repeat(is_selected, lines.lengths)],
+    )
