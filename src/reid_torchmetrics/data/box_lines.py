@@ -23,7 +23,7 @@ EDGES = ("left", "top", "right", "bottom")
 _Mask: TypeAlias = Bool[NDArray[np.bool_], " lines"]
 
 
-class Sides(NamedTuple):
+class PairedLines(NamedTuple):
     """The lines of ground truths and of detections."""
 
     ground_truths: LineTable
@@ -37,7 +37,7 @@ class Sides(NamedTuple):
         return sorted(self.ground_truths.files.keys() | self.detection_files.keys())
 
 
-def pair_images(ground_truths: LineTable, detections: LineTable, folder: Folder, result_folder: Folder) -> Sides:
+def pair_images(ground_truths: LineTable, detections: LineTable, folder: Folder, result_folder: Folder) -> PairedLines:
     """Return the lines with the names that images have on both sides.
 
     Raises:
@@ -50,17 +50,17 @@ def pair_images(ground_truths: LineTable, detections: LineTable, folder: Folder,
         folder=folder,
         result_folder=result_folder,
     )
-    return Sides(ground_truths, detections, files)
+    return PairedLines(ground_truths, detections, files)
 
 
 def read_folders(
     labels: Folder,
     results: Folder,
-    find_scores: Callable[[LineTable], tuple[_Mask, _Mask]],
+    find_roles: Callable[[LineTable], tuple[_Mask, _Mask]],
     *,
     rule: str,
     result_rule: str,
-) -> Sides:
+) -> PairedLines:
     """Read the ground truths and the detections of all images from two folders of text files.
 
     Folders that were exchanged are recognized by the scores: they are read as they are meant, with a warning.
@@ -68,7 +68,7 @@ def read_folders(
     Args:
         labels: The folder of ground truths.
         results: The folder of detections.
-        find_scores: Returns which lines have an allowed number of words, and which of them have a score.
+        find_roles: Returns which lines may be ground truths, and which may be detections, by their numbers of words.
         rule: The rule for a line of `labels`, for messages.
         result_rule: The rule for a line of `results`.
 
@@ -79,18 +79,18 @@ def read_folders(
     """
     ground_truths = read_lines("labels", list_files("labels", labels, ".txt"))
     detections = read_lines("results", list_files("results", results, ".txt"))
-    is_allowed, have_scores = find_scores(ground_truths)
-    check_lines(ground_truths, is_allowed, rule)
-    is_allowed, detections_have_scores = find_scores(detections)
-    check_lines(detections, is_allowed, result_rule)
-    is_exchanged = have_scores.all() and not detections_have_scores.any()
+    are_true, may_be_detections = find_roles(ground_truths)
+    check_lines(ground_truths, are_true | may_be_detections, rule)
+    may_be_true, are_detections = find_roles(detections)
+    check_lines(detections, may_be_true | are_detections, result_rule)
+    is_exchanged = may_be_detections.all() and not are_detections.any()
     if is_exchanged and len(ground_truths) and len(detections):
         warn_of_exchange("labels", labels, results)
         ground_truths, detections = replace(detections, argument="labels"), replace(ground_truths, argument="results")
-        have_scores, detections_have_scores = detections_have_scores, have_scores
+        are_true, are_detections = may_be_true, may_be_detections
         labels, results = results, labels
-    check_lines(ground_truths, ~have_scores, rule)
-    check_lines(detections, detections_have_scores, result_rule)
+    check_lines(ground_truths, are_true, rule)
+    check_lines(detections, are_detections, result_rule)
     return pair_images(ground_truths, detections, labels, results)
 
 
@@ -150,14 +150,14 @@ class BoxReader:
     has_shares: bool = False
     """whether boxes are shares of the image"""
 
-    def detections(self, sides: Sides, start: int, score: int, score_name: str) -> Dicts:
+    def detections(self, sides: PairedLines, start: int, score: int, score_name: str) -> Dicts:
         """Return the dict of the detections of each image, given the columns of boxes and scores."""
         lines = sides.detections
         columns = self._columns(lines, sides.detection_files, start)
         columns["scores"] = finite_numbers(lines, score, [score_name])[:, 0]
         return split_images(columns, sides.detection_files, sides.names)
 
-    def ground_truths(self, sides: Sides, start: int, **flags: NDArray[Any]) -> Dicts:
+    def ground_truths(self, sides: PairedLines, start: int, **flags: NDArray[Any]) -> Dicts:
         """Return the dict of the ground truths of each image, given the column of boxes, with flags of lines.
 
         Raises:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_hints
 
-from .box_lines import EDGES, BoxReader, Dicts, Sides, finite_numbers, labels_by_name, read_folders
+from .box_lines import EDGES, BoxReader, Dicts, PairedLines, finite_numbers, labels_by_name, read_folders
 from .folders import Folder
 from .image_sizes import ImageSizes, Sizes, are_shares
 from .line_tables import LineTable
@@ -69,7 +69,7 @@ def read_cartucho(
     label_rule = f"lines of 'class {_NUMBERS[box_format]}', perhaps with 'difficult' behind, and no spaces in names"
     result_rule = f"lines of 'class confidence {_NUMBERS[box_format]}' and no spaces in names"
     classes = labels_by_name(class_names)
-    sides = read_folders(labels, results, _find_scores, rule=label_rule, result_rule=result_rule)
+    sides = read_folders(labels, results, _find_roles, rule=label_rule, result_rule=result_rule)
     _check_units(sides, are_pixels_allowed=image_sizes is None)
     reader = BoxReader(classes, ImageSizes(image_sizes), box_format=box_format, has_shares=image_sizes is not None)
     preds = reader.detections(sides, start=1, score=0, score_name="confidence")
@@ -85,13 +85,13 @@ def _are_difficult(lines: LineTable) -> Bool[NDArray[np.bool_], " lines"]:
     return is_difficult
 
 
-def _find_scores(lines: LineTable) -> tuple[Bool[NDArray[np.bool_], " lines"], Bool[NDArray[np.bool_], " lines"]]:
-    """Return which lines have an allowed number of words, and which of them have a confidence."""
-    has_score = (lines.lengths == len(_DETECTION)) & ~_are_difficult(lines)
-    return np.isin(lines.lengths, (len(EDGES), len(_DETECTION))), has_score
+def _find_roles(lines: LineTable) -> tuple[Bool[NDArray[np.bool_], " lines"], Bool[NDArray[np.bool_], " lines"]]:
+    """Return which lines may be ground truths, and which may be detections."""
+    are_difficult = _are_difficult(lines)
+    return (lines.lengths == len(EDGES)) | are_difficult, (lines.lengths == len(_DETECTION)) & ~are_difficult
 
 
-def _check_units(sides: Sides, *, are_pixels_allowed: bool) -> None:
+def _check_units(sides: PairedLines, *, are_pixels_allowed: bool) -> None:
     """Raise for confidences behind boxes, and for shares of the image on one side and pixels on the other.
 
     Raises:

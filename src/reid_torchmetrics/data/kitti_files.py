@@ -25,6 +25,7 @@ _RESULT_COLUMNS = (*_COLUMNS, "score")
 _BOX, _SCORE = 3, 14
 """places of the first edge and of the score behind the type"""
 REGION = "DontCare"
+_SCORES_OF_ONE = ("1", "1.0")  # in ground truths by datumaro
 _NO_LABEL = -1  # of regions, while lines are read
 _RULE = f"lines of '{' '.join(_COLUMNS)}'"
 _RESULT_RULE = f"lines of '{' '.join(_RESULT_COLUMNS)}'"
@@ -66,7 +67,7 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
     classes = labels_by_name(class_names)
     if REGION in classes:
         raise ValueError(f"`class_names` must be without {REGION!r}, which is no class; got {class_names!r}.")
-    sides = read_folders(labels, results, _find_scores, rule=_RULE, result_rule=_RESULT_RULE)
+    sides = read_folders(labels, results, _find_roles, rule=_RULE, result_rule=_RESULT_RULE)
     sizes = ImageSizes(None)
     preds = BoxReader(classes, sizes).detections(sides, _BOX, _SCORE, "score")
     target = BoxReader(classes | {REGION: _NO_LABEL}, sizes).ground_truths(sides, _BOX)
@@ -76,9 +77,11 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
     return preds, images
 
 
-def _find_scores(lines: LineTable) -> tuple[Bool[NDArray[np.bool_], " lines"], Bool[NDArray[np.bool_], " lines"]]:
-    """Return which lines have an allowed number of words, and which of them have a score."""
-    return np.isin(lines.lengths, (_SCORE, _SCORE + 1)), lines.lengths == _SCORE + 1
+def _find_roles(lines: LineTable) -> tuple[Bool[NDArray[np.bool_], " lines"], Bool[NDArray[np.bool_], " lines"]]:
+    """Return which lines may be ground truths, without a score or with 1 in all lines, and which may be detections."""
+    have_scores = lines.lengths == _SCORE + 1
+    are_ones = all(word in _SCORES_OF_ONE for word in lines.last_words)
+    return (lines.lengths == _SCORE) | (have_scores & are_ones), have_scores
 
 
 def _with_crowds(image: dict[str, Any], detected_labels: Sequence[int]) -> dict[str, Any]:

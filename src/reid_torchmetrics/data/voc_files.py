@@ -24,7 +24,7 @@ from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 from .array_files import read_text_lines
 from .box_lines import check_lines, finite_numbers
 from .folders import Folder, has_files, list_files, warn_of_exchange
-from .line_tables import LineTable, read_lines, split_images
+from .line_tables import LineTable, parse_numbers, read_lines, split_images
 
 VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),
@@ -44,8 +44,6 @@ _HEADERS = ("imagesource", "gsd")  # first words of DOTA's lines without an obje
 _NOT_DIFFICULT = ("", "0", "unspecified")  # texts of `difficult`, in small letters
 
 _Dicts = list[dict[str, Any]]
-_Tags = dict[str, ET.Element]
-"""children of an element by their tags, in small letters"""
 
 
 class _Shape(NamedTuple):
@@ -292,18 +290,14 @@ def _read_objects(
 
 def _read_voc_objects(path: Path) -> list[_Object]:
     """Return the objects in a document."""
-    objects = []
     with _reading_document(path):
-        for place, tags in _find_objects(path):
-            name = _find_text(tags, "name", place)
-            objects.append(_Object(name, _find_edges(tags, place), _is_difficult(tags, place)))
-    return objects
+        return [_read_object(element, position) for position, element in enumerate(_find_objects(path))]
 
 
 def _read_class_names(path: Path) -> list[str]:
     """Return the class of each object in a document."""
     with _reading_document(path):
-        return [_find_text(tags, "name", place) for place, tags in _find_objects(path)]
+        return [_find_text(element, "name", position) for position, element in enumerate(_find_objects(path))]
 
 
 @contextmanager
@@ -320,8 +314,8 @@ def _reading_document(path: Path) -> Iterator[None]:
         raise ValueError(f"`annotations` must have {rule}; {path}: {error}.") from error
 
 
-def _find_objects(path: Path) -> Iterator[tuple[str, _Tags]]:
-    """Yield a name for messages and the tags of each object in a document.
+def _find_objects(path: Path) -> list[ET.Element]:
+    """Return the element of each object in a document, with tags in small letters.
 
     Raises:
         ValueError: The document is of another kind.
@@ -329,58 +323,45 @@ def _find_objects(path: Path) -> Iterator[tuple[str, _Tags]]:
     root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
     if root.tag.lower() != "annotation":
         raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
-    elements = [element for element in root if isinstance(element.tag, str) and element.tag.lower() == "object"]
-    for position, element in enumerate(elements):
-        yield f"`object[{position}]`", _tags(element)
+    for element in root.iter():
+        if isinstance(element.tag, str):  # comments have none
+            element.tag = element.tag.lower()
+    return root.findall("object")
 
 
-def _tags(element: ET.Element) -> _Tags:
-    """Return the first child with each tag, in small letters."""
-    tags: _Tags = {}
-    for child in element:
-        if isinstance(child.tag, str):  # comments have none
-            tags.setdefault(child.tag.lower(), child)
-    return tags
-
-
-def _find_text(tags: _Tags, tag: str, place: str, path: str = "") -> str:
-    """Return the text of the element with a tag, without spaces around it.
+def _read_object(element: ET.Element, position: int) -> _Object:
+    """Return the object of an element.
 
     Raises:
-        ValueError: There is no such element; the message names it with its path.
+        ValueError: A tag is missing, or has another value; the message names it, and the position of the object.
     """
-    if tag not in tags:
-        raise ValueError(f"{place} is an object without {path + tag!r}")
-    return (tags[tag].text or "").strip()
-
-
-def _find_edges(tags: _Tags, place: str) -> list[float]:
-    """Return the edges of the box of an object.
-
-    Raises:
-        ValueError: One is missing, or no finite number.
-    """
-    box = _tags(tags["bndbox"]) if "bndbox" in tags else {}
-    words = [_find_text(box, edge, place, "bndbox/") for edge in _EDGES]
-    edges = _parse_numbers(words)
-    if not edges or not all(map(math.isfinite, edges)):
-        for edge, word in zip(_EDGES, words, strict=True):
-            if not all(map(math.isfinite, _parse_numbers([word]) or [math.nan])):
-                raise ValueError(f"'bndbox/{edge}' of {place} must be a finite number; got {word!r}")
-    return edges
-
-
-def _is_difficult(tags: _Tags, place: str) -> bool:
-    if "difficult" not in tags:  # not all documents have it
-        return False
-    text = _find_text(tags, "difficult", place)
-    if text.lower() in _NOT_DIFFICULT:
-        return False
+    name = _find_text(element, "name", position)
+    box = element.find("bndbox")
+    words = [_find_text(box, edge, position, "bndbox/") for edge in _EDGES]
+    edges = parse_numbers(words)
+    if not all(map(math.isfinite, edges)):
+        place = [math.isfinite(edge) for edge in edges].index(False)
+        rule = f"'bndbox/{_EDGES[place]}' of `object[{position}]` must be a finite number"
+        raise ValueError(f"{rule}; got {words[place]!r}")
+    flag = element.findtext("difficult", "").strip()  # not all documents have it
     try:
-        return int(text) != 0
+        is_difficult = flag.lower() not in _NOT_DIFFICULT and int(flag) != 0
     except ValueError:
-        rule = "must be 0, 1, Unspecified or empty"
-        raise ValueError(f"{tags['difficult'].tag!r} of {place} {rule}; got {text!r}") from None
+        rule = f"'difficult' of `object[{position}]` must be 0, 1, Unspecified or empty"
+        raise ValueError(f"{rule}; got {flag!r}") from None
+    return _Object(name, edges, is_difficult)
+
+
+def _find_text(element: ET.Element | None, tag: str, position: int, path: str = "") -> str:
+    """Return the text of the child with a tag, without spaces around it.
+
+    Raises:
+        ValueError: There is no such child; the message names it with its path, and the position of the object.
+    """
+    text = None if element is None else element.findtext(tag)
+    if text is None:
+        raise ValueError(f"`object[{position}]` is an object without {path + tag!r}")
+    return text.strip()
 
 
 def _read_dota_objects(path: Path, *, is_checked: bool) -> list[_Object]:
