@@ -54,7 +54,7 @@ class _Shape(NamedTuple):
     columns: Sequence[str]
     """names of its numbers, for messages"""
     rule: str
-    """what a line must have, for messages"""
+    """contents of a line, for messages"""
 
 
 class _Object(NamedTuple):
@@ -271,19 +271,24 @@ def _read_objects(
     Raises:
         ValueError: A class is not among `class_names`.
     """
-    objects: list[_Object] = []
+    object_labels: list[int] = []
+    numbers: list[float] = []
+    difficult: list[bool] = []
     files = {}
     for path in paths:
-        start = len(objects)
-        objects += read(path)
-        files[path.stem] = slice(start, len(objects))
-        unknown = [item.name for item in objects[start:] if item.name not in labels]
-        if unknown:
-            raise ValueError(f"`annotations` must have objects of `class_names` only; got {unknown[0]!r}, {path}.")
+        start = len(difficult)
+        for item in read(path):
+            if item.name not in labels:
+                raise ValueError(f"`annotations` must have objects of `class_names` only; got {item.name!r}, {path}.")
+            # Flat lists do not keep the garbage collector busy.
+            object_labels.append(labels[item.name])
+            numbers += item.numbers
+            difficult.append(item.is_difficult)
+        files[path.stem] = slice(start, len(difficult))
     columns = {
-        "labels": np.array([labels[item.name] for item in objects], np.int64),
-        shape.key: np.array([item.numbers for item in objects], np.float64).reshape(-1, len(shape.columns)),
-        "difficult": np.array([item.is_difficult for item in objects], np.bool_),
+        "labels": np.array(object_labels, np.int64),
+        shape.key: np.array(numbers, np.float64).reshape(-1, len(shape.columns)),
+        "difficult": np.array(difficult, np.bool_),
     }
     return split_images(columns, files, files, has_ids=True)
 
