@@ -447,7 +447,6 @@ NOT_BOUNDED = {
     "_checks.py": ["instance"],
     "coco/data_set.py": ["_check_results"],
     "command/evaluate.py": ["_check_camera_rules"],
-    "data/table_files.py": ["_read_vectors"],
     "files/result_files.py": ["sizes_of"],
     "functional/retrieval/evaluation/protocol.py": ["with_options"],
     "metrics/base/arguments.py": ["_check_call"],

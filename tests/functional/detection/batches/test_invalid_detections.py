@@ -293,7 +293,7 @@ ERRORS = [
     ("preds", "scores", torch.tensor([NAN]), "`preds[1]['scores']` must be finite; got nan in row 0."),
     ("preds", "scores", torch.tensor([INF]), "`preds[1]['scores']` must be finite; got inf in row 0."),
     ("target", "boxes", box(1, 1, NAN, 5), "`target[1]['boxes']` must be finite; got [1.0, 1.0, nan, 5.0] in row 0."),
-    ("target", "boxes", torch.tensor([[5.0, 1, 1, 5]]), "`target[1]['boxes']` must have a width and height of at least 0; got -4 x 4 in row 0."),
+    ("target", "boxes", torch.tensor([[5.0, 1, 1, 5]]), "`target[1]['boxes']` must have a width and height of at least 0; got -4 x 4 in row 0, if `box_format` is right."),
     ("target", "area", torch.tensor([INF]), "`target[1]['area']` must be finite; got inf in row 0."),
     ("preds", "labels", torch.ones(1), "`preds[1]['labels']` must have an integer dtype; got torch.float32."),
 ]  # fmt: skip

@@ -107,6 +107,8 @@ def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Seque
         if key not in item:
             similar_key = meant_required_key(key, item)
             hint = "" if similar_key is None else f"; `{similar_key}` may be meant"
+            if similar_key == "class_labels":
+                hint += ", beside which the boxes of DETR's targets are centers and sizes, as shares of the image"
             keys_text = _hints.listed(item, str) or "of an empty dict"
             raise ValueError(
                 f"Expected all dicts in `{argument}` to contain the `{key}` key;"
@@ -241,7 +243,9 @@ def _check_sizes(name: str, sizes: Tensor) -> None:
     row = _first((sizes < 0).any(1))
     if row is not None:
         got = " x ".join(f"{length:g}" for length in sizes[row].tolist())
-        raise ValueError(f"`{name}` must have a width and height of at least 0; got {got} in row {row}.")
+        raise ValueError(
+            f"`{name}` must have a width and height of at least 0; got {got} in row {row}, if `box_format` is right."
+        )
     row = _first((~sizes.isfinite()).any(1))
     if row is not None:
         raise ValueError(f"`{name}` must have a width and height that fit {sizes.dtype}; got more in row {row}.")
