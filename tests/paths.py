@@ -55,7 +55,7 @@ PATHS = {
     "searched_scores": "tasks.person_search._SCORES_AT_A_TIME",
     "pooling_bytes": "tasks.pooled_queries.WALK_BYTES",
     "resampled_draws": "tasks.comparison.resampling._DRAWS_AT_A_TIME",
-    "max_chances": "functional.retrieval.measures.cmc._MAX_CHANCES",
+    "max_chances": "functional.retrieval.measures.cutoffs._MAX_CHANCES",
     "max_terms": "functional.retrieval.measures.terms._MAX_TERMS",
     "bins_of_row": "functional.retrieval.ranking.counting._BINS",
     "few_on_device": "functional.retrieval.ranking.counting._FEW_ON_DEVICE",

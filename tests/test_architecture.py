@@ -22,10 +22,8 @@ PRIVATE = [path.stem for path in sorted(ROOT.glob("_*.py")) if not path.stem.sta
 SHARED = [
     "functional.displays",
     "functional.fingerprints",
-    "functional.made",
     "functional.model_tables",
     "functional.named_numbers",
-    "functional.number",
     "functional.result_cache",
     "functional.saved_results",
     "functional.segments",

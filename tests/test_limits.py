@@ -23,7 +23,7 @@ from reid_torchmetrics import (
 from reid_torchmetrics._arrays import lacks_float64
 from reid_torchmetrics.functional.detection.evaluation import sharded_images
 from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings
-from reid_torchmetrics.functional.retrieval.relevance import vocabulary
+from reid_torchmetrics.functional.retrieval.relevance import label_names
 from reid_torchmetrics.functional.retrieval.scores.products import shape_on
 from reid_torchmetrics.functional.retrieval.sharding import shared_samples
 from reid_torchmetrics.plot import draw_boxes
@@ -167,7 +167,7 @@ def test_every_process_sorts_the_names_of_all():
 
 def test_update_and_compute_hash_each_name():
     metric = ReIDMeanAP()
-    with mock.patch.object(vocabulary, "hash_names_once", wraps=vocabulary.hash_names_once) as hashed:
+    with mock.patch.object(label_names, "hash_names_once", wraps=label_names.hash_names_once) as hashed:
         metric.update(torch.eye(4), ["a", "b", "a", "b"])
         metric.compute()
     assert [call.args[0] for call in hashed.mock_calls[:2]] == [["a", "b"]] * 2

@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABEL_OPTIONS, LABELS, NAMED_LABELS, StreamLabels
 from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS
-from reid_torchmetrics.functional.retrieval.relevance.vocabulary import RULES_BY_LABEL
+from reid_torchmetrics.functional.retrieval.relevance.label_names import RULES_BY_LABEL
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.contracts import expected
 from tests.contracts.entry_points import PROTOCOL, REFUSED_BY_ALL

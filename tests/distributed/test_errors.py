@@ -12,7 +12,7 @@ from reid_torchmetrics import ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import problem
 from reid_torchmetrics.functional.retrieval.ranking import ranks, tiles
 from reid_torchmetrics.functional.retrieval.scores import scores
-from reid_torchmetrics.functional.retrieval.sharding import repetitions, samples, shared_samples
+from reid_torchmetrics.functional.retrieval.sharding import samples, shared_samples
 from reid_torchmetrics.functional.world import Settings
 from tests.distributed.failures import message_of, out_of_memory
 from tests.metrics.reid.samples import batches, fed, reference_of
@@ -46,7 +46,7 @@ PLACES = {
     "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_accepted_samples"),
     "joining": functools.partial(out_of_memory, samples.Samples, "joined"),
     "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
-    "dropping repeated samples": functools.partial(out_of_memory, repetitions.Numbered, "of"),
+    "dropping repeated samples": functools.partial(out_of_memory, samples.Numbered, "of"),
     "sharing queries": functools.partial(out_of_memory, shared_samples, "unpack_columns"),
     "labels": functools.partial(out_of_memory, problem, "relevance_of"),
     "surveying the gallery": functools.partial(out_of_memory, scores, "gallery_statistics"),

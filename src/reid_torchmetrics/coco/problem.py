@@ -30,7 +30,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.world import results_made
 
 from .data_set import COCO, Row, masks_of
 

@@ -42,7 +42,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
 )
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import shape_types
-from reid_torchmetrics.functional.made import images_given, results_made
+from reid_torchmetrics.functional.world import images_given, results_made
 from reid_torchmetrics.tasks.evaluators import groups_by_frequency, read_frequencies
 
 from .images import FilesByStem, FileSizes, ReportImages, box_images, named_images

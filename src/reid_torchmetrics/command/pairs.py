@@ -11,8 +11,7 @@ import torch
 from reid_torchmetrics import _names
 from reid_torchmetrics.data import read_pairs
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.model_tables import ModelTable
-from reid_torchmetrics.functional.number import Number
+from reid_torchmetrics.functional.model_tables import ModelTable, Number
 from reid_torchmetrics.tasks import verify_pairs
 from reid_torchmetrics.tasks.metrics import PAIR_METRICS
 

@@ -15,8 +15,8 @@ from torch import nn
 from reid_torchmetrics import _hints, tasks
 from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import detection, retrieval
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation
+from reid_torchmetrics.functional.world import results_made
 
 from .answers import Answer, Diagnosis, Evaluations, Kind, collecting
 from .causes import NotHeldError

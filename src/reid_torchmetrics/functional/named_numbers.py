@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from reid_torchmetrics import _checks, _extras, _hints, _names
 
 from .displays import Display
-from .model_tables import ModelTable, Tabled
-from .number import Number
+from .model_tables import ModelTable, Number, Tabled
 
 Value = TypeVar("Value")
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, TypeVar
 
 import torch
@@ -84,9 +85,9 @@ class _StateSnapshot:
 
     def __init__(self, states: States, lifetime: str, forget: Callable[[object], None]) -> None:
         self._states = {name: list(blocks) for name, blocks in states.items() if name != lifetime}
-        self._lifetime = lifetime
+        self._names = list(states)
         self._lifetime_blocks = [weakref.ref(block, forget) for block in states[lifetime]]
-        self._versions = {name: list(map(version_of, blocks)) for name, blocks in states.items()}
+        self._versions = versions_of(states.values())
 
     def matches(self, states: States) -> bool:
         """Return whether a metric holds these tensors, with unchanged versions, or other tensors with equal values."""
@@ -95,12 +96,12 @@ class _StateSnapshot:
             block = reference()
             if block is not None:
                 lifetime_blocks.append(block)
-        kept = self._states | {self._lifetime: lifetime_blocks}
+        kept = {name: self._states.get(name, lifetime_blocks) for name in self._names}
         if states.keys() != kept.keys():
             return False
         if any(len(states[name]) != len(blocks) for name, blocks in kept.items()):
             return False
-        if any(list(map(version_of, blocks)) != self._versions[name] for name, blocks in kept.items()):
+        if versions_of(kept.values()) != self._versions:
             return False
         # Values are compared last, because the host then waits for a GPU.
         return all(_are_equal(blocks, states[name]) for name, blocks in kept.items())
@@ -126,9 +127,10 @@ def _are_equal(blocks: Sequence[Tensor], other_blocks: Sequence[Tensor]) -> bool
     return torch.equal(torch.cat(to_compare), torch.cat(others_to_compare))
 
 
-def version_of(block: Tensor) -> int:
-    """Return how often a tensor was written to; inference tensors do not count."""
-    return 0 if block.is_inference() else block._version  # noqa: SLF001 - there is no public name for it
+def versions_of(batches: Iterable[Sequence[Tensor]]) -> list[int]:
+    """Return how often each of some tensors was written to; inference tensors do not count."""
+    blocks = chain.from_iterable(batches)
+    return [0 if block.is_inference() else block._version for block in blocks]  # noqa: SLF001 - it has no public name
 
 
 def drawn_number() -> int:

@@ -8,7 +8,15 @@ only on options and sizes that all processes have agreed on, never on the sample
 collectives nothing may fail outside of `guarded`, `guarded_all_gather` or the `fill` of `all_reduce_sum`, which raise
 the error of one process on all processes. Buffers are reserved there as well.
 
-A computation begins with `agree`, in which processes compare their settings.
+A computation begins with `agree`, in which processes compare their settings. It ends with calls of the tool that says
+why a number is probably not what the user meant. No number depends on it:
+
+    images  --> images_given(record, batch)            --> reid_torchmetrics.diagnosis, if it is there
+    samples --> samples_shared(samples, world)         --> the same
+    numbers --> results_made(results, samples, world)  --> the same
+
+All processes must call the last two, and an error there, such as a warning that the user turned into one, is raised on
+all of them.
 """
 
 from __future__ import annotations
@@ -19,11 +27,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import NamedTuple, TypeVar, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import torch
 from torch import Tensor
 
+from reid_torchmetrics import _extras
 from reid_torchmetrics._warnings import asking, warn
 
 Result = TypeVar("Result")
@@ -359,3 +368,22 @@ def _names_of_differences(values_by_process: Sequence[Mapping[str, str]]) -> lis
     """Return the sorted names of values that differ between processes."""
     all_names = sorted(set().union(*values_by_process))
     return [name for name in all_names if len({values.get(name) for values in values_by_process}) > 1]
+
+
+def samples_shared(samples: Any, world: World) -> Any:
+    """Compare the samples of all processes before they are ranked; return what was found, for `results_made`."""
+    if _extras.diagnosis is None:
+        return None
+    return _extras.diagnosis().compare(samples, world)
+
+
+def results_made(results: Any, samples: Any, world: World = ALONE) -> None:
+    """Look at results, and at what they were computed from, and let the first process warn."""
+    if _extras.diagnosis is not None:
+        _extras.diagnosis().look(results, samples, world)
+
+
+def images_given(record: dict[str, Any], batch: Any) -> None:
+    """Let the tool note in a record what it needs of a batch of images, beyond what numbers need."""
+    if _extras.diagnosis is not None:
+        _extras.diagnosis().note_images(record, batch)

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from reid_torchmetrics.functional.displays import UNDEFINED
-from reid_torchmetrics.functional.number import Number, in_words
+from reid_torchmetrics.functional.model_tables import Number, in_words
 from reid_torchmetrics.plot import COLUMN_SIZE, new_axes
 
 _VOID = frozenset({"img", "input", "link", "meta"})

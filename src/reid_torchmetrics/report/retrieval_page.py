@@ -13,8 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.model_tables import in_prose
-from reid_torchmetrics.functional.number import Number
+from reid_torchmetrics.functional.model_tables import Number, in_prose
 from reid_torchmetrics.functional.retrieval import Breakdown, CameraPairs, RankLists, RetrievalResults, measures
 from reid_torchmetrics.plot import (
     ListedPicture,

@@ -19,7 +19,6 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.evaluation import (
     Grouping,
     Protocol,
@@ -32,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import number_names
+from reid_torchmetrics.functional.world import results_made
 
 from .lists import summarize_lists
 

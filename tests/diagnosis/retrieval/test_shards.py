@@ -10,9 +10,9 @@ from torch.utils.data import DistributedSampler
 
 from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional import world
-from reid_torchmetrics.functional.made import results_made, samples_shared
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from reid_torchmetrics.functional.world import results_made, samples_shared
 from tests.diagnosis.contract import warned_by
 from tests.distributed import threads
 from tests.profiles import of_each

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluate, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import NO_RANKING, RankedSamples, Ranking
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
+from reid_torchmetrics.functional.world import results_made
 from reid_torchmetrics.tasks import evaluate_lists, person_search
 from tests.diagnosis.at_doors.ranked import vectors
 from tests.diagnosis.contract import told_by

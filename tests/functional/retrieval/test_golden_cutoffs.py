@@ -9,8 +9,14 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import PositiveRanks, mean_over_queries
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
-from reid_torchmetrics.functional.retrieval.measures.cmc import hit_rate_at, reciprocal_rank
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import normalized_dcg, precision_at, r_precision, recall_at
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+    hit_rate_at,
+    normalized_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+    reciprocal_rank,
+)
 from tests.golden.cases import RECORDINGS, Record
 from tests.golden.peers import assert_equal, ranks_of
 

@@ -10,8 +10,12 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import PositiveRanks, first_rank, mean_over_queries, rank_positives
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision, average_precision_at_r
-from reid_torchmetrics.functional.retrieval.measures.cmc import hit_rate_at, reciprocal_rank
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import precision_at, r_precision
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+    hit_rate_at,
+    precision_at,
+    r_precision,
+    reciprocal_rank,
+)
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_identities, median_over_queries
 from reid_torchmetrics.tasks.verification import global_average_precision
 from tests.golden.cases import RECORDINGS, Record

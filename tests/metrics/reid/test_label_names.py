@@ -154,7 +154,7 @@ def test_merged_integers_beside_names_are_refused():
 
 
 def test_names_with_one_hash_are_refused(monkeypatch):
-    monkeypatch.setattr(relevance.vocabulary, "hash_names_once", lambda names: dict.fromkeys(names, 7))
+    monkeypatch.setattr(relevance.label_names, "hash_names_once", lambda names: dict.fromkeys(names, 7))
     with pytest.raises(ValueError, match=r"^`identities` must have names with different hashes; got 'a' and 'b', so"):
         ReIDMeanAP().update(EMBEDDINGS[:2], ["a", "b"])
     metric = ReIDMeanAP()

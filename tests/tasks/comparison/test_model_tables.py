@@ -11,8 +11,7 @@ from itertools import accumulate
 import pytest
 
 from reid_torchmetrics import compare
-from reid_torchmetrics.functional.model_tables import ModelTable, Tabled
-from reid_torchmetrics.functional.number import Number
+from reid_torchmetrics.functional.model_tables import ModelTable, Number, Tabled
 from reid_torchmetrics.tasks.comparison.model_tables import caption_of, comma_separated, latex, markdown, select
 from tests.functional.saved_results import ALL, COMPARISON
 from tests.report import problems

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol, find_relevance
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from reid_torchmetrics.functional.world import results_made
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.diagnosis.contract import told_by
 from tests.paths import path

@@ -18,7 +18,7 @@ from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs
-from reid_torchmetrics.functional.made import images_given, results_made
+from reid_torchmetrics.functional.world import images_given, results_made
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles

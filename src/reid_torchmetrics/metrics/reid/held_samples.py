@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from reid_torchmetrics.functional.result_cache import version_of
+from reid_torchmetrics.functional.result_cache import versions_of
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples, Ranking
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
@@ -39,7 +39,7 @@ def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
     num_rows = _NUM_ROWS if is_array else int(embeddings.is_inference())
     rows = _spread(embeddings, num_rows).clone() if num_rows else None
     _times[roles] = next(_clock, 0)
-    _versions[embeddings] = (version_of(embeddings), rows)
+    _versions[embeddings] = (versions_of([[embeddings]]), rows)
 
 
 def time_of_update(roles: Tensor) -> int:
@@ -64,8 +64,8 @@ def check_not_written(batches: Sequence[Tensor]) -> None:
 
 def _is_written(block: Tensor) -> bool:
     """Return whether a batch of embeddings has another version, or other rows, than at its update."""
-    version, rows = _versions.get(block, (version_of(block), None))
-    if version != version_of(block):
+    versions, rows = _versions.get(block, (None, None))
+    if versions not in (None, versions_of([[block]])):
         return True
     if rows is None:
         return False
@@ -117,14 +117,9 @@ class KeptRanking:
 
     def _rank_versions(self) -> list[int]:
         """Return the versions of all tensors of the ranking."""
-        versions = []
-        for part in (self.ranking, self.ranking.ranks, self.ranking.ranks.tied, self.ranking.drawn):
-            if part is None:
-                continue
-            for value in vars(part).values():
-                if isinstance(value, Tensor):
-                    versions.append(version_of(value))  # noqa: PERF401 - a loop in a loop
-        return versions
+        parts = (self.ranking, self.ranking.ranks, self.ranking.ranks.tied, self.ranking.drawn)
+        values = [vars(part).values() for part in parts if part is not None]
+        return versions_of([value for value in part if isinstance(value, Tensor)] for part in values)
 
 
 def _probe(held_samples: HeldSamples, similarity: Any) -> list[Tensor]:

@@ -27,7 +27,6 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _hints
 from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all
 from reid_torchmetrics.functional.retrieval.evaluation import (
     Protocol,
@@ -56,7 +55,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.retrieval.scores import read_with_marks
 from reid_torchmetrics.functional.retrieval.sharding import FIRST_MARK, GALLERY, GROUPED, QUERY
-from reid_torchmetrics.functional.world import Settings, agree
+from reid_torchmetrics.functional.world import Settings, agree, results_made
 from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
 from .held_samples import HeldSamples, KeptRanking, check_not_written, record_update, time_of_update

@@ -13,10 +13,10 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics._arrays import compute_device, to_compute_device
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.functional.world import results_made
 from reid_torchmetrics.metrics import base
 
 from .embedding_metric import EmbeddingMetric

@@ -19,9 +19,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Displayed
-from reid_torchmetrics.functional.model_tables import Tabled
+from reid_torchmetrics.functional.model_tables import NEVER, Number, Tabled, json_safe
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
-from reid_torchmetrics.functional.number import NEVER, Number, json_safe
 from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw, Protocol, RetrievalResults, Setup
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 from reid_torchmetrics.functional.saved_results import SavedResults

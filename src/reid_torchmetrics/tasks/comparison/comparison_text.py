@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from reid_torchmetrics.functional.displays import UNDEFINED, Display, aligned, counted
-from reid_torchmetrics.functional.model_tables import ModelTable, evaluated, prose_of, split_conventions
-from reid_torchmetrics.functional.number import NEVER, Number, in_words
+from reid_torchmetrics.functional.model_tables import (
+    NEVER,
+    ModelTable,
+    Number,
+    evaluated,
+    in_words,
+    prose_of,
+    split_conventions,
+)
 
 _SIGNIFICANT = 0.05  # p-values below it are marked
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.displays import UNDEFINED, aligned
-from reid_torchmetrics.functional.model_tables import ModelTable, prose_of, split_conventions
-from reid_torchmetrics.functional.number import Number
+from reid_torchmetrics.functional.model_tables import ModelTable, Number, prose_of, split_conventions
 
 _SYMBOLS = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar", "<": "less", ">": "greater"}
 _IN_LATEX = {character: f"\\{character}" for character in "#$%&_{}"}

@@ -15,7 +15,6 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.evaluation import (
     DEFAULT_PROTOCOL,
     Labels,
@@ -44,6 +43,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     find_relevance,
     one_number_each,
 )
+from reid_torchmetrics.functional.world import results_made
 
 from .ground_truth import listed_where_true
 from .index_lists import IndexLists, as_lists

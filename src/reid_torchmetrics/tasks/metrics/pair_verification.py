@@ -14,8 +14,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
-from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.world import SentRows, Settings, agree, exchange_rows, warn_once
+from reid_torchmetrics.functional.world import SentRows, Settings, agree, exchange_rows, results_made, warn_once
 from reid_torchmetrics.metrics import base
 from reid_torchmetrics.tasks.verification import ComparedPairs, Verification, count_given_pairs, find_accuracies
 

@@ -9,7 +9,6 @@ import torch
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_hints
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.evaluation import (
     DEFAULT_PROTOCOL,
     Embeddings,
@@ -28,6 +27,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
 )
 from reid_torchmetrics.functional.retrieval.relevance import one_number_each
 from reid_torchmetrics.functional.retrieval.scores import Rows
+from reid_torchmetrics.functional.world import results_made
 
 from .counts import Counts, StreamSample
 from .rank_counter import RankCounter

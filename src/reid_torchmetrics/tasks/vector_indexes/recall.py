@@ -13,11 +13,11 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
-from reid_torchmetrics.functional.made import results_made
-from reid_torchmetrics.functional.number import json_safe
+from reid_torchmetrics.functional.model_tables import json_safe
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.evaluation import Files, are_files
 from reid_torchmetrics.functional.saved_results import SavedResults
+from reid_torchmetrics.functional.world import results_made
 from reid_torchmetrics.tasks.comparison import Interval, bootstrap_interval
 from reid_torchmetrics.tasks.hashing import read_block
 from reid_torchmetrics.tasks.lists import (

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._signatures import with_hints
-from reid_torchmetrics.functional.made import results_made
+from reid_torchmetrics.functional.world import results_made
 
 from .verify import CountsAtScores, Verification, count_pairs
 

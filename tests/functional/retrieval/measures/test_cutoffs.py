@@ -8,13 +8,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curve, hit_rate_at, reciprocal_rank
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     PRECISION_DIVISORS,
+    cmc_at,
+    cmc_curve,
+    hit_rate_at,
     normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
+    reciprocal_rank,
     retrieval_rank,
 )
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks

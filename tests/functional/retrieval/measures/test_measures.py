@@ -15,8 +15,13 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     average_precision_at_r,
     mean_precision_recall_curve,
 )
-from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve, first_rank
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+    CMC_MODES,
+    cmc_at,
+    cmc_curve,
+    first_rank,
+    inverse_negative_penalty,
+)
 from reid_torchmetrics.functional.retrieval.measures.means import (
     EMPTY_TARGET_ACTIONS,
     mean_over_identities,

@@ -17,21 +17,19 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     mean_precision_recall_curve,
     precision_recall_curve,
 )
-from reid_torchmetrics.functional.retrieval.measures.cmc import (
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     CMC_MODES,
+    PRECISION_DIVISORS,
     cmc_at,
     cmc_curve,
     first_rank,
     hit_rate_at,
-    reciprocal_rank,
-)
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
-    PRECISION_DIVISORS,
     inverse_negative_penalty,
     normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
+    reciprocal_rank,
     retrieval_rank,
 )
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.fingerprints import owners
-from reid_torchmetrics.functional.retrieval.sharding.repetitions import lowest_of_each
-from reid_torchmetrics.functional.retrieval.sharding.samples import Samples
+from reid_torchmetrics.functional.retrieval.sharding.samples import Samples, lowest_of_each
 from reid_torchmetrics.functional.world import ALONE, DistributedMetricError
 from tests.distributed import threads
 

@@ -15,8 +15,7 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.made import images_given, results_made
-from reid_torchmetrics.functional.world import ALONE, World, concluding
+from reid_torchmetrics.functional.world import ALONE, World, concluding, images_given, results_made
 
 from .evaluated_images import EvaluatedImages, EvaluatedObjects
 from .image_boxes import ImageBoxes

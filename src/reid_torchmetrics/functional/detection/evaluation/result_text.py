@@ -11,7 +11,7 @@ from torch import Tensor
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.detection import curves, evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import UNDEFINED, aligned, counted, cut
-from reid_torchmetrics.functional.number import Number, in_words
+from reid_torchmetrics.functional.model_tables import Number, in_words
 
 CLASS_COLUMNS: Registry[Callable[[matching.Matches, int], dict[str, Tensor]]] = Registry("CLASS_COLUMNS", {})
 """further columns of the numbers of classes, which tasks add: functions of matches and of the index of a threshold"""

@@ -18,8 +18,8 @@ from reid_torchmetrics._names import ConfusionMatrixRule, ErrorRule
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.detection import evaluators, inputs, matching
 from reid_torchmetrics.functional.displays import counted
+from reid_torchmetrics.functional.model_tables import Number
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
-from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.functional.saved_results import Part, SavedResults
 
 from . import result_text

@@ -15,9 +15,9 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _arrays, _checks, _extras, _names
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics.functional.made import results_made
 from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, SideLabels, check_needed
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rerank, Rows, checked_rows, read_pair
+from reid_torchmetrics.functional.world import results_made
 
 from .ground_truth import GroundTruth
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem

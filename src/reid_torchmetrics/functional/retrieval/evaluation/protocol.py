@@ -167,7 +167,8 @@ class Protocol:
     def __post_init__(self) -> None:
         # Users may write lists and mappings; values that are hashed and compared are tuples.
         for field in fields(Protocol):
-            object.__setattr__(self, field.name, _as_field(field.name, getattr(self, field.name)))
+            object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
+        object.__setattr__(self, "reports", _as_field("reports", self.reports))
         # Check each field by itself, then combinations of fields.
         self._check_fields()
         _checks.nonempty("reports", self.reports)

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.made import results_made, samples_shared
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
@@ -36,7 +35,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.functional.world import ALONE, World, results_made, samples_shared
 
 from .groups import GROUPED_GALLERIES
 from .problem import Embeddings, Labels, RetrievalProblem

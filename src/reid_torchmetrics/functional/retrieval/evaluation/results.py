@@ -14,9 +14,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics._registries import Registry
-from reid_torchmetrics.functional.model_tables import evaluated, summary_text
+from reid_torchmetrics.functional.model_tables import Number, evaluated, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers
-from reid_torchmetrics.functional.number import Number
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts, Vocabulary

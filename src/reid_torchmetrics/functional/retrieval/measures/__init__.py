@@ -10,17 +10,22 @@ from .average_precision import (
     mean_precision_recall_curve,
     precision_recall_curve,
 )
-from .cmc import CMC_MODES, cmc_at, cmc_curve, first_rank, hit_rate_at, reciprocal_rank
 from .cutoffs import (
+    CMC_MODES,
     GAINS,
     PRECISION_DIVISORS,
     binary_preference,
+    cmc_at,
+    cmc_curve,
     cumulative_gain_at,
+    first_rank,
+    hit_rate_at,
     inverse_negative_penalty,
     normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
+    reciprocal_rank,
     retrieval_rank,
 )
 from .means import EMPTY_TARGET_ACTIONS, mean_over_identities, mean_over_queries, median_over_queries

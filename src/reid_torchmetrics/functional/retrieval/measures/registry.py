@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from . import cutoffs, terms
 from .average_precision import average_precision, average_precision_at_r
-from .cmc import cmc_at, first_rank, hit_rate_at, reciprocal_rank
+from .cutoffs import cmc_at, first_rank, hit_rate_at, reciprocal_rank
 from .means import mean_over_queries, median_over_queries
 
 MeasureOptions: TypeAlias = Any

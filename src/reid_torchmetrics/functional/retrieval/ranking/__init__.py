@@ -5,8 +5,11 @@ from .counting import Positives, are_above, cells_of_true, count_true, negatives
 from .nearest import Nearest, nearest
 from .positive_ranks import (
     UNRETRIEVED,
+    CountedGroups,
     Judgments,
     PositiveRanks,
+    RankedPositives,
+    RankTable,
     TiedGroups,
     block_of,
     check_ranks,
@@ -14,7 +17,6 @@ from .positive_ranks import (
     ranks_of_hits,
     unchecked_ranks,
 )
-from .rank_table import CountedGroups, RankedPositives, RankTable
 from .ranks import RANKINGS_AT_ONCE, count_ranks, count_sharded_ranks, rank_positives, rank_positives_from_scores
 from .tie_policies import DRAWN_TIES, TIE_POLICIES, TiePolicy, best_first, in_order, sort_with_places
 from .tiles import GalleryPart, Tiles, cells_of_positives

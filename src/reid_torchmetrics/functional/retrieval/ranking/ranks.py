@@ -47,8 +47,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
 from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives
-from .positive_ranks import PositiveRanks
-from .rank_table import RankTable
+from .positive_ranks import PositiveRanks, RankTable
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 

@@ -11,13 +11,28 @@ from .from_labels import (
     find_relevance,
     relevance_of,
 )
-from .label_names import NAMED_LABELS, NumberedLabels, fits_names, hash_names, lists_names, may_hold_names, number_names
+from .label_names import (
+    MISSING,
+    NAMED_LABELS,
+    RULES_BY_LABEL,
+    NumberedLabels,
+    Vocabulary,
+    fits_names,
+    hash_names,
+    in_one_order,
+    labels_with_names,
+    lists_names,
+    may_hold_names,
+    number_names,
+    number_of_name,
+)
 from .labels import (
     LABEL_RULES,
     LABELS,
     NO_GROUP,
     OPTION_OF_LABEL,
     RELEVANCE_LABELS,
+    SEVERAL_LABELS,
     SIDES,
     BatchLabels,
     ExtraLabels,
@@ -26,6 +41,7 @@ from .labels import (
     LabelValues,
     SideLabels,
     StreamLabels,
+    check_alike,
     check_needed,
     needed_by_options,
     num_labels_of,
@@ -48,5 +64,3 @@ from .relevance import (
     find_listed_relevance,
     junk_pairs_of,
 )
-from .several_labels import SEVERAL_LABELS, check_alike
-from .vocabulary import MISSING, RULES_BY_LABEL, Vocabulary, in_one_order, labels_with_names, number_of_name

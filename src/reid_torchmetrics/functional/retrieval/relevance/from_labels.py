@@ -18,14 +18,16 @@ from reid_torchmetrics._registries import Registry
 from reid_torchmetrics._signatures import with_typed_options
 
 from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
-from .label_names import number_names
+from .label_names import MISSING, in_one_order, number_names
 from .labels import (
     LABEL_RULES,
     LABELS,
     RELEVANCE_LABELS,
+    SEVERAL_LABELS,
     SIDES,
     LabelValues,
     SideLabels,
+    check_alike,
     check_needed,
     length_of,
     num_labels_of,
@@ -35,8 +37,6 @@ from .labels import (
     with_default_rules,
 )
 from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
-from .several_labels import SEVERAL_LABELS, check_alike
-from .vocabulary import MISSING, in_one_order
 
 SAME_CAMERA_RULES = get_args(_names.CameraRule)
 """Drop the gallery items with the query's identity and camera (Market-1501), every gallery item of the query's camera
@@ -379,7 +379,7 @@ def _compare(rule: DropRule, query: LabelValues, gallery: LabelValues) -> LabelR
 def _by_name(labels: LabelValues, options: Mapping[str, Any], camera_map: Mapping[int, int]) -> dict[str, Tensor]:
     """Return the labels of queries or gallery items by name, with extra labels, and with cameras under `camera_map`."""
     by_name = dict(labels)
-    if "cameras" in by_name:
+    if camera_map and "cameras" in by_name:
         by_name["cameras"] = _mapped(by_name["cameras"], camera_map)
     if EXTRA in by_name:
         by_name.update(as_mapping(by_name[EXTRA], options))
@@ -416,9 +416,7 @@ def _count_dropped(rules: Sequence[LabelRule], num_kept: int) -> Int[Tensor, " q
 
 
 def _mapped(labels: Tensor, mapping: Mapping[int, int]) -> Tensor:
-    """Return a copy of labels with each key of the mapping replaced by its value; without a mapping the labels."""
-    if not mapping:
-        return labels
+    """Return a copy of labels with each key of the mapping replaced by its value."""
     mapped = labels.clone()
     for label, target in mapping.items():
         mapped[labels == label] = target

@@ -2,6 +2,9 @@
 
 A new label is a row of `LABELS`, a field of `BatchLabels`, two fields of `SideLabels`, and a rule of `find_relevance`
 that reads it. Identities and cameras are rows as well, but explicit parameters in signatures.
+
+Several labels for each sample are a matrix [samples, labels] of bools, which travels as packed bits. Two samples with
+the labels 0 1 1 0 and 0 1 0 1 share one, so they are relevant for each other.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias, TypedDict, get_args
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics._registries import Registry
 
-from . import extra_labels, several_labels
+from . import extra_labels
 
 Integers: TypeAlias = Tensor | _arrays.Integers
 IntegersOrNames: TypeAlias = Tensor | _arrays.IntegersOrNames
@@ -95,8 +99,8 @@ class Label:
         """Return `value` as a tensor; raise unless it is such a label, of `length` samples and on `device` if given."""
         if self.is_extra:
             return extra_labels.check_matrix(argument, value, length, device)
-        if self.may_be_several and several_labels.is_matrix(value):
-            checked: Tensor = several_labels.SEVERAL_LABELS["check_matrix"](argument, value, length, device)
+        if self.may_be_several and is_matrix(value):
+            checked: Tensor = SEVERAL_LABELS["check_matrix"](argument, value, length, device)
             return checked
         if self.dtype.is_floating_point:
             checked = _checks.positions(argument, value, length, device)
@@ -234,7 +238,7 @@ def pack_columns(labels: LabelValues, positions: Tensor | slice) -> Int[Tensor, 
 
 def _as_integers(values: Tensor) -> Int[Tensor, "samples columns"]:
     if values.dtype == torch.bool:
-        return several_labels.to_words(values)
+        return to_words(values)
     return values.contiguous().view(torch.int64).view(len(values), width_of(values))
 
 
@@ -247,14 +251,14 @@ def unpack_columns(columns: Int[Tensor, "samples columns"], like: LabelValues) -
 
 def _from_integers(columns: Int[Tensor, "samples columns"], like: Tensor) -> Tensor:
     if like.dtype == torch.bool:
-        return several_labels.from_words(columns, like.shape[1])
+        return from_words(columns, like.shape[1])
     return columns.contiguous().view(like.dtype).view(len(columns), *like.shape[1:])
 
 
 def width_of(values: Tensor) -> int:
     """Return the number of columns of a label in `pack_columns`."""
     if values.dtype == torch.bool:
-        return several_labels.num_words(values.shape[1])
+        return num_words(values.shape[1])
     return values.shape[1] if values.ndim > 1 else 1
 
 
@@ -289,3 +293,59 @@ def length_of(labels: LabelValues) -> int:
     """Return the number of samples with these labels."""
     values, *_ = labels.values()
     return len(values)
+
+
+SEVERAL_LABELS: Registry[Any] = Registry("SEVERAL_LABELS", {})
+"""`check_matrix`, which returns a matrix of labels as bools or raises; and `SharedLabels`, which finds the items that
+share a label with a query"""
+_BITS = 63  # bits of a word that are used: the sign stays free
+
+
+def is_matrix(value: object) -> bool:
+    """Return whether a value has two dimensions, or is a list of lists."""
+    if isinstance(value, Tensor):  # at once: `update` is called often
+        return value.ndim == 2
+    if not isinstance(value, (list, tuple)):
+        return getattr(value, "ndim", None) == 2
+    first = value[0] if value else None
+    return isinstance(first, (list, tuple, set, frozenset)) or getattr(first, "ndim", None) == 1
+
+
+def check_alike(argument: str, values: Tensor, other_argument: str, other_values: Tensor) -> None:
+    """Raise unless both are one number for each sample, or both are matrices with as many labels.
+
+    Raises:
+        ValueError: they differ.
+    """
+    if values.shape[1:] != other_values.shape[1:]:
+        raise ValueError(
+            f"`{argument}` must have the labels of {other_argument}; got {_describe(values)} for"
+            f" {_describe(other_values)}."
+        )
+
+
+def _describe(values: Tensor) -> str:
+    return "one number for each sample" if values.ndim == 1 else f"a matrix of {values.shape[1]} labels"
+
+
+def num_words(num_labels: int) -> int:
+    """Return the number of words of 64 bits for the labels of a sample."""
+    return -(-num_labels // _BITS)
+
+
+def to_words(matrix: Bool[Tensor, "samples labels"]) -> Int[Tensor, "samples words"]:
+    """Pack the labels of each sample into words of bits: label 64 is bit 1 of word 1."""
+    words = torch.zeros((len(matrix), num_words(matrix.shape[1])), dtype=torch.int64, device=matrix.device)
+    for bit in range(min(_BITS, matrix.shape[1])):
+        columns = matrix[:, bit::_BITS].long()
+        words[:, : columns.shape[1]] |= columns << bit
+    return words
+
+
+def from_words(words: Int[Tensor, "samples words"], num_labels: int) -> Bool[Tensor, "samples labels"]:
+    """Return the matrix that `to_words` has packed."""
+    matrix = torch.zeros((len(words), num_labels), dtype=torch.bool, device=words.device)
+    for bit in range(min(_BITS, num_labels)):
+        columns = matrix[:, bit::_BITS]
+        columns.copy_((words[:, : columns.shape[1]] >> bit & 1).bool())
+    return matrix

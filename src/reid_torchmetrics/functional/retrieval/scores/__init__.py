@@ -15,14 +15,16 @@ from .codes import (
     union_of_marks,
 )
 from .products import BLOCK, LANES
-from .rerank import RERANKINGS, Rerank, check_rerank
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, check_pair, checked_rows, promoted
 from .scores import (
     DEFAULT_MAX_BYTES,
+    RERANKINGS,
     EmbeddingScores,
     MatrixScores,
+    Rerank,
     Scores,
     bytes_within,
+    check_rerank,
     score_embeddings,
     score_pair,
     score_rows,

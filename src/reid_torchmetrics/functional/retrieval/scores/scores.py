@@ -1,6 +1,7 @@
 """Scores of queries against gallery items, any tile of them on demand: from embeddings, or from a matrix of the user.
 
-Scores in one process's part of a gallery are comparable with scores in other parts.
+Scores in one process's part of a gallery are comparable with scores in other parts. Those of the option `rerank` depend
+on more than the two embeddings, such as on their neighbors.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
@@ -455,3 +457,27 @@ def score_rows(
     dtype = promoted([DTYPES[code] for (code,) in codes])
     sums = all_reduce_values(world, lambda: gallery_statistics(similarity, gallery, dtype).to(world.device))
     return world.guarded(lambda: make_scores(dtype=dtype, sums=sums.to(gallery.device)))
+
+
+@runtime_checkable
+class Rerank(Protocol):
+    """The options of a re-ranking, and the scores that it computes."""
+
+    def check_similarity(self, similarity: object) -> None:
+        """Raise unless the re-ranking can be used with a similarity."""
+
+    def score(
+        self, query: Tensor, gallery: Tensor, relevance: Relevance, *, similarity: Any, max_bytes: int | None
+    ) -> Scores:
+        """Return the scores of the queries with the gallery items that `relevance` keeps."""
+
+
+RERANKINGS: Registry[type[Rerank]] = Registry("RERANKINGS", {})
+"""the classes that `rerank` may have, by their names, which tasks add"""
+
+
+def check_rerank(rerank: Rerank | None, similarity: object) -> None:
+    """Raise unless `rerank` is None, or can be used with `similarity`."""
+    if rerank is not None:
+        _checks.instance("rerank", rerank, tuple(RERANKINGS.values()))
+        rerank.check_similarity(similarity)

@@ -38,8 +38,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, are_bits, bytes_within, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows
 
-from .repetitions import Numbered, lowest_of_each
-from .samples import GALLERY, QUERY, Samples, check_named, why_undefined
+from .samples import GALLERY, QUERY, Numbered, Samples, check_named, lowest_of_each, why_undefined
 
 _NO_SAMPLES, _NAMES = "no samples", "names"  # words for a process, and for a label
 _NUM_SIZES = 3  # numbers of the second message before `Samples.non_finite`
@@ -256,7 +255,7 @@ def _complete(samples: Samples, statuses: Sequence[_ShardStatus]) -> tuple[Sampl
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     names = Vocabulary()
     for place, name in enumerate(LABELS):
-        if any(status.describe_kind(place) == _NAMES for status in statuses):
+        if any(status.are_names >> place & 1 for status in statuses):
             names[name] = samples.names.get(name, {})
     if names.keys() != samples.names.keys():
         samples = replace(samples, names=names)
