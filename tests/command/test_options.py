@@ -96,7 +96,9 @@ def of_table(command):
     groups = options.COMMAND_GROUPS
     own = options.TABLE["commands"][command].get("command_options", {})
     return {
-        name: row for group, name, *row in options.command_options(command) if group not in groups and name not in own
+        name: row
+        for group, name, *row, _ in options.command_options(command)
+        if group not in groups and name not in own
     }
 
 
@@ -155,7 +157,7 @@ def test_every_class_of_the_table_is_one_of_an_option():
 def test_defaults_of_rules_are_those_of_market1501(command):
     chosen = PROTOCOLS["market1501"]
     others = {"cmc_same_camera": "as same_camera", "search_cameras": "all"}
-    rows = {name: default for group, name, *_, default in options.command_options(command) if group == "rules"}
+    rows = {name: default for group, name, *_, default, _ in options.command_options(command) if group == "rules"}
     assert rows == {name: others.get(name, in_words(getattr(chosen, name))) for name in rows}
     default = inspect.signature(FUNCTIONS[command][0]).parameters["protocol"].default
     shown = of_table(command)
@@ -170,7 +172,7 @@ def test_help_shows_every_option_and_imports_nothing_large(command):
         "sys.exit(status or bool({'torch', 'numpy', 'yaml'} & sys.modules.keys()))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600).stdout
-    for group, name, kind, text, _ in options.command_options(command):
+    for group, name, kind, text, *_ in options.command_options(command):
         assert f"\n{group}:\n" in said
         assert text
         assert (f"\n  {name}" if kind[0] == "@" else f"\n  --{name.replace('_', '-')}") in said

@@ -181,7 +181,7 @@ _OF_TABLES = {
 }
 _OF_SCORES = {
     **_OF_COMMAND,
-    "label index": "`--scores` must come with one file of queries and one of the gallery, without `index`",
+    "label index": "`--scores` must come without `index`",
     "cameras beside lists": "`--ground-truth` must come without labels; got `cameras` of the query",
     "sequences beside lists": "`--ground-truth` must come without labels; got `sequences` of the query",
 }

@@ -45,8 +45,8 @@ from reid_torchmetrics.functional.detection.inputs import shape_types
 from reid_torchmetrics.functional.world import images_given, results_made
 from reid_torchmetrics.tasks.evaluators import groups_by_frequency, read_frequencies
 
-from .images import FilesByStem, FileSizes, ReportImages, box_images, named_images
-from .outputs import Outputs
+from .images import FilesByStem, FileSizes, box_images, named_images
+from .outputs import Outputs, ReportImages
 from .processes import Share, join_processes, share_errors
 from .terminal import PROGRAM, log
 

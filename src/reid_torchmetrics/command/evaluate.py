@@ -21,15 +21,14 @@ from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, name
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 
-from . import matrices, roles
-from .images import ReportImages, check_sample_images, sample_images
+from . import matrices
 from .inputs import split_array
 from .label_tables import label_files, log_positions
 from .options import in_options
-from .outputs import Outputs
+from .outputs import Outputs, ReportImages
 from .processes import Share, join_processes, share_errors
 from .sample_reading import SampleSets, check_names, labels_of, options_for, read_sample_sets
-from .sample_sets import SampleSet, all_files, batches
+from .sample_sets import SampleSet, all_files, are_mixed, batches, rows_by_role
 from .streams import evaluate_streamed_gallery
 from .terminal import log
 
@@ -52,8 +51,9 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
         _check_labels(sample_sets, protocol, options)
     options = options_for(labels_of(sample_sets), options)
     protocol, other_options, _ = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
-    check_names(sample_sets, protocol.relevance_options)
     if arguments.images is not None:
+        from .images import check_sample_images  # noqa: PLC0415 - most evaluations show no images
+
         check_sample_images(arguments.images, sample_sets)
 
     files = all_files(sample_sets)
@@ -69,11 +69,14 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
             _raise_for_bad_rows(files)
         if share.process != 0:
             return 0
-        if arguments.report is not None and not arguments.labels:  # with labels, their files were logged
-            log_positions(sample_sets)
         images = ReportImages()
-        if not options.get("multi_query"):  # a pooled query has the numbers of several images
-            images = sample_images(arguments.images, sample_sets)
+        if arguments.report is not None:
+            from .images import sample_images  # noqa: PLC0415 - most evaluations show no images
+
+            if not arguments.labels:  # with labels, their files were logged
+                log_positions(sample_sets)
+            if not options.get("multi_query"):  # a pooled query has the numbers of several images
+                images = sample_images(arguments.images, sample_sets)
         return outputs.write({"": results}, images=images)
 
 
@@ -128,19 +131,21 @@ def _evaluate_samples(
             arguments.ground_truth, by_name=False, form=arguments.ground_truth_form, one_based=bool(arguments.one_based)
         )
     query_set = sample_sets["query"]
-    if query_set.kind != "embeddings":
-        _check_single_process(query_set.kind, sample_sets, share)
-        return _evaluate_matrix(sample_sets, options | {"ground_truth": ground_truth})
     reason = _reason_against_metric(query_set, options, has_lists=ground_truth is not None)
-    if reason:
-        _check_single_process(reason, sample_sets, share)
-        return _evaluate_files(sample_sets, options | {"ground_truth": ground_truth})
-    _number_samples(sample_sets, has_lists=ground_truth is not None)
+    if not reason:
+        _number_samples(sample_sets, has_lists=ground_truth is not None)
     is_numbered = any("index" in sample_set.columns for sample_set in sample_sets.values())
-    if share.size == 1 and not is_numbered:
-        results = _evaluate_files(sample_sets, options)
+    if share.size > 1 or is_numbered:
+        if reason:
+            raise ValueError(f"`{reason}` must come without `index`, in one process.")
+    elif query_set.kind != "embeddings":
+        return _evaluate_matrix(sample_sets, options | {"ground_truth": ground_truth})
+    else:
+        results = _evaluate_files(sample_sets, options | {"ground_truth": ground_truth})
         # A results file would hold lists of candidates, which cost another pass over the gallery.
-        return replace(results, problem=None) if arguments.report is None else results
+        return results if reason or arguments.report is not None else replace(results, problem=None)
+
+    check_names(sample_sets, options["protocol"].relevance_options)
 
     from reid_torchmetrics.metrics.reid import ReIDMetrics  # noqa: PLC0415 - TorchMetrics takes a second
 
@@ -158,7 +163,7 @@ def _evaluate_samples(
 
 def _has_mixed_roles(sample_set: SampleSet) -> bool:
     """Return whether some samples are query and gallery item, and others one of them."""
-    return "roles" in sample_set.columns and roles.are_mixed(sample_set.columns["roles"])
+    return "roles" in sample_set.columns and are_mixed(sample_set.columns["roles"])
 
 
 def _number_samples(sample_sets: SampleSets, *, has_lists: bool) -> None:
@@ -186,6 +191,8 @@ def _reason_against_metric(query_set: SampleSet, options: Mapping[str, Any], *, 
     for name in _OPTIONS_WITHOUT_METRIC:
         if name in options:
             return name
+    if query_set.kind != "embeddings":
+        return query_set.kind
     # To a metric, a query in a file of its own is no gallery item; and lists number queries and gallery apart.
     if query_set.self_index is not None or (has_lists and _has_mixed_roles(query_set)):
         return "roles"
@@ -199,22 +206,11 @@ def _evaluate_files(sample_sets: SampleSets, options: Mapping[str, Any]) -> Retr
     return evaluate(query_set.with_labels(), gallery, self_index=query_set.self_index, **options)
 
 
-def _check_single_process(reason: str, sample_sets: SampleSets, share: Share) -> None:
-    """Raise unless one process has all samples without numbers, as what is no metric needs."""
-    if not reason:
-        return
-    is_in_one_file = all(len(part.files) == 1 and "index" not in part.columns for part in sample_sets.values())
-    if share.size > 1 or not is_in_one_file:
-        raise ValueError(
-            f"`{reason}` must come with one file of queries and one of the gallery, without `index`, in one process."
-        )
-
-
 def _evaluate_matrix(sample_sets: SampleSets, options: Mapping[str, Any]) -> RetrievalResults:
     """Return the results of distances or scores."""
     file = sample_sets["query"].files[0]
     matrix_options = matrices.without_embeddings(file.kind, options)
-    rows, self_index = roles.rows_by_role(sample_sets)
+    rows, self_index = rows_by_role(sample_sets)
     labels: dict[str, Any] = {}
     for role, (sample_set, rows_of_role) in rows.items():
         for name, values in sample_set.labels(rows_of_role).items():

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from reid_torchmetrics import _names
 from reid_torchmetrics.files import bare_name
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
 
+from .outputs import ReportImages
 from .sample_sets import SampleSet
 
 Size: TypeAlias = tuple[int, int]
@@ -27,17 +27,6 @@ _IMAGE_SUFFIXES = frozenset(
 )
 _ORIENTATION = 0x0112  # the tag of EXIF
 _FIRST_TURNED = 5  # the first orientation with width and height exchanged
-
-
-class ReportImages(NamedTuple):
-    """Pictures for a report, and names of their files; None where there are none."""
-
-    pictures: ImageFiles | None = None
-    gallery_pictures: ImageFiles | None = None
-    names: Mapping[Any, str] | None = None
-    gallery_names: Mapping[int, str] | None = None
-    box_format: _names.BoxFormat | None = None
-    """the format of boxes, for detections"""
 
 
 class ImageFiles:

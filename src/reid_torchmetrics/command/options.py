@@ -49,16 +49,13 @@ class Option(NamedTuple):
     kind: str
     text: str
     default: str
+    flag: str
+    """the option as users write it, such as `--max-rank`; of words without the name of an option, this name"""
 
     @property
     def is_positional(self) -> bool:
         """True if the words come without the name of an option."""
-        return self.kind[0] == "@"
-
-    @property
-    def flag(self) -> str:
-        """The option as users write it, such as `--max-rank`."""
-        return self.name if self.is_positional else f"--{self.name.replace('_', '-')}"
+        return self.flag == self.name
 
     @property
     def classes(self) -> dict[str, dict[str, Kind]]:
@@ -78,9 +75,9 @@ def command_options(command: str) -> list[Option]:
     options = []
     for group, names in TABLE["commands"][command]["groups"].items():
         for name in names.split():
-            row = TABLE["options"].get(f"{command}.{name}") or TABLE["options"][name]
-            default = row[2] if len(row) > 2 else ""
-            options.append(Option(group, name, kind=row[0], text=row[1], default=default))
+            kind, text, *default = TABLE["options"].get(f"{command}.{name}") or TABLE["options"][name]
+            flag = name if kind[0] == "@" else f"--{name.replace('_', '-')}"
+            options.append(Option(group, name, kind, text, "".join(default), flag))
     return options
 
 
@@ -98,7 +95,7 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
     table = command_options(command)
     names = {flag.partition(".")[0] for flag in flags}
     for option in table:
-        flag = option.flag  # the name of a positional option
+        flag = option.flag
         if flag[0] != "-" or flag in names or flag.replace("--", "--no-", 1) in names:
             _add(parser, option, command)
             _add_given_fields(parser, option, flags)

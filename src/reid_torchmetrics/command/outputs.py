@@ -13,20 +13,33 @@ from io import BytesIO
 from itertools import combinations, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.model_tables import TABLE_FORMATS
 from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparison
 from reid_torchmetrics.report import write_report
 from reid_torchmetrics.tasks import IndexRecall
 
-from .images import ReportImages
 from .kinds import named_values
 from .terminal import PROGRAM, log, show
 
 _STANDARD_OUTPUT = "-"
+
+
+class ReportImages(NamedTuple):
+    """Pictures for a report, and names of their files; None where there are none."""
+
+    pictures: Any = None
+    """pictures of queries, or of the images of a data set, by their numbers or names"""
+    gallery_pictures: Any = None
+    names: Mapping[Any, str] | None = None
+    gallery_names: Mapping[int, str] | None = None
+    box_format: _names.BoxFormat | None = None
+    """the format of boxes, for detections"""
+
+
 _NO_IMAGES = ReportImages()
 
 
@@ -67,7 +80,6 @@ class Outputs:
             if _is_same_file(file, other):
                 raise ValueError(f"{file}: must be another file than {other} to write to; got the same.")
 
-    @one_warning_of_glyphs()
     def write(
         self,
         results: Mapping[str, Any],
@@ -98,19 +110,8 @@ class Outputs:
                 names = _checks.listed(numbers, str, near=name)
                 raise ValueError(f"`--fail-under` must name one of {names}; got {name!r}.")
         self._check_thresholds(results)
-        for prefix, part in results.items():
-            if self._arguments.report is not None:
-                write_report(
-                    part if reported is None else reported,
-                    _add_prefix(self._arguments.report, prefix),
-                    comparison=comparison,
-                    pictures=images.pictures,
-                    gallery_pictures=images.gallery_pictures,
-                    image_names=images.names,
-                    gallery_image_names=images.gallery_names,
-                    box_format=images.box_format,
-                )
-            self._write_files(part, prefix)
+        if any(path is not None for path in (self._arguments.save, self._arguments.report, self._arguments.pictures)):
+            self._write_files(results, reported, comparison, images)
 
         # The text is last: it says that all files are there.
         contents = {prefix.rstrip("_"): part.to_dict() for prefix, part in results.items()}
@@ -149,12 +150,25 @@ class Outputs:
                 files.extend(_add_prefix(path, prefix) for prefix in prefixes)
         return files
 
-    def _write_files(self, results: Any, prefix: str) -> None:
-        """Write the results file and the figures of one prefix, as far as there are paths."""
-        if self._arguments.save is not None:
-            results.save(_add_prefix(self._arguments.save, prefix))
-        if self._arguments.pictures is not None:
-            _draw(results, Path(self._arguments.pictures), prefix)
+    @one_warning_of_glyphs()
+    def _write_files(self, results: Mapping[str, Any], reported: Any, comparison: Any, images: ReportImages) -> None:
+        """Write the report, the results file and the figures of each prefix, as far as there are paths."""
+        for prefix, part in results.items():
+            if self._arguments.report is not None:
+                write_report(
+                    part if reported is None else reported,
+                    _add_prefix(self._arguments.report, prefix),
+                    comparison=comparison,
+                    pictures=images.pictures,
+                    gallery_pictures=images.gallery_pictures,
+                    image_names=images.names,
+                    gallery_image_names=images.gallery_names,
+                    box_format=images.box_format,
+                )
+            if self._arguments.save is not None:
+                part.save(_add_prefix(self._arguments.save, prefix))
+            if self._arguments.pictures is not None:
+                _draw(part, Path(self._arguments.pictures), prefix)
 
     def _text(self, results: Mapping[str, Any], recall: IndexRecall | None) -> str:
         """Return the numbers in percent: as text, or as tables with a row per model, which are about results alone."""

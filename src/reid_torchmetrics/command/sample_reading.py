@@ -11,7 +11,7 @@ import numpy as np
 from reid_torchmetrics import _names, data
 from reid_torchmetrics.functional.retrieval.relevance import RULES_BY_LABEL, SIDES, number_names
 
-from . import matrices, roles
+from . import matrices
 from .inputs import find_files, find_source
 from .kinds import named_values, rules_as_names
 from .label_tables import (
@@ -26,7 +26,7 @@ from .label_tables import (
     read_table,
     rows_by_name,
 )
-from .sample_sets import Columns, SampleSet
+from .sample_sets import Columns, SampleSet, check_roles, number_rows, set_self_index, split_by_role
 from .terminal import log
 
 _CAPTIONS = "--captions"
@@ -80,7 +80,7 @@ def read_sample_sets(
 
     # Roles first: they tell the rows of the other labels apart.
     order = getattr(arguments, "order", None) or "natural"
-    for sources in sorted(labels.values(), key=roles.hold_roles, reverse=True):
+    for sources in sorted(labels.values(), key=_hold_roles, reverse=True):
         _add_labels(sample_sets, sources, guesses, order)
     if arguments.captions is not None:
         _add_captions(sample_sets, arguments.captions)
@@ -93,7 +93,7 @@ def read_sample_sets(
     check_file_names(rules, [sample_set.names for sample_set in sample_sets.values()])
 
     has_roles = any("roles" in sample_set.columns for sample_set in sample_sets.values())
-    roles.check_roles(sample_sets)
+    check_roles(sample_sets)
     if len(sample_sets) == 1 and not has_roles:
         reason = "one set of labels for a square matrix" if is_matrix else "no gallery"
         log(f"{reason}: each item is searched among all others")
@@ -233,7 +233,7 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
     source_text = _CAPTIONS if is_captions else " and ".join(words)
     tables = [source.join() for source in sources]
     is_by_name = _can_join_by_name(sample_sets, tables)
-    tables = roles.number_rows(sample_sets, tables)
+    tables = number_rows(sample_sets, tables)
     if is_by_name:
         guesses.append("rows joined by `name`")
         tables = _join_by_name(sample_sets, tables, words)
@@ -244,7 +244,7 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
         raise ValueError(
             f"`--labels` must be one table, or one for queries and one for the gallery; got {len(tables)}.{remedy}"
         )
-    roles.set_self_index(sample_sets, tables)
+    set_self_index(sample_sets, tables)
     if len(sample_sets) == 2 and sample_sets["query"].kind != "embeddings":
         matrices.check_shape(sample_sets, tables, source_text)
 
@@ -262,6 +262,11 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
         if sample_sets[role].names is None:
             sample_sets[role].names = names
         sample_sets[role].columns |= table
+
+
+def _hold_roles(sources: Sequence[LabelSource]) -> bool:
+    """Return whether some table of some source holds roles."""
+    return any(source.holds("roles") for source in sources)
 
 
 def _can_join_by_name(sample_sets: SampleSets, tables: Sequence[Columns]) -> bool:
@@ -282,7 +287,7 @@ def _join_by_name(sample_sets: SampleSets, tables: Sequence[Columns], words: Seq
 
 def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, guesses: list[str]) -> list[Columns]:
     """Split one table into rows of queries and rows of the gallery: by roles, or with the queries first."""
-    split = roles.split_by_role(sample_sets, table)
+    split = split_by_role(sample_sets, table)
     if split is None:
         if sample_sets["query"].kind != "embeddings":
             matrices.check_num_rows(sample_sets, table, source_text)
