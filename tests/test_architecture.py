@@ -423,7 +423,6 @@ ONE_IMPORTER = {
     "data.mat_files": "a format of files, with its layout",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "tasks.comparison.paired_detections": "two models, which no evaluation knows",
-    "files.object_tables": "columns of any format, which know no rule of COCO",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",
     "functional.detection.matching.assignment": "who takes what of the pairs that matching finds and orders",
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",

@@ -48,7 +48,11 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         ValueError: it is not JSON in UTF-8.
         RecursionError: it is nested too deep.
     """
-    contents = readable(path).read_bytes()
+    return decoded_json(readable(path).read_bytes())
+
+
+def decoded_json(contents: bytes) -> Any:
+    """Return the value of a text of JSON; errors as in `read_json`."""
     try:
         return msgspec.json.decode(contents)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import copy
+import io
 import os
+import warnings
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -13,29 +17,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics._extras import require
+from reid_torchmetrics._files import decoded_json, readable
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.files import (
+    ANNOTATION_COLUMNS,
     ANNOTATIONS,
     CATEGORIES,
     IMAGES,
+    RESULT_COLUMNS,
     RESULTS,
     Column,
+    DataSetTable,
+    ObjectTable,
     RowList,
+    UnreadRowsError,
+    check_crowds,
+    check_keys,
     check_kind_of_ids,
-    checked_run_lengths,
+    checked_masks_of_rows,
     fill_boxes_and_areas,
     find_images,
+    is_image_id,
+    named_images,
     parsed,
+    read_data_set,
+    read_table,
     repeated_id,
     shortened,
+    sizes_by_id,
 )
-from reid_torchmetrics.functional.detection.inputs import RunLengths
+from reid_torchmetrics.functional.detection.inputs import RunMasks
 
 Row: TypeAlias = dict[str, Any]
 Ids: TypeAlias = Any
 """an id, or a sequence of ids"""
 
 _MAX_IDS = 3  # in a message
+_TABLES = ("dataset", "anns", "imgToAnns", "catToImgs")
+"""attributes with the dicts of annotations"""
 
 
 class COCO:
@@ -55,6 +74,11 @@ class COCO:
 
     def __init__(self, annotation_file: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> None:
         self._source = _source_name(annotation_file, "annotation_file")
+        self._file: _File | None = None
+        if isinstance(annotation_file, (str, os.PathLike)) and type(self).createIndex is COCO.createIndex:
+            with suppress(UnreadRowsError):
+                self._read(annotation_file)
+                return
         self.dataset: Any = _content({} if annotation_file is None else annotation_file)
         if not isinstance(self.dataset, Mapping):
             got = type(self.dataset).__name__
@@ -62,22 +86,67 @@ class COCO:
             raise ValueError(f"`annotation_file` must hold a data set of COCO, an object; got a {got}{hint}.")  # noqa: TRY004
         self.createIndex()
 
+    def _read(self, path: str | os.PathLike[str]) -> None:
+        """Read a file without a dict for each annotation; `UnreadRowsError` for files that are unlike most."""
+        file = _File(readable(path).read_bytes())
+        lists = file.read_data_set(has_masks=False)
+        if not _have_distinct_ids(lists.images) or not _have_distinct_ids(lists.categories):
+            raise UnreadRowsError
+        check_keys("annotations", lists.annotations, [_column(ANNOTATIONS, "iscrowd")], ("ignore",))
+        check_crowds(lists.annotations.columns["iscrowd"])
+        file.lists = {"images": lists.images, "categories": lists.categories}
+        file.table = lists.annotations
+        self._index_images(file.lists)
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute with the dicts of annotations, which are made when somebody looks at them."""
+        file = vars(self).get("_file")
+        if name not in _TABLES or file is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._file = None
+        self.dataset = _parsed(self._source, file)
+        self._index_annotations()
+        return vars(self)[name]
+
+    def table(self, *, has_masks: bool) -> ObjectTable | None:
+        """Return the annotations as columns; None if they have dicts, which a user may have changed.
+
+        Raises:
+            UnreadRowsError: masks that are unlike most, or that cannot be read.
+        """
+        file = self._file
+        if file is None or not vars(self).keys().isdisjoint(_TABLES):
+            return None
+        if not has_masks or file.table.masks is not None:
+            return file.table
+        return replace(file.table, masks=file.read(self.imgs.values(), has_masks=True).masks)
+
     def createIndex(self) -> None:
         """Compute the other attributes from `dataset`."""
-        images = self._rows("images", [_column(IMAGES, "id")])
+        self._file = None
+        self._index_images(self.dataset)
+        self._index_annotations()
+
+    def _index_images(self, lists: Mapping[str, Any]) -> None:
+        """Compute `imgs` and `cats`."""
+        images = self._rows(lists, "images", [_column(IMAGES, "id")])
         check_kind_of_ids(RowList(self._source, "images", images))
-        categories = self._rows("categories", list(CATEGORIES))
+        categories = self._rows(lists, "categories", list(CATEGORIES))
         for rows in (RowList(self._source, "images", images), RowList(self._source, "categories", categories)):
             message = repeated_id(rows)
             if message:  # pycocotools takes the last row
                 warn(message)
+        self.imgs = {row["id"]: row for row in images}
+        self.cats = {row["id"]: row for row in categories}
+
+    def _index_annotations(self) -> None:
+        """Compute `anns`, `imgToAnns` and `catToImgs`."""
         columns = [Column("id", IMAGES[0].kind), _column(ANNOTATIONS, "image_id"), _column(ANNOTATIONS, "iscrowd")]
         if "categories" in self.dataset:  # data sets of captions have none
             columns.append(_column(ANNOTATIONS, "category_id"))
-        annotations = self._rows("annotations", columns)
+        annotations = self._rows(self.dataset, "annotations", columns)
         self.anns = {row["id"]: row for row in annotations}
-        self.imgs = {row["id"]: row for row in images}
-        self.cats = {row["id"]: row for row in categories}
         self.imgToAnns: dict[Any, list[Row]] = defaultdict(list)
         self.catToImgs: dict[Any, list[Any]] = defaultdict(list)
         for row in annotations:
@@ -85,9 +154,9 @@ class COCO:
             if "category_id" in row:
                 self.catToImgs[row["category_id"]].append(row["image_id"])
 
-    def _rows(self, name: str, columns: list[Column]) -> list[Row]:
+    def _rows(self, lists: Mapping[str, Any], name: str, columns: list[Column]) -> list[Row]:
         """Return the rows of a list of the data set after a check of some columns; none if it has no such list."""
-        rows = self.dataset.get(name, [])
+        rows = lists.get(name, [])
         if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
             raise ValueError(f"`{self._source}` must hold `{name}`, a list of objects; got {shortened(rows)}.")
         RowList(self._source, name, rows).check(columns)
@@ -119,7 +188,7 @@ class COCO:
 
     def getCatIds(self, catNms: Ids = (), supNms: Ids = (), catIds: Ids = ()) -> list[Any]:
         """Return ids of categories, filtered by names, supercategories and ids."""
-        rows = self.dataset.get("categories", [])
+        rows = self.dataset.get("categories", []) if self._file is None else list(self.cats.values())
         for key, filters in (("name", catNms), ("supercategory", supNms), ("id", catIds)):
             allowed = _as_list(filters)
             if allowed:
@@ -168,27 +237,19 @@ class COCO:
         may be ids as well, a warning says how they were read.
         """
         source = _source_name(resFile, "resFile")
-        rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else _content(resFile)
-        if not isinstance(rows, list):
-            hint = ": is it the data set?" if isinstance(rows, Mapping) else "."
-            raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}{hint}")  # noqa: TRY004
-        if not rows:
-            raise IndexError("`resFile` must hold at least one result; got an empty list.")
-        for position, row in enumerate(rows):
-            if not isinstance(row, Mapping):
-                raise ValueError(f"`{source}` must hold a list of objects; got {shortened(row)} in row {position}.")  # noqa: TRY004
-        numbered = [{**row, "id": number} for number, row in enumerate(rows, start=1)]
-        # `self` may be a data set of pycocotools.
-        _check_results(RowList(source, "results", numbered), self.dataset, self.imgs)
         results = COCO()
         results._source = source
-        fill_boxes_and_areas(RowList(source, "results", numbered), self.imgs)
-        results.dataset = {
-            "info": copy.deepcopy(self.dataset.get("info", [])),
-            "categories": copy.deepcopy(self.dataset.get("categories", [])),
-            "images": list(self.dataset.get("images", [])),
-            "annotations": numbered,
-        }
+        if isinstance(resFile, (str, os.PathLike)):
+            with suppress(UnreadRowsError):
+                results._file = _read_results(source, resFile, self.imgs, self)
+                results.imgs = dict(self.imgs)
+                results.cats = copy.deepcopy(self.cats)
+                for name in _TABLES:
+                    delattr(results, name)
+                return results
+        rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else _content(resFile)
+        # `self` may be a data set of pycocotools.
+        results.dataset = _data_set_of_results(source, rows, self)
         results.createIndex()
         return results
 
@@ -268,20 +329,23 @@ class COCO:
 
     def annToRLE(self, ann: Row) -> Row:
         """Return the mask of an annotation, also for polygons: `size` and `counts`, bytes in COCO's compressed form."""
-        (mask,) = masks_of([ann], self.imgs)
-        if isinstance(mask["counts"], (str, bytes)):
-            return mask
-        (compressed,) = RunLengths.from_coco([mask]).to_coco(compressed=True)
-        return {**compressed, "counts": compressed["counts"].encode()}
+        masks = masks_of([ann], self.imgs)
+        segmentation = ann.get("segmentation")
+        if isinstance(segmentation, Mapping) and isinstance(segmentation.get("counts"), (str, bytes)):
+            return dict(segmentation)
+        (mask,) = masks.to_coco()
+        return {**mask, "counts": mask["counts"].encode()}
 
     def annToMask(self, ann: Row) -> NDArray[np.uint8]:
         """Return the mask of an annotation as pixels, 0 or 1, [height, width]."""
-        return RunLengths.from_coco(masks_of([ann], self.imgs)).to_masks()[0].numpy().astype(np.uint8)
+        (pixels,) = masks_of([ann], self.imgs)[:1].to_bits().pixels
+        flags: NDArray[np.bool_] = pixels.numpy()
+        return flags.astype(np.uint8)
 
 
-def masks_of(annotations: Sequence[Row], images: Mapping[Any, Row]) -> list[Row]:
-    """Return the masks of annotations as run lengths, in any form; boxes of those without. `images` are by id."""
-    return checked_run_lengths(annotations, [images.get(row["image_id"], {}) for row in annotations])
+def masks_of(annotations: Sequence[Row], images: Mapping[Any, Row]) -> RunMasks:
+    """Return the masks of annotations, or their boxes as masks; `images` are by id."""
+    return checked_masks_of_rows(annotations, [images.get(row["image_id"], {}) for row in annotations])
 
 
 def _source_name(source: Any, argument: str) -> str:
@@ -298,6 +362,96 @@ def _as_list(ids: Ids) -> list[Any]:
     """Return ids in a list; a single id in a list of one."""
     is_sequence = hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str)
     return list(ids) if is_sequence else [ids]
+
+
+@dataclass
+class _File:
+    """A file in memory, and its annotations or results as columns."""
+
+    text: bytes
+    truth: Any = None
+    """the data set that results are on; None for a data set"""
+    lists: Mapping[str, Any] = field(default_factory=dict)
+    """the images and categories of a data set"""
+    table: ObjectTable = field(init=False)
+
+    def read_data_set(self, *, has_masks: bool, images: Iterable[Row] | None = None) -> DataSetTable:
+        """Read the lists of a data set."""
+        return read_data_set(self.text, ("id", *ANNOTATION_COLUMNS), has_masks=has_masks, images=images)
+
+    def read(self, images: Iterable[Row], *, has_masks: bool) -> ObjectTable:
+        """Read the annotations or results, with masks in some images."""
+        if self.truth is None:
+            return self.read_data_set(has_masks=has_masks, images=images).annotations
+        return read_table(io.BytesIO(self.text), RESULT_COLUMNS, sizes_by_id(images) if has_masks else None)
+
+
+def _have_distinct_ids(rows: Any) -> bool:
+    """Return whether rows are dicts with ids that differ."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and is_image_id(row.get("id")) for row in rows):
+        return False
+    return len({row["id"] for row in rows}) == len(rows)
+
+
+def _parsed(source: str, file: _File) -> dict[str, Any]:
+    """Return a data set of the annotations or results of a file as dicts."""
+    content = decoded_json(file.text)
+    if file.truth is None:
+        return {**content, **file.lists}
+    with warnings.catch_warnings():  # they were given when the file was read
+        warnings.simplefilter("ignore")
+        return _data_set_of_results(source, content, file.truth)
+
+
+def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any, Row], truth: Any) -> _File:
+    """Read a file of results as columns, with boxes and areas; `UnreadRowsError` for files that are unlike most."""
+    file = _File(readable(path).read_bytes(), truth)
+    try:
+        table = file.read(images.values(), has_masks=False)
+    except UnreadRowsError:  # results of masks may have no boxes
+        table = file.read(images.values(), has_masks=True)
+    boxes = table.columns["bbox"]
+    has_boxes = ~np.isnan(boxes[:, 0])
+    if not len(boxes) or not table.other_keys.isdisjoint(("file_name", "caption")) or has_boxes[0] > has_boxes.all():
+        raise UnreadRowsError
+    try:
+        references, notes = named_images(source, table, list(images.values()))
+    except ValueError as error:
+        raise UnreadRowsError from error
+    if not all(reference in images for reference in references):
+        raise UnreadRowsError
+    for note in notes:
+        if note.is_doubtful:
+            warn(note.text)
+    areas = boxes[:, 2] * boxes[:, 3]
+    if table.masks is not None and not has_boxes[0]:
+        areas = table.masks.areas.numpy()
+        boxes = np.where(has_boxes[:, None], boxes, table.masks.boxes().numpy())
+    columns = {"id": np.arange(1, len(boxes) + 1), "iscrowd": np.zeros(len(boxes), dtype=np.int64), "area": areas}
+    file.table = replace(table, references=references, columns={**table.columns, **columns, "bbox": boxes})
+    return file
+
+
+def _data_set_of_results(source: str, rows: Any, truth: Any) -> dict[str, Any]:
+    """Return results on a data set as a data set of their own, see `COCO.loadRes`."""
+    if not isinstance(rows, list):
+        hint = ": is it the data set?" if isinstance(rows, Mapping) else "."
+        raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}{hint}")  # noqa: TRY004
+    if not rows:
+        raise IndexError("`resFile` must hold at least one result; got an empty list.")
+    for position, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise ValueError(f"`{source}` must hold a list of objects; got {shortened(row)} in row {position}.")  # noqa: TRY004
+    numbered = [{**row, "id": number} for number, row in enumerate(rows, start=1)]
+    results = RowList(source, "results", numbered)
+    _check_results(results, truth.dataset, truth.imgs)
+    fill_boxes_and_areas(results, truth.imgs)
+    return {
+        "info": copy.deepcopy(truth.dataset.get("info", [])),
+        "categories": copy.deepcopy(truth.dataset.get("categories", [])),
+        "images": list(truth.dataset.get("images", [])),
+        "annotations": numbered,
+    }
 
 
 def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mapping[Any, Row]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
@@ -80,13 +80,15 @@ class _MatchColumns(NamedTuple):
     Columns of ground truths have one more value at the end, for the row -1: that of no ground truth.
     """
 
-    rows: Sequence[Mapping[str, Any]]
-    true_rows: Sequence[Mapping[str, Any]]
+    ids: Sequence[Any]
+    scores: Sequence[float]
+    true_ids: Sequence[Any]
     matched_rows: Ints
     """the match of each detection as a row of the ground truths, -1 for none: [area ranges, thresholds, detections]"""
     is_outside: Sequence[Flags]
     """for each area range whether the detections are outside"""
-    true_ids: NDArray[np.float64]
+    true_numbers: NDArray[np.float64]
+    """ids as numbers"""
     is_ignored: Sequence[Flags]
     """for each area range whether it ignores the ground truths"""
 
@@ -94,17 +96,18 @@ class _MatchColumns(NamedTuple):
     def of(cls, problem: CocoProblem, matches: Matches) -> _MatchColumns:
         """Collect the columns of a problem and its matches."""
         ranges = problem.grid.area_ranges.values()
-        rows = [problem.results.rows[row] for row in matches.rows.tolist()]
-        matched_rows = np.full((len(ranges), len(problem.grid.iou_thresholds), len(rows)), -1)
+        ids = [problem.results.ids[row] for row in matches.rows.tolist()]
+        matched_rows = np.full((len(ranges), len(problem.grid.iou_thresholds), len(ids)), -1)
         matched_rows[:, :, matches.columns.numpy()] = matches.ground_truths
         true_areas = np.asarray(problem.ground_truths.areas)
         is_crowd = np.asarray(problem.ground_truths.is_crowd)
         return cls(
-            rows=rows,
-            true_rows=problem.truth.rows,
+            ids=ids,
+            scores=matches.scores.tolist(),
+            true_ids=problem.truth.ids,
             matched_rows=matched_rows,
             is_outside=[(matches.area_bits.numpy() >> area) & 1 == 0 for area in range(len(ranges))],
-            true_ids=np.array([*(row["id"] for row in problem.truth.rows), 0], dtype=np.float64),
+            true_numbers=np.array([*problem.truth.ids, 0], dtype=np.float64),
             is_ignored=[
                 np.append(is_crowd | (true_areas < least) | (true_areas > most), False) for least, most in ranges
             ],
@@ -116,14 +119,14 @@ class _MatchColumns(NamedTuple):
         is_ignored = self.is_ignored[area]
         ordered = true_rows[is_ignored[true_rows].argsort(kind="stable")]
         matched = self.matched_rows[area][:, places]
-        detection_ids = [self.rows[place]["id"] for place in places]
-        matched_ids = self.true_ids[matched]
+        detection_ids = [self.ids[place] for place in places]
+        matched_ids = self.true_numbers[matched]
         result: ImageResult = {
             "dtIds": detection_ids,
-            "gtIds": [self.true_rows[row]["id"] for row in ordered],
+            "gtIds": [self.true_ids[row] for row in ordered],
             "dtMatches": matched_ids,
             "gtMatches": _match_ground_truths(matched, ordered, np.array(detection_ids, dtype=np.float64)),
-            "dtScores": [self.rows[place]["score"] for place in places],
+            "dtScores": [self.scores[place] for place in places],
             "gtIgnore": is_ignored[ordered].astype(int),
             "dtIgnore": is_ignored[matched] | ((matched_ids == 0) & self.is_outside[area][places]),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -15,19 +16,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.files import counts_although_ignored, num_without_mask, similar_key, size_of
+from reid_torchmetrics.files import (
+    ObjectTable,
+    UnreadRowsError,
+    counts_although_ignored,
+    num_without_mask,
+    similar_key,
+    size_of,
+)
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns, overlaps_of_masks
 from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects, ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
     CocoGrid,
     Detections,
     GroundTruths,
+    KeypointType,
     ObjectColumns,
+    RunMasks,
     Shapes,
     TableShapes,
-    shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.functional.world import results_made
@@ -58,17 +67,22 @@ class CocoSide:
     """The annotations or the results for some images and categories, sorted by image."""
 
     coco: COCO
-    rows: list[Row]
+    ids: list[Any]
     images: Tensor
-    """place of the image in `imgIds`, for each row"""
+    """place of the image in `imgIds`, for each annotation or result"""
     labels: Tensor
-    """place of the category in `catIds`, or 0 if categories do not count, for each row"""
+    """place of the category in `catIds`, or 0 if categories do not count, for each annotation or result"""
+    table: ObjectTable | None = None
+    """None if there are dicts"""
+    dicts: Sequence[Row] = ()
 
     @classmethod
-    def of(cls, coco: COCO | None, params: Any) -> CocoSide:
-        """Return the rows of a data set in the images and categories of the parameters."""
+    def of(cls, coco: COCO | None, params: Any, table: ObjectTable | None) -> CocoSide:
+        """Return the annotations of a data set, or of its table, in the images and categories of the parameters."""
         coco = COCO() if coco is None else coco
         places = {category: place for place, category in enumerate(params.catIds)}
+        if table is not None:
+            return cls._of_table(coco, params, table, places)
         rows: list[Row] = []
         counts = []
         for image in params.imgIds:
@@ -79,7 +93,48 @@ class CocoSide:
             counts.append(len(image_rows))
         images = torch.from_numpy(np.arange(len(counts)).repeat(counts))
         labels = [places[row["category_id"]] if params.useCats else 0 for row in rows]
-        return cls(coco, rows, images, torch.tensor(labels, dtype=torch.int64, device=_CPU))
+        ids = [row["id"] for row in rows]
+        return cls(coco, ids, images, torch.tensor(labels, dtype=torch.int64, device=_CPU), dicts=rows)
+
+    @classmethod
+    def _of_table(cls, coco: COCO, params: Any, table: ObjectTable, places: Mapping[Any, int]) -> CocoSide:
+        """Return the objects of a table, see `of`."""
+        image_places = {image: place for place, image in enumerate(params.imgIds)}
+        images = np.array([image_places.get(image, -1) for image in table.references], dtype=np.int64)[table.images]
+        categories, category = np.unique(table.columns["category_id"], return_inverse=True)
+        labels = np.array([places.get(label, -1) for label in categories.tolist()], dtype=np.int64)[category]
+        rows = np.flatnonzero((images >= 0) & (labels >= 0))
+        order = images[rows] if params.useCats else images[rows] * len(places) + labels[rows]
+        rows = rows[order.argsort(kind="stable")]
+        labels = labels[rows] if params.useCats else np.zeros_like(rows)
+        table = table.at(rows)
+        ids = table.columns["id"].tolist()
+        return cls(coco, ids, torch.from_numpy(images[rows]), torch.from_numpy(labels), table)
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The dicts of the annotations or results."""
+        return self.dicts if self.table is None else self.coco.loadAnns(self.ids)
+
+    def column(self, key: str, *shape: int, is_finite: bool = True) -> Tensor:
+        """Return the numbers under a key, float64 [rows, *shape].
+
+        Raises:
+            ValueError: a row lacks them, or has something else.
+            UnreadRowsError: so has a table.
+        """
+        if self.table is None:
+            return _column(list(self.dicts), key, *shape, is_finite=is_finite)
+        values = self.table.columns[key].astype(np.float64)
+        if np.isnan(values).any() or (is_finite and not np.isfinite(values).all()):
+            raise UnreadRowsError
+        return torch.from_numpy(values)
+
+    def masks(self) -> RunMasks:
+        """Return the masks, or boxes as masks."""
+        if self.table is not None and self.table.masks is not None:
+            return self.table.masks
+        return masks_of(self.dicts, self.coco.imgs)
 
     def prepared(self, iou_type: str) -> defaultdict[tuple[Any, Any], list[Row]]:
         """Return copies of the rows by image and category, as in pycocotools: with `ignore`, and masks compressed."""
@@ -92,22 +147,23 @@ class CocoSide:
             prepared[row["image_id"], row["category_id"]].append(row | changes)
         return prepared
 
-    def shown(self, num_images: int, iou_type: str) -> ShownColumns:
-        """Return the rows of the first images as a metric shows them."""
+    def shown(self, num_images: int, masks: RunMasks | None) -> ShownColumns:
+        """Return the rows of the first images as a metric shows them; `masks` are those of all rows."""
         counts = self.images.bincount(minlength=num_images)[:num_images]
         num_rows = int(counts.sum())
-        rows = self.rows[:num_rows]
         columns = {"labels": self.labels[:num_rows]}
         for key, (name, *shape) in _SHOWN_COLUMNS.items():
-            values = _numbers(rows, name, *shape) if rows else None
+            values = None
+            if self.table is not None and name in self.table.columns:
+                values = self.table.columns[name][:num_rows].astype(np.float64)
+            elif self.dicts and num_rows:
+                values = _numbers(list(self.dicts[:num_rows]), name, *shape)
             if values is not None:
                 columns[key] = torch.from_numpy(values)
         if "area" in columns:
             columns["area"].clamp_(min=SMALLEST_AREA)  # 0 stands for none
-        if iou_type == "segm":
-            (kind,) = shape_types(("segm",), None).values()
-            masks = kind.read("annotations", masks_of(rows, self.coco.imgs), is_true=True)
-            columns["boxes"], columns["masks"] = kind.boxes(masks), kind.areas(masks)
+        if masks is not None:
+            columns["boxes"], columns["masks"] = masks[:num_rows].boxes(), masks[:num_rows].areas
         return ShownColumns(counts, columns)
 
 
@@ -174,21 +230,32 @@ class CocoProblem:
         Raises:
             ValueError: an invalid parameter, an annotation with a missing or invalid value, or repeated ids.
         """
+        try:
+            tables = [_table_of(coco, params) for coco in (cocoGt, cocoDt)]
+            return cls._of_sides(CocoSide.of(cocoGt, params, tables[0]), CocoSide.of(cocoDt, params, tables[1]), params)
+        except UnreadRowsError:
+            return cls._of_sides(CocoSide.of(cocoGt, params, None), CocoSide.of(cocoDt, params, None), params)
+
+    @classmethod
+    def _of_sides(cls, truth: CocoSide, results: CocoSide, params: Any) -> CocoProblem:
+        """Check the annotations and results, see `read`."""
         grid = grid_of(params)
-        if cocoGt is not None and cocoGt.anns and params.useCats and "categories" not in cocoGt.dataset:
+        is_read = truth.table is None and truth.coco.anns
+        if is_read and params.useCats and "categories" not in truth.coco.dataset:
             raise ValueError("`cocoGt` must have `categories` where `params.useCats` is 1; got none in the data set.")
-        truth = CocoSide.of(cocoGt, params)
-        results = CocoSide.of(cocoDt, params)
-        _check_ids(truth.rows)
+        _check_ids(truth.ids)
         if params.iouType == "segm":
             _warn_of_boxes_as_masks(truth, results)
 
-        is_crowd = torch.tensor([bool(row.get("iscrowd")) for row in truth.rows], dtype=torch.bool, device=_CPU)
-        areas = _column(truth.rows, "area")
-        scores = _column(results.rows, "score")
+        if truth.table is None:
+            is_crowd = torch.tensor([bool(row.get("iscrowd")) for row in truth.dicts], dtype=torch.bool, device=_CPU)
+        else:
+            is_crowd = truth.column("iscrowd").bool()
+        areas = truth.column("area")
+        scores = results.column("score")
         shapes, true_shapes = _shapes(results, truth, params, areas, is_crowd)
         if params.iouType == "keypoints":  # an object without a labeled keypoint counts in no area range
-            areas = areas.masked_fill(_column(truth.rows, "num_keypoints") == 0, -math.inf)
+            areas = areas.masked_fill(truth.column("num_keypoints") == 0, -math.inf)
         return cls(
             grid=grid,
             key=key_of(params),
@@ -213,7 +280,7 @@ class CocoProblem:
 
     def matches(self, *, keep_ground_truths: bool = False) -> Matches:
         """Match the objects on the grid; as in pycocotools, a match with annotation 0 does not count."""
-        rows_with_id_0 = [place for place, row in enumerate(self.truth.rows) if row["id"] == 0]
+        rows_with_id_0 = [place for place, annotation_id in enumerate(self.truth.ids) if annotation_id == 0]
         matches = match_on_grid(
             self.detections,
             self.ground_truths,
@@ -237,21 +304,31 @@ class CocoProblem:
             shown=self._shown,
             label_names=self.categories,
             sigmas=self.key[4],
-            num_ignored=sum(map(is_ignored, self.truth.rows)),
+            num_ignored=sum(map(is_ignored, self.truth.dicts)),
         )
         results_made(matches, objects)
 
     def _shown(self) -> ShownImages:
         """Return the objects in the first images, in the form of metrics."""
         images = list(self.images)[:_MOST_SHOWN]
-        preds, target = (side.shown(len(images), self.key[0]) for side in (self.results, self.truth))
+        has_masks = self.key[0] == "segm"
+        preds, target = (
+            side.shown(len(images), side.masks() if has_masks else None) for side in (self.results, self.truth)
+        )
         sizes = [size_of(self.truth.coco.imgs.get(image, {})) for image in images]
         return ShownImages(preds, target, sizes)
 
 
-def _check_ids(annotations: list[Row]) -> None:
+def _table_of(coco: COCO | None, params: Any) -> ObjectTable | None:
+    """Return the annotations or results of a data set as columns; None if there are dicts, and for keypoints."""
+    if not isinstance(coco, COCO) or params.iouType == "keypoints" or len(set(params.imgIds)) < len(params.imgIds):
+        return None
+    return coco.table(has_masks=params.iouType == "segm")
+
+
+def _check_ids(ids: list[Any]) -> None:
     """Raise if two annotations have the same id, because ids identify matches; warn about the id 0."""
-    counts = Counter(row["id"] for row in annotations)
+    counts = Counter(ids)
     for annotation_id, count in counts.items():
         if count > 1:
             raise ValueError(f"`annotations` must have an id of their own; got {annotation_id!r} {count} times.")
@@ -265,7 +342,7 @@ def _warn_of_boxes_as_masks(truth: CocoSide, results: CocoSide) -> None:
     Raises:
         ValueError: no annotation has a mask.
     """
-    for name, rows in (("annotations", truth.rows), ("results", results.rows)):
+    for name, rows in (("annotations", truth.dicts), ("results", results.dicts)):
         num_boxes = num_without_mask(rows)
         if num_boxes and name == "annotations" and num_boxes == len(rows):
             raise ValueError(f"`annotations` must have a `segmentation`; got none in {num_boxes:,} annotations.")
@@ -308,43 +385,57 @@ def grid_of(params: Any) -> CocoGrid:
 def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, is_crowd: Tensor) -> tuple[Shapes, Shapes]:
     """Return the shapes of detections and of ground truths."""
     # Boxes of detections may hold any numbers; invalid boxes overlap nothing.
-    result_areas = _column(results.rows, "area", is_finite=False)
+    result_areas = results.column("area", is_finite=False)
     if params.iouType == "bbox":
-        boxes = _column(results.rows, "bbox", 4, is_finite=False)
-        return BoxShapes(boxes, areas_given=result_areas), BoxShapes(_column(truth.rows, "bbox", 4))
+        boxes = results.column("bbox", 4, is_finite=False)
+        return BoxShapes(boxes, areas_given=result_areas), BoxShapes(truth.column("bbox", 4))
 
-    has_keypoints = params.iouType == "keypoints"
-    sigmas = tuple(np.asarray(params.kpt_oks_sigmas).tolist()) if has_keypoints else None
-    (kind,) = shape_types((params.iouType,), sigmas).values()
-    boxes = _column(truth.rows, "bbox", 4) if has_keypoints else areas.new_zeros(len(areas), 4)
     counts = [side.images.bincount(minlength=len(params.imgIds)) for side in (results, truth)]
-    parts = zip(_slices(counts[0]), _slices(counts[1]), params.imgIds, strict=True)
-
-    def read(side: CocoSide, rows: slice, name: str, *, is_true: bool) -> Any:
-        """Read the keypoints or masks in an image."""
-        values: Any
-        if has_keypoints:
-            values = _column(side.rows[rows], "keypoints", len(params.kpt_oks_sigmas), 3)
-        else:
-            values = masks_of(side.rows[rows], side.coco.imgs)
-        return kind.read(name, values, is_true=is_true)
-
-    def compute_overlaps(image_part: tuple[slice, slice, Any]) -> Tensor:
-        """Return the overlaps of all detections and ground truths in an image."""
-        rows, true_rows, image = image_part
-        name = f"annotations of image {image!r}"
-        detections = read(results, rows, name, is_true=False)
-        ground_truths = read(truth, true_rows, name, is_true=True)
-        if not len(detections) or not len(ground_truths):
-            return areas[:0]
-        kind.check_pair(name, detections, ground_truths)
-        columns = ObjectColumns(boxes[true_rows], areas[true_rows], is_crowd[true_rows])
-        return kind.overlaps(detections, ground_truths, columns).flatten()
-
-    table = torch.cat([areas[:0], *workers.share(compute_overlaps, list(parts))])
-    if has_keypoints and not params.useCats:  # then nothing overlaps in pycocotools
-        table.zero_()
+    if params.iouType == "segm":
+        table = _mask_overlaps(results, truth, params.imgIds, is_crowd, counts)
+    else:
+        table = _keypoint_overlaps(
+            results, truth, params, ObjectColumns(truth.column("bbox", 4), areas, is_crowd), counts
+        )
     return TableShapes.of_images(table, result_areas, areas, *counts)
+
+
+def _mask_overlaps(
+    results: CocoSide, truth: CocoSide, image_ids: Sequence[Any], is_crowd: Tensor, counts: Sequence[Tensor]
+) -> Tensor:
+    """Return the overlaps of masks, image by image."""
+    masks, true_masks = results.masks(), truth.masks()
+    images = torch.cat([results.images, truth.images])
+    sizes = torch.from_numpy(np.concatenate([masks.sizes, true_masks.sizes]))
+    expected = sizes.new_zeros(len(image_ids), 2).index_copy(0, images, sizes)
+    is_other = (expected[images] != sizes).any(1)
+    if bool(is_other.any()):
+        image = images[is_other][0]
+        got = f"{sizes[is_other][0].tolist()} and {expected[image].tolist()} in image {image_ids[int(image)]!r}"
+        raise ValueError(f"`annotations` and results must have masks of one size in an image; got {got}.")
+    preds = ImageColumns(counts[0], {"masks": masks})
+    target = ImageColumns(counts[1], {"masks": true_masks})
+    return overlaps_of_masks(preds, target, is_crowd)
+
+
+def _keypoint_overlaps(
+    results: CocoSide, truth: CocoSide, params: Any, columns: ObjectColumns, counts: Sequence[Tensor]
+) -> Tensor:
+    """Return the similarities of keypoints, image by image."""
+    kind = KeypointType(tuple(np.asarray(params.kpt_oks_sigmas).tolist()))
+    keypoints = results.column("keypoints", len(kind.sigmas), 3)[:, :, :2]
+    true_keypoints = truth.column("keypoints", len(kind.sigmas), 3)
+
+    def compute_overlaps(image: tuple[slice, slice]) -> Tensor:
+        """Return the similarities of all detections and ground truths in an image."""
+        rows, true_rows = image
+        boxes, areas, is_crowd, _ = columns
+        image_columns = ObjectColumns(boxes[true_rows], areas[true_rows], is_crowd[true_rows])
+        return kind.overlaps(keypoints[rows], true_keypoints[true_rows], image_columns).flatten()
+
+    images = list(zip(_slices(counts[0]), _slices(counts[1]), strict=True))
+    table = torch.cat([columns.areas[:0], *workers.share(compute_overlaps, images)])
+    return table if params.useCats else torch.zeros_like(table)  # without categories nothing overlaps in pycocotools
 
 
 def _slices(counts: Tensor) -> list[slice]:

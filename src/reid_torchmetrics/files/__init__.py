@@ -11,19 +11,30 @@ from .coco_columns import (
     RowList,
     check_kind_of_ids,
     counts_although_ignored,
+    is_image_id,
     is_missing,
     shortened,
     similar_key,
 )
 from .coco_images import find_images
-from .coco_masks import areas_and_boxes, check_masks, checked_run_lengths, num_without_mask
+from .coco_masks import checked_masks_of_rows, num_without_mask
 from .coco_metrics import read_images, write_images
 from .coco_names import repeated_id
 from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of
-from .coco_tables import read_coco
+from .coco_tables import check_crowds, check_keys, named_images, read_coco
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
 from .foreign_annotations import OTHER_DOCUMENTS
+from .json_blocks import UnreadRowsError
+from .object_tables import (
+    ANNOTATION_COLUMNS,
+    RESULT_COLUMNS,
+    DataSetTable,
+    ObjectTable,
+    read_data_set,
+    read_table,
+    sizes_by_id,
+)
 from .opened_files import read_files, rows_by_role
 from .polygons import flips_of_objects
 from .result_files import FORMAT, StoredArray, load_results, save_results

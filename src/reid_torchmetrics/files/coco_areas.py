@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.detection.inputs import SHAPES_IN_WORDS
 
 from .coco_columns import RESULTS, Row, RowList, is_missing
 from .coco_images import Note
-from .coco_masks import areas_and_boxes, check_masks, run_lengths_of_rows
+from .coco_masks import check_masks, masks_of_rows
 
 _KEYS = {"bbox": "bbox", "segmentation": "segm", "keypoints": "keypoints"}
 """keys of results in the order in which areas are taken from them, with the value of `iou_type` for each"""
@@ -65,8 +65,8 @@ def _fill_boxes(results: RowList) -> None:
 def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
     """Give results with masks their boxes and areas."""
     check_masks(results, images)
-    masks = run_lengths_of_rows(results.rows, [images[row["image_id"]] for row in results.rows])
-    for row, (area, box) in zip(results.rows, areas_and_boxes(masks), strict=True):
+    masks = masks_of_rows(results.rows, [images[row["image_id"]] for row in results.rows])
+    for row, area, box in zip(results.rows, masks.counts.tolist(), masks.boxes().tolist(), strict=True):
         row["area"] = area
         row["iscrowd"] = 0
         if is_missing(row.get("bbox")):

@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import (
-    RunLengths,
-    RunMasks,
-    checked_masks,
-    flips_between,
-    lengths_between,
-    lengths_of,
-)
+from reid_torchmetrics.functional.detection.inputs import RunMasks, flips_between, lengths_of
 
 from .coco_columns import Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
-from .json_blocks import UnreadRowsError
 from .polygons import flips_of_objects
 from .run_length_texts import first_invalid_counts
 
@@ -30,6 +22,7 @@ _MAX_COORDINATE = 1_000_000
 """pixels; the points of an edge are in memory, so a longer one would need gigabytes"""
 _NO_MASKS = RunMasks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.int64))
 _MASKS_AT_A_TIME = 10_000  # whose run lengths are in memory together
+_MOST_PIXELS = 2**40  # of an image, so that the pixels of many images can be counted through
 _MASKS_IN_CACHE = 256  # whose run lengths stay in the cache of a CPU
 _MASK_RULE = "polygons [[x, y, x, y, ...], ...] of at least three corners, or run lengths with `size` and `counts`,"
 _SIZE_RULE = "`height` and `width`, whole numbers of at least 1, in each image with polygons or boxes as masks;"
@@ -43,20 +36,36 @@ class RunLengthRow(msgspec.Struct, gc=False):
 
 
 def masks_of_column(segmentations: Sequence[Any], sizes: NDArray[np.int64]) -> RunMasks:
-    """Return the masks of rows that were decoded by type.
+    """Return the masks of rows that were decoded by type, see `_masks`.
+
+    Raises:
+        ValueError: a mask that cannot be read, or no mask.
+    """
+    objects = [segmentation for segmentation in segmentations if isinstance(segmentation, list)]
+    numbers = np.fromiter(chain.from_iterable(chain.from_iterable(objects)), np.float64)
+    if not all(objects) or not (np.abs(numbers) <= _MAX_COORDINATE).all():
+        raise ValueError
+    return _masks(segmentations, sizes)
+
+
+def _masks(segmentations: Sequence[Any], sizes: NDArray[np.int64]) -> RunMasks:
+    """Return masks as run lengths.
 
     Args:
         segmentations: a `RunLengthRow`, or a list of polygons, of each row.
-        sizes: height and width of the image of each row, [rows, 2]; 0 if they are not known.
+        sizes: height and width of the image of each row, [rows, 2], for polygons.
 
     Raises:
-        UnreadRowsError: a mask that cannot be read, or no mask.
+        ValueError: run lengths that do not cover their image, or polygons in an image of no size.
     """
     are_polygons = np.array([isinstance(segmentation, list) for segmentation in segmentations], dtype=bool)
     polygons, run_lengths = are_polygons.nonzero()[0].tolist(), (~are_polygons).nonzero()[0].tolist()
     parts = [_NO_MASKS]
     if polygons:
-        parts.append(_read_polygons([segmentations[place] for place in polygons], sizes[polygons]))
+        if sizes[polygons].min() < 1:
+            raise ValueError
+        flips = flips_of_objects([segmentations[place] for place in polygons], sizes[polygons])
+        parts.append(RunMasks(*flips, sizes[polygons]))
     for part in segments.ranges(len(run_lengths), _MASKS_IN_CACHE):
         rows = [segmentations[place] for place in run_lengths[part]]
         parts.append(_read_run_lengths(rows))
@@ -64,30 +73,15 @@ def masks_of_column(segmentations: Sequence[Any], sizes: NDArray[np.int64]) -> R
     return masks.at(np.argsort(polygons + run_lengths)) if polygons and run_lengths else masks
 
 
-def _read_polygons(objects: Sequence[list[list[float]]], sizes: NDArray[np.int64]) -> RunMasks:
-    """Return the masks of objects, each a list of polygons; errors as in `masks_of_column`."""
-    numbers = np.fromiter(chain.from_iterable(chain.from_iterable(objects)), np.float64)
-    if not all(objects) or not (np.abs(numbers) <= _MAX_COORDINATE).all() or sizes.min() < 1:
-        raise UnreadRowsError
-    try:
-        flips, num_flips = flips_of_objects(objects, sizes)
-    except ValueError as error:
-        raise UnreadRowsError from error
-    return RunMasks(flips, num_flips, sizes)
-
-
 def _read_run_lengths(masks: Sequence[RunLengthRow]) -> RunMasks:
-    """Return the masks of run lengths; errors as in `masks_of_column`."""
-    try:
-        sizes = np.array([mask.size for mask in masks], dtype=np.int64)
-        lengths, num_lengths = lengths_of([mask.counts for mask in masks])
-    except (OverflowError, ValueError) as error:
-        raise UnreadRowsError from error
-    if sizes.min() < 0 or sizes.max() > _MAX_COORDINATE:
-        raise UnreadRowsError
+    """Return the masks of run lengths; errors as in `_masks`."""
+    lengths, num_lengths = lengths_of([mask.counts for mask in masks])
+    sizes = np.array([mask.size for mask in masks], dtype=np.int64)
+    if sizes.min() < 0 or sizes.astype(np.float64).prod(1).max() > _MOST_PIXELS:
+        raise ValueError
     flips, num_flips, is_wrong = flips_between(lengths, num_lengths, sizes.prod(1))
     if is_wrong.any():
-        raise UnreadRowsError
+        raise ValueError
     return RunMasks(flips, num_flips, sizes)
 
 
@@ -119,6 +113,11 @@ def find_mask_fault(row: Row, image: Row) -> MaskFault | None:
     if not all(map(is_side, size)):
         return MaskFault("size", _SIZE_RULE, size)
     return None
+
+
+def _is_text(segmentation: Any) -> bool:
+    """Return whether a mask is run lengths as a text."""
+    return isinstance(segmentation, Mapping) and isinstance(segmentation.get("counts"), (str, bytes))
 
 
 def is_side(value: Any) -> bool:
@@ -182,8 +181,7 @@ def check_masks(row_list: RowList, images: Mapping[Any, Row]) -> None:
         fault = find_mask_fault(row, images[row["image_id"]])
         if fault is not None:
             raise _fault_error(row_list, position, fault)
-        segmentation = row.get("segmentation")
-        if isinstance(segmentation, Mapping) and isinstance(segmentation.get("counts"), (str, bytes)):
+        if _is_text(row.get("segmentation")):
             compressed.append(position)
     _check_compressed(row_list, compressed)
 
@@ -236,8 +234,8 @@ def num_without_mask(rows: Sequence[Row]) -> int:
     return sum(is_missing(row.get("segmentation")) for row in rows)
 
 
-def checked_run_lengths(rows: Sequence[Row], images: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the masks of rows, or their boxes as masks, as run lengths in any form; arguments as below.
+def checked_masks_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> RunMasks:
+    """Return the masks of rows, or their boxes as masks; arguments as below.
 
     Raises:
         ValueError: a row without mask and box, a mask that cannot be read, or polygons or a box in an image without
@@ -247,71 +245,60 @@ def checked_run_lengths(rows: Sequence[Row], images: Sequence[Row]) -> list[dict
         fault = find_mask_fault(row, image)
         if fault is None:
             continue
-        place = f"annotation {row.get('id', 'without an id')} of image {shortened(row.get('image_id'))}"
         if fault.key == "size":
             height, width = map(shortened, fault.got)
-            raise ValueError(f"`images` must have {fault.rule} got height {height} and width {width} for {place}.")
-        raise ValueError(
-            f"`annotations` must have {fault.rule} as `segmentation`; got {shortened(fault.got)} in {place}."
-        )
-    return run_lengths_of_rows(rows, images)
+            got = f"got height {height} and width {width} for {_place(row)}"
+            raise ValueError(f"`images` must have {fault.rule} {got}.")
+        raise _fault_of_annotation(row, fault.rule, fault.got)
+    try:
+        return masks_of_rows(rows, images)
+    except ValueError as error:
+        texts = [row for row in rows if _is_text(row.get("segmentation"))]
+        invalid = first_invalid_counts([row["segmentation"] for row in texts])
+        if invalid is None:
+            raise
+        row = texts[invalid]
+        raise _fault_of_annotation(row, "run lengths for all pixels of the image", row["segmentation"]) from error
 
 
-def run_lengths_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the masks of rows that were checked, or their boxes as masks, as run lengths in any form.
+def _fault_of_annotation(row: Row, rule: str, got: Any) -> ValueError:
+    """Return the error for a mask of an annotation that cannot be read."""
+    return ValueError(f"`annotations` must have {rule} as `segmentation`; got {shortened(got)} in {_place(row)}.")
+
+
+def _place(row: Row) -> str:
+    """Return the place of an annotation for a message."""
+    return f"annotation {row.get('id', 'without an id')} of image {shortened(row.get('image_id'))}"
+
+
+def masks_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> RunMasks:
+    """Return the masks of rows that were checked, or their boxes as masks.
 
     Args:
         rows: annotations or results.
         images: the image of each row.
+
+    Raises:
+        ValueError: run lengths as a text that do not cover their image.
     """
-    masks: list[dict[str, Any]] = []
-    places = []  # of polygons among the masks
-    objects = []
-    sizes = []
+    segmentations: list[Any] = []
+    sizes = np.zeros((len(rows), 2), dtype=np.int64)
     for place, (row, image) in enumerate(zip(rows, images, strict=True)):
         segmentation: Any = row.get("segmentation")
         if isinstance(segmentation, Mapping) and segmentation:
-            masks.append(dict(segmentation))
+            segmentations.append(RunLengthRow(segmentation["size"], segmentation["counts"]))
             continue
         if is_missing(segmentation):
             x, y, width, height = row["bbox"]
             # The corners in the order of COCO's API.
             segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
-        objects.append(segmentation)
-        sizes.append((int(image["height"]), int(image["width"])))
-        places.append(place)
-        masks.append({})
-    if not objects:
-        return masks
-    num_pixels = np.array(sizes, dtype=np.int64).prod(1)
-    lengths = lengths_between(*flips_of_objects(objects, sizes), num_pixels)
-    for place, size, counts in zip(places, sizes, lengths, strict=True):
-        masks[place] = {"size": list(size), "counts": counts}
-    return masks
+        segmentations.append(list(segmentation))
+        sizes[place] = image["height"], image["width"]
+    return _masks(segmentations, sizes)
 
 
 def add_run_lengths(rows: Sequence[dict[str, Any]], images: Mapping[Any, Row]) -> None:
     """Give rows that were checked their masks as `run_lengths`; `images` are by id."""
-    masks = run_lengths_of_rows(rows, [images[row["image_id"]] for row in rows])
-    for row, mask in zip(rows, masks, strict=True):
+    masks = masks_of_rows(rows, [images[row["image_id"]] for row in rows])
+    for row, mask in zip(rows, masks.to_coco(), strict=True):
         row["run_lengths"] = mask
-
-
-def areas_and_boxes(masks: Sequence[Row]) -> list[tuple[int, list[float]]]:
-    """Return the number of pixels of each mask, and the box around them.
-
-    Args:
-        masks: run lengths for images of any sizes.
-    """
-    positions_by_size: dict[tuple[int, ...], list[int]] = {}
-    for position, mask in enumerate(masks):
-        positions_by_size.setdefault(tuple(mask["size"]), []).append(position)
-    pairs: dict[int, tuple[int, list[float]]] = {}
-    for positions in positions_by_size.values():
-        lengths = RunLengths.from_coco([masks[position] for position in positions])
-        counted = checked_masks("segmentation", lengths)
-        areas = counted.areas.long().tolist()
-        boxes = counted.boxes().tolist()
-        for position, area, box in zip(positions, areas, boxes, strict=True):
-            pairs[position] = (area, box)
-    return [pairs[position] for position in range(len(masks))]

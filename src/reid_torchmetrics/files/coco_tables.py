@@ -13,14 +13,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from reid_torchmetrics._files import readable
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns
 
 from .coco_areas import note_on_areas
 from .coco_columns import ANNOTATIONS, IMAGES, RESULTS, Column, Row, RowList, check_kind_of_ids
-from .coco_images import find_images
+from .coco_images import Note, find_images
 from .coco_rows import CocoReading, check_lists, notes_on_dropped, read_categories, read_rows, row_list, size_of
 from .json_blocks import UnreadRowsError
-from .object_tables import DataSetTable, ObjectTable, read_data_set, read_results
+from .object_tables import ANNOTATION_COLUMNS, DataSetTable, ObjectTable, read_data_set, read_results
 
 
 def read_coco(
@@ -46,14 +47,13 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
     if not set(reading.iou_type) <= {"bbox", "segm"} or reading.is_federated:
         raise UnreadRowsError
     has_masks = "segm" in reading.iou_type
-    data_set = read_data_set(data_set_path, has_masks=has_masks)
+    data_set = read_data_set(readable(data_set_path).read_bytes(), ANNOTATION_COLUMNS, has_masks=has_masks)
     results = read_results(results_path, has_masks=has_masks)
     try:
         images = _checked_images(data_set_path, data_set)
         categories = _categories(data_set_path, data_set)
         places = {image["id"]: place for place, image in enumerate(images)}
-        references = RowList(results_path, "results", [{"image_id": reference} for reference in results.references])
-        notes = find_images(references, images)
+        references, notes = named_images(results_path, results, images)
     except ValueError as error:
         raise UnreadRowsError from error
     if len(places) < len(images):
@@ -66,11 +66,11 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
     annotations = data_set.annotations
     for table in (results, annotations):
         _check(not len(categories) or np.isin(table.columns["category_id"], categories).all())
-    result_images = _places_of([row["image_id"] for row in references.rows], places)[results.images]
+    result_images = _places_of(references, places)[results.images]
     annotation_images = _places_of(annotations.references, places)[annotations.images]
     _check((result_images >= 0).all() and (annotation_images >= 0).all())
-    _check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name", "category_name"))
-    _check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True), ("ignore",))
+    check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name", "category_name"))
+    check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True), ("ignore",))
     _check_annotations(annotations.columns, has_boxes=reading.has_true_boxes and reading.invalid != "drop")
     if has_masks:
         _check_sizes((annotations, annotation_images), (results, result_images))
@@ -106,12 +106,19 @@ def _categories(path: str, data_set: DataSetTable) -> NDArray[np.int64]:
     return np.array(list(read_categories(path, lists)), dtype=np.int64)
 
 
+def named_images(path: str, results: ObjectTable, images: Sequence[Row]) -> tuple[list[Any], list[Note]]:
+    """Return the ids of the images of results, which may be named by their files; see `find_images`."""
+    references = RowList(path, "results", [{"image_id": reference} for reference in results.references])
+    notes = find_images(references, images)
+    return [row["image_id"] for row in references.rows], notes
+
+
 def _places_of(ids: Sequence[Any], places: Mapping[Any, int]) -> NDArray[np.int64]:
     """Return the place of the image with each id; -1 for an id that no image has."""
     return np.array([places.get(image_id, -1) for image_id in ids], dtype=np.int64)
 
 
-def _check_keys(name: str, table: ObjectTable, columns: Sequence[Column], read_by_rows: Sequence[str]) -> None:
+def check_keys(name: str, table: ObjectTable, columns: Sequence[Column], read_by_rows: Sequence[str]) -> None:
     """Leave files to the reader of rows if they have misspelled keys, or some others."""
     rows = RowList("", name, [])
     for column in columns:
@@ -121,11 +128,15 @@ def _check_keys(name: str, table: ObjectTable, columns: Sequence[Column], read_b
 
 def _check_annotations(columns: Mapping[str, NDArray[Any]], *, has_boxes: bool) -> None:
     """Leave files with invalid annotations to the reader of rows."""
-    is_crowd = columns["iscrowd"]
     areas = columns["area"]
-    _check(((is_crowd == 0) | (is_crowd == 1)).all())
+    check_crowds(columns["iscrowd"])
     _check((np.isnan(areas) | (areas >= 0)).all())
     _check(not has_boxes or (columns["bbox"][:, 2:] >= 0).all())
+
+
+def check_crowds(is_crowd: NDArray[np.int64]) -> None:
+    """Leave files with crowds that are not 0 or 1 to the reader of rows."""
+    _check(((is_crowd == 0) | (is_crowd == 1)).all())
 
 
 def _check_sizes(*tables: tuple[ObjectTable, NDArray[np.int64]]) -> None:

@@ -37,6 +37,7 @@ class _ColumnType(NamedTuple):
 
 
 _TYPES = {
+    "id": _ColumnType(int, np.int64),
     "category_id": _ColumnType(int, np.int64),
     "score": _ColumnType(float, np.float64),
     "bbox": _ColumnType(tuple[float, float, float, float], np.float64, width=4),
@@ -48,8 +49,8 @@ _MASK_TYPES = {
     "segmentation": list[list[float]] | RunLengthRow,
 }
 """types where masks are read"""
-_RESULT_COLUMNS = ("category_id", "score", "bbox")
-_ANNOTATION_COLUMNS = ("category_id", "iscrowd", "area", "bbox")
+RESULT_COLUMNS = ("category_id", "score", "bbox")
+ANNOTATION_COLUMNS = ("category_id", "iscrowd", "area", "bbox")
 _OTHER_KEYS = ("id", "segmentation")  # of most files
 
 
@@ -99,19 +100,24 @@ def read_results(path: str, *, has_masks: bool) -> ObjectTable:
         OSError: there is no such file, or it may not be read.
         UnreadRowsError: the file is no JSON, or a row has other values than most files.
     """
-    with readable(path).open("rb") as file, _without_collector():
-        return _read_table(file, _RESULT_COLUMNS, {} if has_masks else None)
+    with readable(path).open("rb") as file:
+        return read_table(file, RESULT_COLUMNS, {} if has_masks else None)
 
 
-def read_data_set(path: str, *, has_masks: bool) -> DataSetTable:
-    """Read a data set of annotations with boxes, or with masks and maybe boxes; errors as in `read_results`."""
+def read_data_set(
+    text: bytes, columns: Iterable[str], *, has_masks: bool, images: Iterable[Any] | None = None
+) -> DataSetTable:
+    """Read a data set of annotations with boxes, or with masks and maybe boxes; errors as in `read_results`.
+
+    `images` have the sizes of polygons; None for the images of the data set.
+    """
     with _without_collector():
         try:
-            data_set = msgspec.json.decode(readable(path).read_bytes(), type=_DataSet)
+            data_set = msgspec.json.decode(text, type=_DataSet)
         except NO_JSON as error:
             raise UnreadRowsError from error
-        sizes = _sizes_by_id(data_set.images) if has_masks else None
-        annotations = _read_table(io.BytesIO(data_set.annotations), _ANNOTATION_COLUMNS, sizes)
+    sizes = sizes_by_id(data_set.images if images is None else images) if has_masks else None
+    annotations = read_table(io.BytesIO(data_set.annotations), columns, sizes)
     return DataSetTable(data_set.images, data_set.categories, annotations)
 
 
@@ -127,7 +133,7 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
+def sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
     """Return the height and width of the images that have them."""
     sizes = {}
     for image in images:
@@ -138,7 +144,8 @@ def _sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
     return sizes
 
 
-def _read_table(file: BinaryIO, keys: Iterable[str], sizes: Mapping[Any, Any] | None) -> ObjectTable:
+@_without_collector()
+def read_table(file: BinaryIO, keys: Iterable[str], sizes: Mapping[Any, Any] | None) -> ObjectTable:
     """Read a list of rows with some columns, and masks in images of known sizes; errors as in `read_results`."""
     types = {key: _TYPES[key] for key in keys}
     column_types = {"image_id": int | str, **{key: kind.type for key, kind in types.items()}}
@@ -156,7 +163,10 @@ def _read_table(file: BinaryIO, keys: Iterable[str], sizes: Mapping[Any, Any] | 
         images.append(np.fromiter(map(places.__getitem__, ids), np.int64, len(ids)))
         if sizes is not None:
             image_sizes = np.array([sizes.get(image_id, (0, 0)) for image_id in places], dtype=np.int64).reshape(-1, 2)
-            masks.append(masks_of_column([row.segmentation for row in rows], image_sizes[images[-1]]))
+            try:
+                masks.append(masks_of_column([row.segmentation for row in rows], image_sizes[images[-1]]))
+            except (OverflowError, ValueError) as error:
+                raise UnreadRowsError from error
         for key, kind in types.items():
             columns[key].append(_column(rows, key, kind))
     return ObjectTable(

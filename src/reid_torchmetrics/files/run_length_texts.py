@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reid_torchmetrics.functional.detection.inputs import decompressed
+from reid_torchmetrics.functional.detection.inputs import decompressed, flips_between
 
 Ints = NDArray[np.int64]
 
@@ -56,10 +56,5 @@ def first_invalid_counts(masks: Sequence[Mapping[str, Any]]) -> int | None:
             return 0
         are_invalid = [first_invalid_counts([mask]) is not None for mask in masks]
         return are_invalid.index(True)
-    mask_of_length = np.repeat(np.arange(len(masks)), num_lengths)
-    sums = np.bincount(mask_of_length, weights=lengths, minlength=len(masks))
-    is_invalid = sums != pixels
-    is_invalid[mask_of_length[lengths < 0]] = True
-    if not is_invalid.any():
-        return None
-    return int(is_invalid.argmax())
+    _, _, is_wrong = flips_between(lengths, num_lengths, pixels)
+    return int(is_wrong.argmax()) if is_wrong.any() else None

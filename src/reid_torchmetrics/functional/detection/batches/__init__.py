@@ -18,4 +18,4 @@ from .images import (
 from .invalid_objects import are_valid_boxes, sides_of, text_of_warning
 from .key_names import LISTS, are_similar, simplified
 from .packing import Batch, GivenBatch, join_optional, pack_images, text_of_many
-from .shape_batches import KEPT_STATES, ShapeBatch
+from .shape_batches import KEPT_STATES, ShapeBatch, overlaps_of_masks

@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     RunMasks,
     ShapeType,
     box_areas,
+    iou_of_images,
     pack_names,
     to_xywh,
 )
@@ -239,6 +240,20 @@ def _in_parts(items: ImageColumns, parts: Sequence[slice]) -> list[Any]:
     """Return the masks of each part of the images."""
     edges = segments.edges(items.counts).tolist()
     return [items.columns["masks"][edges[part.start] : edges[part.stop]] for part in parts]
+
+
+def overlaps_of_masks(preds: ImageColumns, target: ImageColumns, is_crowd: Tensor) -> Tensor:
+    """Return the overlaps of all detections with all ground truths of each image, given columns of run lengths."""
+    parts = _parts_of_images(preds, target)
+    edges = segments.edges(target.counts).tolist()
+
+    def compute_overlaps(part: tuple[RunMasks, RunMasks, slice]) -> Tensor:
+        masks, true_masks, images = part
+        crowds = is_crowd[edges[images.start] : edges[images.stop]]
+        return iou_of_images(masks, true_masks, crowds, preds.counts[images], target.counts[images])
+
+    pairs = list(zip(_in_parts(preds, parts), _in_parts(target, parts), parts, strict=True))
+    return torch.cat([_NO_ROWS, *workers.share(compute_overlaps, pairs)])
 
 
 def _overlaps(kind: ShapeType, part: tuple[Any, Any, ObjectColumns]) -> Tensor:

@@ -31,7 +31,7 @@ from .grid import (
 from .image_names import name_images, number_names, pack_names, plain_id, unpack_names
 from .images import Detections, GroundTruths
 from .keypoints import COCO_SIGMAS, KeypointType, keypoint_boxes, object_keypoint_similarity, paired_similarity
-from .masks import checked_masks, mask_iou
+from .masks import checked_masks, iou_of_images, mask_iou
 from .ordering import (
     OrderedDetections,
     OrderedGroundTruths,

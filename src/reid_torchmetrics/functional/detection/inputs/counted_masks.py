@@ -23,6 +23,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _extras
 from reid_torchmetrics._arrays import as_tensors
+from reid_torchmetrics.functional import segments
 
 from .run_lengths import Ints, RunLengths, lengths_between
 
@@ -31,6 +32,7 @@ Words = NDArray[np.uint64]
 _BYTE = 8  # bits
 _WORD = 64
 _WORDS_PER_LOOKUP = 1  # words of bits that are made, compared and counted in the time of one lookup
+_MASKS_AT_A_TIME = 1 << 10
 _BITS_OF_BYTES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
 
 
@@ -212,10 +214,11 @@ class RunMasks(CountedMasks):
 
     def __getitem__(self, masks: slice) -> RunMasks:
         """Return the masks of one image, which are in a row."""
-        first, stop = self._flip_edges[[masks.start, masks.stop]]
+        start, stop, _ = masks.indices(len(self))
+        first, last = self._flip_edges[[start, max(start, stop)]]
         sizes = self.sizes[masks]
         size = tuple(sizes[0].tolist()) if len(sizes) else (0, 0)
-        return RunMasks(self.flips[first:stop], self.num_flips[masks], sizes, size)
+        return self._measured(RunMasks(self.flips[first:last], self.num_flips[masks], sizes, size), masks)
 
     @classmethod
     def joined(cls, parts: Sequence[RunMasks]) -> RunMasks:
@@ -231,7 +234,19 @@ class RunMasks(CountedMasks):
         num_flips = self.num_flips[masks]
         first = self._flip_edges[masks]
         places = np.arange(num_flips.sum()) + np.repeat(first - num_flips.cumsum() + num_flips, num_flips)
-        return RunMasks(self.flips[places], num_flips, self.sizes[masks])
+        return self._measured(RunMasks(self.flips[places], num_flips, self.sizes[masks]), masks)
+
+    def _measured(self, selected: RunMasks, masks: Any) -> RunMasks:
+        """Return some of the masks with the numbers of pixels and the corners that were computed for all."""
+        for name in ("counts", "corners"):
+            if name in vars(self):
+                vars(selected)[name] = vars(self)[name][masks]
+        return selected
+
+    @cached_property
+    def _parts(self) -> list[RunMasks]:
+        """The masks, some at a time, with runs that stay in the cache of a CPU."""
+        return [self[part] for part in segments.ranges(len(self), _MASKS_AT_A_TIME)]
 
     @cached_property
     def _flip_edges(self) -> Ints:
@@ -277,12 +292,16 @@ class RunMasks(CountedMasks):
     @cached_property
     def counts(self) -> Ints:
         """See `CountedMasks`."""
+        if len(self) > _MASKS_AT_A_TIME:
+            return np.concatenate([part.counts for part in self._parts])
         runs, edges = self._runs
         return np.diff(_sums(runs[:, 1] - runs[:, 0])[edges])
 
     @cached_property
     def corners(self) -> Ints:
         """See `CountedMasks`."""
+        if len(self) > _MASKS_AT_A_TIME:
+            return np.concatenate([part.corners for part in self._parts])
         corners = np.zeros((len(self), 4), dtype=np.int64)
         has_any = self.counts > 0
         if not has_any.any():

@@ -196,7 +196,7 @@ class MaskType(ShapeType):
         """See `ShapeType`."""
         if columns.counts is None:
             return counted_iou(detections, ground_truths, columns.is_crowd)
-        return _iou_of_images(detections, ground_truths, columns.is_crowd, *columns.counts)
+        return iou_of_images(detections, ground_truths, columns.is_crowd, *columns.counts)
 
     def rows(self, shapes: Any) -> list[dict[str, Any]]:
         """See `ShapeType`: run lengths, as texts."""
@@ -212,7 +212,7 @@ class MaskType(ShapeType):
             raise ValueError(f"`{name}` must be of an image of {size}, as those of `preds`; got {true_size}.")
 
 
-def _iou_of_images(
+def iou_of_images(
     masks: RunMasks, others: RunMasks, is_crowd: Tensor, num_masks: Tensor, num_others: Tensor
 ) -> Float[Tensor, " pairs"]:
     """Compute `mask_iou` in each of several images, image by image, given the numbers of masks in each."""
