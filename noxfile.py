@@ -158,8 +158,8 @@ def nightly(session: nox.Session) -> None:
     seed = int(session.posargs[0]) if session.posargs else int(datetime.now(tz=timezone.utc).strftime("%Y%m%d"))
     session.log(f"seed {seed}")
     env = {"TEST_PROFILE": "nightly"}
-    others = "--ignore=tests/writers"  # pinned packages, which have a session of their own
-    session.run("pytest", "-n", "auto", others, f"--hypothesis-seed={seed}", *session.posargs[1:], env=env)
+    others = "--ignore=tests/writers", "--ignore=tests/search_engines"  # pinned packages, which have their own sessions
+    session.run("pytest", "-n", "auto", *others, f"--hypothesis-seed={seed}", *session.posargs[1:], env=env)
     fuzzers = {"coco": 3000, "lvis": 1000, "warnings": 300, "coco_files": 300}
     for fuzzer, problems in fuzzers.items():
         session.run("python", "-m", f"tests.fuzz_{fuzzer}", str(problems), str(seed))
@@ -175,6 +175,14 @@ def writers(session: nox.Session) -> None:
         session.install("--no-deps", "ultralytics==8.4.190")  # it asks for torchvision, which its results do not use
     env = {"TEST_PROFILE": "nightly", "FIFTYONE_DO_NOT_TRACK": "1", "YOLO_OFFLINE": "1"}
     session.run("pytest", *(session.posargs or ["tests/writers"]), env=env)
+
+
+@nox.session
+def search_engines(session: nox.Session) -> None:
+    """Lists of search engines, in the versions of the page: their calls, numbers, ties and padding. Once a night."""
+    if session.virtualenv.is_sandboxed:
+        session.install("-e", ".", "--group", "test", "--group", "search_engines")
+    session.run("pytest", *(session.posargs or ["tests/search_engines"]), env={"TEST_PROFILE": "nightly"})
 
 
 @nox.session

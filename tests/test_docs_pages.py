@@ -228,6 +228,7 @@ def test_only_the_comment_lines_at_the_end_of_a_block_are_its_output():
 GUIDES = DOCS / "how_to"
 VERBS = {
     "Add",
+    "Bring",
     "Compare",
     "Detect",
     "Evaluate",

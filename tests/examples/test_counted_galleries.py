@@ -1,6 +1,7 @@
 """A gallery of files that engines count in two worker processes: the numbers of the whole, also where a worker dies."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # they st
 
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "examples", Path(reid_torchmetrics.__file__).parents[1])))
-TIMEOUT = 120  # seconds
+SPARK = {"PYTHONPATH": PATHS, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+TIMEOUT = 240  # seconds; Spark's first workers take a while
 DIE_AT = ["part-1.parquet", "part-3.parquet"]
 
 
@@ -85,7 +87,23 @@ def dask_workers():
             yield
 
 
-@pytest.fixture(params=["ray", "dask"])
+@pytest.fixture(scope="module")
+def spark_workers():
+    pytest.importorskip("pyspark", reason="Spark is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed")
+    sql = pytest.importorskip("pyspark.sql")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SPARK.items():
+            patch.setenv(name, value)
+        builder = sql.SparkSession.builder.master("local[2,4]")  # two workers; a task is tried four times
+        session = builder.config("spark.ui.enabled", value=False).getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        yield
+        session.stop()
+
+
+@pytest.fixture(params=["ray", "dask", "spark"])
 def engine(request) -> Iterator[ModuleType]:
     """The example of an engine, whose workers are ready; a test that hangs is interrupted."""
     request.getfixturevalue(f"{request.param}_workers")
@@ -149,17 +167,20 @@ def test_each_process_of_a_group_has_the_counts_of_all(processes, folder, whole)
     [
         ("ray", "ray.data", ""),
         ("dask", "dask.distributed", ""),
+        ("spark", "pyspark.sql", ""),
         ("torchrun", "torch.distributed.run", "-m torch.distributed.run --standalone --nproc-per-node 2"),
     ],
-    ids=["ray", "dask", "torchrun"],
+    ids=["ray", "dask", "spark", "torchrun"],
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="torchrun finds its processes by the name of the host elsewhere")
 def test_an_example_runs_alone_on_what_it_draws(name, needs, options, whole):
     pytest.importorskip(needs)
+    if name == "spark" and shutil.which("java") is None:
+        pytest.skip("Java is not installed")
     script = str(ROOT / "examples" / f"{name}_gallery.py")
     finished = subprocess.run(
         [sys.executable, *options.split(), script],
-        env=os.environ | {"PYTHONPATH": PATHS, "RAY_USAGE_STATS_ENABLED": "0"},
+        env=os.environ | SPARK | {"RAY_USAGE_STATS_ENABLED": "0"},
         capture_output=True,
         encoding="utf-8",
         timeout=TIMEOUT,
