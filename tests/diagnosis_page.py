@@ -47,7 +47,8 @@ for answer in diagnosis.found:
 | other results alone | `diagnose(results)`: the answers that ranks or matches give |
 | files | `reid-torchmetrics diagnose evaluate query.npz gallery.npz`, or `lists`, `detect` or `pairs` |
 
-`diagnose(metric, expected=56.3)` searches the conventions of other evaluators for one that gives this number.
+`diagnose(metric, expected=56.3)` searches the conventions of other evaluators for one that gives this number: [why does
+my number differ?](why_different.md)
 
 It prints as a table of all causes: "found", "not found", or what is lacking for an answer. The sentences about the
 causes that were found are below the table. `diagnose` changes nothing: a metric keeps its samples, its value and its

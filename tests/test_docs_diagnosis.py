@@ -1,7 +1,10 @@
-"""The page of causes is what the registries say."""
+"""The pages of causes and of evaluators are what the registries say."""
 
-from tests.diagnosis_page import PATH, page
+import pytest
+
+from tests import diagnosis_page, differences_page
 
 
-def test_the_page_of_causes_is_made_from_the_registries():
-    assert PATH.read_text(encoding="utf-8") == page(), "run `python -m tests.diagnosis_page`"
+@pytest.mark.parametrize("module", [diagnosis_page, differences_page])
+def test_a_page_is_made_from_the_registries(module):
+    assert module.PATH.read_text(encoding="utf-8") == module.page(), f"run `python -m {module.__name__}`"

@@ -37,7 +37,7 @@ CHANGES = (
     ConventionChange("rule", "trapezoid", "average precision is a sum of trapezoids"),
     ConventionChange("rule", "interpolated_11", "average precision is the mean at 11 recalls, as in PASCAL VOC 2007"),
     ConventionChange("rule", "interpolated_101", "average precision is the mean at 101 recalls, as in COCO"),
-    *(ConventionChange("k", k, f"average precision stops at rank {k}, and MRR") for k in (1, 5, 10, 20, 50, 100)),
+    *(ConventionChange("k", k, f"average precision and MRR stop at rank {k}") for k in (1, 5, 10, 20, 50, 100)),
     ConventionChange("normalizer", "positives", "average precision is divided by all positives"),
     ConventionChange("normalizer", "attainable", "average precision at k is divided by min(k, positives)"),
     ConventionChange("normalizer", "hits", "average precision at k is divided by the hits among the first k"),

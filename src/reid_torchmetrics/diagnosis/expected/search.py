@@ -137,7 +137,8 @@ class Explanation(Displayed):
         if self.lacks:
             notes.append(f"Conventions that need {' or '.join(self.lacks)} were not tried.")
         num = len(self.conventions)
-        span = f"{num or 'none'} of {counted(self.num_conventions, 'convention')} gives it"
+        verb = "give" if num > 1 else "gives"
+        span = f"{num or 'none'} of {counted(self.num_conventions, 'convention')} {verb} it"
         title = f"Expected {self.expected.text}: {span}, from {self.lowest:.4f} to {self.highest:.4f}"
         return Display(title, notes=notes)
 
