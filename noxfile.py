@@ -160,7 +160,7 @@ def nightly(session: nox.Session) -> None:
     env = {"TEST_PROFILE": "nightly"}
     others = "--ignore=tests/writers", "--ignore=tests/search_engines"  # pinned packages, which have their own sessions
     session.run("pytest", "-n", "auto", *others, f"--hypothesis-seed={seed}", *session.posargs[1:], env=env)
-    fuzzers = {"coco": 3000, "lvis": 1000, "warnings": 300, "coco_files": 300}
+    fuzzers = {"coco": 3000, "lvis": 1000, "warnings": 300, "coco_files": 300, "files": 1000}
     for fuzzer, problems in fuzzers.items():
         session.run("python", "-m", f"tests.fuzz_{fuzzer}", str(problems), str(seed))
     rooms = sorted({str(path.parent.relative_to("tests")) for path in Path("tests/functional").glob("*/*/test_*.py")})

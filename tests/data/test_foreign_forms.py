@@ -97,6 +97,9 @@ def test_the_lines_for_tables_and_lists_are_right(tmp_path, monkeypatch):
 
 LISTS = {
     "a.pkl": lambda path: path.write_bytes(pickle.dumps([[2, 0], [1, 3]])),
+    "hits.json": lambda path: path.write_text(
+        json.dumps([[{"corpus_id": k} for k in row] for row in ([2, 0], [1, 3])])
+    ),
     "a.npz": lambda path: np.savez(path, I=[[2, 0], [1, 3]]),
     "a.pt": lambda path: torch.save(torch.tensor([[2, 0], [1, 3]]), path),
     "a.mat": lambda path: scipy.io.savemat(path, {"I": [[2, 0], [1, 3]]}),
@@ -114,7 +117,7 @@ def test_the_line_in_the_message_makes_lists_of_the_file(name, tmp_path, monkeyp
     line = remedy(read_retrieved, path)
     with path.open("rb") as known["file"]:
         exec(line.replace("open('lists.json', 'w')", "output"), known | {"output": (output := io.StringIO())})  # noqa: S102
-    if name == "a.pkl":
+    if output.getvalue():
         (tmp_path / "lists.json").write_text(output.getvalue(), encoding="utf-8")
     (converted,) = tmp_path.glob("lists.*")
     assert np.array_equal(read_retrieved(converted), [[2, 0], [1, 3]])

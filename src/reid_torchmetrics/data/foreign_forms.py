@@ -55,6 +55,8 @@ CONVERSIONS = {
     "lists in .pth": _TORCH_LISTS,
     "lists in .mat": "numpy.save('lists.npy', scipy.io.loadmat(path)[name])",
     "lists in .parquet": "numpy.save('lists.npy', numpy.stack(pandas.read_parquet(path)[name]))",
+    "hits in .json": "json.dump([[hit['corpus_id'] for hit in hits] for hits in json.load(file)], "
+    "open('lists.json', 'w'))",
     # Contents of files.
     "records in .pkl": _TABLE_TO_PARQUET.format("pandas.DataFrame(pickle.load(file))"),
     "arrays in .pkl": "numpy.save('embeddings.npy', numpy.stack(pickle.load(file)))",

@@ -10,6 +10,7 @@ A line is read again only to name it in an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import compress
@@ -22,6 +23,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
 from .array_files import read_text_lines, read_utf_8
+from .word_columns import are_decimal
 
 _NUM_WORDS = 1 << 12  # words that are parsed together
 
@@ -120,10 +122,10 @@ def read_lines(argument: str, paths: Sequence[Path]) -> LineTable:
 
 def parse_numbers(words: Collection[str]) -> list[float]:
     """Return words as numbers; NaN for a word that is none."""
-    try:
-        return list(map(float, words))
-    except ValueError:
-        return [float(word) if is_number(word) else np.nan for word in words]
+    if are_decimal("".join(words)):
+        with suppress(ValueError):
+            return list(map(float, words))
+    return [float(word) if is_number(word) else np.nan for word in words]
 
 
 def is_number(word: str) -> bool:
@@ -132,7 +134,7 @@ def is_number(word: str) -> bool:
         float(word)
     except ValueError:
         return False
-    return True
+    return are_decimal(word)
 
 
 def split_images(

@@ -13,7 +13,7 @@ import json
 import pickle
 import pickletools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -247,7 +247,27 @@ def _read_json(path: Path) -> Any:
         rows = lists.values() if isinstance(lists, dict) else lists
         if not isinstance(lists, (dict, list)) or not all(isinstance(row, (dict, list)) for row in rows):
             raise ValueError(f"{str(lists)[:40]}")
+        for query, row in lists.items() if isinstance(lists, dict) else enumerate(lists):
+            _check_row(query, row)
     return lists
+
+
+def _check_row(query: str | int, row: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Raise unless the list of a query is one of items, or has a number or a list for each name.
+
+    Raises:
+        ValueError: The message is the value, and the line that converts results of `semantic_search`.
+    """
+    if isinstance(row, Mapping):
+        values = [value for value in row.values() if not isinstance(value, list)]
+        are_valid = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    else:
+        values = list(row)
+        are_valid = len({type(item) for item in values} - {int, str}) == 0 and len(set(map(type, values))) < 2
+    if not are_valid:
+        first = values[0]
+        is_hit = isinstance(first, dict) and "corpus_id" in first
+        raise ValueError(f"{str(values)[:40]} for {query!r}{conversion('hits in .json') if is_hit else ''}")
 
 
 def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -24,10 +24,11 @@ from typing import Any
 from reid_torchmetrics import _hints
 
 from .array_files import file_error, read_utf_8, split_lines
-from .word_columns import parse_floats, parse_integers, split_words
+from .word_columns import are_decimal, parse_floats, parse_integers, split_words
 
-NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
-_INTEGER = r"\d{1,18}"  # int64
+# No digit fits two parts, which would take quadratic time.
+NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_INTEGER = r"[0-9]{1,18}"  # int64
 RETRIEVED_FORMS = ("run", "rank", "query", "items", "scores")
 TRUTH_FORMS = ("qrels", "grades", "pairs", "items")
 
@@ -189,7 +190,7 @@ def _read_table(text: str, form: _TableForm) -> _Table | None:
             return None
         block, words = lines
         number_words = words[form.number :: width]
-        if "_" in block and "_" in "".join(number_words):  # Python accepts it in numbers
+        if not (are_decimal(block) or are_decimal("".join(number_words))):
             return None
         numbers = form.parse(number_words)
         if numbers is None:

@@ -25,6 +25,7 @@ from reid_torchmetrics._files import Allowance
 
 from .array_files import UNNAMED, count_bytes
 from .array_names import FIELD_NAMES, FURTHER_NAMES
+from .word_columns import are_decimal
 
 _DELIMITERS = ",;\t"
 _MOST_CHARACTERS = 40  # of a text in a message
@@ -96,7 +97,7 @@ def parse_vectors(name: str, texts: Sequence[str]) -> Array:
                 " `vector.tolist()` into the table."
             )
         try:
-            vector = [float(word) for word in words]
+            vector = [float(word) if are_decimal(word) else float("") for word in words]
         except ValueError:
             raise ValueError(f"`{name}` must hold vectors, such as '[0.1, 0.2]'; got {start!r} in row {row}.") from None
         if vectors and len(vector) != len(vectors[0]):
@@ -163,8 +164,7 @@ def parse_cells(texts: Sequence[str], allowance: Allowance | None = None) -> Arr
     Raises:
         ValueError: The strings take more bytes than `allowance` allows.
     """
-    has_underscore = any("_" in text for text in texts)  # Python reads 1_2 as 12
-    if not has_underscore:
+    if all(are_decimal(text.strip()) for text in texts):
         for dtype in (np.int64, np.float64):
             with suppress(ValueError, OverflowError):
                 return np.array(texts, dtype=dtype)

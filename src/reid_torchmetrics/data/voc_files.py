@@ -24,7 +24,7 @@ from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 from .array_files import read_text_lines
 from .box_lines import check_lines, finite_numbers
 from .folders import Folder, has_files, list_files, warn_of_exchange
-from .line_tables import LineTable, parse_numbers, read_lines, split_images
+from .line_tables import LineTable, is_number, parse_numbers, read_lines, split_images
 
 VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),
@@ -257,10 +257,7 @@ def _find_images(lines: LineTable, documents: Sequence[Path]) -> Int[NDArray[np.
 
 def _parse_numbers(words: Sequence[str]) -> list[float]:
     """Return words as numbers; an empty list if some word is no number."""
-    try:
-        return list(map(float, words))
-    except ValueError:
-        return []
+    return list(map(float, words)) if all(map(is_number, words)) else []
 
 
 def _read_objects(
@@ -348,6 +345,10 @@ def _read_object(element: ET.Element, position: int) -> _Object:
         place = [math.isfinite(edge) for edge in edges].index(False)
         rule = f"'bndbox/{_EDGES[place]}' of `object[{position}]` must be a finite number"
         raise ValueError(f"{rule}; got {words[place]!r}")
+    left, top, right, bottom = edges
+    if right < left or bottom < top:
+        got = f"{right - left:g} x {bottom - top:g}"
+        raise ValueError(f"the box of `object[{position}]` must have a width and a height of at least 0; got {got}")
     flag = element.findtext("difficult", "").strip()  # not all documents have it
     try:
         is_difficult = flag.lower() not in _NOT_DIFFICULT and int(flag) != 0
@@ -361,12 +362,13 @@ def _find_text(element: ET.Element | None, tag: str, position: int, path: str = 
     """Return the text of the child with a tag, without spaces around it.
 
     Raises:
-        ValueError: There is no such child; the message names it with its path, and the position of the object.
+        ValueError: There is no such child, or several; the message names its path and the position of the object.
     """
-    text = None if element is None else element.findtext(tag)
-    if text is None:
-        raise ValueError(f"`object[{position}]` is an object without {path + tag!r}")
-    return text.strip()
+    children = [] if element is None else element.findall(tag)
+    if len(children) != 1:
+        count = f"with {len(children)} of" if children else "without"
+        raise ValueError(f"`object[{position}]` is an object {count} {path + tag!r}")
+    return (children[0].text or "").strip()
 
 
 def _read_dota_objects(path: Path, *, is_checked: bool) -> list[_Object]:

@@ -33,6 +33,11 @@ def split_words(text: str, num_columns: int) -> Iterator[tuple[str, list[str]] |
             yield block, words
 
 
+def are_decimal(letters: str) -> bool:
+    """Return whether numbers have none of what Python reads as well: underscores, and digits of other scripts."""
+    return "_" not in letters and letters.isascii()
+
+
 def parse_floats(words: Sequence[str]) -> list[float] | None:
     """Return decimal numbers; None if some word is another one, such as "nan" or "inf"."""
     try:

@@ -73,7 +73,7 @@ def _parse_class(word: str) -> int:
         ValueError: Another word.
         OverflowError: Infinity.
     """
-    if is_number(word) and not float(word).is_integer():
+    if not is_number(word) or not float(word).is_integer():
         raise ValueError(word)
     try:
         return int(word)
