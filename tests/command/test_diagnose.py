@@ -93,4 +93,4 @@ def test_a_number_of_another_evaluator_of_boxes_is_explained(command):
     assert status == 0
     assert "map 0.9950: average precision is a sum of trapezoids, as in Ultralytics\n" in out
     assert "reid-torchmetrics detect ... --rule ultralytics\n" in out
-    assert "mAP50-95 of Ultralytics (8.4.190, " in out
+    assert "mAP of Ultralytics (8.4.190, " in out

@@ -1,11 +1,13 @@
 """The recorded numbers of other evaluators of detection, and the searches of their problems."""
 
+import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from reid_torchmetrics.diagnosis.expected import Search
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
@@ -15,7 +17,7 @@ from tests.coming_from.test_ultralytics import images_of
 from tests.diagnosis.expected.recorded import Number, search_in
 from tests.functional.detection.evaluators.test_coco_golden import PROBLEMS, packed
 from tests.golden.bad_box_cases import bad_boxes
-from tests.golden.coco_cases import options, val2014
+from tests.golden.coco_cases import FOLDER, options, val2014
 from tests.golden.federated_cases import DetectionCase, detection_cases
 from tests.golden.tide_cases import tide_problems
 from tests.profiles import PROFILE
@@ -134,10 +136,61 @@ def of_tidecv() -> Iterator[Number]:
 
 
 @cache
+def box_peers() -> tuple[dict[str, dict[str, NDArray[Any]]], dict[str, dict[str, float]]]:
+    """The problems of `box_peers.npz` by name, and the numbers by problem and evaluator."""
+    problems: dict[str, dict[str, NDArray[Any]]] = {}
+    with np.load(FOLDER / "box_peers.npz") as arrays:
+        for key, values in arrays.items():
+            problem, _, name = key.partition("/")
+            problems.setdefault(problem, {})[name] = values
+    return problems, json.loads((FOLDER / "box_peers.json").read_text(encoding="utf-8"))
+
+
+def images_of_peers(
+    problem: dict[str, NDArray[Any]], num_images: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What `update` takes, image by image."""
+    preds, target = [], []
+    found, true = problem["detections"], problem["ground_truths"]
+    for image in range(num_images):
+        rows, of_truths = found[:, 0] == image, true[:, 0] == image
+        columns = {"boxes": found[rows, 2:], "labels": found[rows, 1].astype(int), "scores": problem["scores"][rows]}
+        preds.append({name: torch.from_numpy(values) for name, values in columns.items()})
+        columns = {"boxes": true[of_truths, 2:], "labels": true[of_truths, 1].astype(int)}
+        columns |= {"iscrowd": problem["is_crowd"][of_truths], "difficult": problem["is_difficult"][of_truths]}
+        target.append({name: torch.from_numpy(values) for name, values in columns.items()})
+    return preds, target
+
+
+@cache
+def search_of_peers(name: str, evaluator: str, num_images: int) -> Search:
+    return search_in(evaluate_images, *images_of_peers(box_peers()[0][name], num_images), evaluator=evaluator)
+
+
+def of_peers() -> Iterator[Number]:
+    for key, values in box_peers()[1].items():
+        name, _, peer = key.partition("/")
+        if name == "ties" and peer in UNSTABLE:
+            continue
+        evaluator = "voc" if peer == "voc_eval" else "coco"  # which keeps the flags of difficult objects
+        num_images = 1 if peer == "mapcalc" else 8
+
+        def search(name: str = name, evaluator: str = evaluator, num_images: int = num_images) -> Search:
+            return search_of_peers(name, evaluator, num_images)
+
+        yield from numbers(f"peers/{key}", values, [*values.values()], search)
+
+
+UNSTABLE = ("ultralytics", "scaled_yolov4", "voc_eval", "kwcoco", "mean_average_precision")
+"""evaluators with an unstable sort, which decides between equal scores"""
+
+
+@cache
 def all_numbers() -> tuple[Number, ...]:
     """All recorded numbers of detection; of some problems of each theme, but for a nightly run."""
-    numbers = []
-    for theme, part in ((of_coco, 1), (of_bad_boxes, 6), (of_ultralytics, 3), (of_lvis, 12), (of_tidecv, 6)):
+    parts = {of_coco: 5, of_peers: 2, of_bad_boxes: 12, of_ultralytics: 4, of_lvis: 18, of_tidecv: 16}
+    numbers: list[Number] = []
+    for theme, part in parts.items():
         recorded = list(theme())
         cases = list(dict.fromkeys(number.key.split("/")[1] for number in recorded))
         kept = set(cases if IS_NIGHTLY else cases[::part])

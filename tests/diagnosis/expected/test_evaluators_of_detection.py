@@ -5,18 +5,25 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from reid_torchmetrics.diagnosis.expected import DETECTION_EVALUATORS, KnownEvaluator
+from reid_torchmetrics.diagnosis.expected import DETECTION_EVALUATORS, Expected, KnownEvaluator
 from tests.diagnosis.expected.recorded_boxes import all_numbers
 from tests.profiles import each_row
 
 LEAST_NAMED = 0.97
 MOST_BY_CHANCE = 0.05
 NOT_NAMED: dict[str, str] = {
-    "bad_boxes with NaN": "pycocotools matches a box with a NaN to any free object, see `DetectionMAP`",
+    "peers/*/kwcoco/score_kwcoco": "classes with few rows are padded by points that are made up",
+    "peers/*/globox/map_*": "by size it drops other detections than COCO does",
+    "peers/ties/tidecv/*": "equal scores are in the order in which classes were seen",
+}
+"""recorded numbers that may be of no convention here, and why"""
+NOT_SEARCHED = {
+    "bad boxes with a NaN": "pycocotools matches them to any free object, see `DetectionMAP`",
     "coco/*/yolo": "random verdicts, for which there are no boxes",
     "lrp": "localization errors are no average precision",
+    "peers/ties of UNSTABLE": "an unstable sort decided",
 }
-"""recorded numbers that are not searched, and why"""
+"""recorded outputs that are left out, and why"""
 ROWS: dict[str, KnownEvaluator] = {f"{row.name} {row.source}": row for row in DETECTION_EVALUATORS}
 
 
@@ -40,12 +47,15 @@ def test_nearly_all_recorded_numbers_name_their_evaluator():
     named = Counter[bool]()
     missing = []
     for number in all_numbers():
-        explanation = number.search().explain(f"{number.value:.4f}")
-        is_named = bool(names[number.evaluator] & {*explanation.evaluators})
+        expected = Expected.of(f"{number.value:.4f}").read(is_share=True)
+        giving = [convention for convention in number.search().conventions if expected.equals(convention.value)]
+        found = {evaluator.name for convention in giving for _, evaluator in convention.evaluators}
+        is_named = bool(names[number.evaluator] & found)
         named[is_named] += 1
         if not is_named:
-            missing.append((number.key, number.value))
+            missing.append(number.key)
     assert named[True] >= LEAST_NAMED * named.total(), missing
+    assert all(any(fnmatchcase(key, pattern) for pattern in NOT_NAMED) for key in missing), missing
 
 
 def test_random_numbers_are_seldom_explained():

@@ -52,7 +52,8 @@ class MatchedNumbers:
         self._images: dict[Any, ImageMatches] = {(): self.images}
         self._averages: dict[Any, ClassAverages] = {}
         self._values: dict[Any, dict[str, float]] = {}
-        names = getattr(samples, "value_names", None) or _HEADLINES
+        headlines = [*_HEADLINES, *(f"mar_{limit}" for limit in self.grid.max_detection_thresholds)]
+        names = getattr(samples, "value_names", None) or headlines
         self.reports = tuple(name for name in names if name in self._numbers({}))
 
     @cached_property
