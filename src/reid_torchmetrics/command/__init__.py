@@ -6,6 +6,7 @@ before it is imported. Nothing here imports torch, so that help and such errors 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -101,7 +102,7 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expecte
         print(as_yaml(name, arguments, options), end="")  # noqa: T201
         return 0
     check_inputs(name, arguments, options)
-    subcommand = import_module(f"{__name__}.{name}")
+    subcommand = _import(name)
     values: dict[str, Any] = {}
     for option, value in options.items():
         if isinstance(value, Instance):
@@ -125,6 +126,20 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expecte
     if os.environ.get("RANK", "0") == "0":
         show(str(answers))
     return 0
+
+
+def _import(name: str) -> Any:
+    """Import a subcommand; in a new process the garbage collector never looks at its modules, nor at those of torch."""
+    module = f"{__name__}.{name}"
+    if "torch" in sys.modules or not gc.isenabled():
+        return import_module(module)
+    gc.disable()
+    try:
+        subcommand = import_module(module)
+        gc.freeze()
+    finally:
+        gc.enable()
+    return subcommand
 
 
 def _call_in_words(name: str, convention: Any) -> str:
