@@ -200,7 +200,7 @@ def overlap_at_the_threshold():
     "Cartucho/mAP#148",
     question="What happens if the top and bottom of a ground truth are swapped?",
     answer="An error names the image, the size and the row: **`target[0]['boxes']` must have a width and height of"
-    " at least 0; got 10 x -15 in row 0.**",
+    " at least 0; got 10 x -15 in row 0, if `box_format` is right.**",
 )
 def exchanged_edges():
     upside_down = ground_truths([[10.0, 40.0, 20.0, 25.0]])
