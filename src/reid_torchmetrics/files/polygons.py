@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 _FINENESS = 5  # corners of a polygon are rounded to this part of a pixel
 _LEAST_NUMBERS = 6  # three points
-_MOST_COLUMNS = 1 << 18  # of all edges that are in memory together
+_MOST_COLUMNS = 1 << 15  # of all edges that are in memory together; they stay in the cache of a CPU
 
 Ints = NDArray[np.int64]
 

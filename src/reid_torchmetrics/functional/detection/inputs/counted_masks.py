@@ -231,10 +231,9 @@ class RunMasks(CountedMasks):
 
     def at(self, masks: Ints) -> RunMasks:
         """Return some masks in another order."""
-        num_flips = self.num_flips[masks]
-        first = self._flip_edges[masks]
-        places = np.arange(num_flips.sum()) + np.repeat(first - num_flips.cumsum() + num_flips, num_flips)
-        return self._measured(RunMasks(self.flips[places], num_flips, self.sizes[masks]), masks)
+        ranges = zip(self._flip_edges[masks].tolist(), self._flip_edges[masks + 1].tolist(), strict=True)
+        flips = np.concatenate([self.flips[:0], *(self.flips[first:end] for first, end in ranges)])
+        return self._measured(RunMasks(flips, self.num_flips[masks], self.sizes[masks]), masks)
 
     def _measured(self, selected: RunMasks, masks: Any) -> RunMasks:
         """Return some of the masks with the numbers of pixels and the corners that were computed for all."""
