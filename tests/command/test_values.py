@@ -278,7 +278,7 @@ REFUSED = {
     "detect a b --area-ranges.all 5": "`--area-ranges` must be two numbers for each name, .*; got {'all': '5'}",
     "evaluate q --k true": "`--k` must be a whole number or null; got 'true'",
     "evaluate q --max-rank null": "`--max-rank` must be a whole number; got 'null'",
-    "evaluate q -x": "unrecognized arguments: -x; the form is `reid-torchmetrics evaluate .query. .gallery ...",
+    "evaluate q -x": "unrecognized arguments: -x; files have no flag: `reid-torchmetrics evaluate .query. .gallery ...",
     "lists a b c": "unrecognized arguments: c; the form is `reid-torchmetrics lists retrieved .positives. .options.`",
     "detect a": "`detect` must have `detections`; got none",
     "lists": "`lists` must have `retrieved`; got none",
