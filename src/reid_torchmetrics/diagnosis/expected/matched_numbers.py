@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
     ImageMatches,
     MatchRequest,
 )
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator, own_options
 from reid_torchmetrics.functional.detection.inputs import THRESHOLDS, CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.world import World
@@ -30,8 +30,6 @@ from .match_measures import MATCH_MEASURES, MatchMeasure
 from .rows import ConventionChange
 
 _GRID = ("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "average", "limited")
-_MATCHED_AGAIN = ("evaluator", "whole_pixels", "thresholds", *_GRID, *INPUT_CHANGES)
-"""the options that need other matches"""
 _HEADLINES = ("map", "map_50", "map_75")
 """the numbers under single changes, unless the user reports or asks for another; all conventions give further ones"""
 
@@ -49,9 +47,9 @@ class MatchedNumbers:
         self.evaluator = request.evaluator
         self.grid = request.grid
         self.rule, self.confidence = _averaging_of(results, samples)
-        self._images: dict[Any, ImageMatches] = {(): self.images}
+        self._matches: dict[Any, Matches] = {(*_match_key(request), ()): self.images.matches}
         self._averages: dict[Any, ClassAverages] = {}
-        self._values: dict[Any, dict[str, float]] = {}
+        self._values: dict[int, dict[str, float]] = {}
         headlines = [*_HEADLINES, *(f"mar_{limit}" for limit in self.grid.max_detection_thresholds)]
         names = getattr(samples, "value_names", None) or headlines
         self.reports = tuple(name for name in names if name in self._numbers({}))
@@ -122,10 +120,10 @@ class MatchedNumbers:
         return numbers[report]
 
     def _numbers(self, options: Mapping[str, Any]) -> dict[str, float]:
-        """Return all numbers by name under other options, once for each."""
-        key = _key(options)
+        """Return all numbers by name under other options."""
+        averages = self._averaged(options)
+        key = id(averages)
         if key not in self._values:
-            averages = self._averaged(options)
             means = averages.headline.nanmean(1).tolist()
             thresholds = averages.grid.iou_thresholds
             at_thresholds = {f"map_{round(100 * at)}": mean for at, mean in zip(thresholds, means, strict=True)}
@@ -135,53 +133,54 @@ class MatchedNumbers:
         return self._values[key]
 
     def _averaged(self, options: Mapping[str, Any]) -> ClassAverages:
-        """Return the averages of every class under other options, once for each."""
-        key = _key(options)
-        if key not in self._averages:
-            images = self._matched(options)
-            evaluator = images.request.evaluator
-            is_own = "evaluator" not in options
-            rule = options.get("rule", self.rule if is_own else evaluator.rule)
-            _checks.one_of("rule", rule, evaluator.rules)
+        """Return the averages of every class under other options, once for all options with the same effect."""
+        images = self._matched(options)
+        evaluator = images.request.evaluator
+        is_own = "evaluator" not in options
+        rule = options.get("rule", self.rule if is_own else evaluator.rule)
+        _checks.one_of("rule", rule, evaluator.rules)
+        confidence = None
+        if evaluator.reports_confidence:
             confidence = options.get("confidence", self.confidence if is_own else evaluator.confidence)
-            confidence = confidence if evaluator.reports_confidence else None
+        changes = tuple((name, options[name]) for name in AVERAGE_CHANGES if name in options)
+        key = (id(images.matches), rule, confidence, images.request.grid.rec_thresholds, changes)
+        if key not in self._averages:
             averages = images.request.average(images.matches, rule=rule, confidence=confidence)
-            for name, change in AVERAGE_CHANGES.items():
-                if name in options:
-                    averages = change(images.matches, averages, options[name])
+            for name, value in changes:
+                averages = AVERAGE_CHANGES[name](images.matches, averages, value)
             self._averages[key] = averages
         return self._averages[key]
 
     def _matched(self, options: Mapping[str, Any]) -> ImageMatches:
-        """Match under other options, once for each; detections below the least score are left out."""
+        """Match under other options, once for all with the same effect; leave out detections below the least score."""
+        request = MatchRequest(self._grid(options), self._evaluator(options), self.images.request.max_bytes)
+        changes = tuple((name, options[name]) for name in INPUT_CHANGES if name in options)
         least_score = options.get(LEAST_SCORE)
-        again = {name: value for name, value in options.items() if name in _MATCHED_AGAIN}
-        key = (*_key(again), least_score)
-        if least_score is None and not again:
-            return self.images
-        if key not in self._images:
-            if least_score is None:
-                self._images[key] = self._match_again(again)
-            else:
-                images = self._matched(again)
-                matches = _above(images.matches, least_score)
-                self._images[key] = ImageMatches(images.request, images.labels, matches)
-        return self._images[key]
+        key: tuple[Any, ...] = (*_match_key(request), changes)
+        if key not in self._matches:
+            self._matches[key] = self._match_again(request, changes)
+        matches = self._matches[key]
+        if least_score is not None:
+            key = (*key, least_score)
+            if key not in self._matches:
+                self._matches[key] = _above(matches, least_score)
+            matches = self._matches[key]
+        return ImageMatches(request, matches.classes, matches)
 
-    def _match_again(self, options: Mapping[str, Any]) -> ImageMatches:
+    def _match_again(self, request: MatchRequest, changes: Sequence[tuple[str, Any]]) -> Matches:
         if self.objects is None:
             raise NotHeldError("images")
-        request = MatchRequest(self._grid(options), self._evaluator(options), self.images.request.max_bytes)
         objects = self.objects
-        for name, change in INPUT_CHANGES.items():
-            if name in options:
-                objects = change.change(objects, options[name])
+        for name, value in changes:
+            objects = INPUT_CHANGES[name].change(objects, value)
         extras: dict[str, Any] = {}
         if request.evaluator.has_difficult:
             extras["is_difficult"] = objects.is_difficult
         if request.evaluator.is_federated:
+            if objects.lists is None:
+                raise NotHeldError("lists of classes")
             extras["lists"] = objects.lists
-        return request.run(objects.detections, objects.ground_truths, **extras)
+        return request.run(objects.detections, objects.ground_truths, **extras).matches
 
     def _evaluator(self, options: Mapping[str, Any]) -> Evaluator:
         evaluator = EVALUATORS[options["evaluator"]] if "evaluator" in options else self.evaluator
@@ -236,8 +235,10 @@ class MatchedNumbers:
         return f"evaluate_images({', '.join(['preds', 'target', *texts])})[{report!r}]"
 
 
-def _key(options: Mapping[str, Any]) -> Any:
-    return tuple(sorted(options.items(), key=str))
+def _match_key(request: MatchRequest) -> tuple[str, str]:
+    """Return a text of the options that decide matches, and one of the evaluator."""
+    grid = replace(request.grid, rec_thresholds=(0.0,), class_groups={})
+    return repr(grid), f"{request.evaluator.title} {own_options(request.evaluator)}"
 
 
 def _image_matches(results: Any, samples: Any) -> ImageMatches:
@@ -246,8 +247,10 @@ def _image_matches(results: Any, samples: Any) -> ImageMatches:
         return results
     if isinstance(results, DetectionResults):
         matches, grid, evaluator = results.matches, results.averages.grid, results.evaluator
-        row = [row for row in EVALUATORS.values() if row.title == evaluator.title]
-        return ImageMatches(MatchRequest(grid, (row or [evaluator])[0], None), matches.classes, matches)
+        for row in EVALUATORS.values():
+            if row.title == evaluator.title:
+                evaluator = replace(row, **own_options(evaluator))
+        return ImageMatches(MatchRequest(grid, evaluator, None), matches.classes, matches)
     return ImageMatches(MatchRequest(samples.grid, EVALUATORS["coco"], None), results.classes, results)
 
 
