@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,11 @@ def search_of_coco(name: str) -> Search:
 
 
 @cache
+def search_of_padilla(name: str) -> Search:
+    return search_in(evaluate_boxes, *packed(PROBLEMS[name]), **options("voc"))
+
+
+@cache
 def search_of_custom() -> Search:
     return search_in(evaluate_boxes, *packed(PROBLEMS["dense_overlaps"]), **options("coco_custom"))
 
@@ -61,7 +66,8 @@ def of_coco() -> Iterator[Number]:
             table = problem.expected.get(f"voc/{points}")
             if table is not None:
                 means = [np.nanmean(rows[:, 1]) if rows[:, 2].any() else np.nan for rows in table]
-                yield from numbers(f"coco/{name}/padilla", [f"{points} {k}" for k in (30, 50, 75)], means, search)
+                names = [f"{points} {k}" for k in (30, 50, 75)]
+                yield from numbers(f"coco/{name}/padilla", names, means, partial(search_of_padilla, name))
     yield from numbers("val2014/100/pycocotools", STATS, val2014().stats, search_of_val2014)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -53,6 +54,13 @@ class MatchedObjects:
     def are_boxes(self) -> bool:
         """Whether the shapes are boxes."""
         return isinstance(self.detections.shapes, BoxShapes)
+
+    @cached_property
+    def most_detections(self) -> int:
+        """The largest number of detections of an image and class."""
+        images, labels = self.detections.images.long(), self.detections.labels.long()
+        groups = images * (labels.max() - labels.min() + 1) + labels if len(labels) else labels
+        return int(groups.unique(return_counts=True)[1].max()) if len(groups) else 0
 
     def of_classes(self, labels: Tensor) -> MatchedObjects:
         """Return the objects with some labels."""
@@ -242,7 +250,7 @@ CHANGES = (
     ConventionChange("average", "macro", "the mean is over classes"),
     *(
         ConventionChange("max_detection_thresholds", (1, 10, most), f"{words} detections of an image and class count")
-        for most, words in ((10, "10"), (100, "100"), (300, "300"), (500, "500"), (1 << 30, "all"))
+        for most, words in ((100, "100"), (300, "300"), (500, "500"), (1 << 30, "all"))
     ),
     ConventionChange("evaluator", "coco", "matched as in COCO"),
     ConventionChange("evaluator", "voc", "matched as in PASCAL VOC: each detection has one ground truth"),
@@ -265,14 +273,17 @@ CHANGES = (
     ConventionChange("weights", "ground truths", "the mean is over ground truths, not over classes"),
     *(
         ConventionChange(LEAST_SCORE, score, f"detections with scores below {score} are left out")
-        for score in (0.001, 0.01, 0.05, 0.1, 0.25, 0.3, 0.5)
+        for score in (0.001, 0.05, 0.25, 0.3, 0.5)
     ),
     ConventionChange("labels", 1, "labels of detections are 1 too low"),
     ConventionChange("labels", -1, "labels of detections are 1 too high"),
     *(
-        ConventionChange("box_format", (side, box_format), f"{words} are in the format {box_format!r}")
-        for side, words in (("detections", "detected boxes"), ("ground_truths", "true boxes"), ("both", "all boxes"))
+        ConventionChange("box_format", ("detections", box_format), f"detected boxes are in the format {box_format!r}")
         for box_format in BOX_FORMATS
+    ),
+    *(
+        ConventionChange("box_format", ("both", box_format), f"all boxes are in the format {box_format!r}")
+        for box_format in ("xyxy", "xywh")
     ),
 )
 """the conventions of detection; those of the user, and those without an effect, are left out when they are tried"""

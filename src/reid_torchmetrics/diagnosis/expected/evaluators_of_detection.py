@@ -23,15 +23,13 @@ _MEANS = {"mAP": "map", "mAP50": "map_50", "mAP75": "map_75"}
 _OF_SIZES = {f"mAP {size}": f"map_{size}" for size in _SIZES}
 _RECALLS = {"mAR at {k} detections": "mar_{k}", **{f"mAR {size}": f"mar_{size}" for size in _SIZES}}
 _NUMBERS = {**_MEANS, **_OF_SIZES, **_RECALLS}
-_VOC_THRESHOLDS = (0.3, 0.5, 0.75)
-_VOC_NUMBERS = {f"mAP at an overlap of {at}": f"map_{round(100 * at)}" for at in _VOC_THRESHOLDS}
+_VOC_NUMBERS = {f"mAP at an overlap of {at}": f"map_{round(100 * at)}" for at in (0.3, 0.5, 0.75)}
 _LVIS = {**_NUMBERS, **{f"AP{name[0]}": f"map_{name}" for name in ("rare", "common", "frequent")}}
 
 
 def _voc(*, rule: str = "voc", whole_pixels: bool = False, **options: Any) -> dict[str, Any]:
     """Return the options of Pascal VOC's matching."""
-    thresholds = {"iou_thresholds": options.pop("iou_thresholds", _VOC_THRESHOLDS)}
-    return {"evaluator": "voc", "rule": rule, "whole_pixels": whole_pixels, **thresholds, **options}
+    return {"evaluator": "voc", "rule": rule, "whole_pixels": whole_pixels, **options}
 
 
 _LIKE_COCO = (
@@ -163,7 +161,7 @@ DETECTION_EVALUATORS = (
         "scores are not used: detections are ranked in the order of rows; both edges of a box are pixels of it",
         ("peers/*/mapcalc/map_50",),
         _MEANS,
-        _voc(whole_pixels=True, scores="order", iou_thresholds=COCO_IOU_THRESHOLDS),
+        _voc(whole_pixels=True, scores="order"),
     ),
     KnownEvaluator(
         "Ultralytics",
@@ -208,7 +206,7 @@ DETECTION_EVALUATORS = (
         "the best 100 detections of an image count, and classes without ground truths count 0",
         ("tide/*/tidecv/AP",),
         {"AP": "map_50"},
-        {**_COCO, "max_detection_thresholds": (100,), "limit_of_images": 100, "absent": "0"},
+        {**_COCO, "limit_of_images": 100, "absent": "0"},
     ),
 )
 """the registry"""

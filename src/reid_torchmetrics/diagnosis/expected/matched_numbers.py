@@ -82,12 +82,23 @@ class MatchedNumbers:
         for name, value in options.items():
             if value == self._own(name):
                 continue
+            if name == "max_detection_thresholds" and self._keep_as_many(value):
+                continue
             change = INPUT_CHANGES.get(name)
             if change is None or self.objects is None or change.has_effect(self.objects, value):
                 differing[name] = value
         if "evaluator" in differing:  # whose defaults are in the place of the user's options
             differing.update({name: value for name, value in options.items() if name not in INPUT_CHANGES})
         return differing
+
+    def _keep_as_many(self, limits: Sequence[int]) -> bool:
+        """Return whether the limits differ from the user's beyond the most detections of an image and class only."""
+        objects = self.objects
+        if objects is None or not self.evaluator.has_limits:
+            return False
+        own = self.grid.max_detection_thresholds
+        most = objects.most_detections
+        return [min(limit, most) for limit in limits] == [min(limit, most) for limit in own]
 
     def _own(self, name: str) -> Any:
         """Return the user's value of an option; None for what is no option."""
@@ -114,6 +125,11 @@ class MatchedNumbers:
         """Return a number under other options; NaN if there is none."""
         if isinstance(report, MatchMeasure):
             return report.value(self._matched(options).matches, self._averaged(options))
+        is_sized = any(report.endswith(f"_{name}") for name in (*self.grid.area_ranges, *self.grid.class_groups))
+        if not is_sized:
+            options = {name: value for name, value in options.items() if name != "area"}
+            if options and options.keys().isdisjoint({"evaluator", "thresholds"}):  # other ranges take time
+                options["area_ranges"] = tuple(self.grid.area_ranges.items())[:1]
         numbers = self._numbers(options)
         if report not in numbers:
             raise ValueError(f"`measure` must be a number of the evaluator; got {report!r}.")
@@ -143,7 +159,7 @@ class MatchedNumbers:
         if evaluator.reports_confidence:
             confidence = options.get("confidence", self.confidence if is_own else evaluator.confidence)
         changes = tuple((name, options[name]) for name in AVERAGE_CHANGES if name in options)
-        key = (id(images.matches), rule, confidence, images.request.grid.rec_thresholds, changes)
+        key = (id(images.matches), rule, confidence, tuple(images.request.grid.rec_thresholds), changes)
         if key not in self._averages:
             averages = images.request.average(images.matches, rule=rule, confidence=confidence)
             for name, value in changes:
@@ -158,7 +174,9 @@ class MatchedNumbers:
         least_score = options.get(LEAST_SCORE)
         key: tuple[Any, ...] = (*_match_key(request), changes)
         if key not in self._matches:
-            self._matches[key] = self._match_again(request, changes)
+            in_all_ranges = replace(request, grid=replace(request.grid, area_ranges=self.grid.area_ranges))
+            matches = self._matches.get((*_match_key(in_all_ranges), changes))
+            self._matches[key] = self._match_again(request, changes) if matches is None else _in_first_range(matches)
         matches = self._matches[key]
         if least_score is not None:
             key = (*key, least_score)
@@ -202,7 +220,11 @@ class MatchedNumbers:
             kept = {name: getattr(self.grid, name) for name in ("sigmas", "drops_invalid", "class_groups")}
             if evaluator.has_limits:
                 kept["thresholds"] = options.get("thresholds")
-            iou_thresholds = changes.pop("iou_thresholds", None)
+            if not evaluator.has_limits:
+                changes = {name: value for name, value in changes.items() if name in {"iou_thresholds", "average"}}
+            iou_thresholds = changes.pop(
+                "iou_thresholds", None if "thresholds" in options else self.grid.iou_thresholds
+            )
             iou_type: Any = self.images.request.iou_type
             return evaluator.grid(iou_thresholds, iou_type=iou_type, **kept, **changes)
         if "thresholds" in options:
@@ -229,6 +251,10 @@ class MatchedNumbers:
         if at_threshold and report not in _HEADLINES:
             arguments["iou_thresholds"] = (int(at_threshold[1]) / 100,)
             report = "map"
+        elif "evaluator" in options and report != "map_50":  # whose own thresholds may be others
+            default = EVALUATORS[options["evaluator"]].iou_thresholds
+            if tuple(self.grid.iou_thresholds) != tuple(default) and "thresholds" not in options:
+                arguments.setdefault("iou_thresholds", tuple(self.grid.iou_thresholds))
         texts = [f"{name}={value!r}" for name, value in arguments.items()]
         if "average" in options:
             return f"DetectionMAP({', '.join(texts)}).compute()[{report!r}]"
@@ -295,3 +321,8 @@ def _above(matches: Matches, least_score: float) -> Matches:
     most = int(limits.max()) if len(limits) else 0
     beyond = torch.where(matches.scores >= least_score, limits, most + 1)
     return replace(matches, limits=beyond).within(most)
+
+
+def _in_first_range(matches: Matches) -> Matches:
+    """Return the matches in the first area range, without a copy."""
+    return matches.map_columns(lambda values: values[:1], num_positives=matches.num_positives[:1])
