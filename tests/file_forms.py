@@ -141,7 +141,8 @@ def yolo_line(name: str, box: list[int], score: str | None) -> str:
 
 
 def read_yolo_line(words: list[str], has_score: bool) -> tuple[Any, ...]:
-    check(len(words) == 5 + has_score)
+    has_id = has_score and len(words) == 7 and words[6].isdecimal()  # of a track
+    check(len(words) == 5 + has_score or has_id)
     class_number = number(words[0])
     x, y, width, height = map(number, words[1:5])
     check(class_number.is_integer() and class_number >= 0 and width >= 0 and height >= 0)

@@ -14,6 +14,7 @@ error names the line.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -387,4 +388,6 @@ def _read_table_by_lines(lines: _Lines, form: str) -> _Table:
         if item in items:
             raise file_error(where, "a query must have an item once", f"{item!r} again for {query!r}")
         items[item] = number_type(match["number"])
+        if math.isinf(items[item]):
+            raise file_error(where, "a score must be a finite number", match["number"])
     return table

@@ -179,7 +179,10 @@ def parse_cells(texts: Sequence[str], allowance: Allowance | None = None) -> Arr
 
 def _read(path: Path) -> str:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        return file.read()
+        text = file.read()
+    if "\0" in text:
+        raise ValueError("a null character")
+    return text
 
 
 def _find_delimiter(header: str) -> str:

@@ -350,12 +350,11 @@ def _read_object(element: ET.Element, position: int) -> _Object:
         got = f"{right - left:g} x {bottom - top:g}"
         raise ValueError(f"the box of `object[{position}]` must have a width and a height of at least 0; got {got}")
     flag = element.findtext("difficult", "").strip()  # not all documents have it
-    try:
-        is_difficult = flag.lower() not in _NOT_DIFFICULT and int(flag) != 0
-    except ValueError:
+    is_difficult = flag.lower() not in _NOT_DIFFICULT
+    if is_difficult and not (flag.isascii() and flag.removeprefix("-").isdecimal()):
         rule = f"'difficult' of `object[{position}]` must be 0, 1, Unspecified or empty"
-        raise ValueError(f"{rule}; got {flag!r}") from None
-    return _Object(name, edges, is_difficult)
+        raise ValueError(f"{rule}; got {flag!r}")
+    return _Object(name, edges, is_difficult and int(flag) != 0)
 
 
 def _find_text(element: ET.Element | None, tag: str, position: int, path: str = "") -> str:
