@@ -190,7 +190,10 @@ def floating_matrix(argument: str, value: object, columns: str | int, device: _D
     if value.dtype not in FLOATING_DTYPES:
         raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
     if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
-        raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {list(value.shape)}.")
+        remedy = ""
+        if value.ndim > 2 and sum(length > 1 for length in value.shape[1:]) == 1:
+            remedy = " Pass `x.reshape(len(x), -1)`, without axes of length 1."
+        raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {list(value.shape)}.{remedy}")
     return value
 
 

@@ -44,6 +44,13 @@ def test_lists_of_several_lengths_are_no_embeddings(pyarrow, lists, came, tmp_pa
         read_samples(tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize("name", ["vector", "representation", "image_embeds", "descriptors"])
+def test_vectors_have_the_names_of_vector_databases_and_other_libraries(pyarrow, name, tmp_path):
+    table = pyarrow.table({name: VECTORS.tolist(), "pid": range(4)})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    assert np.array_equal(read_samples(tmp_path / "a.parquet")[0].embeddings, VECTORS)
+
+
 VECTORS = np.eye(4, 3, dtype=np.float32)
 STORED = {
     "lists of one list": lambda pa: pa.array([[row] for row in VECTORS.tolist()], pa.list_(pa.list_(pa.float32()))),

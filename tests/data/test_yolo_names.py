@@ -16,6 +16,7 @@ from reid_torchmetrics.data import read_yolo, read_yolo_names
         ("data.yaml", "names: [no, on, 1e3, null, 7]\n", {0: "no", 1: "on", 2: "1e3", 3: "null", 4: "7"}),
         ("data.yaml", "\ufeffnames: [Fußgänger]\n", {0: "Fußgänger"}),
         ("classes.txt", "cat\nhot dog\n\n", {0: "cat", 1: "hot dog"}),
+        ("_darknet.labels", "cat\ndog\n", {0: "cat", 1: "dog"}),
         ("obj.names", "\ufeffcat\r\ndog\r\n", {0: "cat", 1: "dog"}),
     ],
 )
@@ -46,7 +47,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9
         ("data.yaml", f"{BOMB}names: [*a11]\n", "`names` must have texts as values; got a list."),
         ("data.yaml", f"{BOMB}names: *a11\n", "`names` must have texts as values; got a list."),
         ("classes.txt", "\n\n", "must have the name of a class; got none."),
-        ("classes.json", "[]", "the suffix must be one of .yaml, .yml, .txt, .names; got '.json'."),
+        ("classes.json", "[]", "the suffix must be one of .yaml, .yml, .txt, .names, .labels; got '.json'."),
     ],
 )
 def test_a_wrong_value_is_named(tmp_path, name, text, message):
@@ -82,3 +83,18 @@ def test_detections_get_the_numbers_of_the_ground_truths_by_names_of_both(
     (detections,), (ground_truths,) = read_yolo(*folders[::order])
     assert ground_truths["labels"].tolist() == [1]
     assert detections["labels"].tolist() == expected
+
+
+@pytest.mark.parametrize("file", ["data.yml", "dataset.yml", "voc.names", "_darknet.labels"])
+def test_names_are_found_under_the_names_of_other_tools(tmp_path, file):
+    folders = [tmp_path / "set" / "labels", tmp_path / "run" / "labels"]
+    for folder, line, names in zip(folders, ("2 .5 .5 .2 .2", "0 .5 .5 .2 .2 .75"), ("abc", "cab"), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_text(line, encoding="utf-8")
+        text = f"names: [{', '.join(names)}]" if file.endswith("yml") else "\n".join(names)
+        (folder.parent / file).write_text(text, encoding="utf-8")
+    (detections,), _ = read_yolo(*folders)
+    assert detections["labels"].tolist() == [2]
+    (folders[0] / "a.txt").write_text("3 .5 .5 .2 .2", encoding="utf-8")  # as SAHI writes COCO's ids from 1
+    with pytest.raises(ValueError, match=r"must have a name, .*; got 3 where names are for 0 to 2; are .* from 1\?$"):
+        read_yolo(*folders)

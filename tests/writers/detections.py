@@ -60,6 +60,10 @@ WRITERS = {
         refusal="got '.csv': tables are read with the columns of Open Images",
     ),
     "kwcoco": _both(tools.kwcoco_json),
+    "SAHI: YOLO from 1": Writer(
+        detectors.sahi_yolo, tools.fiftyone_yolo, refusal="data.yml: each class of the ground truths must have a name"
+    ),
+    "SAHI: YOLO from 0": Writer(detectors.sahi_yolo_from_zero, tools.fiftyone_yolo),
     "SAHI: predictions": Writer(detectors.sahi_coco, detectors.sahi_predictions, ("classes", "images")),
     "SAHI: results": Writer(detectors.sahi_coco, detectors.sahi_results, ("images",)),
     "SAHI: data set": _both(detectors.sahi_coco, _NO_SCORES),

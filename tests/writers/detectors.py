@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.writers.annotation_tools import write_images
 from tests.writers.problems import Side
 
 
@@ -35,6 +36,20 @@ def _write(path: Path, content: Any) -> Path:
 
 def sahi_coco(side: Side, folder: Path) -> Path:
     return _write(folder / "coco.json", _sahi(side).json)
+
+
+def sahi_yolo(side: Side, folder: Path) -> Path:
+    """Labels beside the images, and `data.yml` above them."""
+    write_images(side, folder / "images")
+    coco = _sahi(side)
+    coco.image_dir = str(folder / "images")
+    coco.export_as_yolo(output_dir=str(folder / "yolo"), train_split_rate=0.0)
+    return folder / "yolo" / "val"
+
+
+def sahi_yolo_from_zero(side: Side, folder: Path) -> Path:
+    """The same of categories that are numbered from 0, as YOLO's classes are."""
+    return sahi_yolo(side.numbered(first=0), folder)
 
 
 def sahi_predictions(side: Side, folder: Path) -> Path:

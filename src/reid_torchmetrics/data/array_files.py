@@ -204,6 +204,8 @@ def read_arrays(
     suffix = path.suffix.lower()
     if suffix not in formats:
         got = f"{path.suffix!r}{conversion_of_file(path)}"
+        if path.is_dir():
+            got = f"a folder without .npy files, which a pattern such as '{path}/*.parquet' names"
         raise file_error(path, f"the suffix must be one of {_hints.listed(formats, str)}", got)
 
     read, description = formats[suffix]

@@ -31,8 +31,12 @@ FIELD_NAMES = {
 }
 """names of arrays by their meaning; positions may also be two columns"""
 
-FURTHER_NAMES = {"identities": "class_id item_id", "names": "image_name img_name"}
-"""names in benchmarks, for files without a name of the field"""
+FURTHER_NAMES = {
+    "embeddings": "vector vectors representation representations image_embeds text_embeds descriptor descriptors",
+    "identities": "class_id item_id",
+    "names": "image_name img_name",
+}
+"""names in benchmarks, vector databases and other libraries, for files without a name of the field"""
 _ROW_NUMBERS = ("id", "ids")
 """names of identities that are also names of row numbers"""
 _NAME = "name"

@@ -55,6 +55,8 @@ CONVERSIONS = {
     "lists in .pth": _TORCH_LISTS,
     "lists in .mat": "numpy.save('lists.npy', scipy.io.loadmat(path)[name])",
     "lists in .parquet": "numpy.save('lists.npy', numpy.stack(pandas.read_parquet(path)[name]))",
+    "lists in .gz": "Path('lists.txt').write_bytes(gzip.open(path).read())",
+    "rows in .csv": "pandas.read_csv(path).to_csv('lists.txt', sep=' ', index=False)",
     "hits in .json": "json.dump([[hit['corpus_id'] for hit in hits] for hits in json.load(file)], "
     "open('lists.json', 'w'))",
     # Contents of files.

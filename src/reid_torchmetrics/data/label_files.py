@@ -105,7 +105,8 @@ def read_labels(
         rules = replace(rules, names=names_by_place(columns) | dict(rules.names))
     is_field_named = field in rules.names
     if field is not None and UNNAMED not in columns and not is_field_named:
-        raise file_error(path, f"the {field} must be an array without a name, as in .npy", _checks.listed(columns, str))
+        got = f"{_checks.listed(columns, str)}{_note_on_header(path, columns)}"
+        raise file_error(path, f"the {field} must be an array without a name, as in .npy", got)
 
     with naming_file(path):
         columns = join_positions(columns, rules.names)
@@ -120,11 +121,18 @@ def read_labels(
         rule = "a column must be a label by its name, or by `names={'identities': NAME}`"
         if path.suffix.lower() in TEXTS | TABLES and is_header_missing(list(columns)):
             rule = "the first row must name the columns, or an argument such as `names={'identities': 'column 2'}` must"
-        raise file_error(path, rule, describe_contents(_checks.listed(columns, str), passed_over))
+        got = describe_contents(_checks.listed(columns, str), passed_over)
+        raise file_error(path, rule, f"{got}{_note_on_header(path, columns)}")
     if guesses is not None:
         guesses += describe_guesses(path, column_names, columns, names or {}, unread_roles)
         guesses += notes_on_passed_over(path, passed_over)
     return as_labels(path, column_names, columns, missing_identities=missing_identities)
+
+
+def _note_on_header(path: Path, columns: Collection[str]) -> str:
+    """Return a note on a table with one column, as its first row may be a value."""
+    is_column = len(columns) == 1 and path.suffix.lower() in (".csv", ".tsv")
+    return ", the name of the only column; a file of values alone must be .txt" if is_column else ""
 
 
 def _find_unnamed_key(values: Any, field: str | None, labels: Collection[str]) -> str:

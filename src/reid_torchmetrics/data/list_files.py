@@ -198,7 +198,8 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
             raise ValueError("nothing")
         header, *query_rows = rows
         if any(len(row) != 2 for row in rows) or len(header[1].split()) > 1:
-            raise ValueError(_checks.listed(header, str))
+            remedy = conversion("rows in .csv") if len(header) > 2 else ""
+            raise ValueError(f"{_checks.listed(header, str)}{remedy}")
         for query, items in query_rows:
             if query in lists:
                 raise ValueError(f"{query!r} twice")

@@ -23,6 +23,7 @@ from .array_files import FORMATS, UNNAMED, file_error, read_arrays, read_text_li
 from .list_lines import NUMBER
 from .table_files import TABLES
 
+_WORDS_OF_FLAGS = {"True": True, "False": False}
 PAIR_NAMES = {
     "scores": "scores score similarities similarity sims sim cosines cosine",
     "same": "same is_same issame actual_issame labels label targets target y",
@@ -78,6 +79,8 @@ def read_pairs(
         score_values, same = _read_with_scores(path, Path(scores), form)
     values = np.asarray(score_values).ravel()
     flags = np.asarray(same).ravel()
+    if flags.dtype.kind == "U" and np.isin(flags, list(_WORDS_OF_FLAGS)).all():  # pandas writes them into tables
+        flags = np.array([_WORDS_OF_FLAGS[word] for word in flags.tolist()])
     if values.dtype.kind not in "iuf" or len(values) != len(flags) or not np.isin(flags, (0, 1)).all():
         rule = f"scores must be a number for each of {len(flags)} pairs, and `same` 1 or 0"
         got = f"{values.dtype} {list(np.shape(score_values))} and {flags.dtype}"

@@ -30,7 +30,7 @@ from .yolo_layouts import (
     usual_layout,
 )
 from .yolo_lines import find_classes, read_yolo_lines, word_error
-from .yolo_names import class_numbers, find_name_file, read_yolo_names
+from .yolo_names import check_named, class_numbers, find_name_file, read_yolo_names
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
 _LEAST_SHARE_LEAVING = 0.03
@@ -57,10 +57,10 @@ def read_yolo(
     An image may have a file in one folder only, for there are no files without objects. Files belong to the same image
     if their names are equal, with or without the suffix of an image. Lists of classes, `classes.txt`, and a README are
     left out. Folders that were exchanged are recognized by the confidences: they are read as they are meant, with a
-    warning. Names of classes may lie in or above each folder: `data.yaml`, `dataset.yaml`, `classes.txt` or
-    `obj.names`. If both folders have other names, detections get the numbers that their classes have among the ground
-    truths. Source of the formats: Ultralytics' documentation of its data sets, and `save_txt=True` with
-    `save_conf=True` of its `predict`.
+    warning. Names of classes may lie in or above each folder: `data.yaml` or `data.yml`, `dataset.yaml`, `classes.txt`,
+    a file of .names, or `_darknet.labels`. If both folders have other names, detections get the numbers that their
+    classes have among the ground truths. Source of the formats: Ultralytics' documentation of its data sets, and
+    `save_txt=True` with `save_conf=True` of its `predict`.
 
     Args:
         labels: folder of text files, named like the images.
@@ -140,7 +140,7 @@ def read_yolo_folders(
     target_shapes = _ShapesOfLines(ground_truths, layout, is_result=False)
     pred_shapes = _ShapesOfLines(detections, layout, is_result=True)
     _check_order(pred_shapes)
-    class_names, notes = _match_classes(pred_shapes, labels, results, needs_names=needs_names)
+    class_names, notes = _match_classes(target_shapes, pred_shapes, labels, results, needs_names=needs_names)
     is_inferred_rotated = iou_type is None and layout is CORNERS
     _warn_of_doubts(iou_type, sizes, len(ground_truths) + len(detections), is_inferred_rotated=is_inferred_rotated)
 
@@ -152,11 +152,12 @@ def read_yolo_folders(
 
 
 def _match_classes(
-    detections: _ShapesOfLines, labels: Folder, results: Folder, *, needs_names: bool
+    ground_truths: _ShapesOfLines, detections: _ShapesOfLines, labels: Folder, results: Folder, *, needs_names: bool
 ) -> tuple[dict[int, str] | None, list[str]]:
     """Give detections the class numbers of the ground truths; return the names of classes, and what was decided.
 
     Args:
+        ground_truths: The ground truths.
         detections: The detections.
         labels: The folder of the ground truths, also if it was passed as `results`.
         results: The folder of the detections.
@@ -171,6 +172,7 @@ def _match_classes(
     names = read_yolo_names(name_file)
     notes = [f"names of classes from {name_file}"] if needs_names else []
     if result_file is not None and may_differ:
+        check_named(ground_truths.classes, names, str(name_file))
         result_names = read_yolo_names(result_file)
         if result_names != names:
             detections.classes = class_numbers(detections.classes, result_names, names, str(result_file))

@@ -18,10 +18,10 @@ from .array_files import file_error, import_optional, read_text_lines, reading
 from .yolo_lines import is_note
 
 _YAML = (".yaml", ".yml")
-_TEXT = (".txt", ".names")
+_TEXT = (".txt", ".names", ".labels")
 _MAX_BYTES = 4_000_000  # size of a file; 100,000 classes need half of it
 _MAX_SHOWN = 80  # characters of a value in a message
-_NAME_FILES = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
+_NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml", "classes.txt", "*.names", "_darknet.labels")
 _NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 
 
@@ -30,8 +30,9 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     """Return the names of YOLO's classes by number, for `class_names` of a metric.
 
     Args:
-        path: `data.yaml` of Ultralytics with `names`, a list or a mapping from each class to its name; or a text file
-            with a name in each line, such as `classes.txt` of LabelImg or `obj.names` of darknet.
+        path: `data.yaml` of Ultralytics or `data.yml` of SAHI with `names`, a list or a mapping from each class to its
+            name; or a text file with a name in each line, such as `classes.txt` of LabelImg, `obj.names` of darknet or
+            `_darknet.labels` of Roboflow.
 
     Raises:
         OSError: There is no such file, or it may not be read.
@@ -53,11 +54,26 @@ def find_name_file(folder: str | PathLike[str]) -> Path | None:
     label_folder = Path(folder).resolve()
     for place in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
         for name in _NAME_FILES:
-            path = place / name
             # An image may be called like the list of classes.
-            if path.is_file() and (path.suffix != ".txt" or is_note(path)):
-                return path
+            paths = [path for path in place.glob(name) if path.is_file() and (path.suffix != ".txt" or is_note(path))]
+            if len(paths) == 1:
+                return paths[0]
     return None
+
+
+def check_named(labels: Int[NDArray[np.int64], " objects"], names: Mapping[int, str], source: str) -> None:
+    """Raise unless each class of ground truths has a name.
+
+    Raises:
+        ValueError: A class has none; SAHI and labelformat write ids of COCO, from 1, beside names that count from 0.
+    """
+    unnamed = set(labels.tolist()) - names.keys()
+    if unnamed:
+        numbers = f"{min(names)} to {max(names)}"
+        raise ValueError(
+            f"{source}: each class of the ground truths must have a name, as names of both sides are matched; got"
+            f" {min(unnamed)} where names are for {numbers}; are the classes of the labels counted from 1?"
+        )
 
 
 def class_numbers(
