@@ -6,7 +6,7 @@ trec: a run of 1,000 queries with 1,000 items each, 1,000,000 lines, and 50 judg
 files of ground truths and 5,000 files of detections, ten boxes in each; the loop is that of Ultralytics, an array of
 split lines for each file, in float32 and without checks. boxes: ground truths and detections of 3,000 images with eight
 boxes each, in the files of YOLO, Pascal VOC and Cartucho. globox has no reader of VOC's detections, a file for each
-class: it reads the ground truths alone. The times are of the CPU, with one thread. pytrec_eval and globox may not be
+class: it reads the same ones in Cartucho's files. The times are of the CPU, with one thread. pytrec_eval and globox may not be
 installed: pip install --group bench.
 """
 
@@ -190,7 +190,11 @@ def boxes() -> None:
                 lambda: [read_shares(folder, has_scores=folder is yolo_files[1]) for folder in yolo_files],
                 0.5,
             ),
-            "Pascal VOC": (partial(read_voc, *voc_files), lambda: [AnnotationSet.from_pascal_voc(voc_files[0])], 0.8),
+            "Pascal VOC": (
+                partial(read_voc, *voc_files),
+                lambda: [AnnotationSet.from_pascal_voc(voc_files[0]), AnnotationSet.from_txt(cartucho_files[1])],
+                0.8,
+            ),
             "Cartucho": (
                 partial(read_cartucho, *cartucho_files, VOC_CLASSES),
                 lambda: [AnnotationSet.from_txt(folder) for folder in cartucho_files],

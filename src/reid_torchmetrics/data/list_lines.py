@@ -134,10 +134,13 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
 
 def _without_header(text: str) -> tuple[str, list[str]]:
     """Return the text below its header, and the words of the header, none without one; a line alone is no header."""
-    first, _, below = text.lstrip().partition("\n")
+    stripped = text.lstrip()
+    first = stripped[: stripped.find("\n") + 1]
     words = first.split()
-    if words and words[0].lower() in _HEADERS and below and not below.isspace():
-        return below, words
+    if words and words[0].lower() in _HEADERS:
+        below = stripped[len(first) :]
+        if below and not below.isspace():
+            return below, words
     return text, []
 
 
