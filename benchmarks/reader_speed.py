@@ -6,8 +6,8 @@ trec: a run of 1,000 queries with 1,000 items each, 1,000,000 lines, and 50 judg
 files of ground truths and 5,000 files of detections, ten boxes in each; the loop is that of Ultralytics, an array of
 split lines for each file, in float32 and without checks. boxes: ground truths and detections of 3,000 images with eight
 boxes each, in the files of YOLO, Pascal VOC and Cartucho. globox has no reader of VOC's detections, a file for each
-class: it reads the same ones in Cartucho's files. The times are of the CPU, with one thread. pytrec_eval and globox may not be
-installed: pip install --group bench.
+class: it reads the same ones in Cartucho's files. The times are of the CPU, with one thread. pytrec_eval and globox may
+not be installed: pip install --group bench.
 """
 
 from __future__ import annotations

@@ -43,17 +43,18 @@ def list_files(
         raise NotADirectoryError(f"`{argument}` must be a folder of {suffix} files; got the file {str(folder)!r}.")
     if not path.is_dir():
         raise FileNotFoundError(f"There is no folder {str(folder)!r}.")
-    files = [path / name for name in _file_names(path, suffix)]
+    names = sorted(_file_names(path, suffix), key=os.path.splitext)
+    files = [path / name for name in names]
     if is_skipped is not None:
         files = [file for file in files if not is_skipped(file)]
     if not files:
         got = f"{str(folder)!r} {_describe_contents(path, suffix)}"
         raise ValueError(f"`{argument}` must be a folder of {suffix} files; got {got}.")
-    files.sort(key=lambda file: (file.stem, file.suffix))
-    for first, second in pairwise(files):
-        if first.stem == second.stem:
-            names = f"{first.name!r} and {second.name!r} in {str(folder)!r}"
-            raise ValueError(f"`{argument}` must have one file for each image; got {names}.")
+    stems = [file.stem for file in files]
+    for place, (first, second) in enumerate(pairwise(stems)):
+        if first == second:
+            copies = f"{files[place].name!r} and {files[place + 1].name!r} in {str(folder)!r}"
+            raise ValueError(f"`{argument}` must have one file for each image; got {copies}.")
     return files
 
 
