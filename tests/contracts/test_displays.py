@@ -117,6 +117,7 @@ MAKE: dict[str, Callable[[], Any]] = {
     "Difference": lambda: comparison("first", MODEL).differences["map"],
     "Duplicates": lambda: tasks.find_duplicates(*embeddings(), threshold=0.5),
     "Identification": lambda: retrieved().identification(),
+    "IndexLists": lambda: tasks.index_lists(torch.arange(NUM_QUERIES * 10).reshape(NUM_QUERIES, 10)),
     "IndexRecall": lambda: tasks.index_recall(torch.zeros(NUM_QUERIES, 10).long(), *embeddings()),
     "Interval": lambda: retrieved().interval("map", num_resamples=10),
     "PositiveRanks": lambda: retrieved().ranks,

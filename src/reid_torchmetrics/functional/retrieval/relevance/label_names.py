@@ -330,7 +330,7 @@ def _read_label(
     if names and with_numbers:
         first, *_ = names
         second = with_numbers[0]
-        number = torch.as_tensor(values[second]).flatten()[0].item()
+        number = torch.as_tensor(values[second], device="cpu").flatten()[0].item()
         raise TypeError(
             f"`{first}` and `{second}` must both hold names, or both integers; got {str(names[first][0])!r} first in"
             f" `{first}` and {number!r} in `{second}`."
