@@ -131,3 +131,21 @@ def test_an_attribute_that_there_is_not_is_an_error(tmp_path):
     with pytest.raises(AttributeError, match="'COCO' object has no attribute 'annotations'"):
         truth.annotations  # noqa: B018
     assert is_unread(truth)
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_masks_of_images_of_several_sizes_are_evaluated(tmp_path, is_file):
+    sizes = {1: [4, 5], 2: [6, 3]}
+    row = {"category_id": 1, "iscrowd": 0, "area": 20.0, "bbox": [0, 0, 2, 2]}
+    annotations = [
+        {**row, "id": image, "image_id": image, "segmentation": {"size": size, "counts": [2, size[0] * size[1] - 2]}}
+        for image, size in sizes.items()
+    ]
+    images = [{"id": image, "height": height, "width": width} for image, (height, width) in sizes.items()]
+    data_set = {"images": images, "categories": [{"id": 1}], "annotations": annotations}
+    rows = [{**row, "score": 0.9} for row in annotations]
+    paths = written(tmp_path, data_set, rows)
+    truth = COCO(paths[0] if is_file else data_set)
+    arrays, _, overlaps = evaluated(truth, truth.loadRes(paths[1] if is_file else rows), "segm")
+    assert (arrays["precision"][:, :, 0, 0, -1] == 1).all()
+    assert overlaps == {(1, 1): [[1.0]], (2, 1): [[1.0]]}
