@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from reid_torchmetrics.functional.detection import DetectionResults
@@ -226,9 +227,12 @@ def test_the_lines_that_convert_make_results(command, tmp_path, monkeypatch):
     (tmp_path / "truth.json").write_text(json.dumps(data_set), encoding="utf-8")
     rows = [{"score": 0.9, **box}]
     forms = {"rows.jsonl": f"{json.dumps(rows[0])}\n", "rows.json": json.dumps({"predictions": rows})}
+    forms |= {"lists.json": json.dumps([[], rows]), "by_image.json": json.dumps({"1": rows, "2": rows[:0], "3": []})}
+    forms |= {"columns.json": pd.DataFrame(rows).to_json()}
     for name, text in forms.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
         line = re.search(r"convert it by `(.*)`", command("detect", "truth.json", name).err)[1]
         with (tmp_path / name).open(encoding="utf-8") as file:
-            exec(line, {"json": json, "Path": Path, "file": file})  # noqa: S102 - the line of the message, as a user would paste it
+            known = {"json": json, "Path": Path, "pandas": pd, "path": name, "file": file}
+            exec(line, known)  # noqa: S102 - the line of the message, as a user would paste it
         assert numbers(command("detect", "truth.json", "results.json", "--json", "-"))["map"] == pytest.approx(1)

@@ -46,6 +46,7 @@ ARRAYS = {
     "arrays.pkl": lambda path: path.write_bytes(pickle.dumps(list(X), protocol=0)),
     "pandas.pkl": lambda path: pd.DataFrame(as_records()).to_pickle(path),
     "records.json": lambda path: path.write_text(json.dumps(as_records()), encoding="utf-8"),
+    "split.json": lambda path: pd.DataFrame(as_records()).to_json(path, orient="split"),
     "columns.json": lambda path: pd.DataFrame(as_records()).to_json(path),
     "a.ndjson": lambda path: pd.DataFrame(as_records()).to_json(path, orient="records", lines=True),
     "a.arrow": lambda path: pd.DataFrame(as_records()).to_feather(path),

@@ -60,6 +60,14 @@ def test_labels_in_text_are_read_as_their_project_writes_them(layout, tmp_path):
     assert read(tmp_path, text) == expected
 
 
+def test_names_behind_the_mark_of_a_remark_are_names(tmp_path):
+    labels = np.array([[3, 1], [5, 2]])
+    for name, delimiter in (("a.csv", ","), ("a.txt", " ")):
+        np.savetxt(tmp_path / name, labels, fmt="%d", delimiter=delimiter, header=delimiter.join(["pid", "camid"]))
+        read = read_labels(tmp_path / name)
+        assert (read["identities"].tolist(), read["cameras"].tolist()) == ([3, 5], [1, 2])
+
+
 @pytest.mark.parametrize(("name", "delimiter"), [("a.tsv", "\t"), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ",")])
 def test_the_delimiter_of_a_table_is_found_in_its_header(name, delimiter, tmp_path):
     rows = [["path", "pid", "camid"], ['"a, b; c.jpg"', "3", "1"], ["d.jpg", "4", "2"]]

@@ -64,6 +64,7 @@ CONVERSIONS = {
     "arrays in .pkl": "numpy.save('embeddings.npy', numpy.stack(pickle.load(file)))",
     "pandas in .pkl": _TABLE_TO_PARQUET.format("pandas.read_pickle(path)"),
     "joblib in .pkl": _DICT_TO_NPZ.format("joblib.load(path)"),
+    "split in .json": _TABLE_TO_PARQUET.format("pandas.read_json(path, orient='split')"),
     "records in .json": _TABLE_TO_PARQUET.format("pandas.read_json(path)"),
     "stream in .arrow": "import pyarrow.parquet; "
     "pyarrow.parquet.write_table(pyarrow.ipc.open_stream(path).read_all(), 'table.parquet')",
@@ -93,6 +94,8 @@ def conversion_of_file(path: Path) -> str:
     form = suffix
     if suffix in (".pkl", ".pickle", ".p"):
         form = _form_of_pickle(start)
+    elif suffix == ".json" and re.match(rb'\s*\{\s*"columns"\s*:\s*\[', start):
+        form = "split in .json"
     elif suffix == ".json" and re.match(rb'\s*(\[|\{\s*"[^"]*"\s*:\s*\{)', start):
         form = "records in .json"
     elif suffix == ".arrow" and start and not start.startswith(b"ARROW1"):

@@ -27,7 +27,8 @@ from .array_files import UNNAMED, count_bytes
 from .array_names import FIELD_NAMES, FURTHER_NAMES
 from .word_columns import are_decimal
 
-_DELIMITERS = ",;\t"
+_REMARK = "# "  # before the names that `numpy.savetxt` writes
+_DELIMITERS = ",;\t|"
 _MOST_CHARACTERS = 40  # of a text in a message
 _IMAGE = re.compile(r".*\.(?:jpe?g|png|bmp|gif|tiff?|webp|ppm)", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan", re.IGNORECASE)
@@ -41,7 +42,7 @@ def read_csv(path: Path) -> dict[str, Array]:
     Raises:
         ValueError: Rows of unequal length, no rows, or a repeated name.
     """
-    text = _read(path)
+    text = _read(path).removeprefix(_REMARK)
     delimiter = _find_delimiter(text.partition("\n")[0])
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     numbered_rows = [(reader.line_num, row) for row in reader if row]  # a blank line is none
@@ -59,7 +60,7 @@ def read_text(path: Path) -> dict[str, Array]:
     Raises:
         ValueError: Rows of unequal length, no rows, or a repeated name.
     """
-    text = _read(path).rstrip()
+    text = _read(path).removeprefix(_REMARK).rstrip()
     all_lines = list(enumerate(map(str.strip, text.split("\n")), start=1))
     lines = [(number, line) for number, line in all_lines if line]
     # In-shop's lists begin with the number of their rows.

@@ -16,11 +16,15 @@ _MMDET = _PICKLED.format("pickle.load(file)", "mmdet", "PREFIX.bbox.json with `t
 _DETECTRON = _PICKLED.format("torch.load(path)", "detectron2", "coco_instances_results.json in the same folder")
 _LINES = _LISTED.format("[json.loads(line) for line in file]")
 
+_TABLE = "convert it by `{}.to_json('results.json', orient='records')`"
+
 _BY_SUFFIX = {
     ".pkl": _MMDET,
     ".pickle": _MMDET,
     ".pt": _DETECTRON,
     ".pth": _DETECTRON,
+    ".npy": "`reid_torchmetrics.coco.COCO.loadRes` takes an array of image, box, score and class",
+    ".parquet": _TABLE.format("pandas.read_parquet(path)"),
     ".jsonl": _LINES,
     ".ndjson": _LINES,
     ".gz": "unpack it by `gunzip`",
@@ -74,14 +78,25 @@ def remedy_of_results(content: Any) -> str:
     form = _form_of(content)
     if form:
         return f", of {form}; {CONVERSIONS[form]}"
+    if isinstance(content, Mapping) and "annotations" in content:
+        return _WITHOUT_SCORES
+    remedy = _remedy_of_rows(content)
+    return f": {remedy}" if remedy else ""
+
+
+def _remedy_of_rows(content: Any) -> str:
+    """Return the line that converts results in another arrangement than a list; "" for an unknown one."""
+    if isinstance(content, list):
+        is_by_image = any(_has_rows(rows, "image_id") for rows in content)
+        return _LISTED.format("[row for rows in json.load(file) for row in rows]") if is_by_image else ""
     if not isinstance(content, Mapping):
         return ""
-    if "annotations" in content:
-        return _WITHOUT_SCORES
-    if "image_id" in content:  # the only line of a file
-        return f": {_LINES}"
+    if "image_id" in content:  # columns, or the only line of a file
+        return _TABLE.format("pandas.read_json(path)") if isinstance(content["image_id"], dict) else _LINES
     lists = [key for key, rows in content.items() if _has_rows(rows, "image_id")]
-    return f": {_LISTED.format(f'json.load(file)[{lists[0]!r}]')}" if len(lists) == 1 else ""
+    if lists and len(content) > 1 and all(isinstance(rows, list) for rows in content.values()):
+        return _LISTED.format("[row for rows in json.load(file).values() for row in rows]")
+    return _LISTED.format(f"json.load(file)[{lists[0]!r}]") if len(lists) == 1 else ""
 
 
 def remedy_of_data_set(content: Any) -> str:
