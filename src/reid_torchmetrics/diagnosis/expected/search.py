@@ -104,6 +104,7 @@ class Explanation(Displayed):
     num_conventions: int
     """number of evaluators' numbers and single changes that were compared"""
     lowest: float
+    """lowest share of 1 among them"""
     highest: float
     lacks: tuple[str, ...]
     """names of the things without which some conventions could not be tried"""
@@ -174,7 +175,8 @@ class Search:
         matching = self.matching(expected, self.conventions)
         pairs: Sequence[Convention] = ()
         nearest: Sequence[Convention] = ()
-        values = [convention.value for convention in self.conventions]
+        shares = [convention for convention in self.conventions if self.numbers.is_share(convention.report)]
+        values = [convention.value for convention in shares]
         lowest, highest = min(values, default=math.nan), max(values, default=math.nan)
         chance = 0.0
         if not matching:
@@ -188,7 +190,7 @@ class Search:
             pairs=tuple(pairs),
             chance=chance,
             nearest=tuple(nearest[:_NUM_NEAREST]),
-            num_conventions=len(values),
+            num_conventions=len(self.conventions),
             lowest=lowest,
             highest=highest,
             lacks=tuple(self.lacks),
