@@ -150,7 +150,7 @@ def _call_in_words(name: str, convention: Any) -> str:
     elif options.get("evaluator", "coco") not in {"coco", "voc"}:
         return str(convention.call)
     is_option = options.keys() <= {option.name for option in command_options(name)}
-    if not is_option or convention.call.startswith("no option"):
+    if name == "pairs" or not is_option or convention.call.startswith("no option"):
         return str(convention.call)
     words = [in_options(name, f"`{option}={value!r}`").strip("`") for option, value in options.items()]
     return f"{PROGRAM} {name} ... {' '.join(words)}"

@@ -1,5 +1,6 @@
 """The recorded numbers of other evaluators, and the searches of the problems that they were computed on."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -15,7 +16,7 @@ from tests.diagnosis.expected.searches import CURVE, Number, Search, search_in
 from tests.fields.comparisons import compared
 from tests.fields.test_pairs import CASES as PAIR_CASES
 from tests.fields.test_pairs import LEFT_OUT as LEFT_OUT_OF_PAIRS
-from tests.golden.cases import PROBLEMS, RECORDINGS, Problem, Record, true_distances
+from tests.golden.cases import FOLDER, PROBLEMS, RECORDINGS, Problem, Record, true_distances
 from tests.golden.peers import CUTOFFS
 
 
@@ -124,6 +125,10 @@ def of_pairs() -> Iterator[Number]:
             values = value if "tar_" in output else [value.mean()]
             search = partial(_search_of_given_pairs, case.name, "accuracy" in output, angles="accuracy_1" in output)
             yield from (Number(f"{key} {place}", float(each), search) for place, each in enumerate(values))
+    rates = json.loads((FOLDER / "error_rates.json").read_text(encoding="utf-8"))
+    for name, outputs in rates.items():
+        search = partial(_search_of_given_pairs, name, False, angles=False)
+        yield from (Number(f"pairs/{name}/{output}", rate, search) for output, rate in outputs.items())
     for key, record in RECORDINGS["pairs"].records.items():
         if "n_pos" not in record.output and record.case != "a11_6q40g_allsamecam":  # has no genuine pair
             for place, each in enumerate(record.value.tolist()):

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.diagnosis.causes import held
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.verification import ComparedPairs, Verification, count_given_pairs, find_accuracies
 
@@ -40,6 +41,18 @@ def _best_accuracy(counts: Verification, _: ComparedPairs) -> Tensor:
     return num_correct.max().clamp(min=counts.num_impostors) / num_pairs
 
 
+def _smaller_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
+    """Return the smaller mean of FAR and FRR at the two scores around their crossing."""
+    scores = held("scores of impostors", counts.all_scores)
+    # FAR and FRR times all pairs, in integers, after a point that accepts nothing.
+    far = functional.pad(scores.num_impostors_at * counts.num_genuine, (1, 0))
+    frr = (counts.num_genuine - functional.pad(scores.num_genuine_at, (1, 0))) * counts.num_impostors
+    crossing = int((far >= frr).nonzero()[0, 0])
+    is_equal = bool(far[crossing] == frr[crossing])
+    sums = (far + frr)[crossing - (not is_equal) : crossing + 1]
+    return sums.min().double() / (2 * counts.num_genuine * counts.num_impostors)
+
+
 def _miss_rate(far: float, _: Verification, pairs: ComparedPairs) -> float:
     scores = pairs.scores.double().cpu().numpy()
     same = pairs.same.cpu().numpy()
@@ -59,6 +72,11 @@ def _reject_rate(frr: float, _: Verification, pairs: ComparedPairs) -> Tensor:
 
 def _tar(far: float, rule: Any, counts: Verification, _: ComparedPairs) -> Tensor:
     return counts.tar_at_far([far], rule=rule)[0]
+
+
+def _tar_between(far: float, counts: Verification, _: ComparedPairs) -> float:
+    curve = counts.roc()
+    return float(np.interp(far, curve.false_accept_rate.cpu().numpy(), curve.true_accept_rate.cpu().numpy()))
 
 
 def _cost(target: float, factor: float, counts: Verification, _: ComparedPairs) -> Tensor:
@@ -84,6 +102,9 @@ _NUMBERS: dict[str, _NumberOfPairs] = {
         ".equal_error_rate('voxceleb').rate",
         lambda counts, _: counts.equal_error_rate("voxceleb").rate,
     ),
+    "eer_smaller": _NumberOfPairs(
+        "EER, the smaller mean of both rates beside their crossing", _NO_OPTION, _smaller_error_rate
+    ),
     "accuracy": _NumberOfPairs(
         "accuracy over ten folds", "accuracy_over_folds(distances, same).accuracy.mean()", _accuracy
     ),
@@ -94,6 +115,9 @@ for _far in _FARS:
         _NUMBERS[f"tar_at_far_{_far:g}_{_rule}".removesuffix("_largest")] = _NumberOfPairs(
             f"TAR at FAR {_far:g}, {_rule}", f".tar_at_far([{_far:g}], rule={_rule!r})", partial(_tar, _far, _rule)
         )
+    _NUMBERS[f"tar_at_far_{_far:g}_interpolated"] = _NumberOfPairs(
+        f"TAR at FAR {_far:g}, interpolated", "numpy.interp of .roc()", partial(_tar_between, _far)
+    )
     _NUMBERS[f"fnmr_at_fmr_{_far:g}"] = _NumberOfPairs(
         f"FNMR at FMR {_far:g}, with an interpolated threshold", _NO_OPTION, partial(_miss_rate, _far)
     )
@@ -178,7 +202,29 @@ PAIR_EVALUATORS = (
         "metrics.roc_auc_score, average_precision_score",
         "equal scores are one step of the curve",
         ("pairs/*/sklearn/auc", "pairs/*/sklearn/average_precision"),
-        {"roc_auc_score": "auc", "average_precision_score": "average_precision"},
+        {
+            "roc_auc_score": "auc",
+            "average_precision_score": "average_precision",
+            "EER of roc_curve, interpolated": "eer",
+            **{f"tpr[fpr <= {far:g}][-1] of roc_curve": f"tar_at_far_{far:g}" for far in _FARS},
+            **{f"numpy.interp({far:g}, *roc_curve)": f"tar_at_far_{far:g}_interpolated" for far in _FARS},
+        },
+    ),
+    KnownEvaluator(
+        "torchmetrics.classification",
+        "1.9.0",
+        "BinaryEER",
+        "the mean of both error rates where they are closest",
+        ("pairs/*/torchmetrics/BinaryEER",),
+        {"BinaryEER": "eer_closest", "BinaryAUROC": "auc"},
+    ),
+    KnownEvaluator(
+        "pyeer and audmetric",
+        "pyeer 0.5.6, audmetric 1.4.2",
+        "get_eer_stats; equal_error_rate",
+        "the smaller mean of both error rates at the two scores around their crossing",
+        ("pairs/*/pyeer/eer", "pairs/*/audmetric/equal_error_rate"),
+        {"EER": "eer_smaller"},
     ),
     KnownEvaluator(
         "VoxCeleb",

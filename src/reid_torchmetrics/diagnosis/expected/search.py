@@ -21,6 +21,7 @@ _MOST_DECIMALS = 6  # of a share, as evaluators compute in float32
 _ROUNDING = 1e-9  # of a number that lies between two texts
 _NUM_NEAREST = 3
 _NUM_SHOWN = 10
+_NUM_DESCRIBED = 3  # evaluators with one convention; others are named
 _SAME = 1e-12  # difference of a number from itself under an option without effect
 
 
@@ -84,8 +85,11 @@ class Convention:
         """Return the number and what differs, the line that computes it, and who computes it so."""
         yield f"{self.title} {self.value:.4f}: {'; '.join(self.words) or 'the options of this evaluation'}"
         yield f"    {self.call}"
-        for name, evaluator in self.evaluators:
+        for name, evaluator in self.evaluators[:_NUM_DESCRIBED]:
             yield f"    {name} of {evaluator.name} ({evaluator.version}, {evaluator.source}): {evaluator.words}"
+        names = [f"{name} of {evaluator.name}" for name, evaluator in self.evaluators[_NUM_DESCRIBED:]]
+        if names:
+            yield f"    and {', '.join(dict.fromkeys(names))}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,10 +252,15 @@ class Search:
         for evaluator in steps(self.evaluators, "Trying evaluators"):
             all_options = self.numbers.differing(evaluator.options)
             for name, report in evaluator.numbers(self.cutoffs):
-                if self.are_all or report in self.reports:
+                if self._is_asked(report):
                     options = self._plainest(report, all_options)
                     differences = [words.get(item, "{}={!r}".format(*item)) for item in options.items()]
                     yield from self._conventions(report, options, differences, (name, evaluator))
+
+    def _is_asked(self, report: Any) -> bool:
+        """Return whether a number may be the expected one: it has the measure, at any cutoff."""
+        without_cutoff = re.sub(r"_\d+$", "", str(report))
+        return self.are_all or report in self.reports or without_cutoff in self.reports
 
     def _single_changes(self) -> Iterator[Convention]:
         for change in self._effective_changes:

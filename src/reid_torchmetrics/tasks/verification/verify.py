@@ -181,7 +181,8 @@ class Verification(Displayed):
         `roc_curve`.
 
         Under the rule "closest" it is (FAR + FRR) / 2 at the score of a pair where both are closest, the highest such
-        score, as in TorchMetrics' `BinaryEER`, speechbrain, pyeer, audmetric and bob.measure.
+        score, as in TorchMetrics' `BinaryEER`. pyeer and audmetric take the smaller mean at the two scores around the
+        crossing, which may be that of the other score.
 
         Under the rule "voxceleb" the rate is the larger of FAR and FRR at the point of scikit-learn's `roc_curve` where
         both are closest, as in the code of the VoxCeleb challenges; points that `roc_curve` drops do not count. In
