@@ -147,10 +147,15 @@ def _call_in_words(name: str, convention: Any) -> str:
     options = dict(convention.options)
     if name != "detect":  # which prints all numbers
         options["reports"] = convention.report
-    elif options.get("evaluator", "coco") not in {"coco", "voc"}:
+    elif "iou_thresholds=" in convention.call or not _is_detected(convention):
         return str(convention.call)
     is_option = options.keys() <= {option.name for option in command_options(name)}
     if name == "pairs" or not is_option or convention.call.startswith("no option"):
         return str(convention.call)
     words = [in_options(name, f"`{option}={value!r}`").strip("`") for option, value in options.items()]
     return f"{PROGRAM} {name} ... {' '.join(words)}"
+
+
+def _is_detected(convention: Any) -> bool:
+    """Return whether `detect` computes a number under a convention, as far as the evaluator decides."""
+    return isinstance(convention.report, str) and convention.options.get("evaluator", "coco") in {"coco", "voc"}

@@ -256,7 +256,6 @@ CHANGES = (
     ConventionChange("evaluator", "voc", "matched as in PASCAL VOC: each detection has one ground truth"),
     ConventionChange("evaluator", "ultralytics", "matched as in Ultralytics"),
     ConventionChange("evaluator", "scaled_yolov4", "matched as in ScaledYOLOv4"),
-    ConventionChange("evaluator", "yolov4", "matched as described for YOLOv4"),
     ConventionChange("whole_pixels", value=False, words="boxes end between pixels"),
     ConventionChange("whole_pixels", value=True, words="both edges of a box are pixels of it"),
     ConventionChange("edges", "whole pixels", "both edges of a box are pixels of it"),
@@ -273,7 +272,7 @@ CHANGES = (
     ConventionChange("weights", "ground truths", "the mean is over ground truths, not over classes"),
     *(
         ConventionChange(LEAST_SCORE, score, f"detections with scores below {score} are left out")
-        for score in (0.001, 0.05, 0.25, 0.3, 0.5)
+        for score in (0.001, 0.05, 0.25, 0.5)
     ),
     ConventionChange("labels", 1, "labels of detections are 1 too low"),
     ConventionChange("labels", -1, "labels of detections are 1 too high"),

@@ -30,6 +30,7 @@ from .match_measures import MATCH_MEASURES, MatchMeasure
 from .rows import ConventionChange
 
 _GRID = ("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "average", "limited")
+_MOST_IN_PAIRS = 50_000
 _HEADLINES = ("map", "map_50", "map_75")
 """the numbers under single changes, unless the user reports or asks for another; all conventions give further ones"""
 
@@ -53,6 +54,11 @@ class MatchedNumbers:
         headlines = [*_HEADLINES, *(f"mar_{limit}" for limit in self.grid.max_detection_thresholds)]
         names = getattr(samples, "value_names", None) or headlines
         self.reports = tuple(name for name in names if name in self._numbers({}))
+
+    @property
+    def tries_pairs(self) -> bool:
+        """Whether there are few enough detections to try pairs of changes, of which many need other matches."""
+        return len(self.images.matches.scores) <= _MOST_IN_PAIRS
 
     @cached_property
     def objects(self) -> MatchedObjects | None:
@@ -196,7 +202,7 @@ class MatchedNumbers:
             extras["is_difficult"] = objects.is_difficult
         if request.evaluator.is_federated:
             if objects.lists is None:
-                raise NotHeldError("lists of classes")
+                raise ValueError("`evaluator` must be one without lists of classes, which only LVIS' metric holds.")
             extras["lists"] = objects.lists
         return request.run(objects.detections, objects.ground_truths, **extras).matches
 

@@ -143,6 +143,7 @@ class ScoredPairNumbers:
 
     reports = ("auc", "eer", "tar_at_far_0.001", "min_dcf_0.05")
     cutoffs = ()
+    tries_pairs = True
 
     def __init__(self, _: Any, pairs: ComparedPairs, __: World) -> None:
         """Take the pairs that results were computed from."""

@@ -77,6 +77,8 @@ CHANGES = (
 class RankedNumbers:
     """Numbers from the ranks of positives, and from the samples where there are any."""
 
+    tries_pairs = True
+
     def __init__(self, ranking: Ranking, samples: RankedSamples) -> None:
         """Take the ranking under the user's options, and what it was computed from."""
         self.samples = samples

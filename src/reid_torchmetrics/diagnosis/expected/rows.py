@@ -56,6 +56,10 @@ class Numbers(Protocol):
         """The numbers that the user reports."""
 
     @property
+    def tries_pairs(self) -> bool:
+        """Whether pairs of changes take a reasonable time."""
+
+    @property
     def cutoffs(self) -> Sequence[int]:
         """Further cutoffs of the user's numbers, besides those in their names."""
 

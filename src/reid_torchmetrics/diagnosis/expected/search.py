@@ -230,6 +230,9 @@ class Search:
     def pairs(self) -> list[Convention]:
         """The user's numbers under two changes, where both have an effect."""
         pairs: list[Convention] = []
+        if not self.numbers.tries_pairs:
+            self.lacks["fewer samples"] = None
+            return pairs
         changes = combinations(self._effective_changes, 2)
         for first, second in steps([pair for pair in changes if pair[0].option != pair[1].option], "Trying pairs"):
             options = {first.option: first.value, second.option: second.value}
