@@ -349,7 +349,9 @@ def _read_object(element: ET.Element, position: int) -> _Object:
     if right < left or bottom < top:
         got = f"{right - left:g} x {bottom - top:g}"
         raise ValueError(f"the box of `object[{position}]` must have a width and a height of at least 0; got {got}")
-    flag = element.findtext("difficult", "").strip()  # not all documents have it
+    flag = ""
+    if element.find("difficult") is not None:  # not all documents have it
+        flag = _find_text(element, "difficult", position)
     is_difficult = flag.lower() not in _NOT_DIFFICULT
     if is_difficult and not (flag.isascii() and flag.removeprefix("-").isdecimal()):
         rule = f"'difficult' of `object[{position}]` must be 0, 1, Unspecified or empty"
