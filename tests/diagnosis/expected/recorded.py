@@ -16,6 +16,8 @@ from tests.diagnosis.expected.searches import CURVE, Number, Search, search_in
 from tests.fields.comparisons import compared
 from tests.fields.test_pairs import CASES as PAIR_CASES
 from tests.fields.test_pairs import LEFT_OUT as LEFT_OUT_OF_PAIRS
+from tests.functional.retrieval.test_golden_copairs import PROBLEM as PROBLEM_OF_COPAIRS
+from tests.functional.retrieval.test_golden_copairs import RULES, options_of
 from tests.golden.cases import FOLDER, PROBLEMS, RECORDINGS, Problem, Record, true_distances
 from tests.golden.peers import CUTOFFS
 
@@ -102,6 +104,19 @@ def _search_of_embeddings(case: str) -> Search:
     return search_in(evaluate, query.astype(float), gallery.astype(float), *labels, **options)
 
 
+def of_labels() -> Iterator[Number]:
+    """The means of copairs under its rules on labels."""
+    for rule in RULES:
+        average_precision = PROBLEM_OF_COPAIRS[f"{rule}/values"][:, 0]
+        search = partial(_search_of_labels, rule)
+        yield Number(f"labels/{rule}/copairs/average_precision", float(np.nanmean(average_precision)), search)
+
+
+@cache
+def _search_of_labels(rule: str) -> Search:
+    return search_in(evaluate, PROBLEM_OF_COPAIRS["embeddings"], **options_of(rule), empty_target_action="neg")
+
+
 LEFT_OUT = {
     "layumi/first_hit_rank0": "ranks",
     "layumi/AP_per_query_nan_if_no_positive": "its mean without NaN is not the mAP that is printed",
@@ -160,4 +175,4 @@ def _search_of_all_pairs(name: str) -> Search:
 @cache
 def all_numbers() -> tuple[Number, ...]:
     """All recorded numbers of retrieval and of pairs."""
-    return (*of_distances(), *of_embeddings(), *of_pairs(), *of_fields())
+    return (*of_distances(), *of_embeddings(), *of_labels(), *of_pairs(), *of_fields())

@@ -21,22 +21,26 @@ RULES = {
 """the labels that agree and those that differ"""
 
 
+def options_of(name):
+    """The arguments of `evaluate` behind the embeddings."""
+    must_agree, must_differ = RULES[name]
+    return {
+        "query_identities": PROBLEM["compound"],
+        "query_labels": {label: PROBLEM[label] for label in (*must_agree, *must_differ)},
+        "must_agree": must_agree,
+        "must_differ": must_differ,
+        "junk_identities": (),
+    }
+
+
 def test_every_rule_was_recorded():
     assert {f"{name}/values" for name in RULES} == {name for name in PROBLEM if name.endswith("/values")}
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_average_precision_and_numbers_of_pairs_are_those_of_copairs(name):
-    must_agree, must_differ = RULES[name]
     values = PROBLEM[f"{name}/values"]
-    results = evaluate(
-        PROBLEM["embeddings"],
-        query_identities=PROBLEM["compound"],
-        query_labels={label: PROBLEM[label] for label in (*must_agree, *must_differ)},
-        must_agree=must_agree,
-        must_differ=must_differ,
-        junk_identities=(),
-    )
+    results = evaluate(PROBLEM["embeddings"], **options_of(name))
     # copairs computes in float32.
     assert results.average_precision.numpy() == pytest.approx(values[:, 0], abs=1e-6, nan_ok=True)
     has_positives = ~np.isnan(values[:, 0])

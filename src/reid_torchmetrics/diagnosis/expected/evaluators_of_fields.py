@@ -226,6 +226,15 @@ FIELD_EVALUATORS = (
         {"rule": "rectangle", "k": None, "normalizer": "hits", "precision_divisor": "k", "empty_target_action": "neg"},
     ),
     KnownEvaluator(
+        "copairs",
+        "0.5.5",
+        "copairs.map.average_precision",
+        "a sample without a pair of positives is left out",
+        ("labels/*/copairs/average_precision",),
+        {"mean of average_precision": "map"},
+        {**ALL_RANKS, "empty_target_action": "skip"},
+    ),
+    KnownEvaluator(
         "SHREC'22",
         "yifanfeng97, commit unknown",
         "anmrr_score",
