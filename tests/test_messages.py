@@ -142,6 +142,7 @@ EVALUATED = [
     (lambda: evaluate(X, X, ground_truth=[{"ok": [1]}, {"ok": [1]}, 1]), TypeError, "`ground_truth[2]['ok']` must be a tensor, an array or a list; got int."),
     (lambda: evaluate(X, X, ID, ID).by_camera_pair(), ValueError, "`by_camera_pair` must come with cameras; got no `gallery_cameras`."),
     (lambda: evaluate(X, X, ["anna", "ben", "anna"], ID), TypeError, "`query_identities` and `gallery_identities` must both hold names, or both integers; got 'anna' first in `query_identities` and 1 in `gallery_identities`."),
+    (lambda: evaluate(X, X, ["anna", "ben", "anna"], [[None]]), TypeError, "`query_identities` and `gallery_identities` must both hold names, or both integers; got 'anna' first in `query_identities` and None in `gallery_identities`."),
     (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"])), TypeError, "`gallery_identities` and `query_identities` must both hold names, or both integers; got 'anna' first in `gallery_identities` and 1 in `query_identities`."),
     (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"], dtype=object)), TypeError, "`gallery_identities` and `query_identities` must both hold names, or both integers; got 'anna' first in `gallery_identities` and 1 in `query_identities`."),
     (lambda: evaluate(X, X, ID, [1, None, 1]), ValueError, "`gallery_identities` must hold no missing value; got None for sample 1. Pass `missing_identities='junk'` where such samples have no identity."),

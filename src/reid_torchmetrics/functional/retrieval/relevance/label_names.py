@@ -303,6 +303,14 @@ def may_hold_names(value: object) -> bool:
     return not isinstance(value, (list, tuple)) or not value or type(value[0]) is not int
 
 
+def _first_of(values: Any) -> Any:
+    """Return the first of the values of a label that has some; they may be anything."""
+    first = values.tolist() if hasattr(values, "tolist") else values
+    while isinstance(first, (list, tuple)):
+        first = first[0]
+    return first
+
+
 def _read_label(
     label: str, values: dict[str, Any], rules: Mapping[str, Any], arguments: Sequence[str]
 ) -> dict[str, _arrays.Array]:
@@ -330,7 +338,7 @@ def _read_label(
     if names and with_numbers:
         first, *_ = names
         second = with_numbers[0]
-        number = torch.as_tensor(values[second], device="cpu").flatten()[0].item()
+        number = _first_of(values[second])
         raise TypeError(
             f"`{first}` and `{second}` must both hold names, or both integers; got {str(names[first][0])!r} first in"
             f" `{first}` and {number!r} in `{second}`."
