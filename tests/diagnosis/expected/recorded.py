@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
-from reid_torchmetrics.tasks import verify_pairs
-from tests.diagnosis.expected.recorded_fields import of_fields
+from reid_torchmetrics.tasks import evaluate_lists, verify_pairs
+from tests.diagnosis.expected.recorded_fields import SEARCHES, cached_search, of_fields
 from tests.diagnosis.expected.searches import CURVE, Number, Search, search_in
 from tests.fields.comparisons import compared
 from tests.fields.test_pairs import CASES as PAIR_CASES
@@ -19,6 +19,7 @@ from tests.fields.test_pairs import LEFT_OUT as LEFT_OUT_OF_PAIRS
 from tests.functional.retrieval.test_golden_copairs import PROBLEM as PROBLEM_OF_COPAIRS
 from tests.functional.retrieval.test_golden_copairs import RULES, options_of
 from tests.golden.cases import FOLDER, PROBLEMS, RECORDINGS, Problem, Record, true_distances
+from tests.golden.field_cases import load_field
 from tests.golden.peers import CUTOFFS
 
 
@@ -104,6 +105,32 @@ def _search_of_embeddings(case: str) -> Search:
     return search_in(evaluate, query.astype(float), gallery.astype(float), *labels, **options)
 
 
+@cache
+def packages() -> dict[str, dict[str, Any]]:
+    """The numbers of packages, by theme and case."""
+    recorded: dict[str, dict[str, Any]] = json.loads((FOLDER / "packages.json").read_text(encoding="utf-8"))
+    return recorded
+
+
+def of_packages() -> Iterator[Number]:
+    """Numbers of lists and of duplicates of files."""
+    for case in load_field("lists"):
+        for output, number in packages()["lists"].get(case.name, {}).items():
+            search = partial(cached_search, "lists", case.name, SEARCHES["lists"], "packages", "")
+            yield Number(f"lists/{case.name}/{output}", number, search)
+    for seed, problem in packages()["duplicates"].items():
+        search = partial(_search_of_duplicates, seed)
+        yield from (
+            Number(f"duplicates/{seed}/{output}", number, search) for output, number in problem["numbers"].items()
+        )
+
+
+@cache
+def _search_of_duplicates(seed: str) -> Search:
+    problem = packages()["duplicates"][seed]
+    return search_in(evaluate_lists, problem["retrieved"], problem["positives"])
+
+
 def of_labels() -> Iterator[Number]:
     """The means of copairs under its rules on labels."""
     for rule in RULES:
@@ -141,7 +168,7 @@ def of_pairs() -> Iterator[Number]:
             search = partial(_search_of_given_pairs, case.name, "accuracy" in output, angles="accuracy_1" in output)
             yield from (Number(f"{key} {place}", float(each), search) for place, each in enumerate(values))
     rates = json.loads((FOLDER / "error_rates.json").read_text(encoding="utf-8"))
-    for name, outputs in rates.items():
+    for name, outputs in (*rates.items(), *packages()["pairs"].items()):
         search = partial(_search_of_given_pairs, name, False, angles=False)
         yield from (Number(f"pairs/{name}/{output}", rate, search) for output, rate in outputs.items())
     for key, record in RECORDINGS["pairs"].records.items():
@@ -175,4 +202,4 @@ def _search_of_all_pairs(name: str) -> Search:
 @cache
 def all_numbers() -> tuple[Number, ...]:
     """All recorded numbers of retrieval and of pairs."""
-    return (*of_distances(), *of_embeddings(), *of_labels(), *of_pairs(), *of_fields())
+    return (*of_distances(), *of_embeddings(), *of_labels(), *of_packages(), *of_pairs(), *of_fields())

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from reid_torchmetrics.functional.retrieval.measures import precision_at
+from torch import Tensor
+
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.measures import Measure, average_precision, normalized_dcg, precision_at
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks
 
 from .evaluators_of_identities import ALL_RANKS, EVERYTHING, MARKET, own_measure
 from .rows import KnownEvaluator
@@ -12,6 +17,14 @@ from .rows import KnownEvaluator
 _RELATIVE_PRECISION = own_measure(
     "relative_P", "hits / min(5, positives)", lambda ranks: precision_at(ranks, 5, divisor="attainable")
 )
+_AT_CUTOFFS = {
+    "rule": "rectangle",
+    "k": None,
+    "normalizer": "attainable",
+    "precision_divisor": "k",
+    "gain": "linear",
+    "empty_target_action": "skip",
+}
 _REPORTS_OF_LISTS = (
     "map",
     "map_{k}",
@@ -40,6 +53,32 @@ def _of_lists(  # noqa: PLR0917 - a row
         measures["recall"] = f"recall_{EVERYTHING}"
     options = {**ALL_RANKS, "precision_divisor": "k", "gain": "linear", "empty_target_action": "neg", **options}
     return KnownEvaluator(name, version, source, words, proofs, measures, options)
+
+
+def _found(ranks: PositiveRanks) -> PositiveRanks:
+    """Return the ranks without positives that were not retrieved."""
+    is_found = ranks.rank <= UNRETRIEVED
+    counts = segments.reduce(is_found.double(), "sum", ranks.num_positives).long()
+    return PositiveRanks(ranks.rank[is_found], counts, ranks.num_candidates)
+
+
+def _jaccard(ranks: PositiveRanks) -> Tensor:
+    num_found = _found(ranks).num_positives
+    return num_found / (ranks.num_positives + ranks.num_candidates - num_found)
+
+
+def _of_duplicates(name: str, words: str, values: Callable[[PositiveRanks], Tensor]) -> Measure:
+    """Return a measure with 1 for an empty list of a query without a positive, in the mean over all queries.
+
+    Such a query has no value of its own: the others share the sum of these ones.
+    """
+
+    def counted(ranks: PositiveRanks) -> Tensor:
+        is_due = ranks.num_positives > 0
+        num_empty = (~is_due & (ranks.num_candidates == 0)).sum()
+        return values(ranks).double().nan_to_num() + num_empty / is_due.sum()
+
+    return own_measure(name, f"{words}, or 1 of an empty list of a file without duplicates", counted)
 
 
 FIELD_EVALUATORS = (
@@ -224,6 +263,51 @@ FIELD_EVALUATORS = (
         ("other/*/sem_pcyc/ap_200", "other/*/sem_pcyc/ap_all"),
         {"ap": "map", "ap@{k}": "map_{k}", "prec@{k}": "precision_{k}", "rec@{k}": "recall_{k}"},
         {"rule": "rectangle", "k": None, "normalizer": "hits", "precision_divisor": "k", "empty_target_action": "neg"},
+    ),
+    KnownEvaluator(
+        "sentence-transformers",
+        "6.2.0",
+        "InformationRetrievalEvaluator",
+        "average precision at k is divided by min(k, positives); of equal scores the smaller text of an id is first",
+        ("lists/*/sentence-transformers/map@5", "lists/*/sentence-transformers/ndcg@5"),
+        {
+            "accuracy@{k}": "hit_rate_{k}",
+            "precision@{k}": "precision_{k}",
+            "recall@{k}": "recall_{k}",
+            "ndcg@{k}": "ndcg_{k}",
+            "mrr@{k}": "mrr_{k}",
+            "map@{k}": "map_{k}",
+        },
+        _AT_CUTOFFS,
+    ),
+    KnownEvaluator(
+        "PyTorch Geometric",
+        "2.8.1",
+        "torch_geometric.metrics",
+        "average precision at k is divided by min(k, positives), and a query without a positive is left out",
+        ("lists/*/torch_geometric/LinkPredMAP(5)", "lists/*/torch_geometric/LinkPredNDCG(5)"),
+        {
+            "LinkPredHitRatio({k})": "hit_rate_{k}",
+            "LinkPredPrecision({k})": "precision_{k}",
+            "LinkPredRecall({k})": "recall_{k}",
+            "LinkPredNDCG({k})": "ndcg_{k}",
+            "LinkPredMRR({k})": "mrr_{k}",
+            "LinkPredMAP({k})": "map_{k}",
+        },
+        _AT_CUTOFFS,
+    ),
+    KnownEvaluator(
+        "imagededup",
+        "0.3.3.post2",
+        "imagededup.evaluation.evaluate",
+        "a file without duplicates counts 1 if its list is empty, else 0; the ideal list of nDCG has those found alone",
+        ("duplicates/*/imagededup/map", "duplicates/*/imagededup/ndcg", "duplicates/*/imagededup/jaccard"),
+        {
+            "map": _of_duplicates("mAP", "average precision", average_precision),
+            "ndcg": _of_duplicates("nDCG", "nDCG of the positives found", lambda ranks: normalized_dcg(_found(ranks))),
+            "jaccard": _of_duplicates("Jaccard index", "positives found / union of list and positives", _jaccard),
+        },
+        {"empty_target_action": "neg"},
     ),
     KnownEvaluator(
         "copairs",

@@ -41,16 +41,42 @@ def _best_accuracy(counts: Verification, _: ComparedPairs) -> Tensor:
     return num_correct.max().clamp(min=counts.num_impostors) / num_pairs
 
 
+def _best_f1(counts: Verification, _: ComparedPairs) -> Tensor:
+    impostors, genuine = _points(counts)
+    f1: Tensor = 2 * genuine / (genuine + impostors + counts.num_genuine)
+    return f1.max()
+
+
+def _points(counts: Verification) -> Tensor:
+    """Return accepted impostors and accepted genuine pairs at every score, after a point without both."""
+    scores = held("scores of impostors", counts.all_scores)
+    return functional.pad(torch.stack([scores.num_impostors_at, scores.num_genuine_at]), (1, 0))
+
+
+def _error_rates(counts: Verification, points: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Return FAR and FRR times all pairs, in integers, and the number of all pairs."""
+    impostors, genuine = points
+    num_pairs = counts.num_genuine * counts.num_impostors
+    return impostors * counts.num_genuine, num_pairs - genuine * counts.num_impostors, num_pairs
+
+
 def _smaller_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
     """Return the smaller mean of FAR and FRR at the two scores around their crossing."""
-    scores = held("scores of impostors", counts.all_scores)
-    # FAR and FRR times all pairs, in integers, after a point that accepts nothing.
-    far = functional.pad(scores.num_impostors_at * counts.num_genuine, (1, 0))
-    frr = (counts.num_genuine - functional.pad(scores.num_genuine_at, (1, 0))) * counts.num_impostors
+    far, frr, num_pairs = _error_rates(counts, _points(counts))
     crossing = int((far >= frr).nonzero()[0, 0])
     is_equal = bool(far[crossing] == frr[crossing])
     sums = (far + frr)[crossing - (not is_equal) : crossing + 1]
-    return sums.min().double() / (2 * counts.num_genuine * counts.num_impostors)
+    return sums.min().double() / (2 * num_pairs)
+
+
+def _mean_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
+    """Return the mean of FAR and FRR at the two points of scikit-learn's `roc_curve` around their crossing."""
+    points = _points(counts)
+    is_turn = points[:, 1:].diff(n=2).any(0)
+    points = points[:, functional.pad(is_turn, (2, 1), value=True)[: points.shape[1]]]
+    far, frr, num_pairs = _error_rates(counts, points)
+    crossing = int((far > frr).nonzero()[0, 0])
+    return (far + frr)[crossing - 1 : crossing + 1].sum().double() / (4 * num_pairs)
 
 
 def _miss_rate(far: float, _: Verification, pairs: ComparedPairs) -> float:
@@ -105,6 +131,10 @@ _NUMBERS: dict[str, _NumberOfPairs] = {
     "eer_smaller": _NumberOfPairs(
         "EER, the smaller mean of both rates beside their crossing", _NO_OPTION, _smaller_error_rate
     ),
+    "eer_mean": _NumberOfPairs(
+        "EER, the mean of both rates at the two points of roc_curve around their crossing", _NO_OPTION, _mean_error_rate
+    ),
+    "best_f1": _NumberOfPairs("F1 at the best threshold of all pairs", _NO_OPTION, _best_f1),
     "accuracy": _NumberOfPairs(
         "accuracy over ten folds", "accuracy_over_folds(distances, same).accuracy.mean()", _accuracy
     ),
@@ -226,6 +256,30 @@ PAIR_EVALUATORS = (
         "the smaller mean of both error rates at the two scores around their crossing",
         ("pairs/*/pyeer/eer", "pairs/*/audmetric/equal_error_rate"),
         {"EER": "eer_smaller"},
+    ),
+    KnownEvaluator(
+        "speechbrain",
+        "1.1.2",
+        "speechbrain.utils.metric_stats.EER",
+        "the mean of both error rates where they are closest; rounding in float32 decides between equally close scores",
+        ("pairs/*/speechbrain/EER",),
+        {"EER": "eer_closest"},
+    ),
+    KnownEvaluator(
+        "pyannote.metrics",
+        "4.2.0",
+        "binary_classification.det_curve",
+        "the mean of both error rates at the two points of scikit-learn's roc_curve around their crossing",
+        ("pairs/*/pyannote/eer",),
+        {"EER": "eer_mean"},
+    ),
+    KnownEvaluator(
+        "sentence-transformers",
+        "6.2.0",
+        "BinaryClassificationEvaluator",
+        "accuracy and F1 are those at their best threshold on the same pairs",
+        tuple(f"pairs/*/sentence-transformers/dot_{name}" for name in ("accuracy", "f1", "ap")),
+        {"accuracy": "best_accuracy", "f1": "best_f1", "ap": "average_precision"},
     ),
     KnownEvaluator(
         "VoxCeleb",
