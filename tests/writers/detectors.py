@@ -30,7 +30,7 @@ def _sahi(side: Side) -> Any:
 
 
 def _write(path: Path, content: Any) -> Path:
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(content), encoding="utf-8")
     return path
 
 
@@ -142,7 +142,7 @@ def yolo_labels(side: Side, folder: Path) -> Path:
         for box in boxes:
             center = (box.x + box.width / 2) / width, (box.y + box.height / 2) / height
             lines.append(f"{numbers[box.label]} {center[0]} {center[1]} {box.width / width} {box.height / height}")
-        (labels / f"{image}.txt").write_text("\n".join(lines))
+        (labels / f"{image}.txt").write_text("\n".join(lines), encoding="utf-8")
     names = "\n".join(f"  {number}: {name}" for name, number in numbers.items())
-    (folder / "data.yaml").write_text(f"path: .\nval: images\nnames:\n{names}\n")
+    (folder / "data.yaml").write_text(f"path: .\nval: images\nnames:\n{names}\n", encoding="utf-8")
     return labels

@@ -254,7 +254,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _check_row(query: str | int, row: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Raise unless the list of a query is one of items, or has a number or a list for each name.
+    """Raise unless the row of a query has items, a bool for each item, or a number or a list for each name.
 
     Raises:
         ValueError: The message is the value, and the line that converts results of `semantic_search`.
@@ -264,7 +264,7 @@ def _check_row(query: str | int, row: Mapping[str, Any] | Sequence[Any]) -> None
         are_valid = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
     else:
         values = list(row)
-        are_valid = len({type(item) for item in values} - {int, str}) == 0 and len(set(map(type, values))) < 2
+        are_valid = not values or {type(item) for item in values} in ({int}, {str}, {bool})
     if not are_valid:
         first = values[0]
         is_hit = isinstance(first, dict) and "corpus_id" in first
