@@ -99,7 +99,7 @@ def test_the_lines_for_tables_and_lists_are_right(tmp_path, monkeypatch):
 LISTS = {
     "a.pkl": lambda path: path.write_bytes(pickle.dumps([[2, 0], [1, 3]])),
     "hits.json": lambda path: path.write_text(
-        json.dumps([[{"corpus_id": k} for k in row] for row in ([2, 0], [1, 3])])
+        json.dumps([[{"corpus_id": k} for k in row] for row in ([2, 0], [1, 3])]), encoding="utf-8"
     ),
     "a.npz": lambda path: np.savez(path, I=[[2, 0], [1, 3]]),
     "a.pt": lambda path: torch.save(torch.tensor([[2, 0], [1, 3]]), path),
