@@ -234,7 +234,8 @@ def boxes() -> None:
     if not is_there("hotcoco"):
         return
     with tempfile.TemporaryDirectory() as folder:
-        costs = measure(*written(write_boxes, folder), "bbox")
+        truth, results = written(write_boxes, folder)
+        costs = measure(truth, results, "bbox")
     claim_costs("boxes", costs, (1.5, 1.7))
     peaks = {name: statistics.median(peak for _, peak in rounds) for name, rounds in costs.items()}
     text = "`detect` of COCO's files of boxes needs little memory over importing torch."
@@ -255,7 +256,8 @@ def masks() -> None:
     if not is_there("hotcoco"):
         return
     with tempfile.TemporaryDirectory() as folder:
-        costs = measure(*written(write_masks, folder), "segm")
+        truth, results = written(write_masks, folder)
+        costs = measure(truth, results, "segm")
     claim_costs("masks", costs, (2.5, 2.7))
 
 
