@@ -187,6 +187,13 @@ def search_engines(session: nox.Session) -> None:
 
 
 @nox.session
+def findings(session: nox.Session) -> None:
+    """Scripts that show how public packages behave; each installs them anew, so a network is needed."""
+    for script in session.posargs or sorted(map(str, Path("findings").glob("*.sh"))):
+        session.run("bash", script, external=True)
+
+
+@nox.session
 def wheel(session: nox.Session) -> None:
     """The suite against the built wheel: nothing of src/ is on the path."""
     install(session, "build")

@@ -197,7 +197,7 @@ def test_a_title_is_above_and_cut_where_it_is_too_long(written):
 
 def test_no_lists_are_a_picture_that_says_so(written):
     image = draw(lists().select(torch.tensor([], dtype=torch.int64)), title="confident mistakes")
-    assert written == ["confident mistakes", "no queries"]
+    assert written == ["confident mistakes", "no queries to show"]
     assert image.shape[2] == 3
 
 

@@ -31,7 +31,7 @@ _WIDEST_FOR_TITLE = 640
 _PICTURES_PER_ROW = 10  # of duplicates
 _DUPLICATE_HEIGHT = 128
 _SPACE = "  "
-_NO_ROWS = "no queries"
+_NO_ROWS = "no queries to show"
 _ROUNDING = 1e-9  # an average precision of 1 may be less by rounding
 _FRAME_COLORS = {"": DARK, "check": GREEN, "cross": RED}
 """colors of frames by the mark of the picture"""
@@ -76,7 +76,7 @@ def draw_rank_lists(
             query; None for no such line.
 
     Returns:
-        An image [H, W, 3]; the text "no queries" if there are no lists.
+        An image [H, W, 3]; the text "no queries to show" if there are no lists.
 
     Raises:
         ModuleNotFoundError: Pillow is not installed.
