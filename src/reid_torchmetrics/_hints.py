@@ -67,9 +67,10 @@ def is_known(word: str) -> bool:
 
 def argument_meant(word: str, names: Collection[str]) -> str:
     """Return a hint at the argument that was meant, such as ", which may be `k`"; "" if none is known."""
-    text = advice(word)
-    match = counterpart(word, names) if text else name_meant(word, names)
-    return text if match is None else f", which may be `{match}`"
+    advised = advice(word)
+    # A spelling is a weaker hint than advice, and a name of the table is a stronger one.
+    match = counterpart(word, names) if advised else name_meant(word, names)
+    return advised if match is None else f", which may be `{match}`"
 
 
 def value_meant(word: object, names: Iterable[str]) -> str:
@@ -88,7 +89,13 @@ def value_meant(word: object, names: Iterable[str]) -> str:
 
 
 def attribute_meant(word: str, attributes: Collection[str], numbers: Collection[str] = ()) -> str:
-    """Return a hint for an attribute that results lack, which have others and numbers by name; "" if none is known."""
+    """Return a hint for an unknown attribute of an object; "" if none is known.
+
+    Args:
+        word: the attribute that was asked for.
+        attributes: names of the attributes that the object has.
+        numbers: names of the numbers that it has as a mapping.
+    """
     for text in ATTRIBUTES.get(normalized(word), ()):
         if {*re.findall(r"`results\.(\w+)", text)} <= {*attributes}:
             return f": {text}"

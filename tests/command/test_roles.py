@@ -208,6 +208,18 @@ def test_one_role_in_a_table_of_both_files_tells_no_sides_apart(command, in_fold
     assert "one role in every row of the labels: it does not tell queries and gallery apart" in printed.err
 
 
+@pytest.mark.parametrize("side", ["query", "gallery"])
+def test_rows_of_both_roles_keep_their_place_where_one_side_alone_has_names(command, in_folder, side):
+    names = np.array([f"{letter}.jpg" for letter in "abcdef"])
+    rows = np.flatnonzero({"query": IS_QUERY, "gallery": IS_GALLERY}[side])[::-1]
+    np.savez("named.npz", feat=PLACES[rows], names=names[rows])
+    write_table("named.csv", name=names, **FLAGS)
+    files = ["named.npz" if role == side else f"{role}.npy" for role in ("query", "gallery")]
+    printed = command("evaluate", *files, "--labels", "named.csv", *OPTIONS)
+    assert map_of(printed) == pytest.approx(BOTH_MAP, abs=1e-12)
+    assert f"rows of the {side} joined by `name`" in printed.err
+
+
 WILD = np.array([[0.0], [1.0], [0.4], [1.9], [0.6]])
 WILD_IDENTITIES = [1, 1, 2, 1, 2]
 # The gallery is the first three: the fourth finds them in the order 2 3 1, (1 + 2/3) / 2; the last has 3 first.

@@ -295,6 +295,14 @@ def test_files_of_one_sample_each_are_one_file_with_their_names(tmp_path, reopen
     assert file.labels["identities"].tolist() == [3, 2, 1, 0]
 
 
+def test_files_of_one_sample_in_the_current_folder_have_it_as_their_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in "ab":
+        np.save(f"{name}.npy", np.zeros(3))
+    (file,) = read_samples("*.npy")
+    assert (file.path, file.names.tolist()) == (".", ["a", "b"])
+
+
 def test_a_file_of_one_sample_alone_must_have_two_dimensions(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(3))
     with pytest.raises(ValueError, match=r"a.npy: `embeddings` must have shape \[N, D\]; got \[3\]"):

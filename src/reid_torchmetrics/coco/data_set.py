@@ -412,7 +412,11 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
         table = file.read(images.values(), has_masks=True)
     boxes = table.columns["bbox"]
     has_boxes = ~np.isnan(boxes[:, 0])
-    if not len(boxes) or not table.other_keys.isdisjoint(("file_name", "caption")) or has_boxes[0] > has_boxes.all():
+    if (
+        not len(boxes)
+        or not table.other_keys.isdisjoint(("file_name", "caption"))
+        or (has_boxes[0] and not has_boxes.all())
+    ):
         raise UnreadRowsError
     try:
         references, notes = named_images(source, table, list(images.values()))

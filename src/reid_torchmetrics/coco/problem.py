@@ -240,8 +240,8 @@ class CocoProblem:
     def _of_sides(cls, truth: CocoSide, results: CocoSide, params: Any) -> CocoProblem:
         """Check the annotations and results, see `read`."""
         grid = grid_of(params)
-        is_read = truth.table is None and truth.coco.anns
-        if is_read and params.useCats and "categories" not in truth.coco.dataset:
+        has_dicts = truth.table is None and bool(truth.coco.anns)
+        if has_dicts and params.useCats and "categories" not in truth.coco.dataset:
             raise ValueError("`cocoGt` must have `categories` where `params.useCats` is 1; got none in the data set.")
         _check_ids(truth.ids)
         if params.iouType == "segm":

@@ -120,9 +120,10 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expecte
     if expected:
         answers = diagnosis.search_of(answers.made, expected.get("measure")).explain(expected["expected"])
         answers = answers.with_calls(partial(_call_in_words, name))
-    for place, answer in enumerate(answers if not expected else ()):
-        if answer.text is not None:
-            answers[place] = answer._replace(text=in_options(name, answer.text))
+    else:
+        for place, answer in enumerate(answers):
+            if answer.text is not None:
+                answers[place] = answer._replace(text=in_options(name, answer.text))
     if os.environ.get("RANK", "0") == "0":
         show(str(answers))
     return 0

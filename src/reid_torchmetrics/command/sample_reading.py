@@ -244,18 +244,15 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
         raise ValueError(
             f"`--labels` must be one table, or one for queries and one for the gallery; got {len(tables)}.{remedy}"
         )
+    named_roles = set() if is_by_name else _join_named_sides(sample_sets, tables, words, guesses)
     set_self_index(sample_sets, tables)
     if len(sample_sets) == 2 and sample_sets["query"].kind != "embeddings":
         matrices.check_shape(sample_sets, tables, source_text)
 
     has_source_for_each = len(sources) == len(sample_sets)
-    for position, (role, rows) in enumerate(zip(sample_sets, tables, strict=True)):
-        table = rows
-        source = sources[position] if has_source_for_each else sources[0]
-        if not is_by_name and "names" in table and sample_sets[role].names is not None:
-            guesses.append(f"rows of the {role} joined by `name`")
-            table = rows_by_name(table, np.asarray(sample_sets[role].names), source.word)
-        elif not is_by_name and not is_captions:
+    for position, (role, table) in enumerate(zip(sample_sets, tables, strict=True)):
+        if not is_by_name and not is_captions and role not in named_roles:
+            source = sources[position] if has_source_for_each else sources[0]
             check_shards(sample_sets[role], role, source, order)
         _check_table(sample_sets[role], table, source_text, role)
         names = table.pop("names", None)
@@ -283,6 +280,20 @@ def _join_by_name(sample_sets: SampleSets, tables: Sequence[Columns], words: Seq
         source = position if len(tables) > 1 else 0  # one table may hold the rows of queries and gallery
         joined_tables.append(rows_by_name(tables[source], np.asarray(sample_set.names), words[source]))
     return joined_tables
+
+
+def _join_named_sides(
+    sample_sets: SampleSets, tables: list[Columns], words: Sequence[str], guesses: list[str]
+) -> set[str]:
+    """Join the table of each side by its names, where both have names; return the roles of these sides."""
+    roles = set()
+    for position, (role, sample_set) in enumerate(sample_sets.items()):
+        if "names" in tables[position] and sample_set.names is not None:
+            word = words[position] if len(words) == len(tables) else words[0]
+            tables[position] = rows_by_name(tables[position], np.asarray(sample_set.names), word)
+            guesses.append(f"rows of the {role} joined by `name`")
+            roles.add(role)
+    return roles
 
 
 def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, guesses: list[str]) -> list[Columns]:

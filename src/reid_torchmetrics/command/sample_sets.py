@@ -159,7 +159,7 @@ def number_rows(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns])
     table = dict(tables[0])
     roles = table["roles"]
     num_samples = sum(len(sample_set) for sample_set in sample_sets.values())
-    if has_one_role(roles) and len(roles) == num_samples:
+    if _has_one_role(roles) and len(roles) == num_samples:
         log("one role in every row of the labels: it does not tell queries and gallery apart")
         del table["roles"]
     elif roles.all(axis=1).any():
@@ -223,7 +223,7 @@ def _check_single_set(sample_set: SampleSet) -> None:
     if roles is None:
         return
     has_role = roles.any(axis=1)
-    if has_one_role(roles):
+    if _has_one_role(roles):
         log(f"one role in every row, {_describe_roles(roles)}: each item is searched among all others")
     elif has_role.any() and roles[has_role].all():
         log("every row is a query and a gallery item: each item is searched among all others")
@@ -232,13 +232,13 @@ def _check_single_set(sample_set: SampleSet) -> None:
         raise ValueError(f"`roles` must tell queries and gallery apart in {path}; got {_describe_roles(roles)}.")
     if not has_role.all():
         log(f"rows without a role, which are left out: {int((~has_role).sum())} of {len(roles)}")
-    if has_one_role(roles) or roles.all():
+    if _has_one_role(roles) or roles.all():
         del sample_set.columns["roles"]
     elif are_mixed(roles):
         _log_self_index(data.find_self_index(roles))
 
 
-def has_one_role(roles: _arrays.Array) -> bool:
+def _has_one_role(roles: _arrays.Array) -> bool:
     """Return whether all samples have the same role: query, gallery item or both."""
     is_query, is_gallery = roles.T
     return len(set(is_query.tolist())) == 1 and len(set(is_gallery.tolist())) == 1 and bool(roles.any())

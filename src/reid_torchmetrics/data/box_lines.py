@@ -176,10 +176,10 @@ class BoxReader:
             is_inside = np.asarray(are_shares(numbers).all(axis=1))
             check_lines(lines, is_inside, "shares of the image, from 0 to 1, in a line with a box")
         boxes = _to_edges(numbers, self.box_format) * np.tile(self.sizes.of_lines(files), 2)
-        return {"boxes": boxes, "labels": find_labels(lines, self.labels)}
+        return {"boxes": boxes, "labels": _find_labels(lines, self.labels)}
 
 
-def find_labels(lines: LineTable, labels: dict[str, int]) -> Int[NDArray[np.int64], " lines"]:
+def _find_labels(lines: LineTable, labels: dict[str, int]) -> Int[NDArray[np.int64], " lines"]:
     """Return the label of the class in each line.
 
     Raises:

@@ -140,7 +140,7 @@ def is_number(word: str) -> bool:
 def split_images(
     columns: Mapping[str, NDArray[Any]], files: Files, names: Collection[str], *, has_ids: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the rows of each image as tensors, with its name if it has an id; an image without a file has none."""
+    """Return the rows of each image as tensors, none without a file; with `has_ids` also its name as `image_id`."""
     images = []
     for name in names:
         rows = files.get(name, slice(0, 0))

@@ -111,8 +111,10 @@ def read_samples(
     `gallery_label` and `gallery_cam`, as in layumi's `pytorch_result.mat`. Embeddings stay on disk, mapped, unless they
     are compressed, as by `numpy.savez_compressed`, or in a table: a column of lists in a .parquet, or a column for each
     dimension, with counted names or without names, as `numpy.savetxt` writes it. No file can run code: a file that
-    needs pickle is refused. Whether embeddings are finite is left to the evaluation. Several files with one sample
-    each, [1, D] or [D], are read as one file [N, D], where a sample has the name of its file without suffix.
+    needs pickle is refused. Whether embeddings are finite is left to the evaluation.
+
+    Several files with one sample each, [1, D] or [D], are read into memory as one file [N, D], also with `reopen`. If
+    the files hold no names, the name of a sample is the path of its file below their common folder, without suffix.
 
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
@@ -165,7 +167,7 @@ def read_samples(
 def _join_samples(files: Sequence[SampleFile]) -> SampleFile:
     """Return files with one sample each as one file; where they have no names, these are those of the files."""
     first = files[0]
-    folder = os.path.commonpath([Path(file.path).parent for file in files])
+    folder = os.path.commonpath([Path(file.path).parent for file in files]) or os.curdir
     names = [
         Path(file.path).relative_to(folder).with_suffix("").as_posix() if file.names is None else file.names.item()
         for file in files

@@ -76,7 +76,7 @@ class Evaluations(Diagnosis):
 
 @contextmanager
 def collecting(diagnosis: Kind) -> Iterator[Kind]:
-    """Collect answers about all evaluations inside, or the evaluations, and let none of them warn."""
+    """Collect in `diagnosis` what all evaluations inside give, answers or the evaluations themselves; none warns."""
     token = asking.set(diagnosis)
     try:
         yield diagnosis

@@ -75,9 +75,9 @@ def remedy_of_file(path: Path) -> str:
 
 def remedy_of_results(content: Any) -> str:
     """Return the end of an error message about JSON in the place of results: its form, or where the results may be."""
-    form = _form_of(content)
-    if form:
-        return f", of {form}; {CONVERSIONS[form]}"
+    remedy_of_form = remedy_of_data_set(content)
+    if remedy_of_form:
+        return remedy_of_form
     if isinstance(content, Mapping) and "annotations" in content:
         return _WITHOUT_SCORES
     remedy = _remedy_of_rows(content)
@@ -115,8 +115,9 @@ def _form_of(content: Any) -> str:
         return "datumaro"
     if content.keys() == {"classes", "labels"}:
         return "FiftyOne"
-    rows = list(content.get("_via_img_metadata", content).values()) if content else []
-    return "VIA" if _has_rows(rows, "filename", "regions") else ""
+    by_image = content.get("_via_img_metadata", content)
+    is_via = isinstance(by_image, Mapping) and _has_rows(list(by_image.values()), "filename", "regions")
+    return "VIA" if is_via else ""
 
 
 def _has_rows(rows: Any, *keys: str) -> bool:

@@ -162,9 +162,9 @@ def read_table(file: BinaryIO, keys: Iterable[str], sizes: Mapping[Any, Any] | N
             places.setdefault(image_id, len(places))
         images.append(np.fromiter(map(places.__getitem__, ids), np.int64, len(ids)))
         if sizes is not None:
-            image_sizes = np.array([sizes.get(image_id, (0, 0)) for image_id in places], dtype=np.int64).reshape(-1, 2)
             try:
-                masks.append(masks_of_column([row.segmentation for row in rows], image_sizes[images[-1]]))
+                image_sizes = np.array([sizes.get(image_id, (0, 0)) for image_id in ids], dtype=np.int64).reshape(-1, 2)
+                masks.append(masks_of_column([row.segmentation for row in rows], image_sizes))
             except (OverflowError, ValueError) as error:
                 raise UnreadRowsError from error
         for key, kind in types.items():

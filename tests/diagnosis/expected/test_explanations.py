@@ -136,6 +136,8 @@ def test_a_rank_is_no_share():
         ({"expected": -0.1}, ValueError, "`expected` must be a number of at least 0, such as .*; got '-0.1'"),
         ({"expected": "half"}, ValueError, "got 'half'"),
         ({"expected": float("nan")}, ValueError, "got 'nan'"),
+        ({"expected": "9e400"}, ValueError, "`expected` must be a finite number; got '9e400'"),
+        ({"expected": "0e400"}, ValueError, "`expected` must be a finite number; got '0e400'"),
         ({"expected": [0.5]}, TypeError, "`expected` must be a float or a text with its digits; got list"),
         ({"measure": "map"}, ValueError, "`measure` must come with `expected`; got 'map' alone"),
         ({"expected": 0.5, "measure": "mAp"}, ValueError, "`measure` must be of .*; got 'mAp'"),

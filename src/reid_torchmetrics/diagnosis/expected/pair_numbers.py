@@ -53,8 +53,15 @@ def _points(counts: Verification) -> Tensor:
     return functional.pad(torch.stack([scores.num_impostors_at, scores.num_genuine_at]), (1, 0))
 
 
+def _check_kinds(counts: Verification) -> None:
+    """Raise unless there are pairs of both kinds, so that no error rate is divided by 0."""
+    if not counts.num_genuine or not counts.num_impostors:
+        raise ValueError("`same` must be True for some pairs and False for others.")
+
+
 def _error_rates(counts: Verification, points: Tensor) -> tuple[Tensor, Tensor, int]:
     """Return FAR and FRR times all pairs, in integers, and the number of all pairs."""
+    _check_kinds(counts)
     impostors, genuine = points
     num_pairs = counts.num_genuine * counts.num_impostors
     return impostors * counts.num_genuine, num_pairs - genuine * counts.num_impostors, num_pairs
@@ -79,7 +86,8 @@ def _mean_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
     return (far + frr)[crossing - 1 : crossing + 1].sum().double() / (4 * num_pairs)
 
 
-def _miss_rate(far: float, _: Verification, pairs: ComparedPairs) -> float:
+def _miss_rate(far: float, counts: Verification, pairs: ComparedPairs) -> float:
+    _check_kinds(counts)
     scores = pairs.scores.double().cpu().numpy()
     same = pairs.same.cpu().numpy()
     return float(np.mean(scores[same] <= np.quantile(scores[~same], 1 - far)))

@@ -194,7 +194,7 @@ class RankedNumbers:
     def _rank(self, options: Mapping[str, Any]) -> Ranking:
         """Rank under other options, once for each."""
         options = {name: value for name, value in options.items() if (name, value) != ("ties", self.ties)}
-        key = tuple(sorted((name, value) for name, value in options.items()))
+        key = tuple(sorted(options.items()))
         if key not in self._rankings:
             if self.problem is None:
                 raise NotHeldError("samples that can be ranked again")

@@ -49,8 +49,12 @@ class Expected:
         if match is None or not (match[1] or match[2]):
             rule = "must be a number of at least 0, such as 0.563, '0.5630' or '56.3 %'"
             raise ValueError(f"`expected` {rule}; got {text!r}.")
+        value = float(text.rstrip("% "))
         num_decimals = len(match[2] or "") - int(match[3] or 0)
-        return cls(text, float(text.rstrip("% ")), tolerance=0.5 * 10.0**-num_decimals)
+        tolerance = float(f"0.5e{-num_decimals}")
+        if not (math.isfinite(value) and math.isfinite(tolerance)):
+            raise ValueError(f"`expected` must be a finite number; got {text!r}.")
+        return cls(text, value, tolerance=tolerance)
 
     def read(self, *, is_share: bool) -> Expected:
         """Return the number as a share of 1, in percent if it is above 1; other numbers as they are."""

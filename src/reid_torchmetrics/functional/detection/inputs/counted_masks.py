@@ -213,7 +213,7 @@ class RunMasks(CountedMasks):
         return len(self.num_flips)
 
     def __getitem__(self, masks: slice) -> RunMasks:
-        """Return the masks of one image, which are in a row."""
+        """Return masks in a row; their `size` is that of the first one, and holds if all are of one image."""
         start, stop, _ = masks.indices(len(self))
         first, last = self._flip_edges[[start, max(start, stop)]]
         sizes = self.sizes[masks]
