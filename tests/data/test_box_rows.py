@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from reid_torchmetrics.data import read_cartucho, read_kitti, read_open_images
+from reid_torchmetrics.data import read_cartucho, read_dota, read_kitti, read_open_images, read_voc
 
 SPACE = "1.5 1.6 4.0 1.0 2.0 30.0 0.5"
 HEADER = "ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf"
@@ -96,3 +96,11 @@ def test_a_line_without_one_of_its_words_is_named_with_file_and_line(layout, tmp
         with pytest.raises(ValueError, match=r"^`[a-z]+` must have ") as raised:
             read(layout, tmp_path, label, result)
         assert str(raised.value).endswith(f", {place_of_second_line(layout, tmp_path, side)}.")
+
+
+@pytest.mark.parametrize("read", [read_cartucho, read_dota, read_kitti, read_open_images, read_voc])
+def test_a_class_has_one_label(read, tmp_path):
+    with pytest.raises(ValueError, match=r"must give every class a name of its own; got 'Car' twice\.$"):
+        read(tmp_path, tmp_path, ("Car", "Bus", "Car"))
+    with pytest.raises(TypeError, match=r"`class_names` must be a list or tuple of names; got 'Car'\.$"):
+        read(tmp_path, tmp_path, "Car")

@@ -131,17 +131,15 @@ def test_pixels_are_an_error_where_sizes_are_given(folders):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "message"),
     [
-        ({"class_names": "dog"}, TypeError, "`class_names` must be a list or tuple of names; got 'dog'."),
-        ({"class_names": ()}, ValueError, "`class_names` must"),
-        ({"class_names": ("dog", "dog")}, ValueError, "`class_names` must give every class a name of its own; got 'dog' twice."),
-        ({"box_format": "ltrb"}, ValueError, "`box_format` must be one of"),
-        ({"image_sizes": {"b": (10, 10)}}, ValueError, "`image_sizes` must have the size of each image; got none of 'a'."),
+        ({"class_names": ()}, "`class_names` must"),
+        ({"box_format": "ltrb"}, "`box_format` must be one of"),
+        ({"image_sizes": {"b": (10, 10)}}, "`image_sizes` must have the size of each image; got none of 'a'."),
     ],
 )  # fmt: skip
-def test_options_that_do_not_fit_are_errors(folders, options, error, message):
+def test_options_that_do_not_fit_are_errors(folders, options, message):
     write(folders[0], "a.txt", "dog 0.1 0.1 0.2 0.2")
     write(folders[1], "a.txt", "dog 0.5 0.1 0.1 0.2 0.2")
-    with pytest.raises(error, match=re.escape(message)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         read_cartucho(*folders, **{"class_names": CLASSES} | options)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import VocMAP
-from reid_torchmetrics.data import VOC_CLASSES, read_voc
+from reid_torchmetrics.data import VOC_CLASSES, find_voc_classes, read_voc
 
 DOG = """
 <object><name>dog</name><difficult>0</difficult>
@@ -55,6 +55,18 @@ def test_a_class_is_the_longest_name_that_ends_a_file(folders):
     (folders[1] / "results_hot_dog.txt").write_text("2008_000002 0.5 1 2 5 7\n", encoding="utf-8")
     preds, _ = read_voc(*folders, class_names=("cat", "dog", "hot_dog"))
     assert preds[1]["labels"].tolist() == [0, 1, 2]
+
+
+def test_documents_without_objects_have_no_class(folders):
+    annotations, results = folders
+    (annotations / "2008_000002.xml").unlink()
+    for path in results.iterdir():
+        path.unlink()
+    names = find_voc_classes(annotations)
+    (results / "a.txt").write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape("with names that end with a class; got 'a.txt'.")):
+        read_voc(annotations, results, names)
+    assert names == ()
 
 
 def test_a_metric_knows_the_images_by_their_names(folders):

@@ -22,7 +22,7 @@ from reid_torchmetrics.files import ImagesByName
 from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
 from .array_files import read_text_lines
-from .box_lines import check_lines, finite_numbers
+from .box_lines import check_lines, finite_numbers, labels_by_name
 from .folders import Folder, has_files, list_files, warn_of_exchange
 from .line_tables import LineTable, is_number, parse_numbers, read_lines, split_images
 
@@ -98,15 +98,16 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
 
     Raises:
         FileNotFoundError: A folder that does not exist.
-        ValueError: A folder without a single file of its kind, a malformed file, a class that is not among
-            `class_names`, or a detection in an image without a document; the message names the file, and the line or
-            the tag.
+        TypeError: `class_names` is no list of names.
+        ValueError: A name of a class that stands twice; a folder without a single file of its kind, a malformed file, a
+            class that is not among `class_names`, or a detection in an image without a document; the message names the
+            file, and the line or the tag.
     """
     has_documents = has_files(annotations, ".xml")
     if not has_documents and has_files(annotations, ".txt") and has_files(results, ".xml"):
         warn_of_exchange("annotations", annotations, results)
         annotations, results = results, annotations
-    labels = {name: label for label, name in enumerate(class_names)}
+    labels = labels_by_name(class_names) if class_names else {}  # documents without objects have no class
     documents = list_files("annotations", annotations, ".xml")
     # Each image has a document, also one without objects.
     target = _read_objects(documents, labels, _BOX, _read_voc_objects)
@@ -162,12 +163,14 @@ def read_dota(
 
     Raises:
         FileNotFoundError: A folder that does not exist.
-        ValueError: A folder without a single file of its kind, a malformed line, a number that is not finite, a class
-            that is not among `class_names`, corners of a ground truth that are not in turn, so that edges cross, or a
-            detection in an image without annotations; the message names the file, and the line.
+        TypeError: `class_names` is no list of names.
+        ValueError: No name of a class, or one that stands twice; a folder without a single file of its kind, a
+            malformed line, a number that is not finite, a class that is not among `class_names`, corners of a ground
+            truth that are not in turn, so that edges cross, or a detection in an image without annotations; the message
+            names the file, and the line.
     """
     _checks.one_of("invalid", invalid, _names.InvalidAction)
-    labels = {name: label for label, name in enumerate(class_names)}
+    labels = labels_by_name(class_names)
     paths = list_files("annotations", annotations, ".txt")
     result_paths = list_files("results", results, ".txt")
     if _are_dota_results(paths, labels) and not _are_dota_results(result_paths, labels):
