@@ -85,6 +85,44 @@ def test_steps_are_counted_where_their_number_is_not_known(clock, terminal):
     assert "Ranking: 5it" in seconds(clock, iter(range(9)))[-1]
 
 
+class Bar:
+    """A bar that records each position; tqdm leaves out those that follow within a tenth of a second."""
+
+    def __init__(self, total, initial, **options):
+        self.total = total
+        self.n = initial
+        self.positions = [initial]
+
+    def update(self, number):
+        self.n += number
+        self.positions.append(self.n)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def bars(clock, terminal, monkeypatch):
+    opened = []
+    monkeypatch.setattr("tqdm.tqdm", lambda **options: opened.append(Bar(**options)) or opened[-1])
+    return opened
+
+
+def test_a_bar_moves_within_a_long_step_and_never_beyond_its_end(clock, bars):
+    for _ in _progress.steps(range(2), "Ranking", parts=3):
+        for _ in range(4):  # one more than announced
+            clock.now += 6
+            _progress.part_done()
+    (bar,) = bars
+    assert bar.total == 6
+    assert bar.positions == [1, 2, 3, 3, 3, 4, 5, 6, 6, 6]
+
+
+def test_parts_of_no_loop_are_not_shown(clock, terminal):
+    _progress.part_done()
+    assert terminal.getvalue() == ""
+
+
 def test_all_items_are_given_with_a_bar_and_without(clock, terminal):
     assert [*_progress.steps("abc", "Ranking")] == ["a", "b", "c"]
     given = []
@@ -187,6 +225,14 @@ def test_the_switch_takes_a_bool():
 def boxes(number):
     corners = torch.rand(number, 2, generator=torch.Generator().manual_seed(0))
     return torch.cat([corners, corners + 0.5], 1).double()
+
+
+def test_a_tile_of_queries_against_a_large_gallery_moves_the_bar_panel_by_panel(bars, monkeypatch):
+    monkeypatch.setattr(*path("progress_delay"), 0.0)
+    query, gallery, labels = torch.randn(4, 8), torch.randn(4000, 8), torch.arange(4000) % 4
+    evaluate(query, gallery, labels[:4], labels, max_bytes=50_000)
+    assert bars[0].total >= 4
+    assert sorted(set(bars[0].positions)) == list(range(1, bars[0].total + 1))
 
 
 def rank_lists(query, gallery, labels, **bound):

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import ExitStack
-from itertools import chain
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -24,6 +23,8 @@ VARIABLE = "REID_TORCHMETRICS_PROGRESS"
 _settings = {"is_on": True}
 _one_bar = threading.Lock()
 """held while a bar is shown: loops inside of its loop, and other threads, show none"""
+_running: list[_Loop] = []
+"""loops that have begun and not ended, the innermost last"""
 
 
 def progress(enabled: bool) -> ExitStack:
@@ -49,28 +50,57 @@ def progress(enabled: bool) -> ExitStack:
     return restoring
 
 
-def steps(items: Iterable[Step], what: str) -> Iterator[Step]:
-    """Yield the items of a loop, with a bar if the loop takes long; `what` is its label, such as "Ranking"."""
-    total = len(items) if isinstance(items, Sized) else None
-    remaining = iter(items)
-    next_attempt = monotonic() + DELAY
-    for num_done, item in enumerate(remaining):
-        if monotonic() >= next_attempt:
-            next_attempt += DELAY  # another loop may show its bar now, and have ended by then
-            bar = _open_bar(iterable=chain([item], remaining), desc=what, total=total, initial=num_done)
-            if bar is not None:
-                yield from _with_bar(bar)
-                return
-        yield item
+def steps(items: Iterable[Step], what: str, *, parts: int = 1) -> Iterator[Step]:
+    """Yield the items of a loop, with a bar if the loop takes long; `what` is its label, such as "Ranking".
 
-
-def _with_bar(bar: Any) -> Iterator[Any]:
-    """Yield the items of an open bar, then close it."""
+    The bar moves within a step if the work calls `part_done`: about `parts` times in each step, from any thread.
+    """
+    num_steps = len(items) if isinstance(items, Sized) else None
+    loop = _Loop(what, None if num_steps is None else num_steps * parts)
+    _running.append(loop)
     try:
-        yield from bar
+        for number, item in enumerate(items, start=1):
+            loop.end_of_step = number * parts
+            yield item
+            loop.reach(loop.end_of_step)
     finally:
-        bar.close()
-        _one_bar.release()
+        _running.remove(loop)
+        loop.close()
+
+
+def part_done() -> None:
+    """Move the bar of the innermost loop by a part of its step."""
+    for loop in _running[-1:]:
+        loop.reach(loop.num_done + 1)
+
+
+class _Loop:
+    """A loop that shows a bar once it has taken long."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self.num_done = 0
+        self.end_of_step = 0
+        self._what = what
+        self._total = total
+        self._bar: Any = None
+        self._next_attempt = monotonic() + DELAY
+        self._lock = threading.Lock()
+
+    def reach(self, num_done: int) -> None:
+        """Note how much is done, up to the end of the step, and show it if it is time."""
+        with self._lock:
+            self.num_done = min(num_done, self.end_of_step)
+            if self._bar is not None:
+                self._bar.update(self.num_done - self._bar.n)
+            elif self.num_done != self._total and monotonic() >= self._next_attempt:
+                self._next_attempt += DELAY  # another loop may show its bar now, and have ended by then
+                self._bar = _open_bar(desc=self._what, total=self._total, initial=self.num_done)
+
+    def close(self) -> None:
+        """Clear the bar."""
+        if self._bar is not None:
+            self._bar.close()
+            _one_bar.release()
 
 
 def _open_bar(**options: Any) -> Any:

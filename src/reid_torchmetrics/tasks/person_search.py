@@ -274,12 +274,14 @@ def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) ->
     """Search query by query, from scores of a few at a time."""
     query = scene.query
     searches: list[_SearchResult] = []
-    blocks = segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(scene.embeddings))))
-    for rows in _progress.steps(blocks, "Person search"):
+    num_queries = min(max(1, len(query)), max(1, _SCORES_AT_A_TIME // max(1, len(scene.embeddings))))
+    blocks = segments.ranges(len(query), num_queries)
+    for rows in _progress.steps(blocks, "Person search", parts=num_queries):
         scores = query[rows] @ scene.embeddings.T
         _checks.no_nan("embeddings", scores)
         for position, scores_of_query in enumerate(scores, rows.start):
             searches.append(scene.search(position, scores_of_query, max_rank))
+            _progress.part_done()
 
     index = torch.arange(len(query), device=query.device)
     sizes = [(len(search.rank), search.num_persons, search.num_boxes) for search in searches]

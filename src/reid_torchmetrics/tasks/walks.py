@@ -45,7 +45,10 @@ def share_tiles(
         with walks.one() as walk:
             return work(walk, tile)
 
-    for part in _progress.steps(segments.ranges(len(rows), 2 * _MOST_TILES), what):
+    num_at_once = min(len(rows), 2 * _MOST_TILES)
+    num_panels = len(segments.equal_ranges(slice(0, scores.num_gallery), size[1]))
+    steps = _progress.steps(segments.ranges(len(rows), 2 * _MOST_TILES), what, parts=max(1, num_at_once * num_panels))
+    for part in steps:
         tiles = rows[part]
         if scores.sent is not None:
             scores.sent.fetch(slice(tiles[0].start, tiles[-1].stop), ahead=True)

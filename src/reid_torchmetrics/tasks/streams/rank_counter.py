@@ -323,7 +323,7 @@ class RankCounter:
         num_before = torch.zeros(shape, dtype=torch.int64, device=self._query.device)
         num_candidates = torch.zeros_like(thresholds.num_positives)
         tiles = Tiles(part, longest_run=self._longest_run)
-        for rows in _progress.steps(tiles.rows, "Ranking"):
+        for rows in _progress.steps(tiles.rows, "Ranking", parts=tiles.num_fills):
             tile = block.relevance.tile(rows)
             num_candidates[rows] = tile.num_candidates
             positives, cells, inside = thresholds.select(rows)

@@ -45,7 +45,7 @@ def read_positives(part: GalleryPart) -> Thresholds:
     tiles = Tiles(part)
     num_positives = torch.zeros_like(part.relevance.run_length)
     thresholds = [torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)]
-    for rows in _progress.steps(tiles.rows, "Ranking"):
+    for rows in _progress.steps(tiles.rows, "Ranking", parts=tiles.num_fills):
         tile = part.relevance.tile(rows)
         num_positives[rows] = tile.num_positives
         if bool(tile.num_positives.any()):

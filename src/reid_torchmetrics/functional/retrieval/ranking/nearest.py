@@ -129,7 +129,7 @@ def nearest(
     else:
         ranges = _ranges(selected, listing.num_rows)
     num_listed = 0
-    for rows in _progress.steps(ranges, "Rank lists"):
+    for rows in _progress.steps(ranges, "Rank lists", parts=listing.num_fills):
         # A range may hold a few queries that are not selected: scoring them costs less than cutting the tile.
         out = slice(num_listed, bisect_left(selected, rows.stop))
         are_all_selected = out.stop - out.start == rows.stop - rows.start
@@ -259,6 +259,7 @@ class _Listing:
             return Tiles(part, num_rows=num_rows), lists, torch.zeros_like(lists.places[:, 0])
 
         self._tiles, self._lists, self._num_before = world.guarded(reserve)
+        self.num_fills = self._tiles.num_fills
 
     def list(self, rows: slice, inside: Int[Tensor, " inside"] | slice, out: slice) -> None:
         """List the candidates of the queries `inside` of a tile, and store them at `out`."""

@@ -178,7 +178,7 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     has_grades = relevance.shared is not None
     tiles = Tiles(part)
     table = RankTable(part.ties, relevance.run_length, graded=has_grades, num_positives=relevance.num_listed)
-    for rows in _progress.steps(tiles.rows, "Ranking"):
+    for rows in _progress.steps(tiles.rows, "Ranking", parts=tiles.num_fills):
         whole_rows = tiles.whole_rows(rows)
         if whole_rows is not None and _seem_whole(whole_rows):
             rank_at_once = RANKINGS_AT_ONCE.get("whole_scores")
@@ -288,7 +288,8 @@ class _Counting:
             cuts = list(segments.ranges_within(weights, at_once))
         self.groups = [(self._tiles.rows[cut], num_slots[cut]) for cut in cuts]
         # Writing a progress bar may fail, so its steps are inside of collectives, which report errors to all processes.
-        self._progress = _progress.steps(self.groups, "Ranking")
+        most_tiles = max((len(tiles) for tiles, _ in self.groups), default=1)
+        self._progress = _progress.steps(self.groups, "Ranking", parts=most_tiles * self._tiles.num_fills)
 
         # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
         most = 1 + max((sum(sizes) for _, sizes in self.groups), default=0)
@@ -378,9 +379,8 @@ class _Counting:
         """
         num_counts = self._num_counts
         counts_of_tiles = out.zero_().split([num_counts * len(scores) for _, scores, *_ in group])
-        steps = _progress.steps(group, "Ranking")
         for (rows, scores, places, grades), tile, tile_counts in zip(
-            steps, self._relevance_of_group, counts_of_tiles, strict=True
+            group, self._relevance_of_group, counts_of_tiles, strict=True
         ):
             is_slot, padded = self._pad_slots(rows, scores)
             positive = ~padded.isnan()

@@ -74,6 +74,10 @@ class Tiles:
         self._filled: slice | None = None  # the queries with scores in the buffer, if one panel is the whole gallery
         self.rows = self._walk.rows
         """the queries of each tile"""
+        num_panels = len(self._walk.panels)
+        is_scored_twice = num_panels > 1 and part.scores.at is None
+        self.num_fills = 2 * num_panels if is_scored_twice else num_panels
+        """number of times that `read` and `count` fill the buffer for a tile"""
 
     def read(self, rows: slice, tile: TileRelevance, *, ahead: bool = False) -> Float[Tensor, "queries padded"]:
         """Return the scores at `tile.columns`, valid for positives.

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments
 
 from .products import BLOCK, LANES
@@ -60,6 +61,7 @@ class Walk:
         """Compute the scores of queries and gallery items; they overwrite the scores of the last call."""
         scores = self.view(rows, columns)
         self.scores.fill(scores, rows, columns)
+        _progress.part_done()
         return scores
 
     def view(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
