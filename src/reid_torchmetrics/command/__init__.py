@@ -150,6 +150,8 @@ def _call_in_words(name: str, convention: Any) -> str:
         options["reports"] = convention.report
     elif "iou_thresholds=" in convention.call or not _is_detected(convention):
         return str(convention.call)
+    if name == "detect" and not convention.call.endswith(f"[{convention.report!r}]"):
+        return str(convention.call)
     is_option = options.keys() <= {option.name for option in command_options(name)}
     if name == "pairs" or not is_option or convention.call.startswith("no option"):
         return str(convention.call)

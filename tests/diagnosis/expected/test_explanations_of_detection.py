@@ -66,7 +66,7 @@ def test_another_rule_is_the_answer_at_every_entry_point(way):
     explanation = diagnose(results, samples, expected=f"{AREA:.4f}", measure="map")
     first, *_ = explanation.conventions
     assert dict(first.options) == {"rule": "voc"}
-    assert first.call == "evaluate_images(preds, target, rule='voc')['map']"
+    assert first.call == "evaluate_images(..., rule='voc')['map']"
     needs_images = "Conventions that need images were not tried." in str(explanation)
     assert needs_images == (way is of_results)
 

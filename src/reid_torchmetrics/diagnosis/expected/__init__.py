@@ -51,7 +51,7 @@ def _numbers_of_ranking(ranking: Ranking, samples: RankedSamples, world: World) 
 
 
 def _numbers_of_lists(results: RetrievalResults, *_: object) -> RankedNumbers:
-    return RankedNumbers(results.rankings[0], RankedSamples(results.protocol))
+    return RankedNumbers(results.rankings[0], RankedSamples(results.protocol, has_lists=True))
 
 
 RETRIEVAL_EVALUATORS = (*IDENTITY_EVALUATORS, *FIELD_EVALUATORS)

@@ -1,84 +1,76 @@
-"""Numbers of matches that no option gives: precision, recall and F1 of detectors at a confidence."""
+"""Numbers of matches that are no mean over thresholds: precision, recall and F1 of all detections."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.tasks.operating_points import OperatingPoints
 
 
-@dataclass(frozen=True)
-class MatchMeasure:
-    """A number of matches."""
+class MatchMeasure(NamedTuple):
+    """A weighted mean over classes, at the first threshold; a class where the quantity is 0 / 0 counts 0."""
 
-    name: str
-    title: str
-    value: Callable[[Matches, ClassAverages], float]
-    call: str
-    """the line that computes it here"""
+    quantity: str
+    """a property of `OperatingPoints`"""
+    words: str
+    weights: Callable[[OperatingPoints], Tensor]
+    weights_call: str
+    """the weights in the line that computes it"""
 
     def __str__(self) -> str:
-        """Return the name, by which searches tell numbers apart."""
-        return self.name
+        """Return a name, by which searches tell numbers apart."""
+        return self.title
+
+    @property
+    def title(self) -> str:
+        """What the number is."""
+        return f"{self.quantity} at the first threshold, {self.words}"
+
+    @property
+    def call(self) -> str:
+        """The line that computes it from `points`."""
+        return f"numpy.average(points.{self.quantity}[0].nan_to_num(), weights={self.weights_call})"
+
+    def value(self, points: OperatingPoints) -> float:
+        """Return the number."""
+        values: Tensor = getattr(points, self.quantity)[0]
+        weights = self.weights(points).double()
+        return float(values.nan_to_num() @ weights / weights.sum())
 
 
-def _counts(matches: Matches) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the numbers of true positives, detections and ground truths of each class, at the first threshold."""
-    is_right, is_ignored = matches.outcomes(0)
-    num_classes = len(matches.classes)
-    classes = matches.class_index.long()
-    num_right = classes[is_right].bincount(minlength=num_classes).double()
-    num_detections = classes[~is_ignored].bincount(minlength=num_classes).double()
-    return num_right, num_detections, matches.num_positives[0].double()
+def _positives(points: OperatingPoints) -> Tensor:
+    return points.num_positives
 
 
-def _precision(num_right: Tensor, num_detections: Tensor, _: Tensor) -> Tensor:
-    return num_right / num_detections.clamp(min=1)
+def _detections(points: OperatingPoints) -> Tensor:
+    return points.num_detections[0]
 
 
-def _recall(num_right: Tensor, _: Tensor, num_positives: Tensor) -> Tensor:
-    return num_right / num_positives.clamp(min=1)
+def _objects(points: OperatingPoints) -> Tensor:
+    return points.num_detections[0] + points.num_positives
 
 
-def _f1(num_right: Tensor, num_detections: Tensor, num_positives: Tensor) -> Tensor:
-    return 2 * num_right / (num_detections + num_positives).clamp(min=1)
-
-
-def _micro(quantity: Callable[..., Tensor]) -> Callable[[Matches, ClassAverages], float]:
-    return lambda matches, _: float(quantity(*(counts.sum() for counts in _counts(matches))))
-
-
-def _macro(quantity: Callable[..., Tensor]) -> Callable[[Matches, ClassAverages], float]:
-    return lambda matches, _: float(quantity(*_counts(matches)).mean())
-
-
-def _weighted(quantity: Callable[..., Tensor]) -> Callable[[Matches, ClassAverages], float]:
-    def value(matches: Matches, _: ClassAverages) -> float:
-        counts = _counts(matches)
-        num_positives = counts[2]
-        return float((quantity(*counts) * num_positives).sum() / num_positives.sum())
-
-    return value
-
-
-_QUANTITIES = {"precision": _precision, "recall": _recall, "F1": _f1}
-_MEANS = {
-    "micro": (_micro, "of all detections together"),
-    "macro": (_macro, "mean over all classes, those without ground truths as 0"),
-    "weighted": (_weighted, "mean over classes, weighted by their ground truths"),
+_DIVISORS = {
+    "precision": (_detections, "points.num_detections[0]"),
+    "recall": (_positives, "points.num_positives"),
+    "f1": (_objects, "points.num_detections[0] + points.num_positives"),
 }
+"""what each quantity is divided by"""
 MATCH_MEASURES: dict[str, MatchMeasure] = {}
 """the measures by name"""
-for _mean, (_average, _words) in _MEANS.items():
-    for _name, _quantity in _QUANTITIES.items():
-        _key = f"{_mean} {_name}"
-        MATCH_MEASURES[_key] = MatchMeasure(
-            _key,
-            f"{_name} at the first threshold, {_words}",
-            _average(_quantity),
-            f"results.at_confidence(-math.inf).{_name.lower()}, {_words}",
-        )
+for _name, _divisor in _DIVISORS.items():
+    MATCH_MEASURES |= {
+        f"micro {_name}": MatchMeasure(_name, "of all detections together", *_divisor),
+        f"macro {_name}": MatchMeasure(
+            *(_name, "mean over all classes, those without ground truths as 0"),
+            lambda points: torch.ones_like(points.num_positives),
+            "None",
+        ),
+        f"weighted {_name}": MatchMeasure(
+            _name, "mean over classes, weighted by their ground truths", *_DIVISORS["recall"]
+        ),
+    }

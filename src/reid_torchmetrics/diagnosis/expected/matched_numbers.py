@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,16 +21,26 @@ from reid_torchmetrics.functional.detection.evaluation import (
     ImageMatches,
     MatchRequest,
 )
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator, own_options
+from reid_torchmetrics.functional.detection.evaluators import (
+    AT_THRESHOLDS,
+    EVALUATORS,
+    ClassAverages,
+    Evaluator,
+    own_options,
+)
 from reid_torchmetrics.functional.detection.inputs import THRESHOLDS, CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.tasks.operating_points import OperatingPoints, at_confidence
 
 from .detection_changes import AVERAGE_CHANGES, CHANGES, INPUT_CHANGES, LEAST_SCORE, MatchedObjects
 from .match_measures import MATCH_MEASURES, MatchMeasure
-from .rows import ConventionChange
+from .rows import NO_OPTION, ConventionChange
 
-_GRID = ("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "average", "limited")
+_GRID = ("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "average")
+_OF_ALL_EVALUATORS = {"iou_thresholds", "average"}
+_MAPPINGS = {"area_ranges", "class_groups"}
+_NONE_BY_DEFAULT = {"iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "class_groups"}
 _MOST_IN_PAIRS = 50_000
 _HEADLINES = ("map", "map_50", "map_75")
 """the numbers under single changes, unless the user reports or asks for another; all conventions give further ones"""
@@ -51,6 +62,7 @@ class MatchedNumbers:
         self._matches: dict[Any, Matches] = {(*_match_key(request), ()): self.images.matches}
         self._averages: dict[Any, ClassAverages] = {}
         self._values: dict[int, dict[str, float]] = {}
+        self._counts: dict[int, OperatingPoints] = {}
         headlines = [*_HEADLINES, *(f"mar_{limit}" for limit in self.grid.max_detection_thresholds)]
         names = getattr(samples, "value_names", None) or headlines
         self.reports = tuple(name for name in names if name in self._numbers({}))
@@ -64,7 +76,7 @@ class MatchedNumbers:
     def objects(self) -> MatchedObjects | None:
         """The objects, where this process has all of them and they can be matched again."""
         objects = _objects_of(self._samples, self.images)
-        if objects is None or self.evaluator.has_difficult:
+        if objects is None or self.evaluator.has_difficult or self.evaluator.is_federated:
             return objects
         labels = self.images.labels
         return objects if self.grid.average == "micro" else objects.of_classes(labels)
@@ -114,11 +126,8 @@ class MatchedNumbers:
             own = (self.grid.iou_thresholds, self.grid.rec_thresholds)
             names = [name for name, thresholds in THRESHOLDS.items() if tuple(map(tuple, own)) == thresholds]
             return names[0] if names else None
-        if name == "area_ranges":
-            return tuple(self.grid.area_ranges.items())
         if name in _GRID:
-            value = getattr(self.grid, name)
-            return value if isinstance(value, str) else tuple(value)
+            return _own_value(self.grid, name)
         own_values = {"rule": self.rule, "confidence": self.confidence}
         return own_values.get(name, getattr(self.evaluator, name, None))
 
@@ -130,7 +139,7 @@ class MatchedNumbers:
     def value(self, report: Any, options: Mapping[str, Any]) -> float:
         """Return a number under other options; NaN if there is none."""
         if isinstance(report, MatchMeasure):
-            return report.value(self._matched(options).matches, self._averaged(options))
+            return report.value(self._points(options))
         is_sized = any(report.endswith(f"_{name}") for name in (*self.grid.area_ranges, *self.grid.class_groups))
         if not is_sized:
             options = {name: value for name, value in options.items() if name != "area"}
@@ -140,6 +149,13 @@ class MatchedNumbers:
         if report not in numbers:
             raise ValueError(f"`measure` must be a number of the evaluator; got {report!r}.")
         return numbers[report]
+
+    def _points(self, options: Mapping[str, Any]) -> OperatingPoints:
+        """Return the counts of all detections under other options."""
+        matches = self._matched(options).matches
+        if id(matches) not in self._counts:
+            self._counts[id(matches)] = at_confidence(matches, -math.inf)
+        return self._counts[id(matches)]
 
     def _numbers(self, options: Mapping[str, Any]) -> dict[str, float]:
         """Return all numbers by name under other options."""
@@ -151,19 +167,15 @@ class MatchedNumbers:
             at_thresholds = {f"map_{round(100 * at)}": mean for at, mean in zip(thresholds, means, strict=True)}
             numbers = dict(zip(averages.value_names, averages.numbers().tolist(), strict=True))
             known = {name: value for name, value in numbers.items() if value != -1}
-            self._values[key] = known | at_thresholds
+            self._values[key] = at_thresholds | known
         return self._values[key]
 
     def _averaged(self, options: Mapping[str, Any]) -> ClassAverages:
         """Return the averages of every class under other options, once for all options with the same effect."""
         images = self._matched(options)
         evaluator = images.request.evaluator
-        is_own = "evaluator" not in options
-        rule = options.get("rule", self.rule if is_own else evaluator.rule)
+        rule, confidence = self._rule_and_confidence(options, evaluator)
         _checks.one_of("rule", rule, evaluator.rules)
-        confidence = None
-        if evaluator.reports_confidence:
-            confidence = options.get("confidence", self.confidence if is_own else evaluator.confidence)
         changes = tuple((name, options[name]) for name in AVERAGE_CHANGES if name in options)
         key = (id(images.matches), rule, confidence, tuple(images.request.grid.rec_thresholds), changes)
         if key not in self._averages:
@@ -172,6 +184,15 @@ class MatchedNumbers:
                 averages = AVERAGE_CHANGES[name](images.matches, averages, value)
             self._averages[key] = averages
         return self._averages[key]
+
+    def _rule_and_confidence(self, options: Mapping[str, Any], evaluator: Evaluator) -> tuple[Any, float | None]:
+        """Return the user's, or with another evaluator its own ones, unless the options have them."""
+        is_own = "evaluator" not in options
+        rule = options.get("rule", self.rule if is_own else evaluator.rule)
+        if not evaluator.reports_confidence:
+            return rule, None
+        confidence = options.get("confidence", self.confidence if is_own else None)
+        return rule, evaluator.confidence if confidence is None else confidence
 
     def _matched(self, options: Mapping[str, Any]) -> ImageMatches:
         """Match under other options, once for all with the same effect; leave out detections below the least score."""
@@ -226,8 +247,8 @@ class MatchedNumbers:
             kept = {name: getattr(self.grid, name) for name in ("sigmas", "drops_invalid", "class_groups")}
             if evaluator.has_limits:
                 kept["thresholds"] = options.get("thresholds")
-            if not evaluator.has_limits:
-                changes = {name: value for name, value in changes.items() if name in {"iou_thresholds", "average"}}
+            else:
+                changes = {name: value for name, value in changes.items() if name in _OF_ALL_EVALUATORS}
             iou_thresholds = changes.pop(
                 "iou_thresholds", None if "thresholds" in options else self.grid.iou_thresholds
             )
@@ -247,24 +268,87 @@ class MatchedNumbers:
         return report.title if isinstance(report, MatchMeasure) else str(report)
 
     def call(self, report: Any, options: Mapping[str, Any]) -> str:
-        """Return the line that computes a number here."""
-        if isinstance(report, MatchMeasure):
-            return report.call
+        """Return the line that computes a number here; `...` stands for the user's arguments."""
         if not {*INPUT_CHANGES, *AVERAGE_CHANGES, LEAST_SCORE}.isdisjoint(options):
-            return "no option gives it"
-        arguments = {name: dict(value) if name == "area_ranges" else value for name, value in options.items()}
-        at_threshold = re.fullmatch(r"map_(\d+)", report)
-        if at_threshold and report not in _HEADLINES:
-            arguments["iou_thresholds"] = (int(at_threshold[1]) / 100,)
-            report = "map"
-        elif "evaluator" in options and report != "map_50":  # whose own thresholds may be others
-            default = EVALUATORS[options["evaluator"]].iou_thresholds
-            if tuple(self.grid.iou_thresholds) != tuple(default) and "thresholds" not in options:
-                arguments.setdefault("iou_thresholds", tuple(self.grid.iou_thresholds))
-        texts = [f"{name}={value!r}" for name, value in arguments.items()]
-        if "average" in options:
-            return f"DetectionMAP({', '.join(texts)}).compute()[{report!r}]"
-        return f"evaluate_images({', '.join(['preds', 'target', *texts])})[{report!r}]"
+            return NO_OPTION
+        arguments = self._arguments(options)
+        grid = self._grid(options)
+        function = "DetectionMAP({}).results()"
+        if grid.average == "macro":
+            function = "evaluate_images({})"
+            arguments.pop("average", None)
+        elif "evaluator" in arguments or self._evaluator_name != "coco":
+            return NO_OPTION
+        results = function.format(", ".join(["...", *(f"{name}={value!r}" for name, value in arguments.items())]))
+        if isinstance(report, MatchMeasure):
+            return f"points = {results}.at_confidence(-math.inf); {report.call}"
+        place = _place_of_threshold(report, grid)
+        if place is not None and AT_THRESHOLDS.get(report) not in grid.iou_thresholds:
+            return f"{results}.averages.headline[{place}].nanmean()"
+        return f"{results}[{report!r}]"
+
+    def _arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that change the user's evaluation into another one; None for those to leave out."""
+        own_values, own_defaults = self._settings({})
+        values, defaults = self._settings(options)
+        arguments: dict[str, Any] = {}
+        for name, value in values.items():
+            is_given = own_values[name] != own_defaults[name]
+            if value == (own_values if is_given else defaults)[name]:
+                continue
+            if name in _NONE_BY_DEFAULT and value == defaults[name]:
+                arguments[name] = None
+            else:
+                arguments[name] = dict(value) if name in _MAPPINGS and value else value
+        return arguments
+
+    def _settings(self, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return all options of an evaluation, and the defaults of its evaluator; None for what it does not have."""
+        evaluator: Any = self._evaluator(options)
+        grid = self._grid(options)
+        iou_type: Any = self.images.request.iou_type
+        rule, confidence = self._rule_and_confidence(options, evaluator)
+        recalls = _own_value(grid, "rec_thresholds")
+        thresholds: Any = "torchmetrics" if recalls == THRESHOLDS["torchmetrics"][1] else "coco"
+        usual = evaluator.grid(iou_type=iou_type, thresholds=thresholds)
+        values = {
+            "evaluator": options.get("evaluator", self._evaluator_name),
+            "rule": rule,
+            "confidence": confidence,
+            "thresholds": thresholds if evaluator.has_limits else None,
+            "whole_pixels": getattr(evaluator, "whole_pixels", None),
+        }
+        defaults = {
+            "evaluator": "coco",
+            "rule": evaluator.rule,
+            "confidence": evaluator.confidence,
+            "thresholds": "coco" if evaluator.has_limits else None,
+            "whole_pixels": None,
+        }
+        if evaluator.with_options is not None:
+            defaults["whole_pixels"] = evaluator.with_options(evaluator, iou_type, whole_pixels=None).whole_pixels
+        for name in (*_GRID, "class_groups"):
+            is_known = evaluator.has_limits or name in _OF_ALL_EVALUATORS
+            if name == "rec_thresholds" and options and rule != "coco":
+                is_known = False  # without an effect, and not taken by `DetectionMAP`
+            values[name] = _own_value(grid, name) if is_known else None
+            defaults[name] = _own_value(usual, name) if is_known else None
+        return values, defaults
+
+
+def _place_of_threshold(report: Any, grid: CocoGrid) -> int | None:
+    """Return the place of the threshold of a number such as "map_55"; None for other numbers."""
+    match = re.fullmatch(r"map_(\d+)", str(report))
+    percents = [round(100 * threshold) for threshold in grid.iou_thresholds]
+    return percents.index(int(match[1])) if match else None
+
+
+def _own_value(grid: CocoGrid, name: str) -> Any:
+    """Return an option of a grid, as tuples if it has several values."""
+    value = getattr(grid, name)
+    if isinstance(value, str):
+        return value
+    return tuple(value.items()) if name in _MAPPINGS else tuple(value)
 
 
 def _match_key(request: MatchRequest) -> tuple[str, str]:

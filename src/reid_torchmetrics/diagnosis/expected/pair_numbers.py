@@ -7,16 +7,14 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
-from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.diagnosis.causes import held
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.verification import ComparedPairs, Verification, count_given_pairs, find_accuracies
 
-from .rows import ConventionChange, KnownEvaluator
+from .rows import NO_OPTION, ConventionChange, KnownEvaluator
 
 _FARS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 _TARGETS = (0.001, 0.01, 0.05)
@@ -26,7 +24,7 @@ _NUM_FOLDS = 10  # of LFW's accuracy
 class _NumberOfPairs(NamedTuple):
     title: str
     call: str
-    """the line that computes it here, behind the counts of `verify_pairs`"""
+    """the line that computes it here, from {counts} of `verify_pairs` or {distances}"""
     compute: Callable[[Verification, ComparedPairs], Tensor | float]
 
 
@@ -47,29 +45,33 @@ def _best_f1(counts: Verification, _: ComparedPairs) -> Tensor:
     return f1.max()
 
 
-def _points(counts: Verification) -> Tensor:
+def _points(counts: Verification) -> tuple[Tensor, Tensor]:
     """Return accepted impostors and accepted genuine pairs at every score, after a point without both."""
-    scores = held("scores of impostors", counts.all_scores)
-    return functional.pad(torch.stack([scores.num_impostors_at, scores.num_genuine_at]), (1, 0))
+    held("scores of impostors", counts.all_scores)
+    impostors, genuine, _ = counts._points()  # noqa: SLF001 - of the same package
+    return impostors, genuine
+
+
+def _kept_rates(counts: Verification) -> tuple[Tensor, Tensor]:
+    """Return FAR and TAR at the points of scikit-learn's `roc_curve`."""
+    held("scores of impostors", counts.all_scores)
+    far, tar, _ = counts._kept_corners()  # noqa: SLF001 - of the same package
+    return far, tar
 
 
 def _check_kinds(counts: Verification) -> None:
     """Raise unless there are pairs of both kinds, so that no error rate is divided by 0."""
-    if not counts.num_genuine or not counts.num_impostors:
+    if not counts.is_defined:
         raise ValueError("`same` must be True for some pairs and False for others.")
-
-
-def _error_rates(counts: Verification, points: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Return FAR and FRR times all pairs, in integers, and the number of all pairs."""
-    _check_kinds(counts)
-    impostors, genuine = points
-    num_pairs = counts.num_genuine * counts.num_impostors
-    return impostors * counts.num_genuine, num_pairs - genuine * counts.num_impostors, num_pairs
 
 
 def _smaller_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
     """Return the smaller mean of FAR and FRR at the two scores around their crossing."""
-    far, frr, num_pairs = _error_rates(counts, _points(counts))
+    _check_kinds(counts)
+    impostors, genuine = _points(counts)
+    num_pairs = counts.num_genuine * counts.num_impostors
+    far = impostors * counts.num_genuine  # times all pairs, in integers
+    frr = num_pairs - genuine * counts.num_impostors
     crossing = int((far >= frr).nonzero()[0, 0])
     is_equal = bool(far[crossing] == frr[crossing])
     sums = (far + frr)[crossing - (not is_equal) : crossing + 1]
@@ -78,12 +80,10 @@ def _smaller_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
 
 def _mean_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
     """Return the mean of FAR and FRR at the two points of scikit-learn's `roc_curve` around their crossing."""
-    points = _points(counts)
-    is_turn = points[:, 1:].diff(n=2).any(0)
-    points = points[:, functional.pad(is_turn, (2, 1), value=True)[: points.shape[1]]]
-    far, frr, num_pairs = _error_rates(counts, points)
-    crossing = int((far > frr).nonzero()[0, 0])
-    return (far + frr)[crossing - 1 : crossing + 1].sum().double() / (4 * num_pairs)
+    _check_kinds(counts)
+    far, tar = _kept_rates(counts)
+    crossing = int((far > 1 - tar).nonzero()[0, 0])
+    return (far + 1 - tar)[crossing - 1 : crossing + 1].mean() / 2
 
 
 def _miss_rate(far: float, counts: Verification, pairs: ComparedPairs) -> float:
@@ -94,12 +94,8 @@ def _miss_rate(far: float, counts: Verification, pairs: ComparedPairs) -> float:
 
 
 def _reject_rate(frr: float, _: Verification, pairs: ComparedPairs) -> Tensor:
-    """Return the rate at the first corner with the nearest false reject rate."""
-    curve = count_given_pairs(-pairs.scores, ~pairs.same).roc()
-    corners = torch.stack([curve.false_accept_rate, curve.true_accept_rate]).unique_consecutive(dim=1)
-    is_step = corners.diff(dim=1) > 0
-    is_turn = functional.pad((is_step[:, 1:] != is_step[:, :-1]).any(0), (1, 1), value=True)
-    rates, reject_rates = corners[:, is_turn]
+    """Return the rate at the first point of scikit-learn's `roc_curve` with the nearest false reject rate."""
+    rates, reject_rates = _kept_rates(count_given_pairs(-pairs.scores, ~pairs.same))
     nearest: Tensor = reject_rates[(rates - frr).abs().argmin()]
     return nearest
 
@@ -117,58 +113,61 @@ def _cost(target: float, factor: float, counts: Verification, _: ComparedPairs) 
     return factor * counts.min_dcf(target)
 
 
-_NO_OPTION = "no option gives it"
 _NUMBERS: dict[str, _NumberOfPairs] = {
-    "auc": _NumberOfPairs("AUC", ".area_under_curve()", lambda counts, _: counts.area_under_curve()),
+    "auc": _NumberOfPairs("AUC", "{counts}.area_under_curve()", lambda counts, _: counts.area_under_curve()),
     "average_precision": _NumberOfPairs(
         "average precision",
-        ".average_precision(ties='grouped')",
+        "{counts}.average_precision(ties='grouped')",
         lambda counts, _: counts.average_precision(ties="grouped"),
     ),
-    "eer": _NumberOfPairs("EER", ".equal_error_rate().rate", lambda counts, _: counts.equal_error_rate().rate),
+    "eer": _NumberOfPairs("EER", "{counts}.equal_error_rate().rate", lambda counts, _: counts.equal_error_rate().rate),
     "eer_closest": _NumberOfPairs(
         "EER, the mean of both rates where they are closest",
-        ".equal_error_rate('closest').rate",
+        "{counts}.equal_error_rate('closest').rate",
         lambda counts, _: counts.equal_error_rate("closest").rate,
     ),
     "eer_voxceleb": _NumberOfPairs(
         "EER, the larger rate where both are closest",
-        ".equal_error_rate('voxceleb').rate",
+        "{counts}.equal_error_rate('voxceleb').rate",
         lambda counts, _: counts.equal_error_rate("voxceleb").rate,
     ),
     "eer_smaller": _NumberOfPairs(
-        "EER, the smaller mean of both rates beside their crossing", _NO_OPTION, _smaller_error_rate
+        "EER, the smaller mean of both rates beside their crossing", NO_OPTION, _smaller_error_rate
     ),
     "eer_mean": _NumberOfPairs(
-        "EER, the mean of both rates at the two points of roc_curve around their crossing", _NO_OPTION, _mean_error_rate
+        "EER, the mean of both rates at the two points of roc_curve around their crossing", NO_OPTION, _mean_error_rate
     ),
-    "best_f1": _NumberOfPairs("F1 at the best threshold of all pairs", _NO_OPTION, _best_f1),
+    "best_f1": _NumberOfPairs("F1 at the best threshold of all pairs", NO_OPTION, _best_f1),
     "accuracy": _NumberOfPairs(
-        "accuracy over ten folds", "accuracy_over_folds(distances, same).accuracy.mean()", _accuracy
+        "accuracy over ten folds", "accuracy_over_folds({distances}, same).accuracy.mean()", _accuracy
     ),
-    "best_accuracy": _NumberOfPairs("accuracy at the best threshold of all pairs", _NO_OPTION, _best_accuracy),
+    "best_accuracy": _NumberOfPairs("accuracy at the best threshold of all pairs", NO_OPTION, _best_accuracy),
 }
 for _far in _FARS:
     for _rule in ("largest", "nearest"):
         _NUMBERS[f"tar_at_far_{_far:g}_{_rule}".removesuffix("_largest")] = _NumberOfPairs(
-            f"TAR at FAR {_far:g}, {_rule}", f".tar_at_far([{_far:g}], rule={_rule!r})", partial(_tar, _far, _rule)
+            f"TAR at FAR {_far:g}, {_rule}",
+            f"{{counts}}.tar_at_far([{_far:g}], rule={_rule!r})",
+            partial(_tar, _far, _rule),
         )
     _NUMBERS[f"tar_at_far_{_far:g}_interpolated"] = _NumberOfPairs(
-        f"TAR at FAR {_far:g}, interpolated", "numpy.interp of .roc()", partial(_tar_between, _far)
+        f"TAR at FAR {_far:g}, interpolated",
+        f"numpy.interp({_far:g}, *{{counts}}.roc()[:2])",
+        partial(_tar_between, _far),
     )
     _NUMBERS[f"fnmr_at_fmr_{_far:g}"] = _NumberOfPairs(
-        f"FNMR at FMR {_far:g}, with an interpolated threshold", _NO_OPTION, partial(_miss_rate, _far)
+        f"FNMR at FMR {_far:g}, with an interpolated threshold", NO_OPTION, partial(_miss_rate, _far)
     )
     _NUMBERS[f"trr_at_frr_{_far:g}"] = _NumberOfPairs(
-        f"true reject rate at a false reject rate of {_far:g}", _NO_OPTION, partial(_reject_rate, _far)
+        f"true reject rate at a false reject rate of {_far:g}", NO_OPTION, partial(_reject_rate, _far)
     )
 for _target in _TARGETS:
     _NUMBERS[f"min_dcf_{_target:g}"] = _NumberOfPairs(
-        f"minDCF, p_target {_target:g}", f".min_dcf({_target:g})", partial(_cost, _target, 1.0)
+        f"minDCF, p_target {_target:g}", f"{{counts}}.min_dcf({_target:g})", partial(_cost, _target, 1.0)
     )
     _NUMBERS[f"min_dcf_{_target:g}_undivided"] = _NumberOfPairs(
         f"minDCF, p_target {_target:g}, not divided",
-        f".min_dcf({_target:g}) * {_target:g}",
+        f"{{counts}}.min_dcf({_target:g}) * {_target:g}",
         partial(_cost, _target, _target),
     )
 
@@ -226,12 +225,15 @@ class ScoredPairNumbers:
 
     def call(self, report: Any, options: Mapping[str, Any]) -> str:
         """Return the line that computes a number here."""
-        call = _NUMBERS[report].call
-        if not call.startswith("."):
-            return call
-        are_distances = (self.pairs.given == "distances") != ("scores" in options)
-        arguments = "None, same, distances=distances" if are_distances else "scores, same"
-        return f"verify_pairs({arguments}){call}"
+        are_distances = self.pairs.given == "distances"
+        name = "distances" if are_distances else "scores"
+        is_opposite = "scores" in options
+        arguments = f"None, same, distances={name}" if are_distances != is_opposite else f"{name}, same"
+        sign = "-" if is_opposite else ""
+        distances = f"{sign}distances"
+        if not are_distances:
+            distances = f"2 - 2 * {sign}scores"
+        return _NUMBERS[report].call.format(counts=f"verify_pairs({arguments})", distances=distances)
 
 
 PAIR_EVALUATORS = (

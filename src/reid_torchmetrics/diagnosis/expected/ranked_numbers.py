@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RetrievalProblem,
 )
 
-from .rows import CUTOFFS, ConventionChange
+from .rows import CUTOFFS, NO_OPTION, ConventionChange
 
 _RANKED_AGAIN = ("ties", "similarity", "self_index", "same_camera", "clothes", "junk_identities")
 """the options that need other ranks"""
@@ -225,23 +225,39 @@ class RankedNumbers:
     def call(self, report: Any, options: Mapping[str, Any]) -> str:
         """Return the line that computes a number here."""
         if isinstance(report, measures.Measure):
-            return f"no option gives it: {report.words}"
+            return f"{NO_OPTION}: {report.words}"
+        if "self_index" in options and not self._takes_self_index:
+            return NO_OPTION
         arguments = [f"{name}={value!r}" for name, value in options.items() if name not in (_AVERAGE, "self_index")]
         if "self_index" in options:
             arguments.append(f"self_index={options['self_index']}")
         if report not in self.reports:
             arguments.append(f"reports=({report!r},)")
         means = ".mean_over_identities()" if _AVERAGE in options else ""
-        return f"{self._function}({', '.join(['...', *arguments])}){means}[{report!r}]"
+        return f"{self._results(arguments)}{means}[{report!r}]"
 
     @property
-    def _function(self) -> str:
+    def _takes_self_index(self) -> bool:
+        """Whether the user's function has the argument, and a gallery beside the queries."""
+        labels = held("samples", self.problem).labels
+        is_one_side = all(labels.gallery.get(name) is values for name, values in labels.query.items())
+        return not self.samples.has_updates and not is_one_side
+
+    def _results(self, arguments: Sequence[str]) -> str:
+        """Return the call of the user's function with further arguments; `...` stands for the user's own."""
         samples = self.samples
+        texts = ", ".join(["...", *arguments])
         if samples.has_updates:
-            return "ReIDMetrics"
+            return f"ReIDMetrics({texts}).results()"
+        if samples.sampled is not None:
+            changed = ", ".join(["protocol", *arguments])
+            return f"evaluate_stream(..., protocol=replace({changed}))"
+        if samples.boxes:
+            return f"person_search({texts})"
         if samples.matrix is not None:
-            return "evaluate_scores"
-        return "evaluate" if samples.find_problem is not None else "evaluate_lists"
+            return f"evaluate_scores({texts})"
+        are_lists = samples.find_problem is None and samples.has_lists
+        return f"evaluate_lists({texts})" if are_lists else f"evaluate({texts})"
 
 
 def _has_junk(numbers: RankedNumbers, _: Any) -> bool:

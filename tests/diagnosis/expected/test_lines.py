@@ -1,0 +1,32 @@
+"""The line that an answer prints computes its number, whatever options the user changed."""
+
+import pytest
+
+from reid_torchmetrics.diagnosis.expected import KINDS
+from reid_torchmetrics.diagnosis.expected.rows import NO_OPTION
+from tests.diagnosis.expected.line_problems import ways
+from tests.profiles import each_row
+
+CLOSE = 1e-6
+"""of a value in float32"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@each_row("name", ways())
+def test_the_line_of_each_convention_computes_its_number(name: str):
+    way = ways()[name]
+    lines = {convention.call: convention.value for convention in way.search.conventions}
+    lines = {line: value for line, value in lines.items() if not line.startswith(NO_OPTION)}
+    assert lines
+    for line, value in lines.items():
+        assert way.number(line) == pytest.approx(value, abs=CLOSE), line
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_lines_of_all_evaluators_are_computed():
+    named = set()
+    for way in ways().values():
+        for convention in way.search.conventions:
+            named |= {str(evaluator) for _, evaluator in convention.evaluators}
+    rows = {str(row) for _, evaluators in KINDS.values() for row in evaluators}
+    assert rows == named
