@@ -11,9 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._files import read_keys
 from reid_torchmetrics._warnings import warn
@@ -30,19 +27,14 @@ from reid_torchmetrics.data import (
     yolo_files,
 )
 from reid_torchmetrics.files import read_images
-from reid_torchmetrics.functional.detection.batches import empty_states, pack_images, text_of_many, text_of_warning
 from reid_torchmetrics.functional.detection.evaluation import (
-    RESULT_METHODS,
-    DetectionResults,
     EvaluatedImages,
     MatchRequest,
-    ShardedImages,
-    make_results,
+    match_shards,
     named_classes,
+    shard_images,
 )
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.detection.inputs import shape_types
-from reid_torchmetrics.functional.world import images_given, results_made
 from reid_torchmetrics.tasks.evaluators import groups_by_frequency, read_frequencies
 
 from .images import FilesByStem, FileSizes, box_images, named_images
@@ -70,7 +62,6 @@ _GRID_OPTIONS = (
     *("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "class_groups"),
     *("thresholds", "sigmas", "average"),
 )
-_CPU = torch.device("cpu")
 _ALL_AREAS = {"all": (0.0, 1e10)}
 _SHARES = ("yolo", "open_images")
 """layouts of files with shares of the image"""
@@ -83,7 +74,7 @@ class _DetectionFiles(NamedTuple):
 
     preds: Sequence[Mapping[str, Any]]
     target: Sequence[Mapping[str, Any]]
-    box_format: str
+    box_format: _names.BoxFormat
     options: dict[str, Any]
     """options of the evaluation that the files decide, such as names of classes"""
     notes: list[str]
@@ -110,46 +101,82 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     files = _read_detection_files(arguments, evaluator, option_types, options)
     log(*files.notes)
     options |= files.options
+    rule, confidence = evaluator.checked(options.get("rule"), None)
+    if rule != "coco" and options.get("rec_thresholds") is not None:
+        raise ValueError(
+            f"`rec_thresholds` must be None with rule {rule!r}; got {sorted(options['rec_thresholds'])!r}."
+        )
     # Only a report and pictures show numbers across classes, and only a report has the boxes.
     needs_boxes = arguments.report is not None
     needs_classes = needs_boxes or arguments.pictures is not None
-    requests = []
-    for iou_type in iou_types:
-        request = _match_request(evaluator, iou_type, options)
-        requests.append(request.of_results(across_classes=needs_classes))
+    requests = [_match_request(evaluator, iou_type, options, across_classes=needs_classes) for iou_type in iou_types]
     with join_processes() as share:
         with share_errors(share):
-            given: dict[str, Any] = {}
-            states = _pack(files, share, requests, options, given)
+            images = _shard(files, iou_types, requests, options, share)
             files = files._replace(preds=(), target=())  # they are as large as the states
-            results = _evaluate(states, given, files.box_format, share, requests, options, has_boxes=needs_boxes)
+            results = match_shards(
+                images,
+                requests,
+                rule=rule,
+                confidence=confidence,
+                class_names=named_classes(options.get("class_names")),
+                boxes=needs_boxes,
+            )
         if share.process != 0:
             return 0
         return outputs.write(dict(zip(prefixes, results, strict=True)), images=files.images)
 
 
-def _match_request(evaluator: Evaluator, iou_type: _names.IouType, options: Mapping[str, Any]) -> MatchRequest:
+def _shard(
+    files: _DetectionFiles,
+    iou_types: Sequence[str],
+    requests: Sequence[MatchRequest],
+    options: Mapping[str, Any],
+    share: Share,
+) -> EvaluatedImages:
+    """Return the images of all processes, of which this one packs its share."""
+    grid = requests[0].grid
+    evaluator = requests[0].evaluator
+    counts_all = evaluator.is_federated or not evaluator.has_limits
+    part = share.part_of(len(files.preds))
+    images, warnings = shard_images(
+        files.preds[part],
+        files.target[part],
+        iou_types,
+        evaluator.extras,
+        files.box_format,
+        sigmas=options.get("sigmas"),
+        invalid=options.get("invalid") or "count",
+        world=share.world(),
+        settings={"options": repr(options)},
+        limit=None if counts_all else grid.max_detection_thresholds[-1],
+        title=PROGRAM,
+    )
+    for text in warnings:
+        warn(text)
+    return images
+
+
+def _match_request(
+    evaluator: Evaluator, iou_type: _names.IouType, options: Mapping[str, Any], *, across_classes: bool
+) -> MatchRequest:
     """Return the request for the matches of one shape.
 
     Raises:
         ValueError: an option with values that are not allowed.
     """
-    grid_options = _grid_options(options)
-    rule, _ = evaluator.checked(options.get("rule"), None)
-    if rule != "coco" and "rec_thresholds" in grid_options:
-        got = grid_options["rec_thresholds"]
-        raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {got!r}.")
     if evaluator.is_federated:
         _checks.one_of("iou_type", iou_type, _names.LvisIouType)
     if evaluator.iou_types is not None:
         _checks.one_of("iou_type", iou_type, evaluator.iou_types)
     if evaluator.with_options is not None:
         evaluator = evaluator.with_options(evaluator, iou_type, whole_pixels=None)
-    grid = evaluator.grid(iou_type=iou_type, drops_invalid=options.get("invalid") == "drop", **grid_options)
+    drops_invalid = options.get("invalid") == "drop"
+    grid = evaluator.grid(iou_type=iou_type, drops_invalid=drops_invalid, **_grid_options(options))
     for name, count in Counter(grid.value_names).items():
         if count > 1:  # an area range called "50" has the value `map_50`, as a threshold has
             raise ValueError(f"`area_ranges` must give every value a name of its own; got {name!r} twice.")
-    return MatchRequest(grid, evaluator, options.get("max_bytes"))
+    return MatchRequest(grid, evaluator, options.get("max_bytes")).of_results(across_classes=across_classes)
 
 
 def _grid_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,63 +192,6 @@ def _grid_options(options: Mapping[str, Any]) -> dict[str, Any]:
         _checks.positive_int("max_detections", options["max_detections"])
         grid_options["max_detection_thresholds"] = (options["max_detections"],)
     return grid_options
-
-
-def _pack(
-    files: _DetectionFiles,
-    share: Share,
-    requests: Sequence[MatchRequest],
-    options: Mapping[str, Any],
-    given: dict[str, Any],
-) -> dict[str, list[Tensor]]:
-    """Return the images of this process as the states of a metric; `given` receives the record of the diagnosis."""
-    evaluator = requests[0].evaluator
-    shapes = shape_types([request.iou_type for request in requests], options.get("sigmas"))
-    images = share.part_of(len(files.preds))
-    batch = pack_images(
-        files.preds[images],
-        files.target[images],
-        shapes,
-        files.box_format,
-        _CPU,
-        has_boxes=any(request.iou_type == "bbox" for request in requests),
-        invalid=options.get("invalid") or "count",
-        extras=evaluator.extras,
-    )
-    limit = requests[0].grid.max_detection_thresholds[-1]
-    if evaluator.has_limits and not evaluator.is_federated and batch.most_detections > limit:
-        warn(text_of_many(limit))
-    if batch.num_dropped or batch.num_invalid:
-        warn(text_of_warning(batch.num_dropped, batch.num_invalid, shapes))
-    if batch.given is not None:
-        images_given(given, batch.given)
-    return {name: [batch.states.get(name, empty)] for name, empty in empty_states(shapes, evaluator.extras).items()}
-
-
-def _evaluate(
-    states: dict[str, list[Tensor]],
-    given: Mapping[str, Any],
-    box_format: str,
-    share: Share,
-    requests: Sequence[MatchRequest],
-    options: Mapping[str, Any],
-    *,
-    has_boxes: bool,
-) -> list[DetectionResults]:
-    """Return the results for each request, the same on all processes, of which each matches some of the images."""
-    evaluator = requests[0].evaluator
-    sharded = ShardedImages(
-        share.world(), states, _CPU, box_format, PROGRAM, lambda: {"options": repr(options)}, evaluator.extras
-    )
-    rule, confidence = evaluator.checked(options.get("rule"), None)
-    class_names = named_classes(options.get("class_names"))
-    results = []
-    for request in requests:
-        matches = sharded.match(request)
-        boxes = RESULT_METHODS["all_boxes"](sharded) if has_boxes else None
-        results.append(make_results(matches, rule, confidence, class_names=class_names, boxes=boxes))
-        results_made(matches, EvaluatedImages(sharded, given), sharded.world)
-    return results
 
 
 def _read_detection_files(

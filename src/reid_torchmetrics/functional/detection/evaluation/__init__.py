@@ -1,7 +1,7 @@
 """The road of detection: from the images of all processes to `DetectionResults`."""
 # mypy: implicit-reexport
 
-from .evaluate import evaluate_boxes, evaluate_images, make_results
+from .evaluate import evaluate_boxes, evaluate_images, make_results, match_shards, shard_images
 from .evaluated_images import EvaluatedImages, EvaluatedObjects, ShownColumns, ShownImages
 from .image_boxes import CORNERS_KEY, DETECTION_KEYS, GROUND_TRUTH_KEYS, ImageBoxes, ImageDicts, ImageIds
 from .image_matches import ImageMatches, MatchRequest, Overlaps

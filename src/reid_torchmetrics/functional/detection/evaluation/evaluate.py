@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
-from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
+from reid_torchmetrics.functional.detection.batches import empty_states, pack_images, text_of_many, text_of_warning
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.world import ALONE, World, concluding, images_given, results_made
 
@@ -223,10 +223,9 @@ def evaluate_images(
         TypeError: an argument of the wrong type or dtype.
         ValueError: values that do not fit, or an option that the evaluator does not have.
     """
-    given: dict[str, Any] = {}
 
-    def prepare() -> tuple[ShardedImages, MatchRequest, Callable[..., DetectionResults]]:
-        """Check the options and pack the images; also return the function that makes results from matches."""
+    def prepare() -> tuple[EvaluatedImages, MatchRequest, Callable[..., list[DetectionResults]]]:
+        """Check the options and pack the images; also return the function that makes results from both."""
         _checks.one_of("evaluator", evaluator, EVALUATORS)
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
         _checks.one_of("invalid", invalid, _names.InvalidAction)
@@ -249,21 +248,6 @@ def evaluate_images(
         )
         request = MatchRequest(grid, row, max_bytes)
         request = request.of_results(across_classes=across_classes, localization=localization)
-
-        # Shapes become overlaps at once, as in `update`; boxes are kept.
-        shapes = inputs.shape_types(inputs.checked_iou_type(iou_type), sigmas)
-        batch = pack_images(
-            preds,
-            target,
-            shapes,
-            box_format,
-            torch.device("cpu"),
-            has_boxes=not shapes,
-            invalid=invalid,
-            extras=row.extras,
-        )
-        if batch.given is not None:
-            images_given(given, batch.given)
         checked_rule, checked_confidence = row.checked(rule, confidence)
         settings = {
             "evaluator": evaluator,
@@ -272,33 +256,98 @@ def evaluate_images(
             "confidence": str(checked_confidence),
             "boxes": repr(boxes),
         }
-        images = _shard_images(world, batch.states, shapes, row.extras, box_format, settings)
+        types = inputs.checked_iou_type(iou_type)
+        images, _ = shard_images(
+            preds, target, types, row.extras, box_format, sigmas=sigmas, invalid=invalid, world=world, settings=settings
+        )
         names = named_classes(class_names)
-        make = partial(make_results, rule=checked_rule, confidence=checked_confidence, class_names=names)
+        make = partial(match_shards, rule=checked_rule, confidence=checked_confidence, class_names=names, boxes=boxes)
         return images, request, make
 
     with concluding(world):
         # An error on one process is an error on all processes.
         images, request, make = world.guarded(prepare)
-        matches = images.match(request)
-        all_boxes = RESULT_METHODS["all_boxes"](images) if boxes else None
-        results = make(matches, boxes=all_boxes)
-        results_made(matches, EvaluatedImages(images, given), world)
+        (results,) = make(images, [request])
         return results
 
 
-def _shard_images(
-    world: World,
-    states: Mapping[str, Tensor],
-    shapes: Mapping[str, inputs.ShapeType],
+def shard_images(
+    preds: Sequence[Mapping[str, Any]],
+    target: Sequence[Mapping[str, Any]],
+    iou_types: Sequence[str],
     extras: Sequence[str],
-    box_format: str,
+    box_format: _names.BoxFormat,
+    *,
+    sigmas: Sequence[float] | None,
+    invalid: _names.InvalidAction,
+    world: World,
     settings: Mapping[str, str],
-) -> ShardedImages:
-    """Return the images of this process from the states of a batch with some `EXTRAS`."""
-    listed = {name: [states.get(name, empty)] for name, empty in empty_states(shapes, extras).items()}
-    device = _arrays.compute_device(listed["detection_counts"][0].device)
-    return ShardedImages(world, listed, device, box_format, "evaluate_images", lambda: settings, extras)
+    limit: int | None = None,
+    title: str = "evaluate_images",
+) -> tuple[EvaluatedImages, list[str]]:
+    """Return the images of all processes, of which this one has those with dicts in `preds` and `target`.
+
+    Shapes become overlaps at once, as in `update`; boxes are kept.
+
+    Args:
+        preds: a dict for each image.
+        target: a dict for each image.
+        iou_types: all shapes that are matched.
+        extras: further columns of the evaluator, keys of `EXTRAS`.
+        box_format: the format of the boxes.
+        sigmas: one for each keypoint; None for COCO's.
+        invalid: how invalid boxes are treated.
+        world: the processes that share the images.
+        settings: options that all processes must have alike.
+        limit: the largest number of detections of a class in an image that count; None for all.
+        title: the caller, for messages.
+
+    Returns:
+        The images, and a warning for each thing that the user may not expect.
+    """
+    shapes = inputs.shape_types(iou_types, sigmas)
+    batch = pack_images(
+        preds,
+        target,
+        shapes,
+        box_format,
+        torch.device("cpu"),
+        has_boxes="bbox" in iou_types,
+        invalid=invalid,
+        extras=extras,
+    )
+    given: dict[str, Any] = {}
+    if batch.given is not None:
+        images_given(given, batch.given)
+    states = {name: [batch.states.get(name, empty)] for name, empty in empty_states(shapes, extras).items()}
+    device = _arrays.compute_device(states["detection_counts"][0].device)
+    sharded = ShardedImages(world, states, device, box_format, title, lambda: settings, extras)
+    warnings = []
+    if limit is not None and batch.most_detections > limit:
+        warnings.append(text_of_many(limit))
+    if batch.num_dropped or batch.num_invalid:
+        warnings.append(text_of_warning(batch.num_dropped, batch.num_invalid, shapes))
+    return EvaluatedImages(sharded, given), warnings
+
+
+def match_shards(
+    images: EvaluatedImages,
+    requests: Sequence[MatchRequest],
+    *,
+    rule: str,
+    confidence: float | None,
+    class_names: Mapping[int, str],
+    boxes: bool,
+) -> list[DetectionResults]:
+    """Return the results for each request, the same on all processes, of which each matches some of the images."""
+    all_results = []
+    for request in requests:
+        matches = images.sharded.match(request)
+        all_boxes = RESULT_METHODS["all_boxes"](images.sharded) if boxes else None
+        results = make_results(matches, rule, confidence, class_names=class_names, boxes=all_boxes)
+        results_made(matches, images, images.sharded.world)
+        all_results.append(results)
+    return all_results
 
 
 def make_results(
