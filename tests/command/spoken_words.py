@@ -33,7 +33,7 @@ def words_of_command(command):
     """The options of a command and their fields, and the names of its files."""
     options = command_options(command)
     return {option.flag for option in options} | {
-        field for option in options for row in option.classes.values() for field in row
+        field for option in options for row in option.value_kind.classes.values() for field in row
     }
 
 

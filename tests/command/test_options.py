@@ -149,7 +149,12 @@ def test_fields_of_objects_are_those_of_the_class(name):
 
 
 def test_every_class_of_the_table_is_one_of_an_option():
-    named = {name for command in COMMANDS for option in options.command_options(command) for name in option.classes}
+    named = {
+        name
+        for command in COMMANDS
+        for option in options.command_options(command)
+        for name in option.value_kind.classes
+    }
     assert named == options.TABLE["classes"].keys()
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import GalleryDraw, KReciprocal, QueryExpansion, _names
 from reid_torchmetrics.command import COMMANDS, main, options
-from reid_torchmetrics.command.instances import Instance
 from reid_torchmetrics.command.terminal import UsageError
+from reid_torchmetrics.command.values import Instance
 from tests.profiles import examples
 
 FILES = {"evaluate": ["q"], "lists": ["a"], "detect": ["a", "b"], "pairs": ["p"], "compare": ["a", "b"]}

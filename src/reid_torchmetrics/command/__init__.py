@@ -21,7 +21,6 @@ from reid_torchmetrics._version import __version__
 
 from .configs import read_protocol
 from .inputs import check_inputs
-from .instances import Instance
 from .options import (
     COMMANDS,
     DIAGNOSE,
@@ -34,6 +33,7 @@ from .options import (
     root_parser,
 )
 from .terminal import PROGRAM, UsageError, log, show
+from .values import Instance
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,7 +18,6 @@ from reid_torchmetrics.tasks.lists import protocol_of_lists
 
 from .exact_search import evaluate_exact, find_recall, read_exact
 from .inputs import split_array
-from .kinds import named_values
 from .label_tables import (
     TABLES,
     LabelRules,
@@ -31,6 +30,7 @@ from .label_tables import (
 from .outputs import Outputs
 from .sample_reading import check_names, log_guesses, options_for
 from .sample_sets import Columns, all_files, as_arguments
+from .values import named_values
 
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:

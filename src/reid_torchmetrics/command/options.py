@@ -9,13 +9,11 @@ once. Only options that were given are passed on, so that None keeps its meaning
 
 from __future__ import annotations
 
-import json
 import re
 from argparse import SUPPRESS, Action, ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn, get_args
@@ -24,11 +22,9 @@ from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._extras import require
 
 from .configs import read_config
-from .instances import CLASS, FIELDS, Instance, read_instance
-from .kinds import Digits, Kind, WrongValueError, read_kind
 from .terminal import PROGRAM, UsageError, one_line
+from .values import TABLE, Kind, WrongValueError, read_instance, read_kind, to_plain
 
-TABLE = json.loads(files(__package__).joinpath("options.json").read_text(encoding="utf-8"))
 COMMANDS: dict[str, str] = {name: command["summary"] for name, command in TABLE["commands"].items()}
 """summaries of the subcommands, by name"""
 DIAGNOSE = "diagnose"
@@ -58,15 +54,33 @@ class Option(NamedTuple):
         return self.flag == self.name
 
     @property
-    def classes(self) -> dict[str, dict[str, Kind]]:
-        """The kinds of the fields of the objects that the option describes."""
-        kind = read_kind(self.kind)
-        classes: dict[str, dict[str, Kind]] = {}
-        if kind.base == "CLASS":
-            for name in kind.names:
-                rows = TABLE["classes"][name]
-                classes[name] = {field: read_kind(row[0]) for field, row in rows.items()}
-        return classes
+    def value_kind(self) -> Kind:
+        """The kind of its value."""
+        return read_kind(self.kind)
+
+    def read(self, value: Any, field: str = "", earlier: Any = None) -> Any:
+        """Convert words, or a value from a file; or those for a field or key, such as "k1" in `--rerank.k1`.
+
+        Args:
+            value: The words or the value.
+            field: The name of the field or key; empty for the whole option.
+            earlier: The value so far, to which the field is added; None if there is none.
+
+        Raises:
+            WrongValueError: The value is not of the kind of this option, which may have no fields.
+        """
+        kind = self.value_kind
+        if field and not (kind.classes or kind.is_mapping):
+            raise WrongValueError("given as a whole", field)
+        if field:
+            value = {field: value}
+        if kind.classes:
+            return read_instance(kind.classes, value, earlier)
+        needs_value = self.kind == "flag" or (kind.is_list and self.group in COMMAND_GROUPS)
+        if value is None and not needs_value:
+            return None
+        converted = kind.convert(value)
+        return (earlier or {}) | converted if field else converted
 
 
 @cache
@@ -93,12 +107,13 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
         raise UsageError(f"{min(twice)} must be given once, with all its values; got it twice")
     parser = _Parser(prog=f"{PROGRAM} {command}", add_help=False, allow_abbrev=False)
     table = command_options(command)
-    names = {flag.partition(".")[0] for flag in flags}
     for option in table:
-        flag = option.flag
-        if flag[0] != "-" or flag in names or flag.replace("--", "--no-", 1) in names:
+        opposite = option.flag.replace("--", "--no-", 1)
+        fields = [flag for flag in flags if flag.startswith(f"{option.flag}.")]
+        if option.is_positional or option.flag in flags or opposite in flags or fields:
             _add(parser, option, command)
-            _add_given_fields(parser, option, flags)
+        for flag in fields:  # such as `--rerank.k1` and `--camera-map.3`
+            parser.add_argument(flag, action=_Store, option=option, field=flag.partition(".")[2])
     namespace, unknown = parser.parse_known_args(words)
     if unknown:
         raise UsageError(_describe_unknown(command, unknown))
@@ -121,7 +136,7 @@ def _command_defaults(command: str) -> dict[str, Any]:
     defaults: dict[str, Any] = dict.fromkeys(_OUTPUTS)  # some subcommands lack some of them
     for option in command_options(command):
         if option.group in COMMAND_GROUPS:
-            defaults[option.name] = [] if read_kind(option.kind).is_list else None
+            defaults[option.name] = [] if option.value_kind.is_list else None
     defaults.update(TABLE["commands"][command].get("command_options", {}))
     return defaults
 
@@ -173,8 +188,14 @@ def add_options(parser: ArgumentParser, command: str) -> None:
     parser.epilog = "\n  ".join(["examples:", *examples])
     groups = {group: parser.add_argument_group(group, TABLE["groups"][group]) for group in about["groups"]}
     for option in command_options(command):
-        _add(groups[option.group], option, command)
-        _add_described_fields(groups[option.group], option)
+        group = groups[option.group]
+        _add(group, option, command)
+        for class_name in option.value_kind.classes:
+            for field, (kind, text, default) in TABLE["classes"][class_name].items():
+                flag = f"{option.flag}.{field}"
+                about_field = f"{class_name}: {text} [{default}]"
+                metavar = _metavar(read_kind(kind))
+                group.add_argument(flag, action=_Store, option=option, field=field, metavar=metavar, help=about_field)
 
 
 def as_yaml(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]) -> str:
@@ -191,19 +212,8 @@ def as_yaml(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]
     plain: dict[str, Any] = {}
     for option in command_options(command):
         if option.name in values and option.kind not in _ABOUT_FILES:
-            plain[option.name] = _to_plain(values[option.name])
+            plain[option.name] = to_plain(values[option.name])
     return str(yaml.safe_dump(plain, sort_keys=False))
-
-
-def _to_plain(value: Any) -> Any:
-    """Return a value of an option in the types of YAML."""
-    if isinstance(value, Instance):
-        return {CLASS: value.class_name, FIELDS: value.fields}
-    if isinstance(value, dict):
-        return {_to_plain(key): _to_plain(element) for key, element in value.items()}
-    if isinstance(value, Digits):
-        return int(value) if str(int(value)) == value.text else value.text
-    return [_to_plain(element) for element in value] if isinstance(value, (list, tuple)) else value
 
 
 def in_options(command: str, message: object) -> str:
@@ -255,7 +265,7 @@ def _value_in_words(option: Option, value: str | None) -> str:
     if value is None or option.kind == "flag":
         return ""
     plain = re.sub(r"[\"']", "", value)
-    if read_kind(option.kind).is_mapping:
+    if option.value_kind.is_mapping:
         return f" '{plain.translate(str.maketrans('()', '[]'))}'"
     return " " + re.sub(r"[(){}\[\]]", "", plain).replace(": ", "=").replace(",", "").strip().replace("None", "null")
 
@@ -267,6 +277,9 @@ class _Parser(ArgumentParser):
         raise UsageError(message)
 
 
+_WORD = read_kind("NAME")
+
+
 class _Store(Action):
     """Convert words by the kind of an option, and store the value, or the part of it that a `field` names."""
 
@@ -276,7 +289,11 @@ class _Store(Action):
         super().__init__(option_strings, dest, default=SUPPRESS, **kwargs)
         self._option = option
         self._field = field
-        suggestions = _suggestions(option, field)
+        kind = option.value_kind
+        if field:
+            fields = {name: kind for kinds in kind.classes.values() for name, kind in kinds.items()}
+            kind = fields.get(field, _WORD)
+        suggestions = kind.suggestions
         if suggestions:  # without suggestions, argcomplete completes names of files
             self.completer = lambda **_: suggestions
 
@@ -310,78 +327,29 @@ class _ReadConfig(Action):
         vars(namespace).setdefault(self.dest, []).append(values)
 
 
-def _suggestions(option: Option, field: str) -> tuple[str, ...]:
-    """Return the words that a shell suggests for an option, or for a field of it."""
-    if not option.classes:
-        return read_kind(option.kind).suggestions
-    if not field:
-        return tuple(option.classes)
-    for fields in option.classes.values():
-        if field in fields:
-            return fields[field].suggestions
-    return ()
-
-
 def _set_value(namespace: Namespace, option: Option, field: str, value: Any) -> None:
-    """Set the value of an option, or of a field or key in it, such as "k1" in `--rerank.k1`."""
-    kind = read_kind(option.kind)
+    """Set the value of an option, or of a field or key in it."""
     earlier = getattr(namespace, option.name, None) if field else None
-    if field and not (option.classes or kind.is_mapping):
-        raise WrongValueError("given as a whole", field)
-    if field:
-        value = {field: value}
-    if option.classes:
-        converted: Any = read_instance(option.classes, value, earlier)
-    else:
-        is_null_allowed = option.kind != "flag" and not (kind.is_list and option.group in COMMAND_GROUPS)
-        converted = kind.convert(value, is_null_allowed=is_null_allowed)
-    if field and kind.is_mapping:
-        converted = (earlier or {}) | converted
-    setattr(namespace, option.name, converted)
+    setattr(namespace, option.name, option.read(value, field, earlier))
 
 
 def _add(group: Any, option: Option, command: str) -> None:
     """Add an option to a group of a parser."""
-    help_text = f"{option.text} [{option.default}]" if option.default else option.text
-    kind = read_kind(option.kind)
-    if option.kind == "SWITCH":
-        group.add_argument(option.flag, action="store_true", default=SUPPRESS, help=help_text)
+    kind = option.value_kind
+    settings: dict[str, Any] = {"action": _Store, "option": option, "nargs": "+" if kind.is_list else None}
+    if option.is_positional:
+        settings["nargs"] = option.kind[1:] or None
+    elif option.kind == "SWITCH":
+        settings = {"action": "store_true", "default": SUPPRESS}
     elif option.kind == "flag":
-        group.add_argument(option.flag, action=BooleanOptionalAction, default=SUPPRESS, help=help_text)
+        settings = {"action": BooleanOptionalAction, "default": SUPPRESS}
     elif option.kind == "CONFIG":
-        group.add_argument(option.flag, action=_ReadConfig, command=command, metavar="CONFIG", help=help_text)
-    elif option.is_positional:
-        nargs = option.kind[1:] or None
-        added = group.add_argument(option.name, action=_Store, option=option, nargs=nargs, help=help_text)
-        added.required = False  # a file of options may have it
+        settings = {"action": _ReadConfig, "command": command}
     else:
-        nargs = "+" if kind.is_list else None
-        metavar = _metavar(kind)
-        group.add_argument(option.flag, action=_Store, option=option, nargs=nargs, metavar=metavar, help=help_text)
-
-
-def _add_described_fields(group: Any, option: Option) -> None:
-    """Add an option for each field of the objects that an option describes, such as `--rerank.k1`."""
-    for class_name in option.classes:
-        for field, (kind, text, default) in TABLE["classes"][class_name].items():
-            group.add_argument(
-                f"{option.flag}.{field}",
-                action=_Store,
-                option=option,
-                field=field,
-                metavar=_metavar(read_kind(kind)),
-                help=f"{class_name}: {text} [{default}]",
-            )
-
-
-def _add_given_fields(parser: ArgumentParser, option: Option, flags: Sequence[str]) -> None:
-    """Add an option for each field or key in a command line, such as `--rerank.k1` and `--camera-map.3`."""
-    if not (option.classes or read_kind(option.kind).is_mapping):
-        return
-    for flag in flags:
-        name, _, field = flag.partition(".")
-        if name == option.flag and field:
-            parser.add_argument(flag, action=_Store, option=option, field=field)
+        settings["metavar"] = _metavar(kind)
+    help_text = f"{option.text} [{option.default}]" if option.default else option.text
+    added = group.add_argument(option.flag, help=help_text, **settings)
+    added.required = False  # a file of options may have it
 
 
 def _metavar(kind: Kind) -> str:

@@ -22,8 +22,8 @@ from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparis
 from reid_torchmetrics.report import write_report
 from reid_torchmetrics.tasks import IndexRecall
 
-from .kinds import named_values
 from .terminal import PROGRAM, log, show
+from .values import named_values
 
 _STANDARD_OUTPUT = "-"
 

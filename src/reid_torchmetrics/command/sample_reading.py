@@ -13,7 +13,6 @@ from reid_torchmetrics.functional.retrieval.relevance import RULES_BY_LABEL, SID
 
 from . import matrices
 from .inputs import find_files, find_source
-from .kinds import named_values, rules_as_names
 from .label_tables import (
     TABLES,
     LabelRules,
@@ -28,6 +27,7 @@ from .label_tables import (
 )
 from .sample_sets import Columns, SampleSet, check_roles, number_rows, set_self_index, split_by_role
 from .terminal import log
+from .values import named_values, rules_as_names
 
 _CAPTIONS = "--captions"
 _TRACK_LABELS = {"cameras", "sequences", "identities"}

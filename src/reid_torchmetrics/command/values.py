@@ -1,4 +1,4 @@
-"""Kinds of values: how a word of a command line, or a value in a file of options, becomes the value of an option.
+"""Values of options: how a word of a command line, or a value in a file of options, becomes the value of an option.
 
     kind               command line                file of options               value
     "N"                --max-rank 7                max_rank: 7                   7
@@ -8,22 +8,27 @@
     "NAME TieName"     --ties stable               ties: stable                  "stable"; the function knows the names
     "MAP"              --camera-map '{3: 2}'       camera_map: {3: 2}            {3: 2}
     "RANGES"           --area-ranges.all [0,9]     area_ranges: {all: [0, 9]}    {"all": (0.0, 9.0)}
+    "CLASS A B"        --rerank.k1 20              rerank: {k1: 20}              an object, see `read_instance`
 
 "+" stands for several values, "?" for a value that may be null.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple, get_args
+from importlib import import_module
+from importlib.resources import files
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from reid_torchmetrics import _hints, _names
 
 from .configs import parse_yaml
 
+TABLE = json.loads(files(__package__).joinpath("options.json").read_text(encoding="utf-8"))
 NULLS = ("null", "Null", "NULL", "~")
 """null, as YAML spells it"""
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -32,19 +37,7 @@ _INFINITE = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 _PREFIXED = re.compile(r"\s*[+-]?0[xXbB]")
 """a whole number as hexadecimal or binary digits"""
 _VALUE_WIDTH = 80
-
-
-class Digits(int):
-    """A whole number in an option about labels; where labels are names, the name of the same digits."""
-
-    text: str
-    """the number as it was written, such as "01" """
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether two texts are equal, so that 1 and 01 are two keys; or two numbers, for another number."""
-        return self.text == other.text if isinstance(other, Digits) else int(self) == other
-
-    __hash__ = int.__hash__
+_CLASS, _FIELDS = "class_path", "init_args"
 
 
 class WrongValueError(ValueError):
@@ -64,6 +57,19 @@ class WrongValueError(ValueError):
         return f"`{option}` must be {self.rule}; got {self.value!r:.{_VALUE_WIDTH}}{self.hint}."
 
 
+class Digits(int):
+    """A whole number in an option about labels; where labels are names, the name of the same digits."""
+
+    text: str
+    """the number as it was written, such as "01" """
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two texts are equal, so that 1 and 01 are two keys; or two numbers, for another number."""
+        return self.text == other.text if isinstance(other, Digits) else int(self) == other
+
+    __hash__ = int.__hash__
+
+
 class Kind(NamedTuple):
     """A kind of values, such as a whole number or a list of labels."""
 
@@ -79,6 +85,14 @@ class Kind(NamedTuple):
         return self.base in ("MAP", "RANGES")
 
     @property
+    def classes(self) -> Classes:
+        """The kinds of the fields of the objects that a value describes, by the name of their class."""
+        if self.base != "CLASS":
+            return {}
+        rows = TABLE["classes"]
+        return {name: {field: read_kind(kind) for field, (kind, *_) in rows[name].items()} for name in self.names}
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The names that a value may have; empty if it may be anything."""
         if "|" in self.base:
@@ -91,28 +105,14 @@ class Kind(NamedTuple):
         """The names that a shell suggests; the function itself refuses other names."""
         if self.base == "NAME" and self.names:
             return get_args(getattr(_names, self.names[0]))
-        return self.choices
+        return self.choices or tuple(self.classes)
 
-    @property
-    def rule(self) -> str:
-        """The rule for a single value, such as "a whole number or null"."""
-        return self._rule_for(None)
-
-    def _rule_for(self, value: object) -> str:
-        """Return the rule, with the names like `value` first."""
-        rule, _ = _KINDS.get(self.base, _TEXT)
-        if self.choices:
-            rule = f"one of {_hints.listed(self.choices, near=value)}"
-        return f"{rule} or null" if self.is_nullable else rule
-
-    def convert(self, value: Any, *, is_null_allowed: bool = False) -> Any:
+    def convert(self, value: Any) -> Any:
         """Convert a word, several words, or a value from a file of options.
 
         Raises:
             WrongValueError: The value is not of this kind.
         """
-        if value is None and is_null_allowed:
-            return None
         if self.is_nullable and value in (None, *NULLS):
             return None
         if not self.is_list:
@@ -124,21 +124,30 @@ class Kind(NamedTuple):
         except WrongValueError as error:
             if self.choices:
                 raise
-            rule = "a list of strings" if error.rule == "a string" else f"a list, each {error.rule}"
+            rule = "a list of strings" if error.rule == _TEXT else f"a list, each {error.rule}"
             raise WrongValueError(rule, value) from error
 
     def _convert_single(self, value: Any) -> Any:
         """Convert a value that is not a list, or one element of a list."""
+        choices = self.choices
+        rule, converter = _KINDS.get(self.base, (_TEXT, _to_text))
+        if choices:
+            rule = f"one of {_hints.listed(choices, near=value)}"
+        if self.is_nullable:
+            rule = f"{rule} or null"
         if self.is_mapping and isinstance(value, str):
-            value = value_in_yaml(value, self.rule, keeps_digits=self.base == "MAP")
-        _, converter = _KINDS.get(self.base, _TEXT)
+            value = _value_in_yaml(value, rule, keeps_digits=self.base == "MAP")
         try:
             converted = converter(value)
         except (ValueError, TypeError) as error:
-            raise WrongValueError(self.rule, value) from error
-        if self.choices and converted not in self.choices:
-            raise WrongValueError(self._rule_for(value), value, hint=_hints.value_meant(value, self.choices))
+            raise WrongValueError(rule, value) from error
+        if choices and converted not in choices:
+            raise WrongValueError(rule, value, hint=_hints.value_meant(value, choices))
         return converted
+
+
+Classes: TypeAlias = Mapping[str, Mapping[str, Kind]]
+"""the kinds of the fields of each class, by name"""
 
 
 @cache
@@ -149,7 +158,105 @@ def read_kind(text: str) -> Kind:
     return Kind(base, tuple(names), is_list=text[-1] in "+*", is_nullable=text[-1] == "?" and not is_file)
 
 
-def value_in_yaml(word: str, rule: str, *, keeps_digits: bool = False) -> Any:
+class Instance(NamedTuple):
+    """The class and the fields of an object, which is built when all words are understood; that needs torch."""
+
+    class_name: str
+    fields: dict[str, Any]
+    is_named: bool
+    """True if the user named the class; else it is the first one with all fields"""
+
+    def make(self) -> Any:
+        """Construct the object.
+
+        Raises:
+            TypeError: A field has a value of another type.
+            ValueError: A field has a value that its class refuses.
+        """
+        package: Any = import_module("reid_torchmetrics")
+        return getattr(package, self.class_name)(**self.fields)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description of the object in a file of options."""
+        return {_CLASS: self.class_name, _FIELDS: self.fields}
+
+
+def read_instance(classes: Classes, value: Any, earlier: Instance | None = None) -> Instance | None:
+    """Read the description of an object from a word, or from a value in a file; None for null.
+
+        --rerank QueryExpansion
+        --rerank.k1 20                                             rerank.k1: 20
+        --rerank '{k1: 20}'                                        rerank: {k1: 20}
+        --rerank '{class_path: KReciprocal, init_args: {k1: 20}}'  the form of LightningCLI
+
+    Args:
+        classes: Classes that the object may have.
+        value: The name of a class, or a mapping of fields.
+        earlier: The object so far, if the value adds fields to it.
+
+    Raises:
+        WrongValueError: No class has all fields, or a field has a value of another kind.
+    """
+    if value is None or value in NULLS:
+        return None
+    rule = _rule_of(classes)
+    description = {_CLASS: value} if isinstance(value, str) and _short_name(value) in classes else value
+    others = _as_mapping(description, rule)
+    fields = {} if earlier is None else dict(earlier.fields)
+    fields |= _as_mapping(others.pop(_FIELDS, {}), rule, value)
+    class_name = earlier.class_name if earlier is not None and earlier.is_named else None
+    if _CLASS in others:
+        path = others.pop(_CLASS)
+        class_name = _short_name(str(path))
+        if class_name not in classes:
+            raise WrongValueError(rule, path)
+    for name, field_value in others.items():
+        fields[str(name).removeprefix(f"{_FIELDS}.")] = field_value
+
+    candidates = classes if class_name is None else {class_name: classes[class_name]}
+    for candidate, kinds in candidates.items():
+        if fields.keys() <= kinds.keys():
+            return Instance(candidate, _convert_fields(kinds, fields), is_named=class_name is not None)
+    possible = {field for kinds in candidates.values() for field in kinds}
+    wrong = [str(field) for field in fields if field not in possible] or list(fields)
+    hint = _hints.argument_meant(wrong[0], possible)
+    raise WrongValueError(_rule_of(candidates), _hints.listed(wrong, str), hint=hint)
+
+
+def _as_mapping(value: Any, rule: str, described: Any = None) -> dict[Any, Any]:
+    """Return a mapping, or the one that a word describes in YAML; an error shows all that was described."""
+    mapping = _value_in_yaml(value, rule) if isinstance(value, str) else value
+    if not isinstance(mapping, dict):
+        raise WrongValueError(rule, value if described is None else described)
+    return dict(mapping)
+
+
+def _convert_fields(kinds: Mapping[str, Kind], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the values of fields by their kinds; an error names the field."""
+    converted: dict[str, Any] = {}
+    name = ""
+    try:
+        for name, value in fields.items():
+            converted[name] = kinds[name].convert(value)
+    except WrongValueError as error:
+        error.field = name
+        raise
+    return converted
+
+
+def _short_name(path: str) -> str:
+    """Return the name of a class from its path in this package; other paths stay as they are."""
+    package, _, name = path.rpartition(".")
+    return name if package.partition(".")[0] in ("", "reid_torchmetrics") else path
+
+
+def _rule_of(classes: Classes) -> str:
+    """Return the rule for the description of an object, with the classes and their fields."""
+    described = [f"{name} with options among {', '.join(fields)}" for name, fields in classes.items()]
+    return f"null or {' or '.join(described)}"
+
+
+def _value_in_yaml(word: str, rule: str, *, keeps_digits: bool = False) -> Any:
     """Parse a word of a command line as YAML; with `keeps_digits`, whole numbers in a mapping are texts, such as "01".
 
     Raises:
@@ -168,25 +275,23 @@ def _to_text(value: Any) -> str:
 
 
 def _to_whole_number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
+    if isinstance(value, str):
+        return int(value, base=0 if _PREFIXED.match(value) else 10)
+    if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError
-    if isinstance(value, str) and _PREFIXED.match(value):
-        return int(value, base=0)
-    return int(value)
+    return value
 
 
 def _to_number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise TypeError
-    if isinstance(value, str) and _PREFIXED.match(value):
-        return float(int(value, base=0))
-    if isinstance(value, str):
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and not _PREFIXED.match(value):
         return float(_INFINITE.get(value.lower(), value))
-    return float(value)
+    return float(_to_whole_number(value))
 
 
 def _to_label(value: Any) -> int | str:
-    text = value if isinstance(value, str) else str(_to_whole_number(value))
+    text = _to_text_of_number(value)
     try:
         digits = Digits(_to_whole_number(text))
     except ValueError:
@@ -204,15 +309,9 @@ def _to_boolean(value: Any) -> bool:
     return _BOOLEANS[word]
 
 
-def _to_number_or_file(value: Any) -> str:
-    """Return the text of a whole number, or of the path of a file."""
+def _to_text_of_number(value: Any) -> str:
+    """Return the text of a whole number, and any other text as it is."""
     return value if isinstance(value, str) else str(_to_whole_number(value))
-
-
-def _to_flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
 
 
 def _to_camera_map(value: Any) -> dict[int | str, int | str]:
@@ -231,19 +330,29 @@ def _to_ranges(value: Any) -> dict[int | str, tuple[float, float]]:
     return ranges
 
 
+_TEXT = "a string"
 _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "N": ("a whole number", _to_whole_number),
     "X": ("a number", _to_number),
     "LABEL": ("a whole number or a name", _to_label),
     "BOOL": ("true or false", _to_boolean),
-    "flag": ("true or false", _to_flag),
-    "NUMBER": ("a whole number or a file", _to_number_or_file),
+    "flag": ("true or false", _to_boolean),
+    "NUMBER": ("a whole number or a file", _to_text_of_number),
     "MAP": ("cameras by cameras, such as {3: 2}", _to_camera_map),
     "RANGES": ("two numbers for each name, such as {small: [0, 1024]}", _to_ranges),
 }
-"""the rule for the values of each kind, and the function that converts them"""
-_TEXT: tuple[str, Callable[[Any], Any]] = ("a string", _to_text)
-"""that of any other kind"""
+"""the rule for the values of each kind, and the function that converts them; any other kind is a text"""
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value of an option in the types of YAML."""
+    if isinstance(value, Instance):
+        return value.describe()
+    if isinstance(value, dict):
+        return {to_plain(key): to_plain(element) for key, element in value.items()}
+    if isinstance(value, Digits):
+        return int(value) if str(int(value)) == value.text else value.text
+    return [to_plain(element) for element in value] if isinstance(value, (list, tuple)) else value
 
 
 def rules_as_names(options: Mapping[str, Any], rules: Collection[str]) -> dict[str, Any]:
