@@ -21,15 +21,13 @@ from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, name
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 
-from . import matrices
-from .inputs import split_array
+from .inputs import NEED_EMBEDDINGS, check_matrix_options, split_array
 from .label_tables import label_files, log_positions
 from .options import in_options
 from .outputs import Outputs, ReportImages
 from .processes import Share, join_processes, share_errors
 from .sample_reading import SampleSets, check_names, labels_of, options_for, read_sample_sets
 from .sample_sets import SampleSet, all_files, are_mixed, batches, rows_by_role
-from .streams import evaluate_streamed_gallery
 from .terminal import log
 
 _OPTIONS_WITHOUT_METRIC = ("max_rank", "multi_query")
@@ -124,6 +122,8 @@ def _evaluate_samples(
 ) -> RetrievalResults:
     """Return the results, which are the same on all processes, with the parts that a report shows if one is written."""
     if arguments.stream:
+        from .streams import evaluate_streamed_gallery  # noqa: PLC0415 - most galleries are in memory
+
         return evaluate_streamed_gallery(sample_sets, options, share)
     ground_truth = None
     if arguments.ground_truth is not None:
@@ -209,7 +209,8 @@ def _evaluate_files(sample_sets: SampleSets, options: Mapping[str, Any]) -> Retr
 def _evaluate_matrix(sample_sets: SampleSets, options: Mapping[str, Any]) -> RetrievalResults:
     """Return the results of distances or scores."""
     file = sample_sets["query"].files[0]
-    matrix_options = matrices.without_embeddings(file.kind, options)
+    check_matrix_options(file.kind, options)
+    matrix_options = {name: value for name, value in options.items() if name not in NEED_EMBEDDINGS}
     rows, self_index = rows_by_role(sample_sets)
     labels: dict[str, Any] = {}
     for role, (sample_set, rows_of_role) in rows.items():
@@ -219,14 +220,27 @@ def _evaluate_matrix(sample_sets: SampleSets, options: Mapping[str, Any]) -> Ret
     _, query_rows = rows["query"]
     if "gallery" in rows:
         _, gallery_rows = rows["gallery"]
-        matrix = matrices.rows_and_columns(file.embeddings, query_rows, gallery_rows)
-        if self_index is None:
-            self_index = matrices.leave_one_out_index(file, matrix.shape, matrix_options["protocol"])
+        matrix: Any = file.embeddings[query_rows][:, gallery_rows]  # slices copy nothing
+        if self_index is None and matrix_options["protocol"].leave_one_out:
+            self_index = _places_in_square(file, matrix, matrix_options["protocol"])
     else:  # each item among the others
-        matrix = matrices.rows_and_columns(file.embeddings, query_rows, query_rows)
+        matrix = file.embeddings[query_rows][:, query_rows]
         self_index = np.arange(len(matrix))
         labels = labels | {name.replace("query_", "gallery_"): values for name, values in labels.items()}
     return evaluate_scores(**{file.kind: matrix}, **labels, self_index=self_index, **matrix_options)
+
+
+def _places_in_square(file: data.SampleFile, matrix: Any, protocol: Protocol) -> _arrays.Array:
+    """Return the place of each query in the gallery, where a protocol searches each item among the others.
+
+    Raises:
+        ValueError: The matrix is not square.
+    """
+    num_rows, num_columns = matrix.shape
+    if num_rows != num_columns:
+        reason = f"under protocol {protocol.name!r}, which searches each item among the others"
+        raise ValueError(f"{file.path}: `{file.kind}` must be square {reason}; got {list(matrix.shape)}.")
+    return np.arange(num_rows)
 
 
 @contextmanager
@@ -241,16 +255,15 @@ def naming_bad_rows(files: Sequence[data.SampleFile]) -> Iterator[None]:
 
 def _raise_for_bad_rows(files: Sequence[data.SampleFile]) -> None:
     """Raise if some embeddings are not finite, or some distances or scores NaN, with their file and rows."""
-    if files[0].kind != "embeddings":
-        matrix = files[0]
-        rows = matrices.rows_with_nan(matrix.embeddings)
-        if rows:
-            got = f"{len(rows)} rows with NaN, first {rows[0]}"
-            raise ValueError(f"{matrix.path}: {matrix.kind} must not be NaN; got {got}.")
-        return
     for file in files:
-        (embeddings,) = _arrays.as_tensors(file.embeddings[:])
-        rows = Rows([embeddings]).non_finite().tolist()
+        (values,) = _arrays.as_tensors(file.embeddings[:])
+        if file.kind != "embeddings":
+            rows = values.isnan().any(dim=1).nonzero()[:, 0].tolist()
+            if rows:
+                got = f"{len(rows)} rows with NaN, first {rows[0]}"
+                raise ValueError(f"{file.path}: {file.kind} must not be NaN; got {got}.")
+            return  # the gallery has the same matrix
+        rows = Rows([values]).non_finite().tolist()
         if rows:
             got = f"{len(rows)} rows that are not, first {rows[0]}"
             raise ValueError(f"{file.path}: embeddings must be finite; got {got}.")

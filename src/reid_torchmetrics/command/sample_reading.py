@@ -1,4 +1,12 @@
-"""Reading of the queries and the gallery of a command line: files of samples, with labels in tables and arrays."""
+"""Reading of the queries and the gallery of a command line: files of samples, with labels in tables and arrays.
+
+`--distances` and `--scores` are a matrix of queries and gallery items in the place of embeddings:
+
+labels                                     queries       gallery items
+two files                                  rows          columns
+one table with a column such as `split`    its queries   its gallery items, of a square matrix also chosen from it
+one file for a square matrix               rows          the same items, each searched among all others
+"""
 
 from __future__ import annotations
 
@@ -11,7 +19,6 @@ import numpy as np
 from reid_torchmetrics import _names, data
 from reid_torchmetrics.functional.retrieval.relevance import RULES_BY_LABEL, SIDES, number_names
 
-from . import matrices
 from .inputs import find_files, find_source
 from .label_tables import (
     TABLES,
@@ -21,6 +28,7 @@ from .label_tables import (
     check_shards,
     label_files,
     labels_of_file_names,
+    num_rows_of,
     read_field,
     read_table,
     rows_by_name,
@@ -75,7 +83,7 @@ def read_sample_sets(
 
     # Files of labels.
     labels = _read_label_files(words, rules, names_in_tables, guesses)
-    if is_one_file and is_matrix and matrices.is_one_set(sample_sets, labels.values()):
+    if is_one_file and is_matrix and _is_one_set(sample_sets, labels.values()):
         del sample_sets["gallery"]
 
     # Roles first: they tell the rows of the other labels apart.
@@ -232,26 +240,24 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
     is_captions = words[0] == _CAPTIONS
     source_text = _CAPTIONS if is_captions else " and ".join(words)
     tables = [source.join() for source in sources]
-    is_by_name = _can_join_by_name(sample_sets, tables)
     tables = number_rows(sample_sets, tables)
-    if is_by_name:
-        guesses.append("rows joined by `name`")
-        tables = _join_by_name(sample_sets, tables, words)
     if len(tables) == 1 and len(sample_sets) == 2:
-        tables = _split_table(sample_sets, tables[0], source_text, guesses)
+        # The rows of one table are told apart by their names, if all samples have some, or by roles, or by places.
+        are_named = "names" in tables[0] and all(part.names is not None for part in sample_sets.values())
+        tables = tables * 2 if are_named else _split_table(sample_sets, tables[0], source_text, guesses)
     if len(tables) != len(sample_sets):
-        remedy = matrices.hint_of_matrix(sample_sets["query"], tables)
+        remedy = _hint_of_matrix(sample_sets["query"], tables)
         raise ValueError(
             f"`--labels` must be one table, or one for queries and one for the gallery; got {len(tables)}.{remedy}"
         )
-    named_roles = set() if is_by_name else _join_named_sides(sample_sets, tables, words, guesses)
+    named_roles = _join_by_name(sample_sets, tables, words, guesses)
     set_self_index(sample_sets, tables)
     if len(sample_sets) == 2 and sample_sets["query"].kind != "embeddings":
-        matrices.check_shape(sample_sets, tables, source_text)
+        _check_shape(sample_sets, tables, source_text)
 
     has_source_for_each = len(sources) == len(sample_sets)
     for position, (role, table) in enumerate(zip(sample_sets, tables, strict=True)):
-        if not is_by_name and not is_captions and role not in named_roles:
+        if not is_captions and role not in named_roles:
             source = sources[position] if has_source_for_each else sources[0]
             check_shards(sample_sets[role], role, source, order)
         _check_table(sample_sets[role], table, source_text, role)
@@ -266,33 +272,20 @@ def _hold_roles(sources: Sequence[LabelSource]) -> bool:
     return any(source.holds("roles") for source in sources)
 
 
-def _can_join_by_name(sample_sets: SampleSets, tables: Sequence[Columns]) -> bool:
-    """Return whether rows of tables and of samples have names, and there is one table, or one for each sample set."""
-    if any(sample_set.names is None for sample_set in sample_sets.values()):
-        return False
-    return all("names" in table for table in tables) and len(tables) in (1, len(sample_sets))
-
-
-def _join_by_name(sample_sets: SampleSets, tables: Sequence[Columns], words: Sequence[str]) -> list[Columns]:
-    """Return a table for each sample set, with rows in the order of its names."""
-    joined_tables = []
-    for position, sample_set in enumerate(sample_sets.values()):
-        source = position if len(tables) > 1 else 0  # one table may hold the rows of queries and gallery
-        joined_tables.append(rows_by_name(tables[source], np.asarray(sample_set.names), words[source]))
-    return joined_tables
-
-
-def _join_named_sides(
+def _join_by_name(
     sample_sets: SampleSets, tables: list[Columns], words: Sequence[str], guesses: list[str]
-) -> set[str]:
-    """Join the table of each side by its names, where both have names; return the roles of these sides."""
-    roles = set()
+) -> list[str]:
+    """Put the rows of the table of each side in the order of its samples, where both have names; return these roles."""
+    roles = []
     for position, (role, sample_set) in enumerate(sample_sets.items()):
         if "names" in tables[position] and sample_set.names is not None:
             word = words[position] if len(words) == len(tables) else words[0]
             tables[position] = rows_by_name(tables[position], np.asarray(sample_set.names), word)
-            guesses.append(f"rows of the {role} joined by `name`")
-            roles.add(role)
+            roles.append(role)
+    if len(roles) == len(sample_sets):
+        guesses.append("rows joined by `name`")
+    else:
+        guesses.extend(f"rows of the {role} joined by `name`" for role in roles)
     return roles
 
 
@@ -301,12 +294,70 @@ def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, gues
     split = split_by_role(sample_sets, table)
     if split is None:
         if sample_sets["query"].kind != "embeddings":
-            matrices.check_num_rows(sample_sets, table, source_text)
+            _check_num_rows(sample_sets, table, source_text)
         num_queries = len(sample_sets["query"])
         is_query = np.arange(min(len(values) for values in table.values())) < num_queries
         split = (is_query, ~is_query)
         guesses.append(f"the first {num_queries} rows of {source_text} as those of the queries")
     return [{name: values[rows] for name, values in table.items()} for rows in split]
+
+
+def _is_one_set(sample_sets: Mapping[str, SampleSet], labels: Iterable[Sequence[LabelSource]]) -> bool:
+    """Return whether rows and columns of a matrix are the same items: there is one set of labels for both.
+
+    Args:
+        sample_sets: Queries and gallery of a matrix, with the labels in its file.
+        labels: The files of each kind of label.
+    """
+    num_rows, num_columns = (len(sample_set) for sample_set in sample_sets.values())
+    if num_rows != num_columns:
+        return False
+    if any(sample_set.columns for sample_set in sample_sets.values()):
+        return True
+    return any(len(sources) == 1 and sources[0].num_rows == num_rows for sources in labels)
+
+
+def _check_shape(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns], source: str) -> None:
+    """Raise unless a matrix has a row for each query of the labels, and a column for each gallery item.
+
+    Raises:
+        ValueError: It has not; the message says if it is transposed.
+    """
+    file = sample_sets["query"].files[0]
+    shape = [len(sample_set) for sample_set in sample_sets.values()]
+    label_shape = [num_rows_of(table) for table in tables]
+    if shape == label_shape:
+        return
+    rule = (
+        f"`{file.kind}` must have shape {label_shape}, a row for each query and a column for each gallery item of"
+        f" {source}"
+    )
+    hint = ", which is transposed" if shape == label_shape[::-1] else ""
+    raise ValueError(f"{file.path}: {rule}; got {shape}{hint}.")
+
+
+def _check_num_rows(sample_sets: Mapping[str, SampleSet], table: Columns, source: str) -> None:
+    """Raise unless one table about a matrix has a row for each query and each gallery item.
+
+    Raises:
+        ValueError: It has another number of rows.
+    """
+    num_queries, num_items = (len(sample_set) for sample_set in sample_sets.values())
+    num_rows = num_rows_of(table)
+    if num_rows == num_queries + num_items:
+        return
+    samples = f"{num_queries} queries and {num_items} gallery items"
+    raise ValueError(f"{source}: there must be a row for each of {samples} of the matrix; got {num_rows}.")
+
+
+def _hint_of_matrix(sample_set: SampleSet, tables: Sequence[Columns]) -> str:
+    """Return a remedy if embeddings in one file have the shape of a matrix of the labels; else an empty text."""
+    file = sample_set.files[0]
+    if file.kind != "embeddings" or len(sample_set.files) > 1:
+        return ""
+    if list(file.embeddings.shape) != [num_rows_of(table) for table in tables]:
+        return ""
+    return f" A matrix of distances is given by `--distances {file.path}`, of scores by `--scores`."
 
 
 def _check_table(sample_set: SampleSet, table: Columns, source_text: str, role: str) -> None:
