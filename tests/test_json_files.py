@@ -45,7 +45,9 @@ def outcome(path):
 
 def outcome_of_json(path):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_files.msgspec.json, "decode", lambda contents: json.loads(contents.decode()))
+        patch.setattr(
+            _files.msgspec.json, "decode", lambda contents: json.loads(contents.decode(json.detect_encoding(contents)))
+        )
         return outcome(path)
 
 

@@ -45,7 +45,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
     Raises:
         OSError: there is no such file, or it may not be read.
-        ValueError: it is not JSON in UTF-8.
+        ValueError: it is not JSON in UTF-8 or UTF-16.
         RecursionError: it is nested too deep.
     """
     return decoded_json(readable(path).read_bytes())
@@ -56,8 +56,8 @@ def decoded_json(contents: bytes) -> Any:
     try:
         return msgspec.json.decode(contents)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # NaN, Infinity and lone surrogates are read by `json` alone, which also words the errors.
-        return json.loads(contents.decode())
+        # NaN, Infinity, lone surrogates and other encodings are read by `json` alone, which also words the errors.
+        return json.loads(contents.decode(json.detect_encoding(contents)))
 
 
 def read_keys(path: str | os.PathLike[str], keys: Sequence[str]) -> dict[str, Any]:

@@ -221,6 +221,23 @@ def test_files_of_other_tools_have_a_remedy(command, tmp_path, name, remedy):
     assert remedy in outcome.err
 
 
+def test_the_line_that_converts_json_of_darknet_makes_a_folder(command, tmp_path):
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.txt").write_text("1 0.5 0.5 0.25 0.25\n", encoding="utf-8")
+    (tmp_path / "labels" / "b.txt").write_text("0 0.5 0.5 0.5 0.5\n", encoding="utf-8")
+    place = {"center_x": 0.5, "center_y": 0.5, "width": 0.25, "height": 0.25}
+    found = [{"class_id": 1, "name": "cat", "relative_coordinates": place, "confidence": 0.75}]
+    images = [{"frame_id": 1, "filename": "data/a.jpg", "objects": found}]
+    images.append({"frame_id": 2, "filename": "data/b.jpg", "objects": []})
+    (tmp_path / "result.json").write_text(json.dumps(images), encoding="utf-8")
+    (tmp_path / "truth.json").write_text('{"images": [], "annotations": []}', encoding="utf-8")
+    for truth in ("labels", "truth.json"):
+        line = re.search(r"of darknet; .* by `(.*)`", command("detect", truth, "result.json").err)[1]
+    with (tmp_path / "result.json").open(encoding="utf-8") as file:
+        exec(line, {"json": json, "Path": Path, "file": file})  # noqa: S102 - as a user would paste it
+    assert numbers(command("detect", "labels", "results", "--json", "-"))["map"] == pytest.approx(0.5)
+
+
 def test_the_lines_that_convert_make_results(command, tmp_path, monkeypatch):
     box = {"bbox": [1, 1, 10, 10], "image_id": 1, "category_id": 1}
     data_set = {"images": [{"id": 1}], "categories": [{"id": 1}], "annotations": [{"id": 1, "area": 100, **box}]}

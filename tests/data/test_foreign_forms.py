@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -106,22 +107,48 @@ LISTS = {
     "a.mat": lambda path: scipy.io.savemat(path, {"I": [[2, 0], [1, 3]]}),
     "a.parquet": lambda path: pd.DataFrame({"I": [[2, 0], [1, 3]]}).to_parquet(path),
 }
+RUN = {"q1": {"a": 0.75, "b": 0.5}, "q2": {"b": 0.25}}
+META = {"model_name": "m", "revision": "r"}
+RUNS = {
+    "long.csv": lambda path: long_table().to_csv(path, index=False),
+    "long.parquet": lambda path: long_table().to_parquet(path),
+    "mteb.json": lambda path: path.write_text(
+        json.dumps({"mteb_model_meta": META, "default": {"test": RUN}}), encoding="utf-8"
+    ),
+}
+"""a run as other tools write it: MTEB by subset and split"""
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_the_line_in_the_message_makes_lists_of_the_file(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / name
-    LISTS[name](path)
+def long_table():
+    rows = [(query, item, score) for query, items in RUN.items() for item, score in items.items()]
+    return pd.DataFrame(rows, columns=["query", "item", "score"])
+
+
+def converted_lists(path):
+    """What the line in the message makes of a file of lists."""
     known = {"numpy": np, "torch": torch, "json": json, "pickle": pickle, "scipy": scipy, "pandas": pd}
     known |= {"path": path, "name": "I"}
     line = remedy(read_retrieved, path)
     with path.open("rb") as known["file"]:
         exec(line.replace("open('lists.json', 'w')", "output"), known | {"output": (output := io.StringIO())})  # noqa: S102
     if output.getvalue():
-        (tmp_path / "lists.json").write_text(output.getvalue(), encoding="utf-8")
-    (converted,) = tmp_path.glob("lists.*")
-    assert np.array_equal(read_retrieved(converted), [[2, 0], [1, 3]])
+        Path("lists.json").write_text(output.getvalue(), encoding="utf-8")
+    (converted,) = Path().glob("lists.*")
+    return read_retrieved(converted)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_line_in_the_message_makes_lists_of_the_file(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    LISTS[name](tmp_path / name)
+    assert np.array_equal(converted_lists(tmp_path / name), [[2, 0], [1, 3]])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_line_in_the_message_makes_a_run_of_the_file(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    RUNS[name](tmp_path / name)
+    assert converted_lists(tmp_path / name) == RUN
 
 
 def test_an_array_of_objects_that_is_not_needed_is_left_unread(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from reid_torchmetrics.data import labels_from_names, number_identities, read_labels, read_samples
 from reid_torchmetrics.data.array_names import FIELD_NAMES
+from tests.data.texts import written
 
 QUERY, GALLERY = [True, False], [False, True]
 TABLE = {"image_path": ["b/1_x.jpg", "a/2.jpg"], "pid": ["0007", " 8"], "split": ["query", "test"], "note": ["", "1.5"]}
@@ -231,3 +232,16 @@ def test_a_name_beside_a_path_is_an_identity_where_no_column_is_one(tmp_path):
     assert read("path,name,identity", names="name") == {"identities": "c", "names": "b"}
     assert read("path,name,individual", identities="individual") == {"identities": "c", "names": "a"}
     assert read("photo,name,age", names="photo") == {"identities": "b", "names": "a"}
+
+
+def test_a_folder_of_tables_or_of_images_is_told_what_to_pass(tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "0002_c1s1_000451_03.jpg").touch()
+    with pytest.raises(ValueError, match=r"images: .*; pass a table or an array with a row for each sample\.$"):
+        read_labels(images)
+    for name in ("b.csv", "a.csv"):
+        written(tmp_path / name, "pid\n3\n")
+    with pytest.raises(ValueError, match=r"without \.npy files; pass a file in it, such as 'a\.csv'\.$"):
+        read_labels(tmp_path)
+    assert read_labels(tmp_path / "a.csv")["identities"].tolist() == [3]

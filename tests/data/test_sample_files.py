@@ -303,6 +303,15 @@ def test_files_of_one_sample_in_the_current_folder_have_it_as_their_path(tmp_pat
     assert (file.path, file.names.tolist()) == (".", ["a", "b"])
 
 
+def test_files_of_one_sample_may_be_named_by_relative_and_absolute_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").mkdir()
+    for name in "ab":
+        np.save(f"x/{name}.npy", np.zeros(3))
+    (file,) = read_samples(["x/a.npy", tmp_path / "x" / "b.npy"])
+    assert (file.path, file.names.tolist()) == (str(tmp_path / "x"), ["a", "b"])
+
+
 def test_a_file_of_one_sample_alone_must_have_two_dimensions(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(3))
     with pytest.raises(ValueError, match=r"a.npy: `embeddings` must have shape \[N, D\]; got \[3\]"):

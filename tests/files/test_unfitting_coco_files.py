@@ -149,6 +149,7 @@ FORMS = [
     ("via.json", '{"a.jpg1": {"filename": "a.jpg", "regions": []}}', "]}}, of VIA; convert it by `globox"),
     ("createml.json", '[{"image": "a.jpg", "annotations": []}]', ", of CreateML; convert it by `supervision"),
     ("labels.json", '{"classes": null, "labels": {}}', ", of FiftyOne; export it as `fiftyone"),
+    ("bdd.json", '[{"name": "a.jpg", "labels": []}]', ", of BDD100K; convert it by `globox"),
     ("items.json", '{"dm_format_version": "1.0", "items": [{}]}', ", of datumaro; convert it by `datumaro"),
 ]
 

@@ -1,5 +1,6 @@
 """Files of boxes as tools for annotations write them: a function writes a side of a problem, and returns its path."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,22 @@ def supervision_yolo(side: Side, folder: Path) -> Path:
 def supervision_voc(side: Side, folder: Path) -> Path:
     _supervision(side, folder).as_pascal_voc(annotations_directory_path=str(folder / "xml"))
     return folder / "xml"
+
+
+def bdd100k(side: Side, folder: Path) -> Path:
+    """Write what the data set has, by hand: its tools need packages of their own."""
+    frames = []
+    for image, boxes in side.boxes.items():
+        labels = []
+        for number, box in enumerate(boxes):
+            edges = dict(zip(("x1", "y1", "x2", "y2"), box.corners, strict=True))
+            label = {"id": str(number), "category": box.label, "attributes": {"occluded": False}, "box2d": edges}
+            labels.append(label if box.score is None else label | {"score": box.score})
+        frames.append({"name": f"{image}.jpg", "attributes": {"weather": "clear"}, "timestamp": 10000})
+        if labels:
+            frames[-1]["labels"] = labels
+    (folder / "bdd.json").write_text(json.dumps(frames), encoding="utf-8")
+    return folder / "bdd.json"
 
 
 def supervision_createml(side: Side, folder: Path) -> Path:

@@ -84,7 +84,7 @@ WRITERS = {
     "FiftyOne: KITTI": _both(tools.fiftyone_kitti),
     "FiftyOne: VOC": _both(tools.fiftyone_voc, _DOCUMENTS),
     "FiftyOne: its own": _both(tools.fiftyone_own, "of FiftyOne; export it as `fiftyone.types.COCODetectionDataset`"),
-    "FiftyOne: BDD100K": _both(tools.fiftyone_bdd, 'got [{"name": "shot_'),
+    "FiftyOne: BDD100K": _both(tools.fiftyone_bdd, "of BDD100K; convert it by `globox"),
     "FiftyOne: CVAT": _both(tools.fiftyone_cvat, "got '.xml': of CVAT; convert it by `globox"),
     "Ultralytics: text": Writer(detectors.yolo_labels, detectors.ultralytics_text, ("classes",)),
     "Ultralytics: text without confidences": Writer(

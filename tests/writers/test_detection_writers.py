@@ -146,6 +146,21 @@ def test_the_line_in_the_message_converts_the_file(form, write, detect, tmp_path
     assert number == pytest.approx(mean_average_precision(truth, found), abs=1e-6)
 
 
+def test_the_line_in_the_message_converts_both_files_of_bdd100k(detect, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    truth, found = problem()
+    paths = [written(tools.bdd100k, side, tmp_path / name) for name, side in (("truth", truth), ("found", found))]
+    converted = []
+    for path in paths:
+        _, said = detect(path, path)
+        line = re.search(r"of BDD100K; .* by `(.*?)`", said)[1]
+        with path.open(encoding="utf-8") as file:
+            exec(line, {"globox": importlib.import_module("globox"), "json": json, "file": file})  # noqa: S102
+        converted.append((tmp_path / "coco.json").rename(path.with_name("coco.json")))
+    number, _ = detect(*converted)
+    assert number == pytest.approx(mean_average_precision(truth, found), abs=1e-6)
+
+
 def test_detections_that_were_appended_are_told(detect, tmp_path):
     truth, found = problem()
     path = written(detectors.ultralytics_text, found, tmp_path / "found")

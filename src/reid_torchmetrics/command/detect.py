@@ -26,7 +26,7 @@ from reid_torchmetrics.data import (
     read_voc,
     yolo_files,
 )
-from reid_torchmetrics.files import read_images
+from reid_torchmetrics.files import read_images, remedy_of_json
 from reid_torchmetrics.functional.detection.evaluation import (
     EvaluatedImages,
     MatchRequest,
@@ -267,7 +267,7 @@ def _find_layout(arguments: SimpleNamespace) -> str:
     if len(folders) == 1:
         folder = paths.pop(folders[0])
         (file,) = paths.values()
-        got = f"the folder {str(folder)!r} and {str(file)!r}"
+        got = f"the folder {str(folder)!r} and {str(file)!r}{remedy_of_json(file)}"
         raise ValueError(f"`ground_truths` and `detections` must both be files of JSON, or both folders; got {got}.")
     if arguments.evaluator == "lvis":
         raise ValueError("`ground_truths` must be a file of JSON for `--evaluator lvis`; got a folder.")

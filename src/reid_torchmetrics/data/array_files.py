@@ -144,33 +144,6 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else "no more"
 
 
-def read_text_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of each line of a file that is not blank."""
-    yield from split_lines(path, read_utf_8(path))
-
-
-def read_utf_8(path: Path) -> str:
-    """Return the text of a file in UTF-8, with or without a mark of its encoding at the start."""
-    with reading(path, "text in UTF-8"):
-        return path.read_text(encoding="utf-8-sig")
-
-
-def split_lines(path: Path, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the place, such as "run.txt:3", and the text of each line that is not blank."""
-    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
-        if line:
-            yield f"{path}:{number}", line
-
-
-def first_line(path: Path) -> str:
-    """Return the first line of a file that is not blank, stripped; "" if there is none."""
-    with reading(path, "text in UTF-8"), path.open(encoding="utf-8-sig") as file:
-        for line in file:
-            if line and not line.isspace():
-                return line.strip()
-    return ""
-
-
 def import_optional(module: str, package: str) -> Any:
     """Import a module of a package that need not be installed.
 
@@ -205,7 +178,10 @@ def read_arrays(
     if suffix not in formats:
         got = f"{path.suffix!r}{conversion_of_file(path)}"
         if path.is_dir():
-            got = f"a folder without .npy files, which a pattern such as '{path}/*.parquet' names"
+            readable_files = sorted(file.name for file in path.iterdir() if file.suffix.lower() in formats)
+            got = "a folder without such a file; pass a table or an array with a row for each sample"
+            if readable_files:
+                got = f"a folder without .npy files; pass a file in it, such as {readable_files[0]!r}"
         raise file_error(path, f"the suffix must be one of {_hints.listed(formats, str)}", got)
 
     read, description = formats[suffix]

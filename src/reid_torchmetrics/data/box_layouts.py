@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .array_files import first_line, read_text_lines
 from .folders import Folder, has_files, list_files
 from .kitti_files import KITTI_CLASSES, REGION
 from .line_tables import is_number
+from .text_files import first_line, read_rows, read_text_lines
 
 _NUM_KITTI = (15, 16)
 _NUM_CARTUCHO = (5, 6)
@@ -85,7 +84,6 @@ def _classes_of_lines(folder: Path) -> set[str]:
 
 
 def _classes_of_table(path: Path) -> set[str]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
-        place = [name.strip().lower() for name in next(reader, [])].index(_CLASS)
-        return {row[place].strip() for row in reader if len(row) > place}
+    (_, header), *rows = read_rows(path).numbered_rows
+    place = [name.strip().lower() for name in header].index(_CLASS)
+    return {row[place].strip() for _, row in rows if len(row) > place}

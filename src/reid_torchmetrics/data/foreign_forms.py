@@ -9,11 +9,13 @@ import pickletools
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _DICT_TO_NPZ = "numpy.savez('arrays.npz', **{})"
 _PICKLE = _DICT_TO_NPZ.format("pickle.load(file)")
 _TABLE_TO_PARQUET = "{}.to_parquet('table.parquet')"
 _JSON_LINES = _TABLE_TO_PARQUET.format("pandas.read_json(path, lines=True)")
+_ROWS = "{}.to_csv('lists.txt', sep=' ', index=False)"
 _EXCEL = "pandas.read_excel(path).to_csv('table.csv', index=False)"
 _FEATHER = _TABLE_TO_PARQUET.format("pandas.read_feather(path)")
 _TEXT = "numpy.save('embeddings.npy', numpy.loadtxt(path))"
@@ -56,9 +58,11 @@ CONVERSIONS = {
     "lists in .mat": "numpy.save('lists.npy', scipy.io.loadmat(path)[name])",
     "lists in .parquet": "numpy.save('lists.npy', numpy.stack(pandas.read_parquet(path)[name]))",
     "lists in .gz": "Path('lists.txt').write_bytes(gzip.open(path).read())",
-    "rows in .csv": "pandas.read_csv(path).to_csv('lists.txt', sep=' ', index=False)",
+    "rows in .csv": _ROWS.format("pandas.read_csv(path)"),
+    "rows in .parquet": _ROWS.format("pandas.read_parquet(path)"),
     "hits in .json": "json.dump([[hit['corpus_id'] for hit in hits] for hits in json.load(file)], "
     "open('lists.json', 'w'))",
+    "splits in .json": "json.dump(json.load(file)[{!r}][{!r}], open('lists.json', 'w'))",
     # Contents of files.
     "records in .pkl": _TABLE_TO_PARQUET.format("pandas.DataFrame(pickle.load(file))"),
     "arrays in .pkl": "numpy.save('embeddings.npy', numpy.stack(pickle.load(file)))",
@@ -117,6 +121,19 @@ def _form_of_pickle(start: bytes) -> str:
     if kinds[:1] != ["LIST"]:
         return ".pkl"
     return "records in .pkl" if kinds[1:2] == ["DICT"] else "arrays in .pkl"
+
+
+def conversion_of_lists(content: Any) -> str:
+    """Return the end of an error message with the line that converts lists in JSON of sentence-transformers or MTEB."""
+    if isinstance(content, list):
+        hits = content[0] if content else None
+        are_hits = isinstance(hits, list) and bool(hits) and isinstance(hits[0], dict) and "corpus_id" in hits[0]
+        return conversion("hits in .json") if are_hits else ""
+    for subset, splits in content.items():
+        for split, queries in splits.items() if isinstance(splits, dict) else ():
+            if isinstance(queries, dict):
+                return conversion("splits in .json").format(subset, split)
+    return ""
 
 
 def conversion(form: str) -> str:

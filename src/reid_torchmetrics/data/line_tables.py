@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from .array_files import read_text_lines, read_utf_8
+from .text_files import file_text, read_text_lines
 from .word_columns import are_decimal
 
 _NUM_WORDS = 1 << 12  # words that are parsed together
@@ -155,7 +155,7 @@ def _split_text(path: Path) -> list[str]:
         with path.open("rb") as file:
             text = file.read().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        text = read_utf_8(path)  # raises an error that names the file
+        text = file_text(path)  # of UTF-16, or raises an error that names the file
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text.split("\n")

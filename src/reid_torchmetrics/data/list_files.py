@@ -8,7 +8,6 @@ revisited     gnd_roxford5k.pkl                 {query: {"easy": [item, ...], ..
 
 from __future__ import annotations
 
-import csv
 import json
 import pickle
 import pickletools
@@ -26,9 +25,11 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, readable
 from reid_torchmetrics._signatures import with_hints
 
-from .array_files import FORMATS, UNNAMED, Format, file_error, first_line, read_arrays, read_text_lines, reading
-from .foreign_forms import conversion
+from .array_files import FORMATS, UNNAMED, Format, file_error, read_arrays, reading
+from .foreign_forms import conversion, conversion_of_lists
 from .list_lines import RETRIEVED_FORMS, TRUTH_FORMS, read_lines
+from .table_files import TABLES
+from .text_files import first_line, open_text, read_rows, read_text_lines
 from .vector_files import read_vectors
 
 _NUM_ITEM_BYTES = 8  # of a reference in a list
@@ -156,10 +157,14 @@ def _check_suffix(path: Path) -> None:
     Raises:
         ValueError: The message has the line of code that converts the file.
     """
-    remedy = conversion(f"lists in {path.suffix.lower()}")
+    suffix = path.suffix.lower()
+    form = f"lists in {suffix}"
+    if suffix == ".parquet" and len(read_arrays(path, TABLES)) > 1:  # a row for each query and item
+        form = "rows in .parquet"
+    remedy = conversion(form)
     if remedy:
         rule = f"lists must be text, .json, .csv or one of {_checks.listed(_ARRAYS, str)}"
-        raise file_error(readable(path), rule, f"{path.suffix!r}{remedy}")
+        raise file_error(readable(path), rule, f"{suffix!r}{remedy}")
 
 
 def _read_veri(folder: Path) -> list[dict[str, list[int]]]:
@@ -192,8 +197,7 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
     """Return the items of queries, as in Kaggle's submissions: `id,images`, below it `a,b c d`."""
     lists: dict[str, list[str]] = {}
     with reading(path, "comma-separated values, a query and its items by white space, below a row of names"):
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file, strict=True) if row]
+        rows = [row for _, row in read_rows(path).numbered_rows]
         if not rows:
             raise ValueError("nothing")
         header, *query_rows = rows
@@ -244,31 +248,24 @@ def _read_items(path: Path) -> list[str]:
 
 def _read_json(path: Path) -> Any:
     with reading(path, "JSON of queries with their lists"):
-        lists = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_distinct_names)
+        with open_text(path) as file:
+            lists = json.load(file, object_pairs_hook=_distinct_names)
         rows = lists.values() if isinstance(lists, dict) else lists
         if not isinstance(lists, (dict, list)) or not all(isinstance(row, (dict, list)) for row in rows):
             raise ValueError(f"{str(lists)[:40]}")
         for query, row in lists.items() if isinstance(lists, dict) else enumerate(lists):
-            _check_row(query, row)
+            if not _are_items(row):
+                values = list(row.values()) if isinstance(row, dict) else row
+                raise ValueError(f"{str(values)[:40]} for {query!r}{conversion_of_lists(lists)}")
     return lists
 
 
-def _check_row(query: str | int, row: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Raise unless the row of a query has items, a bool for each item, or a number or a list for each name.
-
-    Raises:
-        ValueError: The message is the value, and the line that converts results of `semantic_search`.
-    """
+def _are_items(row: Mapping[str, Any] | Sequence[Any]) -> bool:
+    """Return whether the row of a query has items, a bool for each item, or a number or a list for each name."""
     if isinstance(row, Mapping):
         values = [value for value in row.values() if not isinstance(value, list)]
-        are_valid = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-    else:
-        values = list(row)
-        are_valid = not values or {type(item) for item in values} in ({int}, {str}, {bool})
-    if not are_valid:
-        first = values[0]
-        is_hit = isinstance(first, dict) and "corpus_id" in first
-        raise ValueError(f"{str(values)[:40]} for {query!r}{conversion('hits in .json') if is_hit else ''}")
+        return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    return not row or {type(item) for item in row} in ({int}, {str}, {bool})
 
 
 def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

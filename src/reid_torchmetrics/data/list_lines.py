@@ -24,7 +24,8 @@ from typing import Any
 
 from reid_torchmetrics import _hints
 
-from .array_files import file_error, read_utf_8, split_lines
+from .array_files import file_error
+from .text_files import file_text, split_lines
 from .word_columns import are_decimal, parse_floats, parse_integers, split_words
 
 # No digit fits two parts, which would take quadratic time.
@@ -116,7 +117,7 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     Raises:
         ValueError: Lines that fit several forms or none, an item that a query repeats, or distances by their header.
     """
-    text = read_utf_8(path)
+    text = file_text(path)
     lines_below, header = _without_header(text)
     has_header = bool(header)
     if form is None and "rank" in forms and len(header) == _NUM_COLUMNS_OF_ITEMS:

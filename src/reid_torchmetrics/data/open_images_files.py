@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from itertools import accumulate, chain
 from os import PathLike
@@ -18,6 +17,7 @@ from .box_lines import BoxReader, Dicts, labels_by_name, pair_images
 from .folders import warn_of_exchange
 from .image_sizes import ImageSizes, Sizes
 from .line_tables import Line, LineTable, parse_numbers
+from .text_files import read_rows
 
 _IMAGE = "ImageID"
 _BOX = ("XMin", "YMin", "XMax", "YMax")
@@ -148,12 +148,10 @@ def _read_table(argument: str, path: Path) -> _Table:
         OSError: There is no such file, or it may not be read.
         ValueError: A file that is no CSV, a missing column, or a row with too few or too many values.
     """
-    with reading(path, "a table in CSV with a header, in UTF-8"), path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        header = [name.strip() for name in next(reader, [])]
-        rows = [
-            Line(list(map(str.strip, words)), ",".join(words), f"{path}:{reader.line_num}") for words in reader if words
-        ]
+    with reading(path, "a table in CSV with a header, in UTF-8"):
+        numbered_rows = read_rows(path).numbered_rows
+    lines = [Line(list(map(str.strip, words)), ",".join(words), f"{path}:{number}") for number, words in numbered_rows]
+    header, rows = ([], []) if not lines else (lines[0].words, lines[1:])
     columns = _column_names(argument, path, header)
     for row in rows:
         if len(row.words) != len(columns):

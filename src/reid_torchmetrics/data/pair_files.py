@@ -19,9 +19,10 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._signatures import with_hints
 
-from .array_files import FORMATS, UNNAMED, file_error, read_arrays, read_text_lines
+from .array_files import FORMATS, UNNAMED, file_error, read_arrays
 from .list_lines import NUMBER
 from .table_files import TABLES
+from .text_files import read_text_lines
 
 _WORDS_OF_FLAGS = {"True": True, "False": False}
 PAIR_NAMES = {

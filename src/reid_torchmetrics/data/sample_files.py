@@ -167,11 +167,13 @@ def read_samples(
 def _join_samples(files: Sequence[SampleFile]) -> SampleFile:
     """Return files with one sample each as one file; where they have no names, these are those of the files."""
     first = files[0]
-    folder = os.path.commonpath([Path(file.path).parent for file in files]) or os.curdir
-    names = [
-        Path(file.path).relative_to(folder).with_suffix("").as_posix() if file.names is None else file.names.item()
-        for file in files
-    ]
+    paths = [Path(file.path) for file in files]
+    if any(path.is_absolute() for path in paths):
+        paths = [path.absolute() for path in paths]
+    folder = os.path.commonpath([path.parent for path in paths]) or os.curdir
+    names = []
+    for path, file in zip(paths, files, strict=True):
+        names.append(path.relative_to(folder).with_suffix("").as_posix() if file.names is None else file.names.item())
     guesses = [line.replace(first.path, folder, 1) for line in first.guesses]
     guess = f"{folder}: one sample in each of {len(files)} files, in natural order and named as they are"
     roles = None if first.roles is None else np.concatenate([cast("Array", file.roles) for file in files])

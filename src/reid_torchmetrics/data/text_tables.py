@@ -9,10 +9,8 @@ In-shop     52712, below it image_name item_id evaluation_status    the number o
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,10 +23,9 @@ from reid_torchmetrics._files import Allowance
 
 from .array_files import UNNAMED, count_bytes
 from .array_names import FIELD_NAMES, FURTHER_NAMES
+from .text_files import REMARK, find_delimiter, read_rows, table_text
 from .word_columns import are_decimal
 
-_REMARK = "# "  # before the names that `numpy.savetxt` writes
-_DELIMITERS = ",;\t|"
 _MOST_CHARACTERS = 40  # of a text in a message
 _IMAGE = re.compile(r".*\.(?:jpe?g|png|bmp|gif|tiff?|webp|ppm)", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan", re.IGNORECASE)
@@ -42,14 +39,11 @@ def read_csv(path: Path) -> dict[str, Array]:
     Raises:
         ValueError: Rows of unequal length, no rows, or a repeated name.
     """
-    text = _read(path).removeprefix(_REMARK)
-    delimiter = _find_delimiter(text.partition("\n")[0])
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-    numbered_rows = [(reader.line_num, row) for row in reader if row]  # a blank line is none
+    delimiter, numbered_rows = read_rows(path)
     names = [name.strip() for name in numbered_rows[0][1]] if numbered_rows else []
     if _are_values(names):
-        return _parse_columns(path, [""] * len(names), numbered_rows)
-    return _parse_columns(path, names, numbered_rows[1:])
+        return _parse_columns(path, [""] * len(names), numbered_rows, delimiter)
+    return _parse_columns(path, names, numbered_rows[1:], delimiter)
 
 
 def read_text(path: Path) -> dict[str, Array]:
@@ -60,7 +54,7 @@ def read_text(path: Path) -> dict[str, Array]:
     Raises:
         ValueError: Rows of unequal length, no rows, or a repeated name.
     """
-    text = _read(path).removeprefix(_REMARK).rstrip()
+    text = table_text(path).removeprefix(REMARK).rstrip()
     all_lines = list(enumerate(map(str.strip, text.split("\n")), start=1))
     lines = [(number, line) for number, line in all_lines if line]
     # In-shop's lists begin with the number of their rows.
@@ -73,12 +67,12 @@ def read_text(path: Path) -> dict[str, Array]:
     numbered_rows = [(number, list(map(str.strip, line.split(delimiter)))) for number, line in lines]
     rows = [row for _, row in numbered_rows]
     if _has_header(rows):
-        return _parse_columns(path, rows[0], numbered_rows[1:])
+        return _parse_columns(path, rows[0], numbered_rows[1:], delimiter)
     if len(rows[0]) > 1:
-        return _parse_columns(path, [""] * len(rows[0]), numbered_rows)
+        return _parse_columns(path, [""] * len(rows[0]), numbered_rows, delimiter)
     if len(lines) < len(all_lines) and all(len(row) == 1 for row in rows):
         numbered_rows = [(number, [line]) for number, line in all_lines]
-    columns = _parse_columns(path, [""], numbered_rows)
+    columns = _parse_columns(path, [""], numbered_rows, delimiter)
     return {UNNAMED: columns["column 1"]}
 
 
@@ -178,27 +172,13 @@ def parse_cells(texts: Sequence[str], allowance: Allowance | None = None) -> Arr
     return np.array(texts, dtype=str)
 
 
-def _read(path: Path) -> str:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        text = file.read()
-    if "\0" in text:
-        raise ValueError("a null character")
-    return text
-
-
-def _find_delimiter(header: str) -> str:
-    """Return the delimiter that splits a header into most names, or a comma if none splits it."""
-    num_names = {delimiter: len(next(csv.reader([header], delimiter=delimiter), [])) for delimiter in _DELIMITERS}
-    return max(num_names, key=num_names.__getitem__)
-
-
 def _find_text_delimiter(line: str) -> str | None:
     """Return a tab, white space (None), or another delimiter: the first one that a line has, in this order."""
     if "\t" in line:
         return "\t"
     if len(line.split()) > 1:
         return None
-    delimiter = _find_delimiter(line)
+    delimiter = find_delimiter(line)
     return delimiter if delimiter in line else None
 
 
@@ -224,8 +204,15 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     return len(columns) > 1 and any(parse_cells(column).dtype.kind != "U" for column in columns)
 
 
+def _with_decimal_points(cells: Sequence[str]) -> Sequence[str]:
+    """Return numbers with points in the place of decimal commas, as Excel and R write them; other cells as they are."""
+    changed = [cell.replace(",", ".") for cell in cells]
+    are_numbers = all(_NUMBER.fullmatch(cell.strip()) or not cell for cell in changed)
+    return changed if are_numbers else cells
+
+
 def _parse_columns(
-    path: Path, names: Sequence[str], numbered_rows: Sequence[tuple[int, Sequence[str]]]
+    path: Path, names: Sequence[str], numbered_rows: Sequence[tuple[int, Sequence[str]]], delimiter: str | None
 ) -> dict[str, Array]:
     """Return the columns of a table by name.
 
@@ -233,6 +220,7 @@ def _parse_columns(
         path: The file, for the number of bytes that it may take.
         names: Names of the columns; "" for a column without a name.
         numbered_rows: The number of each line, and its cells.
+        delimiter: The delimiter of the cells; commas in numbers are decimal ones beside another one.
 
     Raises:
         ValueError: Rows of unequal length, no rows, or a repeated name.
@@ -244,6 +232,8 @@ def _parse_columns(
             raise ValueError(f"{len(row)} cells for {len(header)} names in line {line_number}")
     if not numbered_rows or len(set(header)) < len(header):
         raise ValueError(f"{len(numbered_rows)} rows of {_hints.listed(header, str) or 'nothing'}")
-    columns = zip(*(row for _, row in numbered_rows), strict=True)
+    columns: Iterable[Sequence[str]] = zip(*(row for _, row in numbered_rows), strict=True)
+    if delimiter != ",":
+        columns = map(_with_decimal_points, columns)
     allowance = Allowance(path.stat().st_size)
     return {name: parse_cells(column, allowance) for name, column in zip(header, columns, strict=True)}

@@ -21,10 +21,10 @@ from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.files import ImagesByName
 from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
-from .array_files import read_text_lines
 from .box_lines import check_lines, finite_numbers, labels_by_name
 from .folders import Folder, has_files, list_files, warn_of_exchange
 from .line_tables import LineTable, is_number, parse_numbers, read_lines, split_images
+from .text_files import read_text_lines
 
 VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .folders import Folder, list_files
 from .line_tables import LineTable, is_number, parse_numbers, read_lines
+from .text_files import open_text
 
 _MAX_CLASS = 2**63 - 1
 _CLASS_RULE = f"a class from 0 to {_MAX_CLASS}"
@@ -86,7 +87,8 @@ def is_note(path: Path) -> bool:
     stem = path.stem.lower()
     if stem not in _NOTE_NAMES and not stem.startswith(_NOTE_PREFIX):
         return False
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    with open_text(path, errors="replace") as file:
+        text = file.read()
     words = text.lstrip().partition("\n")[0].split()
     is_label = len(words) >= _MIN_WORDS and all(map(is_number, words))
     return bool(words) and not is_label

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from reid_torchmetrics import _hints
 from reid_torchmetrics._signatures import with_hints
 
-from .array_files import file_error, import_optional, read_text_lines, reading
+from .array_files import file_error, import_optional, reading
+from .text_files import open_text, read_text_lines
 from .yolo_lines import is_note
 
 _YAML = (".yaml", ".yml")
@@ -114,9 +115,9 @@ def _read_yaml(path: Path) -> dict[int, str]:
     with reading(path, "a mapping in YAML"):
         if path.stat().st_size > _MAX_BYTES:
             raise ValueError(f"more than {_MAX_BYTES:,} bytes")
-        text = path.read_text(encoding="utf-8-sig")
         # The base loader makes strings, lists and mappings only, so that a class may be called `no` or `1e3`.
-        contents = yaml.load(text, Loader=yaml.BaseLoader)
+        with open_text(path) as file:
+            contents = yaml.load(file.read(), Loader=yaml.BaseLoader)
     if not isinstance(contents, dict) or "names" not in contents:
         got = "no mapping"
         if isinstance(contents, dict):

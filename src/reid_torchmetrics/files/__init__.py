@@ -24,7 +24,7 @@ from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of
 from .coco_tables import check_crowds, check_keys, named_images, read_coco
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
-from .foreign_annotations import OTHER_DOCUMENTS
+from .foreign_annotations import OTHER_DOCUMENTS, remedy_of_json
 from .json_blocks import UnreadRowsError
 from .object_tables import (
     ANNOTATION_COLUMNS,

@@ -294,7 +294,8 @@ def row_list(path: str, name: str, content: Any) -> RowList:
         rows = content.get(name) if isinstance(content, dict) else None
         rule = f"`{name}`, a list of objects"
         find_remedy = remedy_of_data_set
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    is_list = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    if not is_list or remedy_of_data_set(content):
         raise ValueError(f"`{path}` must hold {rule}; got {shortened(content)}{find_remedy(content)}.")
     return RowList(path, name, rows)
 

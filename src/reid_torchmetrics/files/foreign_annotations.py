@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from reid_torchmetrics._files import read_json
 
 _GLOBOX = "convert it by `globox.AnnotationSet.{}.save_coco('coco.json', auto_ids=True)`"
 _LISTED = "convert it by `Path('results.json').write_text(json.dumps({}))`"
@@ -41,9 +44,25 @@ CONVERSIONS = {
     ".as_coco(annotations_path='coco.json')`",
     "FiftyOne": "export it as `fiftyone.types.COCODetectionDataset`",
     "datumaro": "convert it by `datumaro.Dataset.import_from(folder, 'datumaro').export('coco', 'coco_instances')`",
+    "BDD100K": "convert it by `globox.AnnotationSet(globox.Annotation(frame['name'], (1280, 720),"
+    " [globox.BoundingBox.create(label=row['category'], coords=[row['box2d'][edge] for edge in ('x1', 'y1', 'x2',"
+    " 'y2')], confidence=row.get('score')) for row in frame.get('labels') or [] if row.get('box2d')]) for frame in"
+    " json.load(file)).save_coco('coco.json', auto_ids=True)`",
+    "darknet": "convert it to a folder of YOLO's files by `Path('results').mkdir(); [Path('results',"
+    " Path(image['filename']).stem + '.txt').write_text('\\n'.join(' '.join(map(str, [row['class_id'],"
+    " *row['relative_coordinates'].values(), row['confidence']])) for row in image['objects'])) for image in"
+    " json.load(file)]`",
     "MOT": "tracks are evaluated by other packages, such as `trackeval`",
 }
 """remedies by the form of a file"""
+_KEYS_OF_ROWS = {
+    "CreateML": ("image", "annotations"),
+    "BDD100K": ("name", "labels"),
+    "darknet": ("frame_id", "filename", "objects"),
+}
+"""keys of a row of a list by its form"""
+_NUM_ROWS = 100
+"""rows at the start of a list that tell its form"""
 OTHER_DOCUMENTS = {
     ".xml": "documents of Pascal VOC are ground truths, without scores",
     ".json": f"documents of LabelMe: {_GLOBOX.format('from_labelme(folder)')}",
@@ -105,10 +124,18 @@ def remedy_of_data_set(content: Any) -> str:
     return f", of {form}; {CONVERSIONS[form]}" if form else ""
 
 
+def remedy_of_json(path: Path) -> str:
+    """Return the end of an error message about a file beside a folder: its form, if it is JSON of a known one."""
+    with suppress(OSError, ValueError, RecursionError):
+        return remedy_of_data_set(read_json(path))
+    return ""
+
+
 def _form_of(content: Any) -> str:
     """Return the form of JSON by its keys; "" for an unknown form."""
-    if _has_rows(content, "image", "annotations"):
-        return "CreateML"
+    for form, keys in _KEYS_OF_ROWS.items():
+        if _has_rows(content, *keys):
+            return form
     if not isinstance(content, Mapping):
         return ""
     if "dm_format_version" in content:
@@ -121,7 +148,7 @@ def _form_of(content: Any) -> str:
 
 
 def _has_rows(rows: Any, *keys: str) -> bool:
-    """Return whether a list begins with an object that has some keys."""
-    if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
+    """Return whether one of the first values of a list is an object that has some keys."""
+    if not isinstance(rows, list):
         return False
-    return all(key in rows[0] for key in keys)
+    return any(isinstance(row, dict) and all(key in row for key in keys) for row in rows[:_NUM_ROWS])
