@@ -20,7 +20,7 @@ _NOTE_ON_DELIMITER = re.compile(r"sep=(.)\r?\n")
 """the first line of a table by Excel"""
 
 
-class Rows(NamedTuple):
+class CsvRows(NamedTuple):
     """The rows of a table in CSV."""
 
     delimiter: str
@@ -75,7 +75,7 @@ def table_text(path: Path, *, newline: str | None = None) -> str:
     return text
 
 
-def read_rows(path: Path) -> Rows:
+def read_rows(path: Path) -> CsvRows:
     """Read a table in CSV by the delimiter that its first line names or that splits its header into most names.
 
     Blank lines are no rows.
@@ -93,7 +93,7 @@ def read_rows(path: Path) -> Rows:
     text = text.removeprefix(REMARK)
     delimiter = find_delimiter(text.partition("\n")[0]) if note is None else note[1]
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-    return Rows(delimiter, [(num_notes + reader.line_num, row) for row in reader if row])
+    return CsvRows(delimiter, [(num_notes + reader.line_num, row) for row in reader if row])
 
 
 def find_delimiter(header: str) -> str:
