@@ -15,7 +15,7 @@ from .array_files import reading
 _MARKS_OF_UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 _DELIMITERS = ",;\t|"
 REMARK = "# "
-"""what `numpy.savetxt` writes before the names of columns"""
+"""the mark that `numpy.savetxt` writes before the names of columns"""
 _NOTE_ON_DELIMITER = re.compile(r"sep=(.)\r?\n")
 """the first line of a table by Excel"""
 

@@ -27,7 +27,7 @@ class MatchMeasure(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the number is."""
+        """Name of the number."""
         return f"{self.quantity} at the first threshold, {self.words}"
 
     @property
@@ -59,7 +59,7 @@ _DIVISORS = {
     "recall": (_positives, "points.num_positives"),
     "f1": (_objects, "points.num_detections[0] + points.num_positives"),
 }
-"""what each quantity is divided by"""
+"""the divisor of each quantity"""
 MATCH_MEASURES: dict[str, MatchMeasure] = {}
 """the measures by name"""
 for _name, _divisor in _DIVISORS.items():

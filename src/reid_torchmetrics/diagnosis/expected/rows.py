@@ -9,7 +9,7 @@ from typing import Any, Protocol
 CUTOFFS = (1, 3, 5, 10, 20, 100)
 """the cutoffs at which evaluators are asked, besides those of the user's numbers"""
 NO_OPTION = "no option gives it"
-"""what stands in the place of a line that computes a number"""
+"""the text in the place of a line that computes a number"""
 
 
 @dataclass(frozen=True)
