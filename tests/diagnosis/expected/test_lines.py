@@ -15,7 +15,8 @@ CLOSE = 1e-6
 @each_row("name", ways())
 def test_the_line_of_each_convention_computes_its_number(name: str):
     way = ways()[name]
-    lines = {convention.call: convention.value for convention in way.search.conventions}
+    conventions = map(way.search.with_line, way.search.conventions)
+    lines = {convention.call: convention.value for convention in conventions}
     lines = {line: value for line, value in lines.items() if not line.startswith(NO_OPTION)}
     assert lines
     for line, value in lines.items():

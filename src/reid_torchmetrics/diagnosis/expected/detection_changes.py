@@ -234,7 +234,7 @@ AVERAGE_CHANGES: dict[str, Callable[[Matches, ClassAverages, Any], ClassAverages
 }
 """changes of the means over classes, by name"""
 
-_ABOVE = tuple(math.nextafter(threshold + 1e-9, 1) for threshold in COCO_IOU_THRESHOLDS)
+ABOVE_THRESHOLDS = tuple(math.nextafter(threshold + 1e-9, 1) for threshold in COCO_IOU_THRESHOLDS)
 CHANGES = (
     ConventionChange("rule", "coco", "average precision is the mean at 101 recalls, as in COCO"),
     ConventionChange("rule", "voc07", "average precision is the mean at 11 recalls, as in PASCAL VOC 2007"),
@@ -245,7 +245,7 @@ CHANGES = (
     ConventionChange("thresholds", "coco", "thresholds are in float64"),
     ConventionChange("thresholds", "torchmetrics", "thresholds are rounded to float32, as in TorchMetrics"),
     ConventionChange("rec_thresholds", THRESHOLDS["torchmetrics"][1], "recalls are rounded to float32"),
-    ConventionChange("iou_thresholds", _ABOVE, "overlaps must be above the thresholds, not at them"),
+    ConventionChange("iou_thresholds", ABOVE_THRESHOLDS, "overlaps must be above the thresholds, not at them"),
     ConventionChange("average", "micro", "all labels are one class"),
     ConventionChange("average", "macro", "the mean is over classes"),
     *(

@@ -33,7 +33,7 @@ from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.operating_points import OperatingPoints, at_confidence
 
-from .detection_changes import AVERAGE_CHANGES, CHANGES, INPUT_CHANGES, LEAST_SCORE, MatchedObjects
+from .detection_changes import ABOVE_THRESHOLDS, AVERAGE_CHANGES, CHANGES, INPUT_CHANGES, LEAST_SCORE, MatchedObjects
 from .match_measures import MATCH_MEASURES, MatchMeasure
 from .rows import NO_OPTION, ConventionChange
 
@@ -41,6 +41,8 @@ _GRID = ("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_r
 _OF_ALL_EVALUATORS = {"iou_thresholds", "average"}
 _MAPPINGS = {"area_ranges", "class_groups"}
 _NONE_BY_DEFAULT = {"iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "class_groups"}
+_IN_ALL_RANGES = {"evaluator", "thresholds", "average"}
+"""options under which numbers by size are asked for, too"""
 _MOST_IN_PAIRS = 50_000
 _HEADLINES = ("map", "map_50", "map_75")
 """the numbers under single changes, unless the user reports or asks for another; all conventions give further ones"""
@@ -61,7 +63,7 @@ class MatchedNumbers:
         self.rule, self.confidence = _averaging_of(results, samples)
         self._matches: dict[Any, Matches] = {(*_match_key(request), ()): self.images.matches}
         self._averages: dict[Any, ClassAverages] = {}
-        self._values: dict[int, dict[str, float]] = {}
+        self._values: dict[Any, dict[str, float]] = {}
         self._counts: dict[int, OperatingPoints] = {}
         headlines = [*_HEADLINES, *(f"mar_{limit}" for limit in self.grid.max_detection_thresholds)]
         names = getattr(samples, "value_names", None) or headlines
@@ -143,7 +145,7 @@ class MatchedNumbers:
         is_sized = any(report.endswith(f"_{name}") for name in (*self.grid.area_ranges, *self.grid.class_groups))
         if not is_sized:
             options = {name: value for name, value in options.items() if name != "area"}
-            if options and options.keys().isdisjoint({"evaluator", "thresholds"}):  # other ranges take time
+            if options and options.keys().isdisjoint(_IN_ALL_RANGES):  # other ranges take time
                 options["area_ranges"] = tuple(self.grid.area_ranges.items())[:1]
         numbers = self._numbers(options)
         if report not in numbers:
@@ -159,9 +161,9 @@ class MatchedNumbers:
 
     def _numbers(self, options: Mapping[str, Any]) -> dict[str, float]:
         """Return all numbers by name under other options."""
-        averages = self._averaged(options)
-        key = id(averages)
+        key = tuple(sorted(options.items()))
         if key not in self._values:
+            averages = self._averaged(options)
             means = averages.headline.nanmean(1).tolist()
             thresholds = averages.grid.iou_thresholds
             at_thresholds = {f"map_{round(100 * at)}": mean for at, mean in zip(thresholds, means, strict=True)}
@@ -177,13 +179,13 @@ class MatchedNumbers:
         rule, confidence = self._rule_and_confidence(options, evaluator)
         _checks.one_of("rule", rule, evaluator.rules)
         changes = tuple((name, options[name]) for name in AVERAGE_CHANGES if name in options)
-        key = (id(images.matches), rule, confidence, tuple(images.request.grid.rec_thresholds), changes)
+        key = (id(images.matches), rule, confidence, tuple(images.request.grid.rec_thresholds))
         if key not in self._averages:
-            averages = images.request.average(images.matches, rule=rule, confidence=confidence)
-            for name, value in changes:
-                averages = AVERAGE_CHANGES[name](images.matches, averages, value)
-            self._averages[key] = averages
-        return self._averages[key]
+            self._averages[key] = images.request.average(images.matches, rule=rule, confidence=confidence)
+        averages = self._averages[key]
+        for name, value in changes:
+            averages = AVERAGE_CHANGES[name](images.matches, averages, value)
+        return averages
 
     def _rule_and_confidence(self, options: Mapping[str, Any], evaluator: Evaluator) -> tuple[Any, float | None]:
         """Return the user's, or with another evaluator its own ones, unless the options have them."""
@@ -203,7 +205,12 @@ class MatchedNumbers:
         if key not in self._matches:
             in_all_ranges = replace(request, grid=replace(request.grid, area_ranges=self.grid.area_ranges))
             matches = self._matches.get((*_match_key(in_all_ranges), changes))
-            self._matches[key] = self._match_again(request, changes) if matches is None else _in_first_range(matches)
+            if matches is not None:
+                self._matches[key] = _in_first_range(matches)
+            elif changes or request.evaluator.title != EVALUATORS["coco"].title:
+                self._matches[key] = self._match_again(request, changes)
+            else:
+                self._match_all_thresholds(request)
         matches = self._matches[key]
         if least_score is not None:
             key = (*key, least_score)
@@ -211,6 +218,18 @@ class MatchedNumbers:
                 self._matches[key] = _above(matches, least_score)
             matches = self._matches[key]
         return ImageMatches(request, matches.classes, matches)
+
+    def _match_all_thresholds(self, request: MatchRequest) -> None:
+        """Match at the thresholds of a request and all known ones at once, which takes little longer."""
+        usual = [thresholds for thresholds, _ in THRESHOLDS.values()]
+        sets = {tuple(thresholds) for thresholds in (request.grid.iou_thresholds, *usual, ABOVE_THRESHOLDS)}
+        union = sorted(set().union(*sets))
+        matches = self._match_again(replace(request, grid=replace(request.grid, iou_thresholds=union)), ())
+        for thresholds in sets:
+            places = list(map(union.index, thresholds))
+            request = replace(request, grid=replace(request.grid, iou_thresholds=thresholds))
+            columns = matches.map_columns(lambda values, places=places: values[:, places])  # type: ignore[misc]
+            self._matches.setdefault((*_match_key(request), ()), columns)
 
     def _match_again(self, request: MatchRequest, changes: Sequence[tuple[str, Any]]) -> Matches:
         if self.objects is None:
@@ -353,7 +372,8 @@ def _own_value(grid: CocoGrid, name: str) -> Any:
 
 def _match_key(request: MatchRequest) -> tuple[str, str]:
     """Return a text of the options that decide matches, and one of the evaluator."""
-    grid = replace(request.grid, rec_thresholds=(0.0,), class_groups={})
+    thresholds = tuple(request.grid.iou_thresholds)
+    grid = replace(request.grid, iou_thresholds=thresholds, rec_thresholds=(0.0,), class_groups={})
     return repr(grid), f"{request.evaluator.title} {own_options(request.evaluator)}"
 
 

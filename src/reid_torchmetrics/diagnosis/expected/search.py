@@ -79,11 +79,11 @@ class Convention:
     value: float
     words: tuple[str, ...]
     """the differences from the user's options"""
-    title: str
-    call: str
-    """the line that computes it here"""
     evaluators: tuple[tuple[str, KnownEvaluator], ...] = ()
     """with their names for the number"""
+    title: str = ""
+    call: str = ""
+    """the line that computes it here; both are there in an answer"""
 
     def lines(self) -> Iterator[str]:
         """Return the number and what differs, the line that computes it, and who computes it so."""
@@ -194,15 +194,21 @@ class Search:
             chance = _share_covered([pair.value for pair in self.pairs], tolerance, lowest, highest)
         return Explanation(
             expected=expected,
-            conventions=tuple(matching),
-            pairs=tuple(pairs),
+            conventions=tuple(map(self.with_line, matching)),
+            pairs=tuple(map(self.with_line, pairs)),
             chance=chance,
-            nearest=tuple(nearest[:_NUM_NEAREST]),
+            nearest=tuple(map(self.with_line, nearest[:_NUM_NEAREST])),
             num_conventions=len(self.conventions),
             lowest=lowest,
             highest=highest,
             lacks=tuple(self.lacks),
         )
+
+    def with_line(self, convention: Convention) -> Convention:
+        """Return a convention with the title of its number, and the line that computes it."""
+        report = convention.report
+        call = self.numbers.call(report, convention.options)
+        return replace(convention, title=self.numbers.title(report), call=call)
 
     def matching(self, expected: Expected, conventions: Iterable[Convention]) -> list[Convention]:
         """Return the conventions that give a number, the most plain first."""
@@ -286,8 +292,7 @@ class Search:
         """Yield the number under some options, if it can be computed and is finite."""
         value = self._value(report, options)
         if value is not None:
-            title, call = self.numbers.title(report), self.numbers.call(report, options)
-            yield Convention(report, options, value, tuple(words), title, call, evaluators)
+            yield Convention(report, options, value, tuple(words), evaluators)
 
     def _plainest(self, report: Any, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the options without those that do not change a number."""
@@ -319,7 +324,7 @@ class Search:
 
 
 def _key(report: Any, options: Mapping[str, Any]) -> Any:
-    return str(report), tuple(sorted(options.items(), key=str))
+    return str(report), tuple(sorted(options.items()))
 
 
 def _share_covered(values: Iterable[float], tolerance: float, lowest: float, highest: float) -> float:
