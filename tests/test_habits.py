@@ -14,19 +14,9 @@ import torch
 from torchmetrics import MetricCollection, MetricTracker
 
 import reid_torchmetrics
-from reid_torchmetrics import (
-    DetectionMAP,
-    DetectionMetrics,
-    LvisMAP,
-    ReIDMeanAP,
-    ReIDMetrics,
-    VocMAP,
-    YoloMAP,
-    evaluate,
-)
+from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, evaluate
 
 IDENTITIES, CAMERAS, IS_QUERY = torch.arange(40) % 8, torch.arange(40) % 3, torch.arange(40) < 8
-LABELS = (IDENTITIES, CAMERAS)
 
 
 def embedded(noise: float = 1.0) -> torch.Tensor:
@@ -46,25 +36,6 @@ def fed(metric, embeddings: torch.Tensor, **options):
     for batch, identities, cameras, is_query in halves(embeddings):
         metric.update(batch, identities, cameras, is_query=is_query, **options)
     return metric
-
-
-FORGOTTEN = "^The last {0} {1} have the labels of the {0} before; all count. Was `reset` forgotten\\?$"
-
-
-@pytest.mark.parametrize("kind", [ReIDMeanAP, ReIDMetrics])
-def test_a_reset_that_was_forgotten_is_said_without_an_index(kind):
-    metric = fed(kind(), embedded(3.0))
-    metric.update(*(values[:4] for values in (embedded(), *LABELS)), is_query=False)  # the sanity check was shorter
-    metric.compute()
-    fed(metric, embedded(2.0))
-    metric.compute()
-    metric.compute()
-    fed(metric, embedded())
-    with pytest.warns(UserWarning, match=FORGOTTEN.format(40, "samples")) as said:
-        metric.compute()
-    assert len(said) == 1
-    metric.reset()
-    assert fed(metric, embedded()).compute() == fed(kind(), embedded()).compute()
 
 
 @pytest.mark.parametrize(
@@ -98,22 +69,6 @@ def images(offset: float = 0.0, number: int = 9):
     labels = torch.tensor([1])
     found = [{"boxes": each + offset, "scores": torch.tensor([0.9]), "labels": labels} for each in boxes]
     return found, [{"boxes": each, "labels": labels} for each in boxes]
-
-
-@pytest.mark.parametrize("kind", [DetectionMAP, LvisMAP, VocMAP, YoloMAP, DetectionMetrics])
-def test_a_reset_that_was_forgotten_is_said_without_image_ids(kind):
-    metric = kind()
-    metric.update(*images(9.0))
-    metric.compute()
-    metric.update(*images())
-    with pytest.warns(UserWarning, match=FORGOTTEN.format(9, "images")):
-        metric.compute()
-    metric.reset()
-    metric.update(*images())
-    metric.compute()
-    found, others = images(1.0)
-    metric.update(found, [{**each, "boxes": each["boxes"] + 1} for each in others])
-    metric.compute()
 
 
 @pytest.mark.parametrize("write", [lambda buffer, values: buffer.copy_(values), lambda buffer, _: buffer.zero_()])

@@ -4,15 +4,12 @@ A part is the queries or the gallery, a batch, a block, a file, or the samples o
 integers everywhere.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.command import main
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, rank_positives
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.tasks import RankCounter
 from tests.distributed import recording
@@ -72,22 +69,6 @@ def test_queries_or_gallery_without_a_label_fit_the_other_side(form, label, othe
     assert scores.ranks.num_positives.tolist() == expected.ranks.num_positives.tolist()
 
 
-@each_form
-def test_a_gallery_without_identities_has_no_positives(form):
-    for identities in (NAMED_QUERY, QUERY_IDENTITIES):
-        ranks = rank_positives(QUERY, GALLERY, identities, FORMS[form](NUM_ITEMS))
-        assert ranks.num_positives.tolist() == [0] * NUM_QUERIES
-
-
-def test_names_beside_numbers_are_refused_still():
-    bytes_of_255 = torch.full((NUM_ITEMS,), 255, dtype=torch.uint8)
-    for values in ([-1] * (NUM_ITEMS - 1) + [3], [3] * NUM_ITEMS, bytes_of_255, bytes_of_255.numpy()):
-        with pytest.raises(TypeError, match="must both hold names, or both integers"):
-            evaluate(QUERY, GALLERY, NAMED_QUERY, values)
-        with pytest.raises(TypeError, match="must both hold names, or both integers"):
-            evaluate(QUERY, GALLERY, **arguments_for("side", NAMED_QUERY, values))
-
-
 def metric_of(parts):
     """A metric that is given parts of the samples: queries, gallery items, and distractors without a label."""
     metric = ReIDMetrics(**SIDE)
@@ -141,20 +122,6 @@ def test_a_process_without_labels_fits_the_others(form):
             assert outcome.value == pytest.approx(expected)
 
 
-def test_a_process_with_missing_identities_fits_the_others():
-    def found(world):
-        metric = ReIDMetrics(missing_identities="junk", distributed_available_fn=recording.is_shared)
-        if world.process == 0:
-            metric.update(QUERY, NAMED_QUERY, is_query=True)
-            metric.update(GALLERY, NAMED_GALLERY, is_query=False)
-        else:
-            metric.update(GALLERY[:5], [None] * 5, is_query=False)
-        return metric.compute()
-
-    outcomes, _ = recording.run(2, found)
-    assert [outcome.error for outcome in outcomes] == [None, None]
-
-
 def test_names_and_numbers_on_two_processes_are_refused_still():
     def found(world):
         metric = ReIDMetrics(distributed_available_fn=recording.is_shared)
@@ -186,23 +153,3 @@ def test_a_block_without_labels_fits_queries_with_names_and_with_integers(form):
     expected = ranks(QUERY_IDENTITIES, GALLERY_IDENTITIES, [-1] * 5)
     for query, gallery in ((NAMED_QUERY, NAMED_GALLERY), (QUERY_IDENTITIES, GALLERY_IDENTITIES)):
         assert ranks(query, gallery, FORMS[form](5)).rank.tolist() == expected.rank.tolist()
-
-
-@pytest.mark.parametrize("is_query", [True, False])
-def test_a_table_without_a_label_fits_one_of_names_and_one_of_integers(is_query, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    printed = []
-    for query, gallery in ((NAMED_QUERY, NAMED_GALLERY), (QUERY_IDENTITIES, GALLERY_IDENTITIES)):
-        write_part("query", QUERY, query, [-1] * NUM_QUERIES if is_query else query)
-        write_part("gallery", GALLERY, gallery, gallery if is_query else [-1] * NUM_ITEMS)
-        words = ["query.npy", "gallery.npy", "--labels", "query.csv", "gallery.csv", "--same-camera", "keep"]
-        assert main(["evaluate", *words, "--must-differ", "side"]) == 0, capsys.readouterr()
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]
-
-
-def write_part(name, embeddings, identities, sides):
-    """Write an array of embeddings, and a table with two columns of labels."""
-    np.save(f"{name}.npy", embeddings.numpy())
-    rows = [f"{identity},{side}" for identity, side in zip(identities, sides, strict=True)]
-    Path(f"{name}.csv").write_text("\n".join(["identities,side", *rows]), encoding="utf-8")

@@ -1,15 +1,11 @@
 """`DetectionMAP` on several processes: the same values however the images are spread, and errors on all processes."""
 
-import warnings
-
 import pytest
 import torch
-from torch import Tensor, distributed
-from torch.utils.data import DistributedSampler
+from torch import distributed
 from torchmetrics import MetricCollection
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from reid_torchmetrics import UnpaddedDistributedSampler
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.detection_shards import (
     NUM_IMAGES,
@@ -89,40 +85,6 @@ def test_without_image_id_images_are_numbered_as_processes_lay_them_down_in_turn
     assert processes.run(3, without_ids, sharding) == [expected] * 3
 
 
-def padded(process: int, size: int, sampler: str, seeds: list[int]) -> list[list[str]]:
-    """The warnings of several metrics, one after the other."""
-    said = []
-    for seed in seeds:
-        given = problem(seed, with_ids=sampler == "ids")
-        make = UnpaddedDistributedSampler if sampler == "unpadded" else DistributedSampler
-        order = [*make(range(NUM_IMAGES), size, process, shuffle=sampler == "shuffled")]
-        metric = fed(DetectionMAP(metric="map"), *at(given, order))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            metric.compute()
-        said.append([str(each.message) for each in caught])
-    return said
-
-
-@pytest.mark.parametrize(("size", "sampler"), [(2, "padded"), (3, "padded"), (3, "shuffled")])
-def test_images_that_look_repeated_are_said_to_be_once_for_each_metric(processes, size, sampler):
-    first, *others = processes.run(size, padded, sampler, [9, 11])
-    (text,), again = first
-    assert text.startswith(
-        "A distributed sampler seems to have repeated images to make the numbers even, and they count twice: all"
-        " processes hold equally many, and the last images of one have the ground truths of the first images"
-        " of another."
-    )
-    assert text.endswith("Pass `image_id` in `target`, or use `UnpaddedDistributedSampler`.")
-    assert again == [text]
-    assert others == [[[], []]] * (size - 1)
-
-
-@pytest.mark.parametrize("sampler", ["ids", "unpadded"])
-def test_images_with_ids_or_from_an_unpadded_sampler_do_not_look_repeated(processes, sampler):
-    assert processes.run(3, padded, sampler, [9]) == [[[]]] * 3
-
-
 def nothing(process: int, size: int) -> list[object]:
     metric, empty = DetectionMAP(**OPTIONS), DetectionMAP(metric="map")
     none = torch.tensor([])
@@ -135,28 +97,6 @@ def nothing(process: int, size: int) -> list[object]:
 @pytest.mark.filterwarnings("ignore:The ``compute`` method")
 def test_processes_without_images_and_images_without_boxes_give_minus_one(processes):
     assert processes.run(2, nothing) == [[-1, 0, -1]] * 2
-
-
-def lists(process: int, size: int, sharding: str, average: str) -> tuple[object, object]:
-    own = at(problem(5), shards(sharding, size)[process])
-    results = fed(DetectionMAP(average=average), *own).results()
-    points = results.best_f1()
-    return prints(as_dict(results)), prints({"confidence": points.confidence, "f1": points.f1})
-
-
-def as_dict(results) -> dict[str, object]:
-    found = {name: value for name, value in vars(results.detections()).items() if isinstance(value, Tensor)}
-    grids = {name: getattr(results.coco, name) for name in ("precision", "recall", "scores", "classes")}
-    return found | grids | results.summary() | {"images": results.images}
-
-
-@pytest.mark.parametrize("sharding", ["uneven", "empty_first", "padded_shuffled"])
-@pytest.mark.parametrize("average", ["macro", "micro"])
-def test_results_are_the_same_on_all_processes(processes, sharding, average):
-    results = alone(problem(5), average=average).results()
-    for found, points in processes.run(3, lists, sharding, average):
-        assert found == prints(as_dict(results))
-        assert points == prints({"confidence": results.best_f1().confidence, "f1": results.best_f1().f1})
 
 
 def dtypes(process: int, size: int) -> object:

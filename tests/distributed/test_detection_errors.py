@@ -4,25 +4,19 @@ import functools
 from unittest import mock
 
 import pytest
-import torch
 
-from reid_torchmetrics.functional.detection.evaluation import image_matches, sharded_images, tensor_exchange
+from reid_torchmetrics.functional.detection.evaluation import image_matches, tensor_exchange
 from reid_torchmetrics.functional.detection.matching import matching
-from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.detection_shards import alone, at, prints, problem, shards
 from tests.distributed.failures import message_of, out_of_memory
 from tests.functional.detection.detection_samples import fed
 
 PLACES = {
-    "joining": functools.partial(out_of_memory, sharded_images.Images, "joined"),
-    "numbering": functools.partial(out_of_memory, sharded_images.ImageNumbering, "number"),
     "matching": functools.partial(out_of_memory, matching, "_match"),
-    "packing": functools.partial(out_of_memory, tensor_exchange, "packed"),
     "unpacking": functools.partial(out_of_memory, tensor_exchange, "_unpacked"),
-    "merging": functools.partial(out_of_memory, image_matches, "merge_matches"),
-    "averaging": functools.partial(out_of_memory, image_matches.MatchRequest, "average"),
 }
+"""some of the steps; `test_injected_errors` tries all of them on threads"""
 
 
 def fails_then_works(process: int, size: int, place: str) -> tuple[str, object]:
@@ -39,24 +33,6 @@ def test_a_process_that_runs_out_of_memory_fails_on_all(processes, place):
     expected = prints(alone(problem(9)).compute())
     message = "process 1: OutOfMemoryError: simulated"
     assert processes.run(2, fails_then_works, place) == [(message, expected)] * 2
-
-
-def buffers_fail(process: int, size: int) -> str:
-    image_matches.matchings.clear()  # of metrics with the same images
-    metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
-    original, calls = DistributedWorld.guarded, []
-
-    def together(group, work):
-        calls.append(work)
-        fails = mock.Mock(side_effect=torch.cuda.OutOfMemoryError("simulated"))
-        return original(group, fails if process == 0 else work)
-
-    with mock.patch.object(DistributedWorld, "guarded", together):
-        return message_of(metric.compute)
-
-
-def test_a_process_without_memory_for_what_it_is_to_receive_fails_on_all(processes):
-    assert processes.run(2, buffers_fail) == ["process 0: OutOfMemoryError: simulated"] * 2
 
 
 def refuses(process: int, size: int, method: str, step: bool) -> list[str]:
@@ -118,47 +94,3 @@ def differs(process: int, size: int, kind: str) -> str:
 )
 def test_metrics_or_images_that_differ_between_processes_are_an_error_on_all(processes, kind, said):
     assert processes.run(2, differs, kind) == [f"All processes must {said}"] * 2
-
-
-def asks(process: int, size: int) -> list[str]:
-    metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[process]))
-    return [message_of(metric.results if process == 0 else metric.compute), message_of(metric.compute)]
-
-
-def test_processes_that_ask_for_different_things_learn_it_and_go_on(processes):
-    first, second = processes.run(2, asks)
-    assert first == second
-    asked = "process 0: `DetectionMAP.results`; process 1: `DetectionMAP.compute`."
-    assert first[0] == f"All processes must call the same method of the same class; got {asked}"
-    assert first[1].startswith("no error but ")
-
-
-def asks_wrongly(process: int, size: int, wrong: dict[str, object]) -> list[str]:
-    metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[process]))
-    return [message_of(lambda: metric.results(**wrong if process else {})), message_of(metric.compute)]
-
-
-@pytest.mark.parametrize("wrong", [{"iou_type": "segm"}, {"across_classes": 1}, {"boxes": "all"}])
-def test_a_wrong_argument_of_results_on_one_process_is_an_error_on_all(processes, wrong):
-    (argument,) = wrong
-    first, second = processes.run(2, asks_wrongly, wrong)
-    assert first == second
-    assert first[0].startswith("process 1: ")
-    assert f"`{argument}` must be" in first[0]
-    assert first[1].startswith("no error but ")
-
-
-def has_no_thresholds(process: int, size: int) -> list[str]:
-    metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[process]))
-    given = metric.rec_thresholds
-    metric.rec_thresholds = None if process else given
-    said = [message_of(metric.compute), message_of(metric.results)]
-    metric.rec_thresholds = given
-    return [*said, message_of(metric.compute)]
-
-
-def test_an_error_before_the_first_word_between_processes_is_an_error_on_all(processes):
-    first, second = processes.run(2, has_no_thresholds)
-    assert first == second
-    assert first[:2] == ["process 1: TypeError: 'NoneType' object is not iterable"] * 2
-    assert first[2].startswith("no error but ")

@@ -6,11 +6,9 @@ import warnings
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDMetrics
-from tests.distributed.shards import SHARDINGS, loaders, reference_of
+from tests.distributed.shards import SHARDINGS, loaders
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed
 from tests.metrics.reid.samples import reference_of as reference_of_batches
-from tests.profiles import of_each
 
 OF_THE_BASE_CLASS = "The ``compute`` method of metric"  # on every process whose metric never had an update
 
@@ -53,29 +51,6 @@ def all_dealt(process, size, cases, roles):
 
 def is_nan(values):
     return all(math.isnan(value) for value in values)
-
-
-WITHOUT = [(), ("cameras",), ("index",), ("cameras", "index")]
-
-
-SOME_ACTIVE = [(3, (1, 2)), (3, (0, 2)), (3, (0, 1)), (4, (2,)), (4, (1, 3))]
-ROLES = ["two_loaders", "leave_one_out"]
-
-
-@pytest.mark.parametrize(
-    ("processes_with_samples", "roles"), of_each(zip(SOME_ACTIVE * 2, ROLES * 5, strict=True), suite=5)
-)
-def test_processes_without_samples_compute_like_the_others(processes, processes_with_samples, roles):
-    size, active = processes_with_samples
-    cases = [(active, without) for without in WITHOUT]
-    outcomes = processes.run(size, all_dealt, cases, roles)
-    for number, without in enumerate(WITHOUT):
-        reference, counts = reference_of(loaders(roles), cameras="cameras" not in without)
-        for values, found, said in (outcome[number] for outcome in outcomes):
-            assert not said
-            assert vars(found) == counts
-            for name in CLASSES:
-                assert values[name] == pytest.approx(expected(name, reference), abs=1e-6), (name, without)
 
 
 def test_no_process_has_samples(processes):
@@ -136,27 +111,6 @@ def one_role(process, size, role):
     for metric in metrics.values():
         metric.reset()
     return first, heard(feed(metrics, given))
-
-
-def without_positives(process, size):
-    """Means of one problem, in which no query has a positive, by what queries without one count."""
-    given = batches()[process::size]
-    for batch in given:
-        batch["identities"][:] = 99 if batch["is_query"] else 1
-    metrics = {action: ReIDMetrics(empty_target_action=action) for action in ("skip", "neg", "pos")}
-    metrics["drawn"] = ReIDMetrics(protocol="cuhk03_torchreid", empty_target_action="neg")
-    feed(metrics, given)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        values = {name: [*map(float, metric.compute().values())] for name, metric in metrics.items()}
-        return values, [metric.results().means["map"] for metric in metrics.values()]
-
-
-def test_queries_count_as_the_action_says_on_every_process_if_none_has_a_positive(processes):
-    for values, means in processes.run(3, without_positives):
-        assert is_nan([*values.pop("skip"), means.pop(0)])
-        assert {name: set(several) for name, several in values.items()} == {"neg": {0}, "pos": {1}, "drawn": {0}}
-        assert means == [0, 1, 0]
 
 
 @pytest.mark.parametrize("role", [True, False])

@@ -1,101 +1,16 @@
-"""Labels that users name, in every metric and on any number of processes: the ranks of the slow reference."""
+"""Labels that users name in metrics, and mistakes with them on one process. `tests/contracts` has their numbers."""
 
 import contextlib
-import random
 import re
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from reid_torchmetrics import (
-    ReIDCMC,
-    ReIDCMCCurve,
-    ReIDMeanAP,
-    ReIDMeasure,
-    ReIDMetrics,
-    ReIDMINP,
-    ReIDOpenSet,
-    evaluate_scores,
-)
+from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, ReIDOpenSet
 from reid_torchmetrics.functional.world import DistributedMetricError
 from tests.distributed import recording
 from tests.distributed.failures import message_of
-from tests.extra_labels import Problem, ranks_in
-from tests.profiles import examples
-
-SEEDS = st.integers(0, 2**32 - 1)
-
-
-def filled(metric, problem: Problem, places, batch_size: int):
-    """A metric that was given some samples of a problem, in batches."""
-    for first in range(0, len(places), batch_size):
-        part = places[first : first + batch_size]
-        is_query = torch.tensor([place < problem.num_queries for place in part])
-        labels = problem.labels(part)
-        metric.update(problem.embeddings[part], **labels, is_query=is_query, index=torch.tensor(part))
-    return metric
-
-
-@pytest.mark.filterwarnings("ignore")
-@examples(25)
-@given(SEEDS, st.integers(1, 3), st.integers(1, 9))
-def test_any_number_of_processes_has_the_ranks_of_the_slow_reference(seed, size, batch_size):
-    problem, chosen = Problem(seed), random.Random(seed)  # noqa: S311 - nothing is to be kept secret
-    holders = [chosen.randrange(size) for _ in problem.samples]
-    expected = problem.expected_map()
-
-    def results(world):
-        shared = {"distributed_available_fn": recording.is_shared} if world.size > 1 else {}
-        places = [place for place, process in enumerate(holders) if process == world.process]
-        metric = ReIDMetrics(similarity="dot", **problem.options, **shared)
-        return filled(metric, problem, places, batch_size).results(nearest=2)
-
-    outcomes, _ = recording.run(size, results)
-    for outcome in outcomes:
-        assert outcome.error is None
-        assert outcome.value["map"] == pytest.approx(expected, nan_ok=True, abs=1e-12)
-        if outcome.value.counts.valid:
-            assert ranks_in(outcome.value) == problem.expected()
-        assert not set(outcome.value.label_names or ()) & set(problem.names)
-
-
-METRICS = (
-    lambda **options: ReIDCMC(2, **options),
-    lambda **options: ReIDCMCCurve(4, **options),
-    ReIDMeanAP,
-    ReIDMINP,
-    lambda **options: ReIDMeasure("precision_2", **options),
-)
-
-
-def values_of(metric, problem, process, size):
-    """The value of a metric that holds every `size`-th sample."""
-    made = METRICS[metric](similarity="dot", **problem.options)
-    places = list(range(process, len(problem.samples), size))
-    return filled(made, problem, places, 4).compute()
-
-
-def all_values(process: int, size: int, seed: int):
-    return [values_of(metric, Problem(seed), process, size).tolist() for metric in range(len(METRICS))]
-
-
-def expected_values(problem: Problem):
-    results = evaluate_scores(
-        problem.scores, **problem.of_both(), **problem.options, reports=("map", "minp", "precision_2", "rank_2")
-    )
-    return [results["rank_2"], results.cmc[:4].tolist(), results["map"], results["minp"], results["precision_2"]]
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", [1, 4, 8])
-def test_every_metric_has_the_value_of_the_function_on_one_and_two_real_processes(processes, seed):
-    expected = expected_values(Problem(seed))
-    assert expected[2] == pytest.approx(Problem(seed).expected_map())
-    for values in (all_values(0, 1, seed), *processes.run(2, all_values, seed)):
-        for value, wanted in zip(values, expected, strict=True):
-            assert value == pytest.approx(wanted, abs=1e-6)
+from tests.extra_labels import ranks_in
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -152,13 +67,6 @@ def test_a_process_without_samples_learns_the_labels():
     assert [ranks_in(outcome.value) for outcome in outcomes] == [[([1], 1)]] * 2
 
 
-def test_no_samples_at_all_are_warned_of():
-    metric = ReIDMeanAP(must_agree=("side", "plate"))
-    metric.update(torch.empty((0, 2)), [], is_query=True, labels={"side": [], "plate": []})
-    with pytest.warns(UserWarning, match="No query can be evaluated"):
-        assert metric.compute().isnan()
-
-
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
@@ -174,12 +82,6 @@ def test_batches_whose_labels_do_not_fit_are_refused(metric, labels, message):
     made.update(torch.eye(2), [7, 8], is_query=True, labels={"side": [0, 1]})
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         made.update(torch.eye(2), [7, 8], is_query=False, labels=labels)
-
-
-def test_labels_without_a_rule_are_refused():
-    message = "`labels` must hold no label but those that `must_agree` or `must_differ` names, none; got 'side'."
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        ReIDMeanAP().update(torch.eye(2), [7, 8], is_query=True, labels={"side": [0, 1]})
 
 
 def test_merged_metrics_have_one_kind_of_labels():
@@ -198,16 +100,3 @@ def test_samples_of_one_index_must_have_the_same_labels():
     metric.update(torch.ones(1, 2), [7], is_query=True, index=index, labels={"side": ["right"]})
     with pytest.raises((ValueError, DistributedMetricError), match="`index` must be the number of a sample"):
         metric.compute()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_metrics_with_other_rules_do_not_share_a_ranking():
-    labels = {"side": [0, 0, 1]}
-    is_query = torch.tensor([True, False, False])
-    embeddings = torch.tensor([[1.0, 0.0], [1.0, 0.1], [1.0, 0.2]])
-    values = []
-    for options in ({"must_agree": ("side",)}, {"must_differ": ("side",)}):
-        metric = ReIDMeanAP(**options, empty_target_action="neg")
-        metric.update(embeddings, [7, 7, 8], is_query=is_query, labels=labels)
-        values.append(float(metric.compute()))
-    assert values == [1.0, 0.0]

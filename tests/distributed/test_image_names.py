@@ -1,14 +1,11 @@
 """Images with names on several processes: what one process says of all of them, and errors on all processes."""
 
-from unittest import mock
-
 import pytest
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection.evaluation import image_matches, sharded_images
 from tests.distributed.detection_shards import OPTIONS, at, counts_collectives, prints
-from tests.distributed.failures import message_of, out_of_memory
+from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.batches.test_image_names import NAMES
 from tests.functional.detection.detection_samples import fed, images, named
@@ -44,24 +41,6 @@ def collectives(process: int, size: int, num_images: int) -> int:
 
 def test_names_cost_as_many_collectives_as_ids(processes):
     assert {tuple(processes.run(2, collectives, num_images)) for num_images in (5, 60)} == {(12, 12)}
-
-
-PLACES = {"unpacking": "unpack_names", "numbering": "number_names"}
-
-
-def fails_then_works(process: int, size: int, place: str) -> list[str]:
-    image_matches.matchings.clear()  # of metrics with the same images
-    metric = fed(DetectionMAP(metric="map"), *at(SEEN, [*range(process, len(NAMES), size)]))
-    with out_of_memory(sharded_images, PLACES[place]) if process == size - 1 else mock.MagicMock():
-        message = message_of(metric.compute)
-    return [message, message_of(metric.compute)]
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_process_that_runs_out_of_memory_for_names_fails_on_all(processes, place):
-    value = fed(DetectionMAP(metric="map"), *SEEN).compute()
-    expected = ["process 1: OutOfMemoryError: simulated", f"no error but {value}"]
-    assert processes.run(2, fails_then_works, place) == [expected] * 2
 
 
 def asks_for_others(process: int, size: int) -> list[str]:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.world import DistributedMetricError
 from tests.distributed import recording
 from tests.profiles import examples
 from tests.reference.label_names import as_integers
@@ -70,21 +69,3 @@ def test_numbers_and_names_are_alike_on_any_number_of_processes(seed, size):
             assert shown.names() == [
                 [problem.identities[place] for place in row if place >= 0] for row in shown.index.tolist()
             ]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_names_on_one_process_and_integers_on_another_are_an_error_of_all():
-    problem = Problem(3, 2)
-    numbers = as_integers(problem.identities)[0]
-
-    def found(world):
-        identities = problem.identities if world.process else numbers
-        places = problem.seen[world.process]
-        shared = {"distributed_available_fn": recording.is_shared}
-        return problem.metric(places, identities, problem.cameras, **shared).compute()
-
-    outcomes, _ = recording.run(2, found)
-    for outcome in outcomes:
-        assert isinstance(outcome.error, DistributedMetricError)
-        said = "All processes must have the same kind of `identities`; got process 0: integers; process 1: names."
-        assert str(outcome.error) == said

@@ -89,13 +89,6 @@ def test_queries_that_are_sent_in_pieces_are_all_sent():
         assert not differing(2, problems, wanted)
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
-def test_metrics_on_processes_of_their_own_are_like_the_reference(processes, size):
-    problems = [problem(2000 * size + seed, size) for seed in range(3)]
-    wanted = [Outcome.expected(given.reference()) for given in problems]
-    assert not differing(size, problems, wanted, processes)
-
-
 def test_without_index_the_order_is_that_of_the_processes():
     problems = [replace(problem(seed, 3), index=None) for seed in of_each(range(20), suite=6)]
     assert not differing(3, problems)
@@ -167,16 +160,6 @@ def test_distances_far_from_the_origin_are_exact(distance):
         problems.append(far)
     wanted = [Outcome.expected(given.reference()) for given in problems]
     assert not differing(3, problems, wanted)
-
-
-def test_clusters_far_apart_on_processes_of_their_own_are_like_the_reference():
-    problems = []
-    for ties in TIES:
-        given = spread(torch.randint(-4, 5, (60, 6)).float(), [30, 30], "euclidean", ties)
-        given.embeddings[given.seen[0]] += 256  # squares stay exact in float32
-        problems.append(given)
-    wanted = [Outcome.expected(given.reference()) for given in problems]
-    assert not differing(2, problems, wanted)
 
 
 def test_the_layout_of_a_process_embeddings_changes_nothing():

@@ -47,8 +47,3 @@ def test_process_0_tells_once_of_a_mistake_on_any_process(processes, name, wrong
     first, second = processes.run(2, told, name, wrong, method)
     assert len(first) == 1
     assert second == []
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_nobody_tells_of_a_mistake_that_is_not_there(processes, name):
-    assert processes.run(2, told, name, -1, "compute") == [[], []]

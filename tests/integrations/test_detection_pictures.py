@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
@@ -95,14 +94,6 @@ def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator,
     names += ["kinds_of_errors"] * EVALUATORS[evaluator].has_breakdown
     assert files() == named([f"val/{name}" for name in names], 0)
     assert seen == [EVALUATORS[evaluator]]
-
-
-@pytest.mark.slow
-def test_the_worst_images_are_drawn():
-    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), num_images=1)
-    trainer(callback, False).validate(DetectingModule(), loader(), verbose=False)
-    with Image.open("pictures/val/worst_images_step_000000.png") as drawn:
-        assert min(drawn.size) > 100
 
 
 @pytest.mark.slow

@@ -74,12 +74,6 @@ def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_pa
     assert plt.get_fignums() == []
 
 
-@pytest.mark.slow
-def test_a_logger_that_takes_no_pictures_has_files():
-    fit(EvaluationPictures())
-    assert files() == named(tags("val"), 1, 3)
-
-
 def test_without_a_logger_the_files_are_in_the_default_folder(tmp_path):
     trainer(EvaluationPictures(), False, default_root_dir=tmp_path / "root").validate(PicturedModule(), loader())
     assert files("root") == named(tags("val"), 0)
@@ -129,13 +123,6 @@ def test_the_numbers_and_the_pictures_come_of_one_ranking(monkeypatch):
     monkeypatch.setattr(ranking, "count_sharded_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
     fit(EvaluationPictures(["val_metrics", "val_map", "other"]), num_sanity_val_steps=0)
     assert len(calls) == 2  # epochs
-
-
-@pytest.mark.slow
-def test_several_metrics_are_named_by_their_attributes():
-    fit(EvaluationPictures(["val_metrics", "other.here"]), max_epochs=1)
-    folders = ("val/val_metrics", "val/other.here")
-    assert files() == named([f"{folder}/{name}" for folder in folders for name in CURVES], 1)
 
 
 @pytest.mark.parametrize("attribute", ["val_map", "other", "other.here", "collection"])

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from matplotlib import pyplot as plt
 
 from reid_torchmetrics import ReIDCMCCurve
 from reid_torchmetrics.plot import plot_cmc
@@ -61,32 +60,10 @@ def test_the_axis_of_no_value_begins_at_0():
     assert axes.get_ylim() == (-1, 101)
 
 
-@pytest.mark.parametrize("lowest", [0.05, 0.5, 0.93])
-def test_the_legend_is_not_over_the_curve(lowest):
-    curve = torch.linspace(lowest, 1, 10)
-    figure, axes = plot_cmc(curve)
-    figure.draw_without_rendering()
-    (line,) = axes.lines
-    points = axes.transData.transform(line.get_xydata())
-    legend = axes.get_legend().get_window_extent()
-    assert not any(legend.contains(*point) for point in points)
-
-
 def test_the_legend_says_of_a_curve_that_it_is_undefined():
     _, axes = plot_cmc({"first": torch.full((3,), torch.nan), "second": torch.tensor([0.5, 0.6, 0.7])})
     said = [text.get_text() for text in axes.get_legend().get_texts()]
     assert said == ["first  (n/a: no query was evaluated)", "second  (Rank-1 50.0 %)"]
-
-
-def test_a_figure_is_not_left_open_in_pyplot():
-    figure, _ = plot_cmc(torch.tensor([0.5, 1.0]))
-    assert plt.get_fignums() == []
-    assert figure.get_layout_engine() is not None
-
-
-def test_a_curve_is_drawn_into_given_axes():
-    _, axes = plt.subplots()
-    assert plot_cmc(torch.tensor([0.5]), ax=axes)[1] is axes
 
 
 def test_a_metric_draws_its_own_curve_or_the_curves_that_it_is_given():

@@ -43,13 +43,6 @@ def test_nothing_to_draw_is_said(rule, verdicts, num_positives):
     assert f"{expected} by rule {rule!r}" in legend(axes)
 
 
-def test_curves_are_drawn_into_given_axes():
-    _, axes = plot_detection_curve(curve_of("10", 2))
-    figure, again = plot_detection_curve(curve_of("11", 2), ax=axes)
-    assert again is axes
-    assert figure is axes.figure
-
-
 def test_an_unknown_rule_is_refused():
     with pytest.raises(ValueError, match=r"`rule` must be one of 'coco', .*; got 'voc12'"):
         plot_detection_curve(curve_of("1", 1), rule="voc12")

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.functional.retrieval.measures import title_of
@@ -103,11 +102,6 @@ def test_many_numbers_make_a_higher_figure_and_do_not_overlap():
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
     assert not any(one.overlaps(other) for one, other in pairwise(boxes))
-
-
-def test_a_comparison_is_drawn_into_given_axes():
-    given = Figure().subplots()
-    assert plot_comparison(TWO, ax=given)[1] is given
 
 
 def test_models_go_by_their_names_and_the_corrected_p_decides():

@@ -192,10 +192,6 @@ def test_words_and_columns_are_both_of_distances_or_of_scores(name):
     assert row.split() == ["0", "2", f"{copy:.4f}"]
 
 
-def products(query, gallery):
-    return query @ gallery.T
-
-
 def test_nothing_has_no_duplicates():
     none, some = torch.empty(0, 4), torch.ones(3, 4)
     for sides in ((none,), (none, none), (none, some), (some, none), (some[:1],)):
@@ -246,19 +242,3 @@ WRONG = [
 def test_a_wrong_value_is_named(call, kind, said):
     with pytest.raises(kind, match=re.escape(said)):
         call()
-
-
-@pytest.mark.parametrize("within", [True, False])
-def test_affected_queries_are_all_queries_of_a_pair_by_a_loop(within):
-    generator = torch.Generator().manual_seed(3)
-    query = torch.randint(0, 3, (30, 4), generator=generator).float() + 0.1
-    gallery = query if within else torch.randint(0, 3, (20, 4), generator=generator).float() + 0.1
-    found = find_duplicates(query, None if within else gallery, threshold=0.99)
-    affected = set()
-    for row, one in enumerate(query.double()):
-        for column, other in enumerate(gallery.double()):
-            is_itself = within and row == column
-            if not is_itself and float(one @ other / one.norm() / other.norm()) >= 0.99:
-                affected.add(row)
-    assert found.affected_queries.tolist() == sorted(affected)
-    assert affected

@@ -45,21 +45,6 @@ SCORES = torch.tensor([[9.0, 2], [0, 7], [4, 5], [8, 0], [2, 6], [3, 3], [1, 0]]
 EXAMPLE = evaluate_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2]).identification()
 
 
-@pytest.mark.parametrize(
-    ("rule", "rank", "expected"),
-    [  # at an FPIR of 0, 1/4, 3/8, 1/2 and 1
-        ("largest", 1, [1 / 3, 2 / 3, 2 / 3, 2 / 3, 2 / 3]),
-        ("largest", 2, [1 / 3, 2 / 3, 2 / 3, 1, 1]),
-        ("nearest", 1, [1 / 3, 1 / 3, 2 / 3, 2 / 3, 2 / 3]),  # at least 8.00000001, 8, 6 (1.5 rounds to 2), 6, 1
-        ("floor", 1, [1 / 3, 1 / 3, 1 / 3, 2 / 3, 2 / 3]),  # 8.00000001, 8, 8, 6, 1
-        ("strict", 1, [1 / 3, 1 / 3, 1 / 3, 2 / 3, 2 / 3]),  # more than 8, 8, 8, 6, 1
-    ],
-)
-def test_the_example_has_its_tpir(rule, rank, expected):
-    assert EXAMPLE.tpir_at_fpir([0.0, 0.25, 0.375, 0.5, 1.0], rank, rule).tolist() == pytest.approx(expected)
-    assert float(EXAMPLE.tpir_at_fpir(0.5, rank, rule)) == pytest.approx(expected[3])
-
-
 def test_a_threshold_is_the_lowest_that_keeps_its_rate():
     just_above = math.nextafter(torch.tensor(3.0).nextafter(torch.tensor(math.inf)).item(), 0)
     threshold = EXAMPLE.threshold_at_fpir(0.5)

@@ -131,19 +131,6 @@ def test_boxes_are_corners_and_not_sizes(name):
         search(**scene | {name: sizes})
 
 
-@pytest.mark.needs("diagnosis")
-@pytest.mark.parametrize("names", [("boxes",), ("true_boxes",), ("boxes", "true_boxes")])
-def test_boxes_that_are_shares_of_the_image_are_warned_of(names):
-    scene = in_pixels()
-    shares = {name: scene[name] / 500 for name in names}
-    with pytest.warns(UserWarning, match="shares of the image, but the rule of overlap is in pixels") as said:
-        search(**scene | shares)
-    (message,) = (str(warning.message) for warning in said)
-    assert re.findall("`(.+?)`", message) == [*names]
-    search(**scene)  # no warning, and none for few boxes
-    search(**{name: SCENE[name] / 500 for name in names})
-
-
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_embeddings_of_two_dtypes_meet_in_the_wider_one(similarity):
     # In float16 all three are (1, 0).

@@ -34,19 +34,6 @@ def test_pooled_queries_are_those_of_the_slow_reference(labels, with_cameras, no
         assert row.double().tolist() == pytest.approx(mean.tolist(), abs=4 * torch.finfo(dtype).eps)
 
 
-def test_every_image_weighs_the_same_whatever_its_norm():
-    query, identities = torch.tensor([[4.0, 0.0], [0.0, 1.0], [9.0, 9.0]]), torch.tensor([5, 5, -1])
-    assert pool_queries(query, identities).embeddings[0].tolist() == [0.5, 0.5]  # (1, 0) and (0, 1)
-    assert pool_queries(query, identities, normalize=False).embeddings.tolist() == [[2.0, 0.5], [9.0, 9.0]]
-
-
-def test_images_of_one_identity_in_two_cameras_stay_apart():
-    found = pool_queries(torch.eye(3), torch.tensor([7, 7, 7]), torch.tensor([2, 1, 2]))
-    assert found.cameras.tolist() == [2, 1]
-    assert found.members.tolist() == [0, 1, 0]
-    assert found.embeddings.tolist() == [[0.5, 0, 0.5], [0, 1, 0]]
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_sums_do_not_leave_the_range_of_the_embeddings(dtype):
     query = torch.full((50, 4), torch.finfo(dtype).max, dtype=dtype)

@@ -171,21 +171,6 @@ def test_map_is_at_the_largest_limit_where_100_is_none_of_them():
     assert value["map"] == fed(DetectionMAP(max_detection_thresholds=[2, 1, 3]), preds, target).compute()["map"] > 0
 
 
-def test_one_detection_of_two_ground_truths():
-    """Precision is 1 at recalls 0 ... 0.5, that is 51 of 101, at the thresholds that IoU 0.6 reaches: 3 of 10."""
-    found = {"boxes": box(0, 0, 6, 10), "scores": torch.tensor([0.9]), "labels": torch.tensor([1])}
-    true = {"boxes": torch.cat([box(0, 0, 10, 10), box(50, 50, 60, 60)]), "labels": torch.tensor([1, 1])}
-    value = fed(DetectionMAP(extended_summary=True), [found], [true]).compute()
-    assert value["map"] == pytest.approx(0.3 * 51 / 101)
-    assert value["map_50"] == pytest.approx(51 / 101)
-    assert value["map_75"] == 0
-    assert value["mar_1"] == pytest.approx(0.3 * 0.5)
-    assert value["map_small"] == value["map"]
-    assert value["map_large"] == -1
-    assert value["ious"][0, 1][0].tolist() == pytest.approx([0.6, 0])
-    assert value["precision"][0, [50, 51], 0, 0, 0].tolist() == [pytest.approx(1), 0]
-
-
 def test_an_area_that_is_not_positive_stands_for_width_times_height():
     preds, target = images(8)
     for item in target:

@@ -138,24 +138,6 @@ def test_non_finite_embeddings_are_named_by_their_index_where_it_is_known():
     assert "first at `index` [71])" in problem_of(metric)
 
 
-@pytest.mark.needs("diagnosis")
-def test_every_epoch_without_a_valid_query_is_explained():
-    given, metric, other = batches()[:1], ReIDMeanAP(), ReIDMINP()
-    fed(other, given)  # keeps the embeddings, and so the ranking, alive
-    for _ in range(2):
-        assert "No query" in problem_of(fed(metric, given))
-        metric.reset()
-
-
-@pytest.mark.needs("diagnosis")
-def test_forward_does_not_warn_but_compute_does():
-    metric = ReIDMeanAP()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert metric(**batches()[0]).isnan()
-    assert "No query" in problem_of(metric)
-
-
 def test_a_collapsed_model_finds_its_positives_last():
     metric = ReIDMetrics(ranks=(1, 100), ties="pessimistic")
     identities = torch.arange(2000) // 4
@@ -231,26 +213,3 @@ def test_labels_may_be_written_to_after_update():
         labels = {name: buffers[name, size] for name in ("identities", "cameras", "index", "is_query")}
         metric.update(batch["embeddings"], **labels)
     assert metric.compute() == value
-
-
-def mixed_roles(metric, roles) -> list[str]:
-    """What is said of roles when batches are given with these values of `is_query`."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for is_query in roles:
-            metric.update(torch.randn(3, 4), torch.arange(3), is_query=is_query)
-        assert caught == []  # all labels are known at the end
-        metric.compute()
-    return [str(each.message) for each in caught if "is_query" in str(each.message) and "batches" in str(each.message)]
-
-
-@pytest.mark.needs("diagnosis")
-@pytest.mark.parametrize("queries", [True, torch.tensor([True, False, False])])
-def test_queries_and_batches_without_roles_in_one_metric_warn_once_and_say_what_to_write(queries):
-    for roles in ([queries, None, None, queries], [None, None, queries, None]):
-        metric = ReIDMeanAP()
-        (said,) = mixed_roles(metric, roles)
-        assert "Pass `is_query=False` with batches of the gallery." in said
-        assert len(mixed_roles(metric, roles)) == 0
-        metric.reset()
-        assert len(mixed_roles(metric, roles)) == 1

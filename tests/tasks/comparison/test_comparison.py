@@ -64,15 +64,6 @@ def test_swapped_models_mirror_everything(per_identity):
         assert (one.num_better, one.num_worse, one.num_equal) == (other.num_worse, other.num_better, other.num_equal)
 
 
-@pytest.mark.parametrize("per_identity", [False, True])
-def test_a_model_does_not_differ_from_itself(per_identity):
-    found = compared(A, A, per_identity=per_identity)
-    for difference in found.differences.values():
-        assert [difference.difference, difference.low, difference.high, difference.p_value] == [0, 0, 0, 1]
-        assert (difference.num_better, difference.num_worse, difference.num_equal) == (0, 0, 3)
-    assert len(found.gained) == len(found.lost) == 0
-
-
 def test_values_that_only_rounding_tells_apart_are_equal():
     values = {name: each + 1e-16 * torch.tensor([1, 2, -1, 0]) for name, each in A.per_query.items()}
     difference = compared(A, replace(A, per_query=values)).differences["map"]

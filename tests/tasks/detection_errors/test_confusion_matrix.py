@@ -84,18 +84,6 @@ def test_pairs_of_classes_are_listed_by_how_often_they_are_confused():
 
 
 @pytest.mark.parametrize(
-    ("confidence", "counts"),
-    [
-        (0.75, [[0, 1, 1], [0, 0, 1], [1, 0, 0]]),
-        (torch.tensor([0.0, 0.95]), [[2, 0, 0], [0, 0, 1], [0, 0, 0]]),
-        (torch.inf, [[0, 0, 2], [0, 0, 1], [0, 0, 0]]),
-    ],
-)
-def test_a_detection_below_the_confidence_is_not_there(confidence, counts):
-    assert confusion_matrix(example(), confidence).counts.tolist() == counts
-
-
-@pytest.mark.parametrize(
     ("boxes", "supervision", "coco"),
     [
         ([BOX], [[1, 1], [0, 0]], [[1, 0], [0, 0]]),
@@ -116,15 +104,6 @@ def test_crowds_are_objects_as_in_supervision(boxes, supervision, coco):
     results = metric.results(across_classes=True)
     for rule, counts in (("supervision", supervision), ("coco", coco)):
         assert results.confusion_matrix(confidence=0.3, rule=rule).counts.tolist() == counts
-
-
-def test_without_objects_there_is_background_alone():
-    none = torch.empty(0, dtype=torch.int64)
-    empty = pair_objects(
-        Detections(torch.empty(0, 4), torch.empty(0), none, none), GroundTruths(torch.empty(0, 4), none, none)
-    )
-    for rule in CONFUSION_RULES:
-        assert confusion_matrix(empty, 0.5, rule=rule).counts.tolist() == [[0]]
 
 
 def cells_of(found: ConfusionMatrix) -> Counter:

@@ -9,19 +9,12 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.evaluators import average_matches
-from reid_torchmetrics.tasks.detection_errors import (
-    ERROR_KINDS,
-    ErrorBreakdown,
-    error_breakdown,
-    merge_object_pairs,
-    pair_objects,
-)
+from reid_torchmetrics.tasks.detection_errors import ERROR_KINDS, ErrorBreakdown, error_breakdown, pair_objects
 from tests.detection_strategies import problems
 from tests.found_classes import match_images
 from tests.profiles import examples
 from tests.reference import detection_errors as reference
 from tests.reference.detection_curves import average_precision
-from tests.tasks.detection_errors.test_confusion_matrix import parts_of
 
 BOX = [0.0, 0.0, 10.0, 10.0]
 PART = [0.0, 0.0, 10.0, 3.0]  # overlaps it by 0.3
@@ -73,50 +66,6 @@ def test_a_false_positive_alone_is_of_its_kind(found, kind, gain):
     assert told.gains == dict.fromkeys(ERROR_KINDS, 0.0) | {kind: gain}
 
 
-def test_a_detection_before_a_true_positive_costs_a_half_of_it():
-    """The right one is second: precision 1/2. Without the first it is 1."""
-    told = breakdown_of([(1, FAR, 0.9), (1, BOX, 0.8)], [(1, BOX)])
-    assert told.average_precision == 0.5
-    assert told.gains == dict.fromkeys(ERROR_KINDS, 0.0) | {"background": 0.5}
-    assert told.false_positive_gain == 0.5
-
-
-def test_a_duplicate_stands_between_two_right_ones():
-    """Precision at the recalls 1/2 and 1 is 1 and 2/3, and 1 without the duplicate: 5/6 and 1."""
-    told = breakdown_of([(1, BOX, 0.9), (1, BOX, 0.8), (1, BESIDE, 0.7)], [(1, BOX), (1, BESIDE)])
-    assert told.counts == dict.fromkeys(ERROR_KINDS, 0) | {"duplicate": 1}
-    assert told.average_precision == pytest.approx(5 / 6)
-    assert told.gains["duplicate"] == pytest.approx(1 / 6)
-    assert told.false_negative_gain == 0
-
-
-def test_a_miss_is_taken_out_of_the_recall():
-    told = breakdown_of([(1, BOX, 0.9)], [(1, BOX), (1, BESIDE)])
-    assert told.average_precision == 0.5
-    assert told.counts["miss"] == 1
-    assert told.gains == dict.fromkeys(ERROR_KINDS, 0.0) | {"miss": 0.5}
-    assert told.false_negative_gain == 0.5
-
-
-def test_the_best_of_several_repaired_detections_matches_the_ground_truth():
-    """Class 2 as 1 at 0.9 and 0.8: the first becomes right, the second goes. Class 1 is right at 0.7: 1/3, then 1."""
-    told = breakdown_of([(1, BESIDE, 0.9), (1, BESIDE, 0.8), (1, BOX, 0.7)], [(1, BOX), (2, BESIDE)])
-    assert told.counts["classification"] == 2
-    assert told.average_precision == pytest.approx((1 / 3 + 0) / 2)
-    assert told.gains["classification"] == pytest.approx(1 - (1 / 3) / 2)
-    assert told.counts["miss"] == 0  # its repair is that of the class
-    assert told.false_negative_gain == 0  # class 2 has nothing left to be found
-
-
-def test_a_kind_is_repaired_as_if_there_were_no_other():
-    """A badly placed box at 0.8 and a wrong class at 0.7 mean the same ground truth: either repair finds it."""
-    found = [(2, BESIDE, 0.9), (1, PART, 0.8), (2, BOX, 0.7)]
-    told = breakdown_of(found, [(1, BOX), (2, BESIDE)])
-    assert told.average_precision == 0.5
-    assert told.gains["localization"] == 0.5
-    assert told.gains["classification"] == pytest.approx(0.25)  # at 0.7, behind the wrong one at 0.8
-
-
 def test_without_ground_truths_nothing_is_defined():
     told = breakdown_of([(1, BOX, 0.9)], [])
     assert math.isnan(told.average_precision)
@@ -163,16 +112,6 @@ def test_average_precision_is_that_of_coco(problem):
     expected = average_matches(matches, grid).summary()["map_50"]
     found = error_breakdown(pair_objects(*problem.tensors, area_range=(0.0, 1e10))).average_precision
     assert found == pytest.approx(float(expected), abs=1e-12) or (math.isnan(found) and expected == -1)
-
-
-@given(problem=problems())
-@examples(10)
-def test_the_order_of_images_changes_nothing(problem):
-    whole, parts = (
-        error_breakdown(objects) for objects in (pair_objects(*problem.tensors), merge_object_pairs(parts_of(problem)))
-    )
-    assert str(whole.gains) == str(parts.gains)
-    assert torch.equal(whole.kind, parts.kind)
 
 
 def test_options_out_of_range_are_refused():

@@ -87,15 +87,6 @@ def test_an_overlap_that_is_the_threshold_is_enough_but_for_scaled_yolov4(claim,
     assert int(match_best_of_all(found, TRUE, CocoGrid((0.6,)), claim=claim).true_positive.sum()) == expected
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_the_first_of_ground_truths_that_overlap_alike_is_matched(claim):
-    # Corners, widths and heights: the detection covers both ground truths, and overlaps each by 3/4.
-    ground_truths = GroundTruths(**one_image((0, 0, 3, 1), (1, 0, 3, 1)))
-    detection = Detections(**one_image((0, 0, 4, 1)), scores=torch.tensor([0.9]))
-    matches = match_best_of_all(detection, ground_truths, CocoGrid((0.5,)), claim=claim, keep_ground_truths=True)
-    assert taken_of(matches, 1) == [[0]]
-
-
 @pytest.mark.usefixtures("unannotated")
 def test_an_unknown_claim_is_refused():
     message = r"^`claim` must be one of 'voc', 'dota', 'scaled_yolov4', 'yolov4'; got 'yolo'\.$"

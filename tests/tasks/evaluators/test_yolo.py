@@ -45,39 +45,6 @@ def numbers(found: YoloAverages) -> tuple[float, float, float]:
     return float(found.precision), float(found.recall), float(found.f1)
 
 
-def test_the_example_has_its_precision():
-    found = yolo_average_precision(*EXAMPLE)
-    # 1 at recalls 0 to 0.49, 2/3 at 0.5 to 0.99, 0 at 1; half of the first value is left out.
-    assert found.average_precision.tolist() == [[pytest.approx((50 - 1 / 2 + 50 * 2 / 3) / 100)]]
-    assert found.classes.tolist() == [4]
-
-
-@pytest.mark.parametrize(
-    ("confidence", "precision", "recall"),
-    [
-        (1.0, 1, 1 / 2),  # above all: the best detection
-        (0.9, 1, 1 / 2),
-        (0.7, 3 / 4, 1 / 2),  # half-way from 1 to 1/2
-        (0.5, 1 / 2, 1 / 2),
-        (0.2, 5 / 8, 7 / 8),  # three quarters of the way from 1/2 to 2/3, and to 1
-        (0.1, 2 / 3, 1),
-        (0.0, 2 / 3, 1),  # below all: all detections
-    ],
-)
-def test_values_at_a_confidence_lie_on_lines_between_detections(confidence, precision, recall):
-    found = yolo_average_precision(*EXAMPLE, confidence=confidence)
-    f1 = 2 * precision * recall / (precision + recall)
-    assert numbers(found) == pytest.approx((precision, recall, f1), abs=1e-12)
-
-
-def test_equal_scores_are_ranked_as_they_come():
-    is_right, labels, targets = torch.tensor([[True], [False]]), torch.tensor([0, 0]), torch.tensor([0])
-    scores = torch.tensor([0.5, 0.5])
-    first = yolo_average_precision(is_right, scores, labels, targets, rule="voc")
-    second = yolo_average_precision(is_right.flip(0), scores, labels, targets, rule="voc")
-    assert [float(first.average_precision), float(second.average_precision)] == [1, 1 / 2]
-
-
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize(("evaluator", "options"), [("yolo", {}), ("yolo_tutorial", TUTORIAL)])
 def test_recorded_values_are_equal(name, evaluator, options):
@@ -174,19 +141,6 @@ def test_detections_take_the_best_ground_truth_that_is_left(problem, thresholds)
     for t, threshold in enumerate(thresholds):
         rows = set(reference.greedy_rows(problem.detections, problem.ground_truths, threshold))
         assert found[:, t].tolist() == [row in rows for row in range(len(problem.detections))]
-
-
-def test_the_first_ground_truth_of_equal_overlaps_is_matched():
-    # The first detection overlaps both by 5 of 15; with the first ground truth gone nothing is left for the second.
-    truths = torch.tensor([[0, 0, 10, 1], [10, 0, 10, 1]], dtype=torch.float64)
-    boxes = torch.tensor([[5, 0, 10, 1], [0, 0, 10, 1]], dtype=torch.float64)
-    ones, images = torch.ones(2, dtype=torch.int64), torch.zeros(2, dtype=torch.int64)
-    detections = Detections(boxes, torch.tensor([0.9, 0.8]), ones, images)
-    for order, expected in (([0, 1], [[True], [False]]), ([1, 0], [[True], [True]])):
-        found = true_positives(
-            match_greedily(detections, GroundTruths(truths[order], ones, images), CocoGrid((1 / 3,)))
-        )
-        assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -49,17 +49,6 @@ def test_the_smoothed_f1_of_loops_is_highest_there(detections, extra):
         )
 
 
-def test_the_first_of_equally_good_confidences_is_taken():
-    # One ground truth, right at 0.8, wrong at 0.1: F1 falls from 1 at 0.8 to 2/3 at 0.1, and is 0 above 0.8. The moving
-    # average is highest where it ends just below 0.8.
-    found = taken([(True, 0.8, 4), (False, 0.1, 4)], [4])
-    last = int(0.8 * 999)  # 799 / 999 is below 0.8, 800 / 999 above
-    assert found.confidence == pytest.approx((last - 50) / 999)
-    share = (0.8 - found.confidence) / 0.7
-    assert float(found.precision) == pytest.approx(1 - share / 2)
-    assert float(found.recall) == 1
-
-
 def test_many_classes_are_read_a_few_at_a_time(monkeypatch):
     scores = [row * 37 % 200 / 200 for row in range(200)]
     detections = [(score > 0.6, score, row * 7 % 11) for row, score in enumerate(scores)]  # none of class 11

@@ -41,30 +41,10 @@ def test_the_example_has_its_means():
     assert confidence_curve(EXAMPLE).best() == 2
 
 
-def test_one_class_has_its_own_curve():
-    confidence, precision, recall, f1 = contents(confidence_curve(EXAMPLE, 1))
-    assert (confidence, precision, recall) == ([0.7, 0.5], [0, 1 / 2], [0, 1])
-    assert f1 == pytest.approx([0, 2 / 3])
-    assert confidence_curve(EXAMPLE, 1).num_classes == 1
-
-
 def test_a_class_without_ground_truths_is_left_out_unless_it_is_asked_for():
     matches = matches_of(([(0.9, True)], 1), ([(0.95, False)], 0))
     assert contents(confidence_curve(matches)) == [[0.9], [1], [1], [1]]
     assert contents(confidence_curve(matches, 1)) == [[0.95], [0], [pytest.approx(NAN, nan_ok=True)], [0]]
-
-
-def test_the_highest_confidence_with_the_largest_f1_is_the_best():
-    # 2 * 1 / (1 + 3) with the best score, 2 * 2 / (5 + 3) with all.
-    found = [(0.9, True), (0.8, False), (0.8, False), (0.8, False), (0.7, True)]
-    assert confidence_curve(matches_of((found, 3))).best() == 0
-
-
-def test_without_a_true_positive_no_confidence_is_the_best():
-    assert confidence_curve(matches_of(([(0.9, False)], 2))).best() is None
-    nothing = confidence_curve(matches_of(([], 2)))
-    assert contents(nothing) == [[], [], [], []]
-    assert nothing.best() is None
 
 
 @pytest.mark.parametrize(

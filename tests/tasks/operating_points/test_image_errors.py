@@ -62,11 +62,6 @@ def test_the_example_has_its_counts_at_a_confidence(confidence, right, wrong, mi
     assert counted.num_errors.tolist() == [a + b for a, b in zip(wrong, missed, strict=True)]
 
 
-def test_every_class_has_its_own_confidence():
-    counted = image_errors(example(), NUM_POSITIVES, torch.tensor([0.0, torch.inf], dtype=torch.float64))
-    assert counted.num_false_positives.tolist() == [1, 0, 0, 0, 0]
-
-
 def test_the_worst_images_have_the_most_errors_and_among_equals_the_most_misses():
     """Image 1 has a miss and a wrong one, image 2 two misses, image 0 a wrong one, and the others no errors."""
     worst = errors(0.0).worst(10)
@@ -75,11 +70,6 @@ def test_the_worst_images_have_the_most_errors_and_among_equals_the_most_misses(
     assert worst.num_errors.tolist() == [2, 2, 1]
     assert worst.num_misses.tolist() == [2, 1, 0]
     assert errors(0.0).worst(1).image.tolist() == [2]
-
-
-def test_equal_images_are_in_their_order():
-    two = torch.tensor([2, 2])
-    assert ImageErrors(torch.tensor([9, 4]), two, two, two).worst(2).image.tolist() == [9, 4]
 
 
 def test_without_images_there_is_nothing_to_count():

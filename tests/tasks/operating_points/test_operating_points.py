@@ -66,54 +66,9 @@ def test_the_example_has_its_counts_at_a_confidence(confidence, num_right, num_d
     assert found.num_positives.tolist() == [3]
 
 
-def test_the_example_is_best_at_the_second_of_its_true_positives():
-    assert contents(best_f1(EXAMPLE)) == [0.5, 2 / 3, 2 / 3, 2 * 2 / (3 + 3), 2, 3]
-
-
-def test_the_example_has_its_curve():
-    precision, recall, scores = precision_recall_curve(EXAMPLE, 1)
-    assert precision.tolist() == [1, 1 / 2, 2 / 3, 2 / 4]
-    assert recall.tolist() == [1 / 3, 1 / 3, 2 / 3, 2 / 3]
-    assert scores.tolist() == [0.9, 0.7, 0.5, 0.3]
-
-
-def test_equal_scores_are_accepted_together():
-    for are_right in ([False, True, True], [True, True, False]):
-        matches = matches_of([0.5, 0.5, 0.5], are_right)
-        assert contents(best_f1(matches)) == [0.5, 2 / 3, 1, 2 * 2 / (3 + 2), 2, 3]
-        assert [values.tolist() for values in precision_recall_curve(matches, 1)] == [[2 / 3], [1], [0.5]]
-
-
-def test_the_highest_confidence_with_the_largest_f1_is_taken():
-    # 2 * 1 / (1 + 3) with the best score, 2 * 2 / (5 + 3) with all.
-    matches = matches_of([0.9, 0.8, 0.8, 0.8, 0.7], [True, False, False, False, True], num_missed=1)
-    assert contents(best_f1(matches)) == [0.9, 1, 1 / 3, 1 / 2, 1, 1]
-
-
-def test_without_a_true_positive_it_is_best_to_accept_nothing():
-    assert contents(best_f1(matches_of([0.9, 0.5], [False, False], num_missed=2))) == [INF, NAN, 0, 0, 0, 0]
-    assert contents(best_f1(matches_of([], [], num_missed=2))) == [INF, NAN, 0, 0, 0, 0]
-    assert contents(best_f1(matches_of([0.9], [False]))) == [INF, NAN, NAN, NAN, 0, 0]
-
-
-def test_without_ground_truths_recall_is_not_defined_but_f1_is():
-    matches = matches_of([0.9], [False])
-    assert contents(at_confidence(matches, 0.5)) == [0.5, 0, NAN, 0, 0, 1]
-    assert contents(at_confidence(matches, 0.95)) == [0.95, NAN, NAN, NAN, 0, 0]
-    assert [values.tolist() for values in precision_recall_curve(matches, 1)] == [[0], [NAN], [0.9]]
-
-
 def test_a_confidence_is_reached_by_the_score_that_is_written_the_same():
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         assert int(at_confidence(matches_of([0.7], [True], dtype=dtype), 0.7).num_detections) == 1
-
-
-def test_no_classes_have_no_numbers():
-    none = torch.zeros(0, dtype=torch.int64)
-    matches = match_images(
-        Detections(torch.zeros((0, 4)), torch.zeros(0), none, none), GroundTruths(torch.zeros((0, 4)), none, none)
-    )
-    assert at_confidence(matches, 0.5).f1.shape == best_f1(matches).f1.shape == (10, 0)
 
 
 def cells(problem: Problem, limit: int):

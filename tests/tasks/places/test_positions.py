@@ -157,30 +157,6 @@ def utm(number, seed=0):
     return torch.tensor([5e6, 4e5]) + 300 * torch.rand(number, 2, generator=generator, dtype=torch.float64)
 
 
-@pytest.mark.needs("diagnosis")
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(
-    "kind", [torch.Tensor.float, lambda rows: rows.float().double(), lambda rows: rows.float().numpy()]
-)
-def test_positions_that_float32_cannot_tell_apart_at_a_radius_are_said_once(kind, door):
-    (text,) = texts_of(kind(utm(5)), kind(utm(9, seed=1)), 25.0, door)
-    assert text == (
-        "`positions` seem to be rounded to float32: the error is up to 0.3 at 5,000,291, and the `radius` is 25. Pass"
-        " positions that were float64 from the start."
-    )
-
-
-CITIES, REGION, CITY = ([[48.9, 2.4], [40.7, -74.0]], [[36.5, -9.5], [59.9, 24.0]], [[40.44, -79.99], [40.45, -80.01]])
-
-
-@pytest.mark.needs("diagnosis")
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("places", [CITIES, REGION, CITY])
-def test_degrees_beside_a_radius_of_meters_are_said_once(places, door):
-    (text,) = texts_of(places, places[::-1], 25.0, door)
-    assert text.startswith("`positions` seem to be degrees, as they are within 90 and 180, but the `radius` is 25.")
-
-
 @pytest.mark.parametrize(
     ("query", "gallery", "radius"),
     [

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import pairwise_iou
 from reid_torchmetrics.tasks.rotated_boxes import RotatedType, crossing_edges, polygons, rotated_corners, rotated_iou
 from tests.profiles import examples
 from tests.reference.rotated import edges_cross, polygon_iou
@@ -87,30 +86,6 @@ def test_polygons_overlap_as_the_triangles_of_their_edges(found, true):
     torch.testing.assert_close(rotated_iou(*tensors[::-1]).T.flatten(), expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("corners", "area", "common"),
-    [
-        ([0, 0, 4, 0, 4, 4, 0, 4], 16, 16),
-        ([0, 4, 4, 4, 4, 0, 0, 0], 16, 16),  # in the other direction
-        ([0, 0, 4, 0, 1, 1, 0, 4], 4, 4),  # with a corner inside
-        ([4, 0, 1, 1, 0, 4, 0, 0], 4, 4),  # from another corner on
-        ([2, 2, 6, 2, 6, 6, 2, 6], 16, 4),
-        ([4, 0, 8, 0, 8, 4, 4, 4], 16, 0),  # side by side
-        ([9, 9, 9, 9, 9, 9, 9, 9], 0, 0),
-        ([0, 0, 4, 0, 4, 0, 0, 4], 8, 8),  # a triangle: two corners are one
-        ([0, 0, 4, 0, 2, 0, 0, 4], 4, 4),  # a triangle: a corner lies on an edge
-    ],
-)
-def test_four_corners_overlap_as_by_hand(corners, area, common):
-    square = torch.tensor([[0, 0, 4, 0, 4, 4, 0, 4]], dtype=torch.float64)
-    given, is_crowd = torch.tensor([corners], dtype=torch.float64), torch.tensor([True])
-    for moved in (0, FAR):
-        overlap = float(rotated_iou(square + moved, given + moved))
-        assert overlap == pytest.approx(common / (16 + area - common), abs=1e-12)
-    assert float(RotatedType().areas(given)) == area
-    assert float(rotated_iou(square, given, is_crowd=is_crowd)) == pytest.approx(common / 16)
-
-
 def test_edges_cross_in_exactly_the_orders_of_corners_in_which_two_segments_meet_inside():
     generator = torch.Generator().manual_seed(5)
     quadrilaterals = []
@@ -155,22 +130,6 @@ def test_corners_may_be_rows_of_x_and_y():
     for form in (pairs, pairs.numpy(), pairs.transpose(1, 2).contiguous().transpose(1, 2)):
         assert torch.equal(rotated_iou(form, corners), expected)
         assert torch.equal(rotated_iou(corners, form), expected)
-
-
-def test_boxes_that_are_not_turned_overlap_as_boxes():
-    generator = torch.Generator().manual_seed(2)
-    boxes = torch.rand(30, 4, generator=generator, dtype=torch.float64)
-    turned = torch.cat([boxes, torch.zeros(30, 1, dtype=torch.float64)], 1)
-    plain = pairwise_iou(boxes, boxes, box_format="cxcywh")
-    torch.testing.assert_close(rotated_iou(turned, turned), plain, rtol=0, atol=1e-14)
-    upright = torch.cat([boxes[:, [0, 1, 3, 2]], torch.full((30, 1), math.pi / 2, dtype=torch.float64)], 1)
-    torch.testing.assert_close(rotated_iou(turned, upright), plain, rtol=0, atol=1e-14)
-
-
-def test_a_square_and_the_same_turned_by_45_degrees_overlap_by_half_the_root_of_2():
-    square = torch.tensor([[3.0, 4.0, 1.0, 1.0, 0.3]])
-    turned = square + torch.tensor([0, 0, 0, 0, math.pi / 4])
-    assert rotated_iou(square.double(), turned.double()).item() == pytest.approx(math.sqrt(0.5), abs=1e-7)
 
 
 def test_the_angle_turns_the_x_axis_to_the_y_axis():

@@ -9,39 +9,10 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import find_protocol
 from reid_torchmetrics.tasks import Counts, GalleryStatistics, RankCounter, evaluate_stream
-from tests.reference.retrieval import evaluate as slow_evaluate
-from tests.reference.retrieval import similarity as slow_similarity
 from tests.strategies import STREAMED_TIES
-from tests.stream_problems import assert_equal, counted, counter_of, drawn, joined, stored
+from tests.stream_problems import assert_equal, counted, counter_of, drawn, stored
 
 OTHER = "must be of a counter with the same queries, positives, options and statistics; got that of another one"
-
-
-def slow_ranks(query, positives, blocks, ties):
-    """The rank of each positive, query by query, and the candidates of each query."""
-    gallery = joined(positives, blocks)
-    scores = slow_similarity(query[0].numpy(), gallery[0].numpy(), "dot")
-    labels = (each.tolist() for each in (query[1], gallery[1], query[2], gallery[2]))
-    found = slow_evaluate(scores, *labels, ties=ties)
-    return np.array([*sum(found.ranks, []), *found.num_candidates])
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_counts_are_how_much_a_block_moves_ranks_and_adds_candidates(seed):
-    query, positives, blocks = drawn(seed)
-    for ties in ("pessimistic", "optimistic"):
-        alone = slow_ranks(query, positives, [], ties)
-        counter = counter_of(query, positives, similarity="dot", ties=ties)
-        for block in blocks:
-            counts = counter.count(*block, key="a")
-            assert counts.numbers.tolist() == (slow_ranks(query, positives, [block], ties) - alone).tolist()
-            assert (counts.numbers.dtype, counts.keys) == (np.int64, {"a"})
-    grouped, most, least = (
-        counter_of(query, positives, similarity="dot", ties=ties).count(*blocks[0], key=0).numbers
-        for ties in ("grouped", "pessimistic", "optimistic")
-    )
-    num_positives = len(most) - len(query[0])
-    assert grouped.tolist() == [*most[:num_positives], *least]
 
 
 def test_a_part_that_is_pickled_is_small():

@@ -193,15 +193,6 @@ def test_image_ids_are_given_in_every_batch_or_in_none(given_first):
             method(preds, without if given_first else target)
 
 
-def test_merged_metrics_of_which_one_has_no_image_ids_are_refused():
-    preds, target = images(1, 8, with_ids=True)
-    without = [{key: value for key, value in item.items() if key != "image_id"} for item in target]
-    metric = fed(DetectionMAP(), preds, target)
-    metric.merge_state(fed(DetectionMAP(), preds, without))
-    with pytest.raises(ValueError, match="`image_id` must be given for all samples or for none; got it for 8 of 16"):
-        metric.compute()
-
-
 def test_a_batch_that_is_refused_is_not_kept_alive():
     preds, target = batch({"preds.labels": torch.tensor([1, 2])})
     metric, boxes = DetectionMAP(), weakref.ref(preds[0]["boxes"])

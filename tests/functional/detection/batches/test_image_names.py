@@ -82,14 +82,6 @@ def test_results_number_the_images_by_their_names():
     assert plain.worst_images(5).image_ids == plain.worst_images(5).image.tolist()
 
 
-def test_evaluators_know_the_names():
-    for make in (VocMAP, YoloMAP):
-        ours, plain = (fed(make(), PREDS, target).results().ranked for target in (NAMED, TARGET))
-        order = sorted(item["image_id"] for item in TARGET)
-        assert ours.image_ids == [sorted(NAMES)[order.index(number)] for number in plain.image_ids]
-        assert is_same(tensors(ours), tensors(plain))
-
-
 def test_boxes_are_asked_for_by_names_or_by_their_numbers():
     held = metric()
     results = fed(DetectionMAP(), PREDS, NAMED).results(boxes=True)
@@ -121,11 +113,6 @@ def test_images_that_cannot_be_asked_for_are_refused(image, kind, message):
     for boxes_of in (metric().boxes_of, fed(DetectionMAP(), PREDS, NAMED).results(boxes=True).boxes_of):
         with pytest.raises(kind, match=f"^{re.escape(message)}$"):
             boxes_of(image)
-
-
-def test_ids_are_not_asked_for_by_names():
-    with pytest.raises(ValueError, match=r"^`image` must hold images that were given to `update`; got 'a'\.$"):
-        metric(target=TARGET).boxes_of(["a"])
 
 
 def test_copies_checkpoints_and_steps_keep_the_names():
@@ -246,14 +233,6 @@ def test_names_and_numbers_in_two_batches_are_refused(first, then):
             method(*batches[then])
 
 
-def test_names_in_some_batches_only_are_refused():
-    for given_first in (True, False):
-        batches = [of("a"), ([FOUND], [TRUE])]
-        held = fed(DetectionMAP(), *batches[not given_first])
-        with pytest.raises(ValueError, match="`image_id` must be given in every batch or in none; got a batch with"):
-            held.update(*batches[given_first])
-
-
 def test_merged_names_and_numbers_are_refused():
     for other, said in (
         (of(1, 2), "`image_id` must be an int for all samples or a str for all; got int for 2 and str for 1."),
@@ -264,8 +243,3 @@ def test_merged_names_and_numbers_are_refused():
         for method in (held.compute, held.results, held.tm_to_coco):
             with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
                 method()
-
-
-def test_a_metric_without_images_has_no_names():
-    results = DetectionMAP().results()
-    assert (results.image_names, results.image_ids) == (None, [])

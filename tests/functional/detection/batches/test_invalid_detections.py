@@ -25,8 +25,6 @@ from tests.functional.detection.detection_samples import (
     torchmetrics_peer,
 )
 from tests.golden.bad_box_cases import BadBoxes, bad_boxes
-from tests.pycocotools_peer import run_pycocotools
-from tests.reference.detection import Detection, GroundTruth, Setting
 
 NAN, INF = math.nan, math.inf
 KINDS = {
@@ -98,53 +96,6 @@ def verdicts(problem: BadBoxes) -> tuple[np.ndarray, np.ndarray]:
     of_matched = matches.matched & ~matches.true_positive
     is_ignored[rows] = torch.where(matches.matched, of_matched, is_ignored[rows].permute(1, 2, 0)).permute(2, 0, 1)
     return taken.numpy(), is_ignored.numpy()
-
-
-def ssd_head(generator: torch.Generator, num_anchors: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Boxes of an SSD before it learned: offsets of anchors, decoded with variances, of a network that diverges."""
-    centers, sizes = 300 * torch.rand(2, num_anchors, 2, generator=generator)
-    offsets, logs = 40 * torch.randn(2, num_anchors, 2, generator=generator)
-    centers = centers + 0.1 * offsets * sizes
-    sizes = sizes * (20 * logs).exp()  # without the clamp of torchvision: 0 and infinity
-    boxes = torch.cat([centers - sizes / 2, centers + sizes / 2], 1)
-    return boxes, torch.rand(num_anchors, generator=generator)
-
-
-def detr_head(generator: torch.Generator, num_queries: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Boxes of a network that regresses four corners, each as it likes: half of all sides are inverted."""
-    hidden = torch.randn(num_queries, 16, generator=generator)
-    corners = 150 + 100 * hidden @ torch.randn(16, 4, generator=generator) / 4
-    return corners, (hidden @ torch.randn(16, generator=generator)).sigmoid()
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("head", [ssd_head, detr_head])
-@pytest.mark.slow
-def test_an_untrained_head_is_evaluated_as_by_pycocotools(head, seed):
-    generator = torch.Generator().manual_seed(seed)
-    preds, target, rows, truths = [], [], [], []
-    for image in range(4):
-        boxes, scores = head(generator, 130)
-        labels = torch.randint(2, (130,), generator=generator)
-        corner = 200 * torch.rand(5, 2, generator=generator)
-        true = torch.cat([corner, corner + 20 + 100 * torch.rand(5, 2, generator=generator)], 1)
-        boxes[:3], labels[:3] = true[:3] + 2, 0  # some are right by chance
-        boxes = boxes[~(boxes[:, 2:] - boxes[:, :2]).isnan().any(1)]  # infinity less infinity, below
-        labels, scores = labels[: len(boxes)], scores[: len(boxes)]
-        preds.append({"boxes": boxes, "scores": scores, "labels": labels})
-        target.append({"boxes": true, "labels": torch.tensor([0, 0, 0, 1, 1]), "image_id": image})
-        found, as_given = to_xywh(boxes, "xyxy").tolist(), to_xywh(true, "xyxy").tolist()
-        rows += [
-            Detection(image, *row) for row in zip(labels.tolist(), map(tuple, found), scores.tolist(), strict=True)
-        ]
-        truths += [GroundTruth(image, int(place > 2), tuple(b), False, b[2] * b[3]) for place, b in enumerate(as_given)]
-    metric = fed(DetectionMAP(), preds, target)
-    theirs = run_pycocotools(rows, truths, Setting(classes=[0, 1]), images=range(4))
-    results = metric.results()
-    for name in ("precision", "recall", "scores"):
-        np.testing.assert_array_equal(getattr(results.coco, name).numpy(), getattr(theirs, name))
-    assert metric.num_invalid > 100
-    assert float(results.summary()["mar_100"]) > 0
 
 
 @pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])

@@ -109,29 +109,6 @@ def test_detections_may_differ_as_they_do_in_another_batch():
     assert is_same(fed(DetectionMAP(), [FOUND, again], [TRUE, TRUE]).compute(), value)
 
 
-OTHERS = (
-    "Images that came again on their process, 5 of 5, have other detections, and none of the 5 counts: among images"
-    " with the same `image_id`, the first one counts. Was `reset` forgotten after the last evaluation, or does"
-    " `image_id` start again in each batch? It must be the number or name of the image in its data set."
-)
-
-
-@pytest.mark.needs("diagnosis")
-@pytest.mark.parametrize("name", [lambda number: number, str])
-def test_a_forgotten_reset_is_said_once_with_the_count(name):
-    """The first epoch finds nothing right and the second everything."""
-    target = [TRUE | {"image_id": name(number)} for number in range(5)]
-    metric = fed(DetectionMAP(metric="map"), [FOUND | {"boxes": TWO + 300}] * 5, target)
-    assert metric.compute() == 0
-    metric.update([FOUND] * 5, target)
-    with pytest.warns(UserWarning, match="^" + re.escape(OTHERS)):
-        assert metric.compute() == 0
-    metric.update([FOUND] * 5, target)
-    assert metric.compute() == 0
-    metric.reset()
-    assert fed(metric, [FOUND] * 5, target).compute() == 1
-
-
 @pytest.mark.needs("diagnosis")
 def test_a_warning_of_repeated_images_counts_those_that_differ_and_all_that_do_not_count():
     target = [TRUE | {"image_id": number} for number in range(5)]

@@ -74,12 +74,6 @@ def test_thirty_different_coordinates_are_enough_to_say():
         assert bool(texts(by_metric(DetectionMAP), some, some)) is is_told
 
 
-@pytest.mark.needs("diagnosis")
-def test_whole_pixels_of_a_size_that_bfloat16_rounds_are_told():
-    boxes = boxes_within(1000).round().bfloat16().float()
-    assert len(texts(by_metric(DetectionMAP), boxes, boxes.long())) == 1
-
-
 def keypoints_of(boxes):
     points = boxes.view(60, 2, 2)
     return torch.cat([points, torch.full((60, 2, 1), 2.0)], 2)
@@ -111,16 +105,3 @@ def test_other_shapes_are_told_by_their_key(make):
 def test_an_angle_is_no_coordinate():
     boxes = torch.cat([rotated(boxes_within(200))[:, :4], torch.linspace(300, 900, 60)[:, None]], 1)
     assert texts(by_metric(lambda: DetectionMAP(iou_type="rotated")), boxes.bfloat16(), boxes, "rotated_boxes") == []
-
-
-@pytest.mark.needs("diagnosis")
-def test_boxes_beside_masks_are_told():
-    boxes = boxes_within(1000)
-    masks = torch.ones(60, 4, 4, dtype=torch.bool)
-
-    def evaluate(preds, target):
-        metric = DetectionMAP(iou_type=("bbox", "segm"))
-        metric.update([item | {"masks": masks} for item in preds], [item | {"masks": masks} for item in target])
-        metric.compute()
-
-    assert len(texts(evaluate, boxes.bfloat16(), boxes)) == 1

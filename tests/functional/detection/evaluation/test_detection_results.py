@@ -1,14 +1,9 @@
 """`DetectionMAP.results`: arrays in full, the list of matches, and operating points."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import DetectionResults, pairwise_iou
-from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
-from reid_torchmetrics.functional.detection.evaluation import make_results
-from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches, merge_image_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.tasks.operating_points import best_confidence
 from tests.functional.detection.detection_samples import box, fed, images
@@ -208,27 +203,6 @@ def test_false_positives_of_a_class_without_ground_truths_are_errors_of_their_im
     assert results.worst_images(20).image.tolist() == [*range(2, 12)]
 
 
-def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have():
-    preds, target = images(34, 9, with_ids=True)
-    request = DetectionMAP()._request().of_results(across_classes=False)
-    numberings = [fed(DetectionMAP(), preds[own::2], target[own::2])._sharded().images() for own in (0, 1)]
-    ids = torch.cat([held.image_ids for held in numberings])
-    numbering = ImageNumbering([len(held) for held in numberings], ids, lambda: ids)
-    parts = [request.run(*numbering.number(held, process).boxes()) for process, held in enumerate(numberings)]
-    received = [ImageMatches.from_tensors(part.to_tensors(), request) for part in parts]
-    results = make_results(replace(merge_image_matches(received), ids=numbering.ids_by_number), "coco", None)
-    expected = fed(DetectionMAP(), preds, target).results()
-    assert torch.equal(results.num_positives, expected.num_positives)
-    assert torch.equal(results.worst_images(9).image, expected.worst_images(9).image)
-    assert torch.equal(results.worst_images(9).num_misses, expected.worst_images(9).num_misses)
-
-
-def test_messages_of_compute_hold_no_ground_truths_of_images():
-    request = DetectionMAP()._match_requests()[0]
-    held = fed(DetectionMAP(), *two_images())._sharded().images()
-    assert request.run(*ImageNumbering.alone(held).number(held, 0).boxes()).origins is None
-
-
 def test_detections_beyond_the_largest_limit_are_not_listed():
     preds, target = two_images()
     metric = DetectionMAP()
@@ -256,10 +230,6 @@ def test_results_of_no_images_are_empty():
 def test_a_number_at_a_confidence_is_asked_for_by_name(name, value):
     metric = fed(DetectionMAP(metric=name, confidence=0.65), *two_images())
     assert float(metric.compute()) == pytest.approx(value)
-
-
-def test_a_number_at_a_threshold_that_was_not_matched_is_not_defined():
-    assert fed(DetectionMAP(metric="f1_75", iou_thresholds=[0.5]), *two_images()).compute() == -1
 
 
 @pytest.mark.parametrize("boxes", [True, False])

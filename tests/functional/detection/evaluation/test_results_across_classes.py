@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -11,10 +10,6 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
-from reid_torchmetrics.functional.detection.evaluation import make_results
-from reid_torchmetrics.functional.detection.evaluation.image_matches import merge_image_matches
-from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from tests.functional.detection.detection_samples import fed, images
 from tests.functional.detection.evaluation.test_detection_results import two_images
 
@@ -36,13 +31,6 @@ def test_without_a_confidence_each_class_has_that_with_its_best_f1():
     assert results.confusion_matrix().counts.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
     results = fed(DetectionMAP(average="micro"), *two_images()).results(across_classes=True)
     assert results.confusion_matrix().counts.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
-
-
-def test_labels_that_are_all_exchanged_are_confused_and_not_missed():
-    true = {"boxes": torch.tensor([[0.0, 0.0, 9.0, 9.0], [20.0, 0.0, 29.0, 9.0]]), "labels": torch.tensor([1, 2])}
-    found = true | {"labels": torch.tensor([2, 1]), "scores": torch.tensor([0.8, 0.6])}
-    results = fed(DetectionMAP(), [found], [true]).results(across_classes=True)
-    assert results.confusion_matrix().counts.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
 
 
 def test_any_threshold_of_overlap_from_a_tenth_on_may_be_asked_for():
@@ -69,17 +57,6 @@ def test_kinds_of_errors_are_told_with_what_they_cost():
     assert micro.average_precision == pytest.approx(1)
 
 
-@pytest.mark.parametrize("average", ["macro", "micro"])
-@pytest.mark.parametrize("rule", ["coco", "voc"])
-def test_average_precision_of_the_breakdown_is_that_of_the_metric(rule, average):
-    metric = fed(DetectionMAP(rule=rule, average=average), *images(46, 20))
-    results = metric.results(across_classes=True)
-    for iou_threshold, name in ((0.5, "map_50"), (0.75, "map_75")):
-        told = results.error_breakdown(iou_threshold=iou_threshold)
-        assert told.average_precision == pytest.approx(float(results.summary()[name]), abs=1e-12)
-    assert sum(told.counts.values()) > 20
-
-
 @pytest.mark.usefixtures("unannotated")
 def test_the_error_names_the_option_that_results_lack():
     results = fed(DetectionMAP(), *two_images()).results()
@@ -98,37 +75,12 @@ def test_the_error_names_the_option_that_results_lack():
     assert results.detections().boxes is None
 
 
-@pytest.mark.parametrize("average", ["macro", "micro"])
-def test_matches_by_the_rule_of_coco_are_those_of_one_class(average):
-    preds, target = images(41, 20, with_ids=True)
-    micro = fed(DetectionMAP(average="micro"), preds, target).results()
-    results = fed(DetectionMAP(average=average), preds, target).results(across_classes=True)
-    for threshold, iou_threshold in enumerate((0.5, 0.55, 0.6)):
-        counted = results.confusion_matrix(iou_threshold=iou_threshold, confidence=0.3).counts
-        points = micro.at_confidence(0.3)
-        assert int(counted[:-1, :-1].sum()) == int(points.num_true_positives[threshold].sum())
-        assert int(counted[:-1].sum()) == int(points.num_positives.sum())
-        assert int(counted[:, :-1].sum()) == int(points.num_detections[threshold].sum())
-
-
 def test_detections_beyond_the_largest_limit_are_not_counted():
     preds, target = two_images()
     metric = DetectionMAP(max_detection_thresholds=[1, 1, 1])
     metric.warn_on_many_detections = False
     results = fed(metric, preds, target).results(across_classes=True)
     assert results.confusion_matrix(confidence=0.0).counts.tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
-
-
-@pytest.mark.parametrize("size", [1, 3, 20])
-@pytest.mark.slow
-def test_the_order_of_images_and_batches_changes_nothing(size):
-    preds, target = images(42, 20, with_ids=True)
-    expected = fed(DetectionMAP(), preds, target).results(across_classes=True)
-    found = fed(DetectionMAP(), preds[::-1], target[::-1], size).results(across_classes=True)
-    for rule in CONFUSION_RULES:
-        assert torch.equal(found.confusion_matrix(rule=rule).counts, expected.confusion_matrix(rule=rule).counts)
-    for mine, theirs in zip(found.objects.to_tensors(), expected.objects.to_tensors(), strict=True):
-        assert torch.equal(mine, theirs)
 
 
 @pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
@@ -161,21 +113,6 @@ def test_results_of_no_images_are_empty():
     assert results.class_table() == "no classes"
     assert str(results).startswith("DetectionResults(0 images, 0 classes, 0 ground truths, 0 detections)\n")
     assert json.loads(json.dumps(results.to_dict(), allow_nan=False))["numbers"]["map"]["value"] is None
-
-
-def test_the_processes_tell_each_other_which_boxes_overlap():
-    preds, target = images(44, 9, with_ids=True)
-    metric = DetectionMAP()
-    request = metric._request().of_results(across_classes=True)
-    held = [fed(DetectionMAP(), preds[own::2], target[own::2])._sharded().images() for own in (0, 1)]
-    ids = torch.cat([each.image_ids for each in held])
-    numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)
-    parts = [request.run(*numbering.number(each, process).boxes()) for process, each in enumerate(held)]
-    received = [type(part).from_tensors(part.to_tensors(), request) for part in parts]
-    found = make_results(replace(merge_image_matches(received), ids=numbering.ids_by_number), "coco", None).objects
-    expected = fed(DetectionMAP(), preds, target).results(across_classes=True).objects
-    for mine, theirs in zip(found.to_tensors(), expected.to_tensors(), strict=True):
-        assert torch.equal(mine, theirs)
 
 
 def lines_of_pycocotools(preds, target) -> list[str]:

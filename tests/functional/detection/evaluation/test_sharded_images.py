@@ -15,7 +15,6 @@ from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import exchange_tensors, packed
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.tasks.image_boxes import find_boxes
-from tests.diagnosis.retrieval.test_shards import accelerate
 from tests.distributed import threads
 from tests.distributed.detection_shards import at
 from tests.distributed.shards import SHARDINGS
@@ -216,12 +215,6 @@ def test_images_that_all_processes_hold_are_said_to_be_gathered_if_eight_and_hal
 ):
     (told,) = said_of(kinds(num_kinds, num_images), [[*range(num_images)]] * 2)
     assert told.startswith(text)
-
-
-@pytest.mark.needs("diagnosis")
-def test_images_that_accelerate_repeats_are_said_to_be_repeated():
-    (told,) = said_of(kinds(17, 17), accelerate(17, 3, 4))
-    assert told.startswith(REPEATED)
 
 
 def test_images_without_ground_truths_do_not_look_repeated():

@@ -1,11 +1,8 @@
 """Laws of COCO's grid: thresholds, area ranges and limits have nothing to do with each other; units do not matter."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_matches
@@ -13,31 +10,8 @@ from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.detection_strategies import problems
 from tests.found_classes import match_images
-from tests.functional.detection.evaluators.test_coco_laws import few, same
+from tests.functional.detection.evaluators.test_coco_laws import few
 from tests.profiles import examples
-from tests.reference.detection import Detection
-
-
-@few
-@given(problems(default_setting=True), st.permutations(range(10)))
-@pytest.mark.slow
-def test_thresholds_have_nothing_to_do_with_each_other(problem, order):
-    """In another order, or one alone."""
-    thresholds = [problem.setting.iou_thresholds[t] for t in order]
-    before, after = problem.evaluated().coco, problem.evaluated(iou_thresholds=thresholds).coco
-    assert torch.equal(after.precision, before.precision[order])
-    assert torch.equal(after.recall, before.recall[order])
-    assert torch.equal(problem.evaluated(iou_thresholds=thresholds[:1]).coco.precision, before.precision[order[:1]])
-
-
-@pytest.mark.slow
-@few
-@given(problems(default_setting=True), st.integers(0, 3))
-def test_area_ranges_have_nothing_to_do_with_each_other(problem, chosen):
-    name = list(problem.setting.areas)[chosen]
-    before, after = problem.evaluated().coco, problem.evaluated(area_ranges={name: problem.setting.areas[name]}).coco
-    assert torch.equal(after.precision[..., 0, :], before.precision[..., chosen, :])
-    assert torch.equal(after.recall[..., 0, :], before.recall[..., chosen, :])
 
 
 @examples(10)
@@ -58,39 +32,6 @@ def test_limits_that_no_class_of_an_image_exceeds_are_one(problem):
     for array in (found.precision, found.recall, found.scores):
         assert torch.equal(array[..., 0], array[..., 1])
         assert torch.equal(array[..., 0], array[..., 2])
-
-
-@few
-@given(problems())
-def test_boxes_and_area_ranges_may_be_measured_in_half_pixels(problem):
-    """Everything is doubled, areas fourfold: exact in binary numbers."""
-
-    finer = problem.mapped(lambda row: row._replace(box=tuple(2 * side for side in row.box)))
-    finer = replace(finer, ground_truths=[row._replace(area=4 * row.area) for row in finer.ground_truths])
-    ranges = {name: (4 * least, 4 * most) for name, (least, most) in problem.setting.areas.items()}
-    assert same(finer.evaluated(area_ranges=ranges).coco, problem.evaluated().coco)
-
-
-@few
-@given(problems())
-def test_x_and_y_may_be_exchanged(problem):
-    turned = problem.mapped(lambda row: row._replace(box=tuple(row.box[place] for place in (1, 0, 3, 2))))
-    assert same(turned.evaluated().coco, problem.evaluated().coco)
-
-
-@few
-@given(problems(default_setting=True))
-def test_detections_that_are_the_ground_truths_are_perfect(problem):
-    """But for boxes without an area, which overlap nothing, and more than 100 of them, which there are not.
-
-    Of a range of sizes it does not hold: a detection whose own ground truth lies outside takes that of another.
-    """
-    truths = [row._replace(area=row.box[2] * row.box[3]) for row in problem.ground_truths if not row.is_crowd]
-    truths = [row for row in truths if row.area > 0]
-    found = [Detection(row.image, row.label, row.box, 0.5) for row in truths]
-    summary = replace(problem, detections=found, ground_truths=truths).evaluated().summary()
-    for name in ("map", "map_50", "mar_100"):
-        assert float(summary[name]) in (-1, 1) or float(summary[name]) == pytest.approx(1, abs=1e-15)
 
 
 def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():

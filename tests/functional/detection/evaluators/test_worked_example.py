@@ -80,23 +80,6 @@ def test_the_eleven_points_and_their_mean_are_the_published_ones():
     assert curve.average_precision("voc07") == pytest.approx(by_hand)
 
 
-def test_the_table_can_be_printed():
-    lines = str(evaluated("voc").ranked.for_class(1)).splitlines()
-    assert lines[0] == "DetectionCurve: 15 ground truths, 24 detections"
-    assert lines[1].split() == ["rank", "image", "score", "is", "TP", "FP", "precision", "recall"]
-    assert len(lines) == 2 + 20 + 1
-    assert lines[-1].strip() == "and 4 more detections"
-    assert lines[4].split() == ["3", "2", "0.910", "TP", "2", "1", "0.6667", "0.1333"]
-
-
-def test_a_curve_knows_its_detections_and_its_envelope():
-    curve = evaluated("voc").ranked.for_class(1)
-    assert curve.score[2] == 0.91
-    assert (int(curve.image[2]), int(curve.row[2])) == (2, 3)  # the fourth of its image
-    assert curve.envelope[3:14].tolist() == pytest.approx([2 / 4, *[6 / 14] * 10])
-    assert not curve.is_ignored.any()
-
-
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

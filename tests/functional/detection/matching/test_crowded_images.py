@@ -42,22 +42,6 @@ def _taken(matches: Matches, num_detections: int) -> Tensor:
     return all_taken
 
 
-def test_equal_ground_truths_are_taken_from_the_last_to_the_first():
-    # Four detections for three of them: the best takes the last, and the fourth finds none.
-    assert taken([SQUARE] * 4, [SQUARE] * 3, iou_thresholds=(0.5,))[0].tolist() == [[2, 1, 0, -1]]
-
-
-def test_a_threshold_that_fewer_detections_pass_leaves_equal_ground_truths_to_the_later_ones():
-    there, lower = (100.0, 0.0, 110.0, 10.0), (0.0, 0.0, 10.0, 6.0)  # overlaps the square by 0.6
-    matched = taken([SQUARE, lower, SQUARE, *[there] * 3], [*[SQUARE] * 2, *[there] * 2], iou_thresholds=(0.5, 0.75))
-    assert matched[0].tolist() == [[1, 0, -1, 3, 2, -1], [1, -1, 0, 3, 2, -1]]
-
-
-def test_another_one_between_equal_ground_truths_is_taken_in_its_turn():
-    higher = (0.0, 0.0, 10.0, 5.0)  # overlaps the square by 0.5
-    assert taken([SQUARE] * 4, [SQUARE, higher, SQUARE], iou_thresholds=(0.5,))[0].tolist() == [[2, 0, 1, -1]]
-
-
 def test_only_neighbors_of_one_class_and_area_range_are_merged_into_one_with_a_capacity():
     rows = torch.arange(6)
     groups = torch.tensor([0, 0, 0, 0, 1, 1])
@@ -71,17 +55,6 @@ def test_only_neighbors_of_one_class_and_area_range_are_merged_into_one_with_a_c
     # The best detection gets the last row under each of two thresholds, and all in a crowd get the same one.
     rows = distinct.rows_of(torch.tensor([0, 0, 1, 1, 0]), torch.tensor([0, 0, 0, 0, 1]))
     assert rows.tolist() == [1, 0, 3, 3, 1]
-
-
-def test_the_last_of_equal_crowds_matches_all_that_equal_ground_truths_leave():
-    found = taken([SQUARE] * 4, [SQUARE] * 4, [False, False, True, True], iou_thresholds=(0.5, 0.9))
-    assert found[0].tolist() == [[1, 0, 3, 3]] * 2
-
-
-def test_a_detection_lies_in_the_crowd_that_covers_most_of_it():
-    left, all_of_it = (0.0, 0.0, 5.0, 10.0), (-5.0, -5.0, 30.0, 30.0)
-    found = taken([SQUARE] * 2, [all_of_it, left], [True, True], iou_thresholds=(0.5, 0.9))
-    assert found[0].tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_chain_is_followed_to_its_end():

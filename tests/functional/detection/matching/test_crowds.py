@@ -48,19 +48,6 @@ def test_a_detection_that_prefers_a_crowd_leaves_an_ignored_ground_truth_to_the_
     assert found[1].tolist() == [[1, 0], [1, 0]]
 
 
-def test_the_last_one_of_an_equal_crowd_and_an_ignored_ground_truth_is_matched():
-    assert taken([SQUARE] * 2, [SQUARE] * 2, [True, False], iou_thresholds=(0.5,)).tolist() == [[[1, 0]]] * 2
-    assert taken([SQUARE] * 2, [SQUARE] * 2, [False, True], iou_thresholds=(0.5,)).tolist() == [[[0, 1]], [[1, 1]]]
-
-
-def test_a_crowd_takes_who_was_put_out_by_a_better_detection():
-    """Both of the ground truths are contested, and the third detection finds both taken."""
-    truths = [SQUARE, (1.0, 0.0, 10.0, 10.0), (-50.0, -50.0, 100.0, 100.0)]
-    found = taken([SQUARE, (1.0, 0.0, 10.0, 10.0), SQUARE], truths, [False, False, True], iou_thresholds=(0.5, 0.9))
-    # They overlap each other by 9 / 11.
-    assert found.tolist() == [[[0, 1, 2]] * 2, [[2, 2, 2], [2, 2, 2]]]
-
-
 @examples(150)
 @given(problems(), st.lists(st.booleans(), min_size=1, max_size=7))
 def test_problems_with_many_crowds_are_matched_as_by_the_definition(problem, pattern):

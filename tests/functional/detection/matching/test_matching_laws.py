@@ -7,7 +7,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import Matches, merge_matches
 from tests.detection_strategies import IMAGES, problems
 from tests.found_classes import match_images
@@ -154,14 +153,6 @@ def test_boxes_that_are_matched_as_many_are_take_the_same(sizes):
         assert taken == problem.taken()
 
     compare()
-
-
-def test_there_may_be_more_limits_than_an_int8_counts():
-    boxes, zeros = torch.zeros(200, 4), torch.zeros(200, dtype=torch.int64)
-    found, true = Detections(boxes, torch.arange(200.0, 0, -1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    matches = match_images(found, true, max_detection_thresholds=tuple(range(1, 201)))
-    assert matches.limits.tolist() == [*range(200)]
-    assert match_images(found, true, max_detection_thresholds=tuple(range(1, 121))).limits.tolist() == [*range(120)]
 
 
 @few

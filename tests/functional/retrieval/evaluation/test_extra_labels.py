@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics import GalleryDraw, evaluate, evaluate_scores
+from reid_torchmetrics import evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval import Protocol, find_relevance
 from reid_torchmetrics.tasks import evaluate_lists
 from tests.extra_labels import Problem, ranks_in
@@ -63,28 +63,6 @@ def test_labels_may_be_tensors_arrays_and_columns_of_tables():
         assert results.average_precision.tolist() == [1.0, 0.5]
     series = {side: {"side": pandas.Series(values["side"])} for side, values in SIDES.items()}
     assert evaluate(QUERY, GALLERY, **IDENTITIES, **series, must_agree=["side"])["map"] == 0.75
-
-
-CAMERAS = {"query_cameras": [1, 2, 3], "gallery_cameras": [1, 2, 3, 3, 2, 1]}
-SCORES = torch.rand((3, 6), generator=torch.Generator().manual_seed(2))
-KNOWN = {"query_identities": [4, 5, 5], "gallery_identities": [4, 5, 5, 4, 4, 5]}
-
-
-@pytest.mark.parametrize("camera_map", [{}, {3: 2}])
-@pytest.mark.parametrize(
-    ("options", "same_camera"),
-    [
-        ({"must_agree": ("cameras",), "same_camera": "keep"}, "only"),
-        ({"must_differ": ("cameras",), "same_camera": "keep"}, "all"),
-        ({"must_differ": ("cameras",)}, "all"),
-    ],
-)
-def test_cameras_in_a_rule_are_the_camera_rule_in_other_words(options, same_camera, camera_map):
-    by_rule = evaluate_scores(SCORES, **KNOWN, **CAMERAS, **options, camera_map=camera_map)
-    by_camera = evaluate_scores(SCORES, **KNOWN, **CAMERAS, same_camera=same_camera, camera_map=camera_map)
-    assert ranks_in(by_rule) == ranks_in(by_camera)
-    everything = evaluate_scores(SCORES, **KNOWN, **CAMERAS, same_camera="keep")
-    assert ranks_in(by_rule) != ranks_in(everything)
 
 
 @pytest.mark.usefixtures("unannotated")
@@ -160,14 +138,3 @@ def test_a_group_has_the_labels_of_its_members():
     of_gallery["gallery_labels"] = {"side": ["left", "right", "right", "right"]}
     with pytest.raises(ValueError, match="`gallery_groups` must have members of one label each"):
         evaluate(QUERY, GALLERY, **identities, **sides, **of_gallery, must_agree=("side",))
-
-
-def test_drawn_galleries_have_no_items_that_a_rule_drops():
-    # Both items of the query's side are kept, and one of each identity is drawn: the positive, 0.9, is always first.
-    labels = {"query_labels": {"side": [0]}, "gallery_labels": {"side": [0, 0, 1]}}
-    scores = torch.tensor([[0.9, 0.5, 1.0]])
-    identities = {"query_identities": [7], "gallery_identities": [7, 8, 8]}
-    results = evaluate_scores(scores, **identities, **labels, must_agree=("side",), gallery_draw=GalleryDraw(1))
-    assert results["rank_1"] == 1
-    # Without the rule the item 2 is drawn in one half of all galleries, and is ahead of the positive.
-    assert evaluate_scores(scores, **identities, gallery_draw=GalleryDraw(1))["rank_1"] == 0.5

@@ -166,12 +166,6 @@ def test_a_missing_camera_is_an_error():
         retrieval.evaluate(QUERY, GALLERY, **labels, missing_identities="junk")
 
 
-def test_names_that_lack_one_side_are_searched_among_themselves():
-    everyone = [NAMES[number] for number in NUMBERS["gallery_identities"]]
-    found = retrieval.evaluate(GALLERY, query_identities=everyone)
-    assert ranks_of(found) == ranks_of(retrieval.evaluate(GALLERY, query_identities=NUMBERS["gallery_identities"]))
-
-
 def test_the_largest_whole_numbers_are_kept_exactly():
     largest = {torch.float32: 2**24 - 1, torch.float64: 2**53 - 1}
     for dtype, number in largest.items():

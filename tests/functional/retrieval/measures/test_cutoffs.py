@@ -1,7 +1,6 @@
 """Measures of the first k candidates, and all-shots CMC: by hand, by the slow reference, and undefined values."""
 
 import math
-from fractions import Fraction
 
 import pytest
 import torch
@@ -52,27 +51,6 @@ def exactly(values, expected):
     return values.tolist() == pytest.approx([float(value) for value in expected], abs=1e-15, nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("divisor", "expected"),
-    [
-        ("k", [Fraction(1, 10), Fraction(2, 10)]),
-        ("attainable", [1, Fraction(2, 3)]),
-        ("last_positive", [1, Fraction(2, 10)]),
-        ("calibrated", [1, Fraction(1, 3)]),
-    ],
-)
-def test_a_divisor_says_how_precise_all_of_few_positives_are(divisor, expected):
-    # One positive, at rank 1; three, of which two are among the first ten.
-    assert exactly(precision_at(ranks_of((1,), (2, 5, 12)), 10, divisor=divisor), expected)
-
-
-def test_the_gain_is_discounted_by_the_logarithm_of_the_rank():
-    # Gains 1/log2(2) = 1 and 1/log2(4) = 1/2, where a perfect list has 1 + 1/log2(3).
-    ideal = 1 + 1 / math.log2(3)
-    assert exactly(normalized_dcg(ranks_of((1, 3), (1, 2))), [1.5 / ideal, 1])
-    assert exactly(normalized_dcg(ranks_of((1, 3), (2, 3)), k=1), [1, 0])
-
-
 def test_the_retrieval_rank_is_0_for_perfect_lists_and_1_where_nothing_comes_early():
     # The most positives of a query are 3: K is 4 of the first query and 6 of the second.
     ranks = ranks_of((1,), (2, 4, 7), (50,))
@@ -81,11 +59,6 @@ def test_the_retrieval_rank_is_0_for_perfect_lists_and_1_where_nothing_comes_ear
     assert exactly(retrieval_rank(ranks_of((1, 2, 3))), [0])
     with pytest.raises(ValueError, match="`variant` must be one of 'mpeg7', 'shrec22'; got 'shrec'"):
         retrieval_rank(ranks, variant="shrec")
-
-
-def test_positives_that_were_not_retrieved_count_the_penalty():
-    cut = PositiveRanks.from_hits([[1, 0, 0]], num_positives=[2])  # K is 4, the penalty 5
-    assert exactly(retrieval_rank(cut), [Fraction(3 - Fraction(3, 2)) / (5 - Fraction(3, 2))])
 
 
 @examples(30)

@@ -75,14 +75,6 @@ def test_average_precision_is_the_area_of_its_rule(hits, rule, expected):
     assert exactly(average_precision(ranks_of(hits), rule=rule), [expected])
 
 
-@pytest.mark.parametrize(
-    ("normalizer", "expected"), [("positives", Fraction(1, 10)), ("attainable", Fraction(1, 5)), ("hits", 1)]
-)
-def test_a_normalizer_says_what_one_hit_of_ten_is_worth_at_five(normalizer, expected):
-    ranks = ranks_of((1, *range(11, 20)), tuple(range(6, 16)))
-    assert exactly(average_precision(ranks, k=5, normalizer=normalizer), [expected, 0])
-
-
 def test_without_a_cutoff_a_normalizer_counts_what_is_retrieved():
     # A hit at 1 and one at 4 of five positives: (1 + 2/4) / 5, or / 2; nothing retrieved is 0.
     ranks = PositiveRanks.from_hits([[1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0]], num_positives=[5, 3, 2])
@@ -95,23 +87,6 @@ def test_without_a_cutoff_a_normalizer_counts_what_is_retrieved():
     # Trapezoid: 1, and (1/3 + 2/4) / 2.
     halves = average_precision(ranks, rule="trapezoid", normalizer="hits")
     assert exactly(halves, [(1 + Fraction(5, 12)) / 2, 0, 1])
-
-
-def test_average_precision_at_r_looks_at_as_many_candidates_as_there_are_positives():
-    # Of three positives, those at ranks 1 and 3 are among the first three: (1/1 + 2/3) / 3.
-    assert exactly(average_precision_at_r(ranks_of((1, 3, 4), (2,))), [Fraction(5, 9), 0])
-    assert exactly(average_precision_at_r(ranks_of((1, 3, 4)), k=2), [Fraction(1, 3)])
-
-
-def test_the_first_hits_hide_from_average_precision_what_the_last_costs():
-    ranks = ranks_of((1, 2, 10), (1, 4, 5))
-    assert exactly(average_precision(ranks), [Fraction(23, 30), Fraction(7, 10)])  # .7667, .70
-    assert exactly(inverse_negative_penalty(ranks), [Fraction(3, 10), Fraction(6, 10)])
-
-
-def test_the_cmc_curve_counts_the_queries_that_found_a_positive():
-    ranks = ranks_of((1, 9), (3,), (), (2, 3))
-    assert exactly(cmc_curve(ranks, 4), [Fraction(1, 3), Fraction(2, 3), 1, 1])
 
 
 @pytest.mark.parametrize(("action", "expected"), [("skip", 0.75), ("neg", 0.5), ("pos", Fraction(5, 6))])
@@ -152,13 +127,6 @@ def test_weights_say_how_much_a_query_counts():
     assert exactly(mean_over_queries(curves, weight=weight), [Fraction(5, 8), Fraction(5, 4)])
     with pytest.raises(ValueError, match="'error' allows no query without a positive; got 1 of 3"):
         mean_over_queries(values, weight=weight, empty_target_action="error")
-
-
-@pytest.mark.parametrize(("action", "expected"), [("skip", 1), ("neg", Fraction(1, 4)), ("pos", 1)])
-def test_a_query_without_positives_counts_as_much_as_its_weight(action, expected):
-    # Of the weight 1 + 3 the query with a value has 1/4: it counts 0 otherwise, or 1.
-    weight = values_of(1, 3)
-    assert exactly(mean_over_queries(values_of(1, NAN), weight=weight, empty_target_action=action)[None], [expected])
 
 
 @pytest.mark.parametrize(

@@ -154,11 +154,6 @@ def test_the_curve_at_k_is_the_mean_of_the_values_at_k(problem, policy, mode):
     assert_close(cmc_curve(ranks, 9, mode=mode), expected)
 
 
-def test_the_grouped_average_precision_goes_from_threshold_to_threshold():
-    # Scores .8 + -, .4 + + -: recall grows by 1/3 at precision 1/2, then by 2/3 at precision 3/5.
-    assert_close(average_precision(ranks_of([(1, 1), (2, 1)], policy="grouped")), [1 / 6 + 2 / 5])
-
-
 def test_a_collapsed_model_is_expected_to_score_as_at_random():
     # All 20 000 candidates tie: one positive is anywhere, so AP = mean of 1/r, and rank k is reached with k in 20 000.
     size = 20_000

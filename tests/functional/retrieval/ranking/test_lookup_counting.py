@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
-from reid_torchmetrics.functional.retrieval.ranking.counting import (
-    Negatives,
-    Positives,
-    count_by_lookup,
-    count_negatives,
-    sort_rows,
-)
+from reid_torchmetrics.functional.retrieval.ranking.counting import count_by_lookup, sort_rows
 from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
 from tests.paths import path, taking
 from tests.profiles import examples
@@ -29,19 +23,6 @@ WAYS = {way: {"few_on_device": -1, **options} for way, options in BINS.items()} 
 def looked_up(problem: Problem, way: str, **options):
     with mock.patch.object(*path("is_numpy"), return_value=False), taking(**WAYS[way]):
         return ranks_of(problem, **options)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_negatives_of_two_queries_are_counted_by_hand(way):
-    scores = torch.tensor([[0.9, 0.8, 0.6, 0.1, 0.5], [0.0, 0.5, -math.inf, 1.0, 0.5]])
-    thresholds = torch.tensor([[0.8, 0.5], [0.5, -math.inf]])
-    removed = scores == -math.inf
-    negatives = Negatives(scores, removed.sum(1), lambda: removed, 0, "scores")
-    positives = Positives(thresholds, torch.zeros(2, 2, dtype=torch.int64), thresholds[:, 1])
-    with mock.patch.object(*path("is_numpy"), return_value=False), taking(**WAYS[way]):
-        counts = count_negatives(negatives, positives, or_tied=(True, False))
-    # Of the second row one score is what was taken out, which is no negative although a threshold is as low.
-    assert counts.tolist() == [[[2, 4], [3, 4]], [[1, 3], [1, 4]]]
 
 
 @pytest.mark.parametrize("way", BINS)

@@ -113,17 +113,6 @@ def test_far_apart_queries_are_found_without_scoring_those_between(monkeypatch):
     assert filled == [slice(1, 4), slice(90, 92)]
 
 
-def test_junk_is_never_listed_and_positions_count_it():
-    # Identities 1 -1 2 1 in the gallery; the query shares camera 0 with item 0, which is junk to it, as is item 1.
-    relevance = find_relevance(
-        torch.tensor([1]), torch.tensor([1, -1, 2, 1]), torch.tensor([0]), torch.tensor([0, 0, 0, 1])
-    )
-    found = nearest(scores_from_matrix(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), relevance), relevance, 3)
-    assert found.positions.tolist() == [[2, 3, -1]]
-    assert found.scores.tolist() == [[2.0, 1.0, pytest.approx(NAN, nan_ok=True)]]
-    assert found.positive.tolist() == [[False, True, False]]
-
-
 @pytest.mark.parametrize("max_bytes", [1, 10**7])
 def test_a_candidate_that_scores_minus_infinity_is_listed_and_junk_is_not(max_bytes):
     relevance = find_listed_relevance([torch.tensor([3])], [torch.tensor([0, 2])], num_gallery=5)

@@ -28,7 +28,7 @@ from reid_torchmetrics.functional.retrieval import (
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.measures import AP_RULES, PRECISION_DIVISORS
+from reid_torchmetrics.functional.retrieval.measures import AP_RULES
 from reid_torchmetrics.functional.retrieval.ranking import TiedGroups, positive_ranks
 from tests.profiles import examples
 from tests.strategies import ALL_TIES, problems
@@ -109,33 +109,6 @@ def test_a_list_that_is_cut_off_has_the_numbers_of_the_whole_up_to_there(hits, l
             agree(lambda ranks, k=k, measure=measure: measure(ranks, k))
         agree(lambda ranks, k=k: average_precision_at_r(ranks, k=k))
         agree(lambda ranks, k=k: r_precision(ranks, k=k))
-
-
-def test_a_positive_that_was_not_retrieved_adds_nothing_and_counts_in_the_divisor():
-    # Two of three positives are found, at ranks 1 and 3; of the other query neither of its two.
-    ranks = PositiveRanks.from_hits([[1, 0, 1], [0, 0, 0]], num_positives=torch.tensor([3, 2]))
-    assert ranks.num_positives.tolist() == [3, 2]
-    expected = {
-        average_precision: (1 / 1 + 2 / 3 + 0) / 3,
-        average_precision_at_r: (1 / 1 + 2 / 3) / 3,
-        r_precision: 2 / 3,
-        reciprocal_rank: 1,
-        normalized_dcg: (1 / math.log2(2) + 1 / math.log2(4)) / (1 + 1 / math.log2(3) + 1 / math.log2(4)),
-        inverse_negative_penalty: 0,  # 3 / infinity
-    }
-    for measure, value in expected.items():
-        assert measure(ranks).tolist() == pytest.approx([value, 0], abs=0)
-    assert first_rank(ranks).tolist() == [1, math.inf]
-    assert average_precision(ranks, rule="trapezoid").tolist() == pytest.approx([(1 + 1 + 1 / 2 + 2 / 3) / 6, 0])
-    assert cmc_curve(ranks, 50).tolist() == [1 / 2] * 50
-    assert cmc_curve(ranks, 3, mode="all_shots").tolist() == pytest.approx([1 / 6, 1 / 3, 1 / 3])
-    by_divisor = {"k": 2 / 10, "attainable": 2 / 3, "last_positive": 2 / 10, "calibrated": 2 / 3}
-    for divisor, value in by_divisor.items():
-        assert precision_at(ranks, 10, divisor=divisor).tolist() == pytest.approx([value, 0])
-    assert by_divisor.keys() == PRECISION_DIVISORS.keys()
-    precision, recall = precision_recall_curve(ranks, 0)
-    assert (precision.tolist(), recall.tolist()) == (pytest.approx([1, 2 / 3, 0]), pytest.approx([1 / 3, 2 / 3, 1]))
-    assert mean_precision_recall_curve(ranks, 2).tolist() == [1 / 2, 0]
 
 
 @examples(40)

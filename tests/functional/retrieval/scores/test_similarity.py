@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores, score_rows
-from reid_torchmetrics.functional.retrieval.scores.similarity import SIMILARITIES, Similarity, gallery_statistics
+from reid_torchmetrics.functional.retrieval.scores.similarity import SIMILARITIES, Similarity
 from tests.closeness import assert_close
 from tests.distributed import threads
 from tests.profiles import each_row, of_each
@@ -41,18 +41,6 @@ def test_ranks_by_similarity_are_those_of_the_slow_reference(name, dtype, max_by
     expected = evaluate(scores, *(labels.tolist() for labels in identities))
     found = rank_positives(query, gallery, *identities, similarity=name, max_bytes=max_bytes)
     assert found.rank.tolist() == sum(expected.ranks, [])
-
-
-@each_row("name", SIMILARITIES_OF_ALL)
-def test_a_collapsed_model_scores_as_low_as_the_identities_allow(name):
-    embeddings = torch.full((1, 37), 0.123).repeat(60, 1)
-    identities = torch.arange(60) // 3
-    for max_bytes in (4000, 10**7):
-        ranks = rank_positives(
-            embeddings, embeddings, identities, identities, self_index=torch.arange(60), similarity=name,
-            max_bytes=max_bytes,
-        )  # fmt: skip
-        assert ranks.rank.tolist() == [58, 59] * 60
 
 
 @each_row("name", SIMILARITIES_OF_ALL)
@@ -159,29 +147,6 @@ def test_autocast_and_reduced_precision_do_not_touch_scores():
     finally:
         torch.set_float32_matmul_precision(before)
     assert same(found, expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@each_row("name", SIMILARITIES_OF_ALL)
-def test_a_score_depends_on_the_query_and_the_item_alone(name, dtype):
-    generator = torch.Generator().manual_seed(0)
-    query = torch.randn(9, 37, dtype=dtype, generator=generator)
-    gallery = torch.randn(150, 37, dtype=dtype, generator=generator)
-    sums = gallery_statistics(name, Rows([gallery]), dtype)
-
-    def scores(rows: slice, columns: torch.Tensor) -> torch.Tensor:
-        given = EmbeddingScores(
-            Rows([query]), Rows([gallery[columns]]), similarity=name, max_bytes=10**6, dtype=dtype, sums=sums
-        )
-        out = torch.empty(rows.stop - rows.start, len(columns), dtype=dtype)
-        given.fill(out, rows, slice(0, len(columns)))
-        return out
-
-    expected = scores(slice(0, 9), torch.arange(150))
-    for size in [*range(1, 60), 95, 96, 97, 149, 150, 500, 501]:
-        columns = torch.randint(0, 150, (size,), generator=generator)
-        for rows in (slice(0, 9), slice(3, 4)):
-            assert torch.equal(scores(rows, columns), expected[rows][:, columns])
 
 
 def test_processes_score_in_the_widest_dtype_of_all():

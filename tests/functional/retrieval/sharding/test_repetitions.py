@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 
-from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import DistributedMetricError, ReIDMeanAP
 from reid_torchmetrics.tasks import KReciprocal
 
 RULE = "`index` must be the number of a sample in its data set, the same only for repetitions of the sample; got "
@@ -70,16 +70,6 @@ def test_one_other_label_is_refused_by_every_method(column, came):
             ask()
     metric.reset()
     assert fed(samples(), metric=metric).compute() == fed(samples()).compute()
-
-
-@pytest.mark.needs("diagnosis")
-def test_a_forgotten_reset_is_said_once_with_the_count():
-    value = fed(samples()).compute()
-    metrics = fed(samples(), samples(seed=1), metric=ReIDMetrics())
-    assert said(metrics) == [CHANGED.format(12)]
-    assert metrics.compute()["map"] == value  # what came first counts
-    metrics.update(**samples(seed=2))
-    assert said(metrics) == []
 
 
 def test_the_same_images_in_other_batches_round_otherwise_and_are_no_other_samples():
