@@ -1,8 +1,8 @@
 """Changes the code of a room in one place at a time, and runs its tests: `python -m tests.mutants ROOM [number]`.
 
-Not a part of the test suite. A mutant is killed if a test of the room fails, or if the tests do not end in time. The
-others are written with what was changed; each wants a test, unless it computes the same. It exits with 1 where fewer
-than nine of ten were killed.
+The room "all" draws from all rooms, each with its own tests. Not a part of the test suite. A mutant is killed if a test
+of the room fails, or if the tests do not end in time. The others are written with what was changed; each wants a test,
+unless it computes the same. It exits with 1 where fewer than nine of ten were killed.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import compress
@@ -37,6 +37,7 @@ OTHERS = {ast.Div: ast.Mult} | {one: other for pair in _PAIRS for one, other in 
 class Mutant(NamedTuple):
     """A file of the package with one change."""
 
+    room: str
     path: Path
     line: int
     what: str
@@ -89,15 +90,28 @@ def mutants(room: str) -> list[Mutant]:
         for node, field, value in [change for each in nodes(tree) for change in changes(each)]:
             before, was = getattr(node, field), ast.unparse(node)
             setattr(node, field, value)
-            found.append(
-                Mutant(path.relative_to(ROOT), node.lineno, f"{was}  ->  {ast.unparse(node)}", ast.unparse(tree))
-            )
+            what = f"{was}  ->  {ast.unparse(node)}"
+            found.append(Mutant(room, path.relative_to(ROOT), node.lineno, what, ast.unparse(tree)))
             setattr(node, field, before)
     return found
 
 
-def lives(mutant: Mutant, tests: str) -> bool:
-    """Whether all tests pass."""
+def rooms() -> list[str]:
+    """All folders of the package with code."""
+    package = ROOT / "src" / PACKAGE
+    folders = {path.parent.relative_to(package).as_posix() for path in package.rglob("[!_]*.py")}
+    return sorted(folders - {"."})
+
+
+def tests_of(room: str) -> list[str]:
+    """The files of tests of a room, without those of rooms inside of it."""
+    inside = [f"tests/{other}/" for other in rooms() if other.startswith(f"{room}/")]
+    paths = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests" / room).rglob("test_*.py"))]
+    return [path for path in paths if not path.startswith(tuple(inside))]
+
+
+def lives(mutant: Mutant, tests: Sequence[str] = ()) -> bool:
+    """Whether all tests pass; by default those of its room."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "src")
         shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -107,7 +121,8 @@ def lives(mutant: Mutant, tests: str) -> bool:
         run = partial(subprocess.run, check=False, cwd=ROOT, capture_output=True, timeout=SECONDS)
         try:
             for profile in ("quick", "suite"):  # most are killed within seconds
-                done = run([sys.executable, "-m", "pytest", *options, tests], env=env | {"TEST_PROFILE": profile})
+                words = [*options, *(tests or tests_of(mutant.room))]
+                done = run([sys.executable, "-m", "pytest", *words], env=env | {"TEST_PROFILE": profile})
                 if done.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
                     return False
         except subprocess.TimeoutExpired:
@@ -117,18 +132,17 @@ def lives(mutant: Mutant, tests: str) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("room", help="a folder of the package, such as functional/retrieval/measures")
+    parser.add_argument("room", help='a folder of the package, such as functional/retrieval/measures, or "all"')
     parser.add_argument("number", nargs="?", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tests", help="other tests than those of the room")
+    parser.add_argument("--tests", nargs="+", default=(), help="other tests than those of the room")
     asked = parser.parse_args()
-    of_room = mutants(asked.room)
-    drawn = Random(asked.seed).sample(of_room, min(asked.number, len(of_room)))  # noqa: S311 - no secret
-    tests = asked.tests or f"tests/{asked.room}"
+    drawn_from = [mutant for room in (rooms() if asked.room == "all" else [asked.room]) for mutant in mutants(room)]
+    drawn = Random(asked.seed).sample(drawn_from, min(asked.number, len(drawn_from)))  # noqa: S311 - no secret
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        alive = [*compress(drawn, pool.map(partial(lives, tests=tests), drawn))]
+        alive = [*compress(drawn, pool.map(partial(lives, tests=asked.tests), drawn))]
     killed = len(drawn) - len(alive)
-    lines = [f"{asked.room}, seed {asked.seed}: {killed} of {len(drawn)} killed, of {len(of_room)} that there are"]
+    lines = [f"{asked.room}, seed {asked.seed}: {killed} of {len(drawn)} killed, of {len(drawn_from)} that there are"]
     lines += [f"    lives: {mutant.path}:{mutant.line}  {mutant.what}" for mutant in alive]
     sys.stdout.write("\n".join(lines) + "\n")
     return int(killed < ENOUGH * len(drawn))

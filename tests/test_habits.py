@@ -8,13 +8,12 @@ import warnings
 from pathlib import Path
 from unittest import TestCase
 
-import numpy as np
 import pytest
 import torch
-from torchmetrics import MetricCollection, MetricTracker
+from torchmetrics import MetricCollection
 
 import reid_torchmetrics
-from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, evaluate
+from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 
 IDENTITIES, CAMERAS, IS_QUERY = torch.arange(40) % 8, torch.arange(40) % 3, torch.arange(40) < 8
 
@@ -108,24 +107,6 @@ def test_batches_that_were_not_joined_are_refused_with_what_joins_them(make, cam
         ReIDMeanAP().update(make(), IDENTITIES)
 
 
-def test_a_column_of_pandas_is_taken_as_the_array_of_its_values():
-    class Series:
-        def to_numpy(self) -> np.ndarray:
-            return IDENTITIES.numpy()
-
-    by_column, by_array = ReIDMeanAP(), ReIDMeanAP()
-    by_column.update(embedded(), Series())
-    by_array.update(embedded(), IDENTITIES.numpy())
-    assert by_column.compute() == by_array.compute()
-
-
-@pytest.mark.parametrize(("written", "name"), [("mAP", "map"), ("rank1", "rank_1"), ("mINP", "minp")])
-def test_a_number_as_others_spell_it_is_pointed_out(written, name):
-    results = evaluate(embedded()[:8], embedded()[8:], IDENTITIES[:8], IDENTITIES[8:])
-    with pytest.raises(AttributeError, match=rf"no attribute '{written}': write `results\['{name}'\]`$"):
-        getattr(results, written)
-
-
 def test_a_rank_beyond_the_gallery_is_that_of_the_last_item():
     values = fed(ReIDMetrics((32, 500)), embedded()).compute()
     assert values["rank_32"] == values["rank_500"] == 1
@@ -136,16 +117,6 @@ def test_a_collection_in_a_collection_has_the_names_of_both():
     values = fed(outer.clone(prefix="test/"), embedded()).compute()
     assert [*values] == ["test/a_map_p", "test/a_minp_p", "test/a_rank_1_p", "test/b"]
     assert values["test/a_map_p"] == values["test/b"]
-
-
-def test_a_tracker_of_a_collection_finds_the_best_epoch_unasked():
-    tracker = MetricTracker(ReIDMetrics((1,)))
-    for noise in (3.0, 0.5, 2.0):
-        tracker.increment()
-        fed(tracker, embedded(noise))
-    best, steps = tracker.best_metric(return_step=True)
-    assert set(steps.values()) == {1}
-    assert best == {name: float(values[1]) for name, values in tracker.compute_all().items()}
 
 
 def test_a_collection_is_drawn_as_one_figure_for_each_number():

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import DistributedMetricError, ReIDMeanAP
 from reid_torchmetrics.functional.world import ALONE
-from reid_torchmetrics.tasks import Duplicates, find_duplicates
+from reid_torchmetrics.tasks import Duplicates
 from reid_torchmetrics.tasks.all_pairs import pair_samples
 from reid_torchmetrics.tasks.duplicates import find_pairs
 from tests.distributed import threads
@@ -89,41 +89,12 @@ def test_queries_that_are_sent_in_blocks_find_the_same():
         assert len(found[0][0]) > 60
 
 
-def test_a_metric_finds_what_the_function_finds_and_leaves_it_out():
-    generator = torch.Generator().manual_seed(0)
-    query, gallery = (torch.randn(size, 5, generator=generator) for size in (12, 40))
-    gallery[[30, 4]] = query[[3, 8]] + 0.01
-    metric = ReIDMetrics()
-    metric.update(query, torch.arange(12) % 4, is_query=True)
-    metric.update(gallery, torch.arange(40) % 4, is_query=False)
-    found = metric.duplicates(0.99)
-    assert as_lists(found) == as_lists(find_duplicates(query, gallery, threshold=0.99))
-    kept = ReIDMetrics()
-    others = [row for row in range(12) if row not in {3, 8}]
-    kept.update(query[others], torch.arange(12)[others] % 4, is_query=True)
-    kept.update(gallery, torch.arange(40) % 4, is_query=False)
-    assert metric.results().means_without(found.query) == dict(kept.results())
-    metric = ReIDMetrics(protocol="cub200")
-    metric.update(gallery, torch.arange(40) % 4)
-    assert as_lists(metric.duplicates(0.9)) == as_lists(find_duplicates(gallery, threshold=0.9))
-
-
 def test_a_query_that_is_in_the_gallery_is_no_copy_of_itself():
     metric = ReIDMeanAP()
     points = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0]])
     metric.update(points[:2], torch.tensor([1, 2]))
     metric.update(points[2:], torch.tensor([1]), is_query=False)
     assert as_lists(metric.duplicates()) == ([0], [2], [1.0], False)
-
-
-def test_a_wrong_value_is_named():
-    metric = ReIDMeanAP()
-    metric.update(torch.eye(3), torch.tensor([1, 1, 2]))
-    with pytest.raises(ValueError, match=r"`threshold` must lie in \[-1, 1\] under 'cosine'; got 2.0."):
-        metric.duplicates(2.0)
-    metric.update(torch.full((1, 3), torch.nan), torch.tensor([1]))
-    with pytest.raises(ValueError, match="`embeddings` must be finite; got some that are not"):
-        metric.duplicates()
 
 
 def _asks_for_another_threshold(process, size):

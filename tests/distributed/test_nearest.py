@@ -144,26 +144,6 @@ def test_an_item_of_a_list_is_received_twice_on_any_number_of_processes(size):
     assert found == [pytest.approx(40 * 4 * (2 * 8 + 2 * 8) * (size - 1) / size)] * size
 
 
-def test_fewer_queries_than_processes_and_a_process_without_samples():
-    """The queries 0 and 1 lie on the axes, item 2 near the first, 3 near the second, 4 between, and 5 behind."""
-    embeddings = torch.tensor([[1.0, 0.0], [0.0, 1.0], [3.0, 1.0], [1.0, 3.0], [1.0, 1.0], [-1.0, -1.0]])
-    owner = [0, 1, 2, 3, 3, 0]
-
-    def listed_by(world):
-        own = torch.tensor([item for item in range(6) if owner[item] == world.process], dtype=torch.int64)
-        metric = ReIDMeanAP()
-        metric.update(embeddings[own], torch.tensor([7, 8, 8, 7, 7, 8])[own], is_query=own < 2, index=own)
-        samples, options = metric._accepted_samples().samples, metric._ranking_options()
-        return list_samples(samples, options, world, k=3, queries=None, max_bytes=None)
-
-    for found in threads.run(5, listed_by):
-        assert found.index.tolist() == [[2, 4, 3], [3, 4, 2]]
-        assert found.is_positive.tolist() == [[False, True, True], [False, False, True]]
-        assert found.identities.tolist() == [[8, 7, 7], [7, 7, 8]]
-        assert found.first_positive_rank.tolist() == [2, 3]
-        assert found.first_positive_index.tolist() == [4, 2]
-
-
 def _asks_for_other_things(process, size):
     metric = ReIDMeanAP()
     metric.update(torch.eye(3), torch.tensor([1, 1, 2]))

@@ -116,17 +116,6 @@ def test_each_object_hears_a_warning_once_and_again_after_reset(name):
     assert runs(*CASES[name]) == [1, 0, 1] * 2
 
 
-def of_processes(process: int, size: int, name: str) -> list[int]:
-    return runs(*CASES[name])
-
-
-@pytest.mark.needs("diagnosis")
-@pytest.mark.sampled
-@pytest.mark.parametrize("name", ["undefined", "other embeddings", "labels"])
-def test_process_0_hears_it_so_for_all(name, processes):
-    assert processes.run(2, of_processes, name)[0] == [1, 0, 1] * 2
-
-
 @pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize(
     ("make", "name"),

@@ -36,13 +36,6 @@ def test_a_view_of_a_buffer_that_is_filled_again_is_cloned_again():
     assert [float(block[0, 0]) for block in metric.embeddings] == [1, 2, 3]
 
 
-def test_a_module_in_the_place_of_a_private_attribute_is_registered():
-    metric = ReIDMeanAP()
-    for value in (None, torch.nn.Linear(2, 1)):
-        metric._network = value
-    assert [name for name, _ in metric.named_children()] == ["_network"]
-
-
 def test_forward_copies_no_sample_that_it_has_seen():
     metric = ReIDMeanAP()
     for batch in batches():

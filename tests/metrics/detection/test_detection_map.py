@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 import torch
-from torchmetrics import MetricCollection, MetricTracker
+from torchmetrics import MetricCollection
 
 from reid_torchmetrics import YoloMAP
 from reid_torchmetrics.functional.detection import RunLengths
@@ -301,17 +301,6 @@ def test_one_metric_of_a_collection_holds_the_images_of_all():
     for name in ("macro", "micro", "limits"):
         alone = fed(DetectionMAP(**options[name]), preds, target).compute()
         assert {key: values[f"val/{name}_{key}"] for key in NUMBERS} == {key: alone[key] for key in NUMBERS}
-
-
-def test_a_tracker_finds_the_best_step():
-    preds, target = images(16, 8)
-    tracker = MetricTracker(DetectionMAP(metric="map"), maximize=True)
-    for num_wrong in (3, 0, 8):
-        tracker.increment()
-        wrong = [item | {"labels": item["labels"] + 50} for item in preds[:num_wrong]]
-        fed(tracker, wrong + preds[num_wrong:], target)
-    best, step = tracker.best_metric(return_step=True)
-    assert (step, best) == (1, fed(DetectionMAP(), preds, target).compute()["map"])
 
 
 def test_only_the_first_shapes_of_a_repeated_image_are_written(tmp_path):

@@ -7,9 +7,7 @@ import warnings
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import evaluate
-from tests.closeness import assert_close
+from reid_torchmetrics import ReIDMeanAP
 from tests.metrics.reid.samples import batches, fed
 
 GIVEN = [
@@ -18,42 +16,6 @@ GIVEN = [
 ]
 QUERIES, GALLERY = ([batch for batch in GIVEN if batch["is_query"] is role] for role in (True, False))
 X, ID = torch.eye(3), torch.arange(3)
-
-
-def joined(name, side):
-    return torch.cat([batch[name] for batch in side])
-
-
-NAMES = ("embeddings", "identities", "cameras")
-PARTS = [joined(name, side) for name in NAMES for side in (QUERIES, GALLERY)]
-EXPECTED = evaluate(*PARTS, gallery_groups=joined("groups", GALLERY))
-
-
-def floats(metrics):
-    return {name: float(value) for name, value in metrics.compute().items()}
-
-
-def mixed():
-    """Batches of queries and gallery items, in which queries have groups, too, that decide nothing."""
-    batch = {name: torch.cat([joined(name, QUERIES), joined(name, GALLERY)]) for name in NAMES}
-    batch["is_query"] = torch.arange(len(batch["identities"])) < len(joined("identities", QUERIES))
-    batch["groups"] = torch.cat([torch.arange(int(batch["is_query"].sum())), joined("groups", GALLERY)])
-    order = torch.randperm(len(batch["groups"]), generator=torch.Generator().manual_seed(1))
-    return [{name: values[part] for name, values in batch.items()} for part in order.split(9)]
-
-
-@pytest.mark.parametrize("given", [GIVEN, GALLERY + QUERIES, mixed()], ids=["queries_first", "gallery_first", "mixed"])
-@pytest.mark.slow
-def test_a_collection_computes_what_evaluate_does(given):
-    metrics = fed(ReIDMetrics(), given)
-    assert floats(metrics) == pytest.approx(EXPECTED.means, abs=1e-6)
-    results = metrics.results(nearest=3, camera_pairs=True)
-    assert results.means == pytest.approx(EXPECTED.means, abs=1e-12)
-    assert results.setup == EXPECTED.setup
-    # Positions in the gallery are those of its samples in the order in which they came.
-    assert torch.equal(results.nearest(3).scores.sort(0).values, EXPECTED.nearest(3).scores.sort(0).values)
-    pairs = results.by_camera_pair().mean, EXPECTED.by_camera_pair().mean
-    assert_close(*pairs, rtol=1e-7, atol=1e-7, equal_nan=True)
 
 
 def test_forward_merging_checkpoints_and_pickles_keep_the_groups():

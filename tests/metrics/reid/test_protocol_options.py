@@ -5,7 +5,6 @@ import torch
 
 from reid_torchmetrics import (
     EmbeddingMetric,
-    GalleryDraw,
     KReciprocal,
     QueryExpansion,
     ReIDCMC,
@@ -13,7 +12,6 @@ from reid_torchmetrics import (
     ReIDMeanAP,
     ReIDMeasure,
     ReIDMetrics,
-    ReIDMINP,
 )
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate
 from tests.metrics.reid.samples import WorstRank, batches, fed
@@ -39,33 +37,6 @@ def evaluated(given, **options):
 
 FROM_LABELS = [name for name, protocol in PROTOCOLS.items() if not protocol.needs_lists]
 AMONG_OTHERS = [name for name in FROM_LABELS if PROTOCOLS[name].leave_one_out]
-
-
-OPTIONS = [
-    {"ties": "grouped"},
-    {"ties": "expected"},
-    {"camera_map": {0: 1}},
-    {"search_cameras": (0, 1)},
-    {"gallery_draw": GalleryDraw(1, "identity")},
-    {"rerank": KReciprocal(k1=6, k2=2)},
-    {"rerank": KReciprocal(k1=6, k2=2), "similarity": "euclidean"},
-    {"rerank": QueryExpansion(k=3)},
-    {"protocol": "cuhk03_openreid", "same_camera": "keep"},
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_an_option_has_the_same_meaning_in_a_metric(options):
-    expected = evaluated(GIVEN, **options)
-    assert float(fed(ReIDMeanAP(**options), GIVEN).compute()) == pytest.approx(expected.means["map"], abs=1e-6)
-    assert float(fed(ReIDMINP(**options), GIVEN).compute()) == pytest.approx(mean_penalty(expected), abs=1e-6)
-    curve = fed(ReIDCMCCurve(max_rank=60, **options), GIVEN).compute()
-    assert curve[:50].tolist() == pytest.approx(expected.cmc.tolist(), abs=1e-6)
-    assert float(fed(ReIDCMC(7, **options), GIVEN).compute()) == pytest.approx(float(expected.cmc[6]), abs=1e-6)
-
-
-def mean_penalty(results) -> float:
-    return float(results.inverse_negative_penalty.nanmean())
 
 
 OTHERS = ["precision_5", "recall_5", "hit_rate_5", "map_at_r", "r_precision", "mrr", "ndcg_5"]

@@ -10,7 +10,6 @@ from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, rank_positives, rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.tasks import RankCounter, find_duplicates
-from tests.distributed import recording
 from tests.reference import retrieval
 from tests.tied_groups import of_each_positive
 
@@ -100,30 +99,6 @@ def test_hashing_reads_codes_of_every_form(form):
     codes = [FORMS[form](bits) for bits in (query, gallery)]
     assert expected.setup.ties == "expected"
     assert evaluate(*codes, *identities, protocol="hashing")["map"] == expected["map"]
-
-
-@pytest.mark.parametrize("num_processes", [1, 2, 3])
-@pytest.mark.parametrize("form", ["floats of 0 and 1", "bool", "int8 of 1 and -1"])
-def test_metrics_read_codes_on_several_processes(form, num_processes):
-    (query, gallery), identities = make_codes(24)
-    codes = [FORMS[form](bits) for bits in (query, gallery)]
-    expected = evaluate(*codes, *identities, protocol="hashing")["map"]
-
-    def compute(world):
-        values = []
-        for options in ({}, {"similarity": "hamming"}):
-            metric = ReIDMetrics(protocol="hashing", distributed_available_fn=recording.is_shared, **options)
-            for batch in np.array_split(np.arange(60), 5)[world.process :: world.size]:
-                metric.update(codes[1][batch], identities[1][batch], is_query=False, index=batch)
-            for batch in np.array_split(np.arange(7), 3)[world.process :: world.size]:
-                metric.update(codes[0][batch], identities[0][batch], is_query=True, index=batch)
-            values.append(float(metric.compute()["map"]))
-        return values
-
-    with recording.threads_as_processes():
-        outcomes, _ = recording.run(num_processes, compute)
-    for outcome in outcomes:
-        assert outcome.value == pytest.approx([expected, expected], abs=1e-7)
 
 
 def test_arguments_of_the_caller_win_over_the_protocol():

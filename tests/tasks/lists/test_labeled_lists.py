@@ -62,22 +62,6 @@ def test_lists_of_the_whole_gallery_have_the_numbers_of_evaluate(name):
     np.testing.assert_equal(found.cmc.tolist(), expected.cmc.tolist())
 
 
-@pytest.mark.parametrize("name", [name for name, protocol in PROTOCOLS.items() if protocol.needs_lists])
-def test_lists_of_the_whole_gallery_have_the_numbers_of_evaluate_by_the_lists_of_a_benchmark(name):
-    (query, gallery), _ = make_problem()
-    rng = np.random.default_rng(0)
-    protocol = PROTOCOLS[name]
-    names = (*protocol.positive_lists, *protocol.junk_lists)
-    truth = []
-    for _ in range(NUM_QUERIES):
-        places = rng.permutation(NUM_GALLERY)[: 4 * len(names)].reshape(len(names), 4)
-        truth.append(dict(zip(names, places.tolist(), strict=True)))
-    expected = evaluate(query, gallery, ground_truth=truth, protocol=name)
-    found = evaluate_lists(expected.nearest(NUM_GALLERY).index, truth, protocol=name)
-    np.testing.assert_equal(numbers_of(found), numbers_of(expected))
-    np.testing.assert_equal(found.means, expected.means)
-
-
 @pytest.mark.parametrize("length", [1, 5, 20])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_cut_lists_have_the_numbers_of_a_loop(seed, length):

@@ -10,8 +10,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import list_samples
 from reid_torchmetrics.functional.world import ALONE, DistributedMetricError
 from tests.closeness import assert_close
 from tests.distributed import threads
-from tests.distributed.problems import Outcome, problem
-from tests.distributed.test_laws import differing
+from tests.distributed.problems import problem
 from tests.profiles import of_each
 
 
@@ -23,20 +22,6 @@ def grouped(seed, size):
     number = torch.randint(0, 3, (total,), generator=generator)
     is_query = torch.rand(total, generator=generator) < 0.4 if given.is_query is None else given.is_query
     return replace(given, is_query=is_query, groups=100 * given.identities + 10 * cameras + number - 50)
-
-
-@pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.slow
-def test_ranks_of_groups_are_those_of_one_process_and_of_the_reference(size):
-    problems = [grouped(9000 * size + seed, size) for seed in of_each(range(40), suite=20)]
-    wanted = [Outcome.expected(given.reference()) for given in problems]
-    assert not differing(size, problems, wanted)
-
-
-def test_metrics_on_processes_of_their_own_rank_groups_like_the_reference(processes):
-    problems = [grouped(400 + seed, 3) for seed in range(3)]
-    wanted = [Outcome.expected(given.reference()) for given in problems]
-    assert not differing(3, problems, wanted, processes)
 
 
 @pytest.mark.parametrize("size", [2, 3])

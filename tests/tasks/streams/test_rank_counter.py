@@ -10,8 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings
-from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.tasks import RankCounter
 from tests.profiles import each_row, examples
 from tests.reference.retrieval import evaluate as slow_evaluate
@@ -64,31 +62,6 @@ def test_counted_in_any_order_and_added_in_any_tree_bits_are_those_of_the_galler
     nobody = counter_of(query, [values[:0] for values in positives], **options)
     counter = counter_of(query, positives, **options, statistics=added(nobody.statistics), max_bytes=max_bytes)
     assert_equal(counter.ranks(added(counter.count)), stored(query, positives, blocks, **options))
-
-
-def test_all_rules_that_read_labels_hold_for_a_stream():
-    query, positives, blocks = drawn(5)
-    gallery = joined(positives, blocks)
-    sizes = [len(query[0]), len(positives[0]), *(len(block[0]) for block in blocks)]
-    others = [{name: torch.randint(0, 4, (size,)) for name in ("sequences", "clothes")} for size in sizes]
-    together = {name: torch.cat([each[name] for each in others[1:]]) for name in others[0]}
-    options = {"search_cameras": (0, 1), "camera_map": {1: 0}, "clothes": "drop_same", "junk_identities": (-1, 5)}
-    relevance = find_relevance(
-        *(query[1], gallery[1], query[2], gallery[2]),
-        **{f"query_{name}": values for name, values in others[0].items()},
-        **{f"gallery_{name}": values for name, values in together.items()},
-        **options,
-    )
-    expected = count_ranks(score_embeddings(query[0], gallery[0], relevance), relevance, ties="pessimistic")
-    sides = [
-        {f"{side}_{name}": other[name] for name in other}
-        for side, other in zip(("query", "positive"), others[:2], strict=True)
-    ]
-    counter = counter_of(query, positives, **sides[0], **sides[1], **options)
-    each = enumerate(zip(blocks, others[2:], strict=True))
-    assert_equal(
-        counter.ranks(sum(counter.count(*block, key=key, **labels) for key, (block, labels) in each)), expected
-    )
 
 
 def test_an_item_of_a_query_belongs_in_positives():

@@ -35,24 +35,10 @@ def contents(found: Verification) -> tuple:
 EXAMPLE = row([9, 6, 4], [8, 5, 3, 1])
 
 
-def test_the_example_has_its_corners():
-    far, tar, thresholds = verify(*EXAMPLE).roc()
-    assert far.tolist() == [0, 0, 0, 1 / 4, 1 / 4, 2 / 4, 2 / 4, 1]
-    assert tar.tolist() == [0, 0, 1 / 3, 1 / 3, 2 / 3, 2 / 3, 1, 1]
-    just_above = [math.nextafter(score, math.inf) for score in (9, 6, 4)]
-    assert thresholds.tolist() == [math.inf, just_above[0], 9, just_above[1], 6, just_above[2], 4, -math.inf]
-
-
 def test_the_example_has_its_tar_at_far():
     found = verify(*EXAMPLE)
     assert found.tar_at_far([0.0, 0.24, 0.25, 0.5, 1.0]).tolist() == [1 / 3, 1 / 3, 2 / 3, 1, 1]
     assert found.threshold_at_far([0.0, 0.24, 0.25, 0.5, 1.0]).tolist() == [9, 9, 6, 4, 4]
-
-
-def test_the_errors_of_the_example_are_equal_between_two_genuine_scores():
-    rate, threshold = verify(*EXAMPLE).equal_error_rate()
-    assert float(rate) == 1 / 3  # FRR is 1/3 while FAR goes from 1/4 to 2/4
-    assert float(threshold) == math.nextafter(4, math.inf)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +46,6 @@ def test_the_errors_of_the_example_are_equal_between_two_genuine_scores():
 )
 def test_tied_pairs_are_read_as_the_tie_policy_says(ties, expected):
     assert float(verify(*row([5, 5], [5, 5])).average_precision(ties=ties)) == pytest.approx(expected)
-
-
-def test_non_match_rates_of_the_example_are_taken_at_quantiles_of_the_impostors():
-    rates, thresholds = fnmr_at_fmr(*EXAMPLE, [0.0, 1 / 3, 0.5, 1.0])
-    assert thresholds.tolist() == pytest.approx([8, 5, 4, 1])
-    assert rates.tolist() == [2 / 3, 1 / 3, 1 / 3, 0]
 
 
 @examples(100)

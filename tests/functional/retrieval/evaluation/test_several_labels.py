@@ -126,19 +126,6 @@ def test_expected_numbers_are_means_over_all_orders_of_equal_scores(problem, gai
             assert float(results.per_query[name][query]) == pytest.approx(mean, **LOOSE), name
 
 
-@given(problems(), st.sampled_from(TIES))
-def test_leave_one_out_drops_the_query_itself(problem, ties):
-    both = (
-        np.concatenate([problem.query, problem.gallery]),
-        np.concatenate([problem.query_labels, problem.gallery_labels]),
-    )
-    alone = Problem(both[0], both[0], both[1], both[1], [0] * len(both[0]), [0] * len(both[0]))
-    results = evaluate(
-        both[0], query_identities=both[1], protocol="hashing", k=None, reports=REPORTS, similarity="dot", ties=ties
-    )
-    check(results, alone.expected(ties, own=range(len(both[0]))))
-
-
 def test_the_own_item_of_a_query_without_a_label_is_no_candidate():
     labels, places = [[0, 0], [1, 0], [1, 1]], [0, 1, 2]
     for codes in (torch.eye(3), torch.eye(3) / 3):
