@@ -33,7 +33,7 @@ def reported(monkeypatch):
     def write_report(results, _path, **options_of_report):
         options.update(options_of_report, results=results)
 
-    monkeypatch.setattr("reid_torchmetrics.command.outputs.write_report", write_report)
+    monkeypatch.setattr("reid_torchmetrics.report.write_report", write_report)
     return options
 
 

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.model_tables import TABLE_FORMATS
-from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparison
-from reid_torchmetrics.report import write_report
 from reid_torchmetrics.tasks import IndexRecall
 
 from .terminal import PROGRAM, log, show
@@ -150,25 +148,19 @@ class Outputs:
                 files.extend(_add_prefix(path, prefix) for prefix in prefixes)
         return files
 
-    @one_warning_of_glyphs()
     def _write_files(self, results: Mapping[str, Any], reported: Any, comparison: Any, images: ReportImages) -> None:
         """Write the report, the results file and the figures of each prefix, as far as there are paths."""
-        for prefix, part in results.items():
-            if self._arguments.report is not None:
-                write_report(
-                    part if reported is None else reported,
-                    _add_prefix(self._arguments.report, prefix),
-                    comparison=comparison,
-                    pictures=images.pictures,
-                    gallery_pictures=images.gallery_pictures,
-                    image_names=images.names,
-                    gallery_image_names=images.gallery_names,
-                    box_format=images.box_format,
-                )
-            if self._arguments.save is not None:
-                part.save(_add_prefix(self._arguments.save, prefix))
-            if self._arguments.pictures is not None:
-                _draw(part, Path(self._arguments.pictures), prefix)
+        from reid_torchmetrics.plot import one_warning_of_glyphs  # noqa: PLC0415 - most commands print numbers alone
+
+        with one_warning_of_glyphs():
+            for prefix, part in results.items():
+                if self._arguments.report is not None:
+                    path = _add_prefix(self._arguments.report, prefix)
+                    _write_page(part if reported is None else reported, path, comparison, images)
+                if self._arguments.save is not None:
+                    part.save(_add_prefix(self._arguments.save, prefix))
+                if self._arguments.pictures is not None:
+                    _draw(part, Path(self._arguments.pictures), prefix)
 
     def _text(self, results: Mapping[str, Any], recall: IndexRecall | None) -> str:
         """Return the numbers in percent: as text, or as tables with a row per model, which are about results alone."""
@@ -206,8 +198,26 @@ def _numbers_by_name(results: Mapping[str, Any]) -> dict[str, float]:
     return numbers
 
 
+def _write_page(results: Any, path: Path, comparison: Any, images: ReportImages) -> None:
+    """Write the page of HTML about results."""
+    from reid_torchmetrics.report import write_report  # noqa: PLC0415
+
+    write_report(
+        results,
+        path,
+        comparison=comparison,
+        pictures=images.pictures,
+        gallery_pictures=images.gallery_pictures,
+        image_names=images.names,
+        gallery_image_names=images.gallery_names,
+        box_format=images.box_format,
+    )
+
+
 def _draw(results: Any, folder: Path, prefix: str) -> None:
     """Write all figures of results as pictures in a folder."""
+    from reid_torchmetrics.plot import FIGURES, plot_comparison  # noqa: PLC0415
+
     plots: dict[str, Any] = {}
     for name, row in FIGURES.get(type(results), {}).items():
         if not row.why_not(results):

@@ -33,7 +33,7 @@ from .label_tables import (
     read_table,
     rows_by_name,
 )
-from .sample_sets import Columns, SampleSet, check_roles, number_rows, set_self_index, split_by_role
+from .sample_sets import ROW, Columns, SampleSet, check_roles, has_one_role, set_self_index
 from .terminal import log
 from .values import named_values, rules_as_names
 
@@ -240,11 +240,8 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
     is_captions = words[0] == _CAPTIONS
     source_text = _CAPTIONS if is_captions else " and ".join(words)
     tables = [source.join() for source in sources]
-    tables = number_rows(sample_sets, tables)
     if len(tables) == 1 and len(sample_sets) == 2:
-        # The rows of one table are told apart by their names, if all samples have some, or by roles, or by places.
-        are_named = "names" in tables[0] and all(part.names is not None for part in sample_sets.values())
-        tables = tables * 2 if are_named else _split_table(sample_sets, tables[0], source_text, guesses)
+        tables = _split_table(sample_sets, tables[0], source_text, guesses)
     if len(tables) != len(sample_sets):
         remedy = _hint_of_matrix(sample_sets["query"], tables)
         raise ValueError(
@@ -290,16 +287,35 @@ def _join_by_name(
 
 
 def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, guesses: list[str]) -> list[Columns]:
-    """Split one table into rows of queries and rows of the gallery: by roles, or with the queries first."""
-    split = split_by_role(sample_sets, table)
-    if split is None:
-        if sample_sets["query"].kind != "embeddings":
+    """Split one table into rows of queries and rows of the gallery: by names, by roles, or with the queries first.
+
+    Where some rows are both, all keep their number in the column `ROW`.
+    """
+    query_set = sample_sets["query"]
+    roles = table.get("roles")
+    if roles is not None and has_one_role(roles) and len(roles) == sum(map(len, sample_sets.values())):
+        log("one role in every row of the labels: it does not tell queries and gallery apart")
+        roles = None
+        del table["roles"]
+    elif roles is not None and roles.all(axis=1).any():
+        table[ROW] = np.arange(len(roles))
+    if "names" in table and all(sample_set.names is not None for sample_set in sample_sets.values()):
+        return [table, table]  # each side takes the rows with its names
+
+    if roles is None:
+        roles = query_set.table_roles  # of an earlier table with as many rows
+    else:
+        query_set.table_roles = roles
+    num_rows = num_rows_of(table)
+    if roles is not None and len(roles) == num_rows:
+        is_query, is_gallery = roles.T
+    else:
+        if query_set.kind != "embeddings":
             _check_num_rows(sample_sets, table, source_text)
-        num_queries = len(sample_sets["query"])
-        is_query = np.arange(min(len(values) for values in table.values())) < num_queries
-        split = (is_query, ~is_query)
-        guesses.append(f"the first {num_queries} rows of {source_text} as those of the queries")
-    return [{name: values[rows] for name, values in table.items()} for rows in split]
+        is_query = np.arange(num_rows) < len(query_set)
+        is_gallery = ~is_query
+        guesses.append(f"the first {len(query_set)} rows of {source_text} as those of the queries")
+    return [{name: values[rows] for name, values in table.items()} for rows in (is_query, is_gallery)]
 
 
 def _is_one_set(sample_sets: Mapping[str, SampleSet], labels: Iterable[Sequence[LabelSource]]) -> bool:

@@ -145,47 +145,15 @@ def batches(sample_sets: Mapping[str, SampleSet], share: Share) -> Iterator[tupl
                         yield embeddings[matching], is_query, sample_set.labels(rows.start + matching)
 
 
-_ROW = "row"
+ROW = "row"
 """the column with the number of each row, while one table is split into queries and gallery"""
-
-
-def number_rows(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns]) -> list[Columns]:
-    """Number the rows of one table about queries and gallery, where some rows are both.
-
-    Roles are left out where all rows have the same one, and there is a row for each item: they do not split the table.
-    """
-    if len(tables) != 1 or len(sample_sets) != 2 or "roles" not in tables[0]:
-        return list(tables)
-    table = dict(tables[0])
-    roles = table["roles"]
-    num_samples = sum(len(sample_set) for sample_set in sample_sets.values())
-    if _has_one_role(roles) and len(roles) == num_samples:
-        log("one role in every row of the labels: it does not tell queries and gallery apart")
-        del table["roles"]
-    elif roles.all(axis=1).any():
-        table[_ROW] = np.arange(len(roles))
-    return [table]
-
-
-def split_by_role(sample_sets: Mapping[str, SampleSet], table: Columns) -> tuple[_arrays.Array, _arrays.Array] | None:
-    """Return which rows of one table are queries and which are gallery items; None if no roles are there.
-
-    The roles are those of the table, or of an earlier table with as many rows.
-    """
-    if "roles" in table:
-        sample_sets["query"].table_roles = table["roles"]
-    roles = sample_sets["query"].table_roles
-    if roles is None or any(len(values) != len(roles) for values in table.values()):
-        return None
-    is_query, is_gallery = roles.T
-    return is_query, is_gallery
 
 
 def set_self_index(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns]) -> None:
     """Remove the numbers of rows from the tables, and set the place of each query in the gallery."""
-    if not all(_ROW in table for table in tables):
+    if not all(ROW in table for table in tables):
         return
-    query_rows, gallery_rows = (table.pop(_ROW) for table in tables)
+    query_rows, gallery_rows = (table.pop(ROW) for table in tables)
     place_of_row = {row: place for place, row in enumerate(gallery_rows.tolist())}
     self_index = np.array([place_of_row.get(row, -1) for row in query_rows.tolist()], dtype=np.int64)
     sample_sets["query"].self_index = self_index
@@ -223,7 +191,7 @@ def _check_single_set(sample_set: SampleSet) -> None:
     if roles is None:
         return
     has_role = roles.any(axis=1)
-    if _has_one_role(roles):
+    if has_one_role(roles):
         log(f"one role in every row, {_describe_roles(roles)}: each item is searched among all others")
     elif has_role.any() and roles[has_role].all():
         log("every row is a query and a gallery item: each item is searched among all others")
@@ -232,13 +200,13 @@ def _check_single_set(sample_set: SampleSet) -> None:
         raise ValueError(f"`roles` must tell queries and gallery apart in {path}; got {_describe_roles(roles)}.")
     if not has_role.all():
         log(f"rows without a role, which are left out: {int((~has_role).sum())} of {len(roles)}")
-    if _has_one_role(roles) or roles.all():
+    if has_one_role(roles) or roles.all():
         del sample_set.columns["roles"]
     elif are_mixed(roles):
         _log_self_index(data.find_self_index(roles))
 
 
-def _has_one_role(roles: _arrays.Array) -> bool:
+def has_one_role(roles: _arrays.Array) -> bool:
     """Return whether all samples have the same role: query, gallery item or both."""
     is_query, is_gallery = roles.T
     return len(set(is_query.tolist())) == 1 and len(set(is_gallery.tolist())) == 1 and bool(roles.any())
