@@ -18,17 +18,9 @@ from reid_torchmetrics.tasks.lists import protocol_of_lists
 
 from .exact_search import evaluate_exact, find_recall, read_exact
 from .inputs import split_array
-from .label_tables import (
-    TABLES,
-    LabelRules,
-    check_file_names,
-    label_files,
-    labels_of_file_names,
-    read_field,
-    read_table,
-)
+from .label_tables import TABLES, LabelRules, check_file_names, label_files, labels_of_file_names
 from .outputs import Outputs
-from .sample_reading import check_names, log_guesses, options_for
+from .sample_reading import check_names, log_guesses, options_for, read_label_files
 from .sample_sets import Columns, all_files, as_arguments
 from .values import named_values
 
@@ -126,19 +118,17 @@ def _needs_names(retrieved: Any) -> dict[str, bool]:
 
 def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieved: Any) -> dict[str, Any]:
     """Read the labels of queries and gallery items, as the arguments of `evaluate_lists`."""
-    columns: dict[str, Columns] = {role: {} for role in SIDES}
-    first_paths: dict[str, str] = {}
     guesses: list[str] = []
     used_names: set[str] = set()
-    for field, paths in words.items():
-        if len(paths) != len(SIDES):
-            raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(paths)}.")
-        for role, path in zip(SIDES, paths, strict=True):
-            if field == TABLES:
-                columns[role] |= read_table(path, rules, used_names, guesses)
-            else:
-                columns[role] |= read_field(path, field, rules)
-            first_paths.setdefault(role, path)
+    label_sources = read_label_files(words, rules, [used_names] * len(words.get(TABLES, ())), guesses)
+    columns: dict[str, Columns] = {role: {} for role in SIDES}
+    first_paths: dict[str, str] = {}
+    for sources in label_sources.values():
+        if len(sources) != len(SIDES):
+            raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(sources)}.")
+        for role, source in zip(SIDES, sources, strict=True):
+            columns[role] |= source.join()
+            first_paths.setdefault(role, source.word)
     _check_used(rules, used_names)
     for side, table in columns.items():
         columns[side] = table | labels_of_file_names(table, table.get("names"), rules, side, guesses)

@@ -82,7 +82,7 @@ def read_sample_sets(
         del sample_sets["gallery"]
 
     # Files of labels.
-    labels = _read_label_files(words, rules, names_in_tables, guesses)
+    labels = read_label_files(words, rules, names_in_tables, guesses)
     if is_one_file and is_matrix and _is_one_set(sample_sets, labels.values()):
         del sample_sets["gallery"]
 
@@ -198,7 +198,7 @@ def _open_sample_sets(
     return sample_sets
 
 
-def _read_label_files(
+def read_label_files(
     words: Mapping[str, Sequence[str]],
     rules: LabelRules,
     names_in_tables: Sequence[set[str]],
@@ -237,8 +237,7 @@ def _check_kinds(sample_sets: SampleSets) -> None:
 def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses: list[str], order: str) -> None:
     """Add the labels and roles of tables to the sample sets: of one table about both, or of one table for each."""
     words = [source.word for source in sources]
-    is_captions = words[0] == _CAPTIONS
-    source_text = _CAPTIONS if is_captions else " and ".join(words)
+    source_text = " and ".join(words)
     tables = [source.join() for source in sources]
     if len(tables) == 1 and len(sample_sets) == 2:
         tables = _split_table(sample_sets, tables[0], source_text, guesses)
@@ -254,7 +253,7 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
 
     has_source_for_each = len(sources) == len(sample_sets)
     for position, (role, table) in enumerate(zip(sample_sets, tables, strict=True)):
-        if not is_captions and role not in named_roles:
+        if role not in named_roles:
             source = sources[position] if has_source_for_each else sources[0]
             check_shards(sample_sets[role], role, source, order)
         _check_table(sample_sets[role], table, source_text, role)
@@ -407,11 +406,11 @@ def _add_captions(sample_sets: SampleSets, captions_option: str) -> None:
     if not can_tell_apart or not is_numbering or not np.isin(image_of_caption, np.arange(len(images))).all():
         got = f"{captions_option} for {len(captions)} captions of {len(images)} images"
         raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {got}.")
-    sources = []
-    for sample_set in sample_sets.values():
+    for role, sample_set in sample_sets.items():
         identities = image_of_caption if sample_set is captions else np.arange(len(sample_set))
-        sources.append(LabelSource(_CAPTIONS, [_CAPTIONS], [{"identities": identities}]))
-    _add_labels(sample_sets, sources, guesses=[], order="given")
+        table = {"identities": identities}
+        _check_table(sample_set, table, _CAPTIONS, role)
+        sample_set.columns |= table
 
 
 def _check_used(

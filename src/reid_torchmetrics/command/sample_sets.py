@@ -208,8 +208,7 @@ def _check_single_set(sample_set: SampleSet) -> None:
 
 def has_one_role(roles: _arrays.Array) -> bool:
     """Return whether all samples have the same role: query, gallery item or both."""
-    is_query, is_gallery = roles.T
-    return len(set(is_query.tolist())) == 1 and len(set(is_gallery.tolist())) == 1 and bool(roles.any())
+    return bool(roles.any()) and bool((roles == roles[0]).all())
 
 
 def are_mixed(roles: _arrays.Array) -> bool:
