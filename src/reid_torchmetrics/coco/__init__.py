@@ -6,10 +6,12 @@
 """
 
 from reid_torchmetrics import _extras
+from reid_torchmetrics._collector import collector_paused
 
-from .data_set import COCO
-from .evaluation import COCOeval, Params
-from .in_place import install, uninstall
+with collector_paused():  # torch is imported here
+    from .data_set import COCO
+    from .evaluation import COCOeval, Params
+    from .in_place import install, uninstall
 
 __all__ = ["COCO", "COCOeval", "Params", "install", "uninstall"]
 

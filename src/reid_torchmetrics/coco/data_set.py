@@ -410,12 +410,11 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
         table = file.read(images.values(), has_masks=False)
     except UnreadRowsError:  # results of masks may have no boxes
         table = file.read(images.values(), has_masks=True)
-    boxes = table.columns["bbox"]
-    has_boxes = ~np.isnan(boxes[:, 0])
+    has_boxes = ~np.isnan(table.columns["bbox"][:, 0])
     if (
-        not len(boxes)
+        not len(has_boxes)
         or not table.other_keys.isdisjoint(("file_name", "caption"))
-        or (has_boxes[0] and not has_boxes.all())
+        or (has_boxes.any() and not has_boxes.all())
     ):
         raise UnreadRowsError
     try:
@@ -427,12 +426,13 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
     for note in notes:
         if note.is_doubtful:
             warn(note.text)
-    areas = boxes[:, 2] * boxes[:, 3]
-    if table.masks is not None and not has_boxes[0]:
-        areas = table.masks.areas.numpy()
-        boxes = np.where(has_boxes[:, None], boxes, table.masks.boxes().numpy())
-    columns = {"id": np.arange(1, len(boxes) + 1), "iscrowd": np.zeros(len(boxes), dtype=np.int64), "area": areas}
-    file.table = replace(table, references=references, columns={**table.columns, **columns, "bbox": boxes})
+    columns = dict(table.columns)
+    boxes = columns.pop("bbox")
+    columns["id"] = np.arange(1, len(boxes) + 1)
+    columns["iscrowd"] = np.zeros(len(boxes), dtype=np.int64)
+    if has_boxes[0]:
+        columns |= {"bbox": boxes, "area": boxes[:, 2] * boxes[:, 3]}
+    file.table = replace(table, references=references, columns=columns)
     return file
 
 

@@ -45,14 +45,8 @@ from .data_set import COCO, Row, masks_of
 
 _CPU = torch.device("cpu")
 _MOST_SHOWN = 256  # images
-_SHOWN_COLUMNS: dict[str, tuple[Any, ...]] = {
-    "boxes": ("bbox", 4),
-    "scores": ("score",),
-    "area": ("area",),
-    "iscrowd": ("iscrowd",),
-    "keypoints": ("keypoints", -1, 3),
-}
-"""for each key of a shown image, the key of rows and the axes of a value"""
+_SHOWN_KEYS = {"bbox": "boxes", "score": "scores"}
+"""keys of a shown image by the keys of rows, where they differ"""
 _PARAMETER_NAMES = {
     "iou_thresholds": "iouThrs",
     "rec_thresholds": "recThrs",
@@ -72,17 +66,34 @@ class CocoSide:
     """place of the image in `imgIds`, for each annotation or result"""
     labels: Tensor
     """place of the category in `catIds`, or 0 if categories do not count, for each annotation or result"""
-    table: ObjectTable | None = None
-    """None if there are dicts"""
+    columns: Mapping[str, Tensor]
+    """numbers by the keys of annotations, float64 [rows, ...]"""
+    masks: RunMasks | None
+    """masks, or boxes as masks; None if they are not evaluated"""
     dicts: Sequence[Row] = ()
+    """the annotations or results, unless they were read as a table"""
 
     @classmethod
-    def of(cls, coco: COCO | None, params: Any, table: ObjectTable | None) -> CocoSide:
-        """Return the annotations of a data set, or of its table, in the images and categories of the parameters."""
+    def of(cls, coco: COCO | None, name: str, params: Any, table: ObjectTable | None) -> CocoSide:
+        """Return the annotations of a data set, or of its table, in the images and categories of the parameters.
+
+        Args:
+            coco: the data set or the results.
+            name: "annotations" or "results".
+            params: the parameters.
+            table: a table of `coco`; None for its dicts.
+
+        Raises:
+            ValueError: a row without a value that is evaluated, or with an invalid one.
+            UnreadRowsError: so has a table.
+        """
         coco = COCO() if coco is None else coco
         places = {category: place for place, category in enumerate(params.catIds)}
+        shapes = _shapes_of_columns(name, params)
         if table is not None:
-            return cls._of_table(coco, params, table, places)
+            return cls._of_table(coco, params, table, places, shapes)
+        if name == "annotations" and params.useCats and coco.anns and "categories" not in coco.dataset:
+            raise ValueError("`cocoGt` must have `categories` where `params.useCats` is 1; got none in the data set.")
         rows: list[Row] = []
         counts = []
         for image in params.imgIds:
@@ -91,13 +102,28 @@ class CocoSide:
                 image_rows.sort(key=lambda row: places[row["category_id"]])
             rows += image_rows
             counts.append(len(image_rows))
-        images = torch.from_numpy(np.arange(len(counts)).repeat(counts))
         labels = [places[row["category_id"]] if params.useCats else 0 for row in rows]
-        ids = [row["id"] for row in rows]
-        return cls(coco, ids, images, torch.tensor(labels, dtype=torch.int64, device=_CPU), dicts=rows)
+        has_masks = params.iouType == "segm"
+        if has_masks:
+            _warn_of_boxes_as_masks(name, rows)
+        are_crowds = [bool(row.get("iscrowd")) for row in rows]
+        columns = {"iscrowd": torch.tensor(are_crowds, dtype=torch.float64, device=_CPU)}
+        for key, shape in shapes.items():
+            columns[key] = _column(rows, key, *shape, is_finite=_is_finite(name, key))
+        return cls(
+            coco=coco,
+            ids=[row["id"] for row in rows],
+            images=torch.from_numpy(np.arange(len(counts)).repeat(counts)),
+            labels=torch.tensor(labels, dtype=torch.int64, device=_CPU),
+            columns=columns,
+            masks=masks_of(rows, coco.imgs) if has_masks else None,
+            dicts=rows,
+        )
 
     @classmethod
-    def _of_table(cls, coco: COCO, params: Any, table: ObjectTable, places: Mapping[Any, int]) -> CocoSide:
+    def _of_table(
+        cls, coco: COCO, params: Any, table: ObjectTable, places: Mapping[Any, int], shapes: Mapping[str, Any]
+    ) -> CocoSide:
         """Return the objects of a table, see `of`."""
         image_places = {image: place for place, image in enumerate(params.imgIds)}
         images = np.array([image_places.get(image, -1) for image in table.references], dtype=np.int64)[table.images]
@@ -108,33 +134,22 @@ class CocoSide:
         rows = rows[order.argsort(kind="stable")]
         labels = labels[rows] if params.useCats else np.zeros_like(rows)
         table = table.at(rows)
-        ids = table.columns["id"].tolist()
-        return cls(coco, ids, torch.from_numpy(images[rows]), torch.from_numpy(labels), table)
+        columns = {}
+        for key in ("iscrowd", *shapes):
+            columns[key] = torch.from_numpy(_table_column(table, key))
+        return cls(
+            coco=coco,
+            ids=table.columns["id"].tolist(),
+            images=torch.from_numpy(images[rows]),
+            labels=torch.from_numpy(labels),
+            columns=columns,
+            masks=table.masks if params.iouType == "segm" else None,
+        )
 
     @property
     def rows(self) -> Sequence[Row]:
         """The dicts of the annotations or results."""
-        return self.dicts if self.table is None else self.coco.loadAnns(self.ids)
-
-    def column(self, key: str, *shape: int, is_finite: bool = True) -> Tensor:
-        """Return the numbers under a key, float64 [rows, *shape].
-
-        Raises:
-            ValueError: a row lacks them, or has something else.
-            UnreadRowsError: so has a table.
-        """
-        if self.table is None:
-            return _column(list(self.dicts), key, *shape, is_finite=is_finite)
-        values = self.table.columns[key].astype(np.float64)
-        if np.isnan(values).any() or (is_finite and not np.isfinite(values).all()):
-            raise UnreadRowsError
-        return torch.from_numpy(values)
-
-    def masks(self) -> RunMasks:
-        """Return the masks, or boxes as masks."""
-        if self.table is not None and self.table.masks is not None:
-            return self.table.masks
-        return masks_of(self.dicts, self.coco.imgs)
+        return self.dicts or self.coco.loadAnns(self.ids)
 
     def prepared(self, iou_type: str) -> defaultdict[tuple[Any, Any], list[Row]]:
         """Return copies of the rows by image and category, as in pycocotools: with `ignore`, and masks compressed."""
@@ -147,24 +162,48 @@ class CocoSide:
             prepared[row["image_id"], row["category_id"]].append(row | changes)
         return prepared
 
-    def shown(self, num_images: int, masks: RunMasks | None) -> ShownColumns:
-        """Return the rows of the first images as a metric shows them; `masks` are those of all rows."""
+    def shown(self, num_images: int) -> ShownColumns:
+        """Return the rows of the first images as a metric shows them."""
         counts = self.images.bincount(minlength=num_images)[:num_images]
         num_rows = int(counts.sum())
         columns = {"labels": self.labels[:num_rows]}
-        for key, (name, *shape) in _SHOWN_COLUMNS.items():
-            values = None
-            if self.table is not None and name in self.table.columns:
-                values = self.table.columns[name][:num_rows].astype(np.float64)
-            elif self.dicts and num_rows:
-                values = _numbers(list(self.dicts[:num_rows]), name, *shape)
-            if values is not None:
-                columns[key] = torch.from_numpy(values)
-        if "area" in columns:
-            columns["area"].clamp_(min=SMALLEST_AREA)  # 0 stands for none
-        if masks is not None:
-            columns["boxes"], columns["masks"] = masks[:num_rows].boxes(), masks[:num_rows].areas
+        for key, column in self.columns.items():
+            columns[_SHOWN_KEYS.get(key, key)] = column[:num_rows]
+        columns["area"] = columns["area"].clamp(min=SMALLEST_AREA)  # 0 stands for none
+        if self.masks is not None:
+            masks = self.masks[:num_rows]
+            columns["boxes"], columns["masks"] = masks.boxes(), masks.areas
         return ShownColumns(counts, columns)
+
+
+def _shapes_of_columns(name: str, params: Any) -> dict[str, tuple[int, ...]]:
+    """Return the axes of a value in each column that is evaluated, for annotations or results."""
+    shapes: dict[str, tuple[int, ...]] = {"area": ()}
+    if name == "results":
+        shapes["score"] = ()
+    if params.iouType == "bbox":
+        shapes["bbox"] = (4,)
+    elif params.iouType == "keypoints":
+        shapes["keypoints"] = (len(params.kpt_oks_sigmas), 3)
+        if name == "annotations":
+            shapes |= {"num_keypoints": (), "bbox": (4,)}
+    return shapes
+
+
+def _is_finite(name: str, key: str) -> bool:
+    """Return whether numbers must be finite; boxes of results may be anything, and overlap nothing then."""
+    return name == "annotations" or key not in ("area", "bbox")
+
+
+def _table_column(table: ObjectTable, key: str) -> NDArray[np.float64]:
+    """Return the numbers in a column of a table, float64 [rows, ...]; areas and boxes of masks alone are theirs."""
+    if key not in table.columns and table.masks is not None:
+        values = table.masks.areas if key == "area" else table.masks.boxes()
+        return values.numpy()
+    numbers: NDArray[np.float64] = table.columns[key].astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise UnreadRowsError
+    return numbers
 
 
 def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:
@@ -230,32 +269,18 @@ class CocoProblem:
         Raises:
             ValueError: an invalid parameter, an annotation with a missing or invalid value, or repeated ids.
         """
-        try:
-            tables = [_table_of(coco, params) for coco in (cocoGt, cocoDt)]
-            return cls._of_sides(CocoSide.of(cocoGt, params, tables[0]), CocoSide.of(cocoDt, params, tables[1]), params)
-        except UnreadRowsError:
-            return cls._of_sides(CocoSide.of(cocoGt, params, None), CocoSide.of(cocoDt, params, None), params)
-
-    @classmethod
-    def _of_sides(cls, truth: CocoSide, results: CocoSide, params: Any) -> CocoProblem:
-        """Check the annotations and results, see `read`."""
         grid = grid_of(params)
-        has_dicts = truth.table is None and bool(truth.coco.anns)
-        if has_dicts and params.useCats and "categories" not in truth.coco.dataset:
-            raise ValueError("`cocoGt` must have `categories` where `params.useCats` is 1; got none in the data set.")
+        sides = (cocoGt, "annotations"), (cocoDt, "results")
+        try:
+            truth, results = (CocoSide.of(coco, name, params, _table_of(coco, params)) for coco, name in sides)
+        except UnreadRowsError:
+            truth, results = (CocoSide.of(coco, name, params, None) for coco, name in sides)
         _check_ids(truth.ids)
-        if params.iouType == "segm":
-            _warn_of_boxes_as_masks(truth, results)
-
-        if truth.table is None:
-            is_crowd = torch.tensor([bool(row.get("iscrowd")) for row in truth.dicts], dtype=torch.bool, device=_CPU)
-        else:
-            is_crowd = truth.column("iscrowd").bool()
-        areas = truth.column("area")
-        scores = results.column("score")
-        shapes, true_shapes = _shapes(results, truth, params, areas, is_crowd)
+        is_crowd = truth.columns["iscrowd"].bool()
+        areas = truth.columns["area"]
+        shapes, true_shapes = _shapes(results, truth, params)
         if params.iouType == "keypoints":  # an object without a labeled keypoint counts in no area range
-            areas = areas.masked_fill(truth.column("num_keypoints") == 0, -math.inf)
+            areas = areas.masked_fill(truth.columns["num_keypoints"] == 0, -math.inf)
         return cls(
             grid=grid,
             key=key_of(params),
@@ -274,7 +299,7 @@ class CocoProblem:
                 boxes=shapes,
                 labels=results.labels,
                 images=results.images,
-                scores=scores,
+                scores=results.columns["score"],
             ),
         )
 
@@ -311,10 +336,7 @@ class CocoProblem:
     def _shown(self) -> ShownImages:
         """Return the objects in the first images, in the form of metrics."""
         images = list(self.images)[:_MOST_SHOWN]
-        has_masks = self.key[0] == "segm"
-        preds, target = (
-            side.shown(len(images), side.masks() if has_masks else None) for side in (self.results, self.truth)
-        )
+        preds, target = (side.shown(len(images)) for side in (self.results, self.truth))
         sizes = [size_of(self.truth.coco.imgs.get(image, {})) for image in images]
         return ShownImages(preds, target, sizes)
 
@@ -336,18 +358,17 @@ def _check_ids(ids: list[Any]) -> None:
         warn("Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1.")
 
 
-def _warn_of_boxes_as_masks(truth: CocoSide, results: CocoSide) -> None:
+def _warn_of_boxes_as_masks(name: str, rows: Sequence[Row]) -> None:
     """Warn about rows without a mask, because their boxes count as masks.
 
     Raises:
         ValueError: no annotation has a mask.
     """
-    for name, rows in (("annotations", truth.dicts), ("results", results.dicts)):
-        num_boxes = num_without_mask(rows)
-        if num_boxes and name == "annotations" and num_boxes == len(rows):
-            raise ValueError(f"`annotations` must have a `segmentation`; got none in {num_boxes:,} annotations.")
-        if num_boxes:
-            warn(f"{num_boxes:,} of {len(rows):,} {name} have no `segmentation`: their boxes count as masks.")
+    num_boxes = num_without_mask(rows)
+    if num_boxes and name == "annotations" and num_boxes == len(rows):
+        raise ValueError(f"`annotations` must have a `segmentation`; got none in {num_boxes:,} annotations.")
+    if num_boxes:
+        warn(f"{num_boxes:,} of {len(rows):,} {name} have no `segmentation`: their boxes count as masks.")
 
 
 def key_of(params: Any) -> tuple[Any, ...]:
@@ -382,29 +403,23 @@ def grid_of(params: Any) -> CocoGrid:
         raise type(error)(text) from None
 
 
-def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, is_crowd: Tensor) -> tuple[Shapes, Shapes]:
+def _shapes(results: CocoSide, truth: CocoSide, params: Any) -> tuple[Shapes, Shapes]:
     """Return the shapes of detections and of ground truths."""
-    # Boxes of detections may hold any numbers; invalid boxes overlap nothing.
-    result_areas = results.column("area", is_finite=False)
+    result_areas = results.columns["area"]
     if params.iouType == "bbox":
-        boxes = results.column("bbox", 4, is_finite=False)
-        return BoxShapes(boxes, areas_given=result_areas), BoxShapes(truth.column("bbox", 4))
-
+        return BoxShapes(results.columns["bbox"], areas_given=result_areas), BoxShapes(truth.columns["bbox"])
     counts = [side.images.bincount(minlength=len(params.imgIds)) for side in (results, truth)]
     if params.iouType == "segm":
-        table = _mask_overlaps(results, truth, params.imgIds, is_crowd, counts)
+        table = _mask_overlaps(results, truth, params.imgIds, counts)
     else:
-        table = _keypoint_overlaps(
-            results, truth, params, ObjectColumns(truth.column("bbox", 4), areas, is_crowd), counts
-        )
-    return TableShapes.of_images(table, result_areas, areas, *counts)
+        table = _keypoint_overlaps(results, truth, params, counts)
+    return TableShapes.of_images(table, result_areas, truth.columns["area"], *counts)
 
 
-def _mask_overlaps(
-    results: CocoSide, truth: CocoSide, image_ids: Sequence[Any], is_crowd: Tensor, counts: Sequence[Tensor]
-) -> Tensor:
+def _mask_overlaps(results: CocoSide, truth: CocoSide, image_ids: Sequence[Any], counts: Sequence[Tensor]) -> Tensor:
     """Return the overlaps of masks, image by image."""
-    masks, true_masks = results.masks(), truth.masks()
+    masks: Any = results.masks
+    true_masks: Any = truth.masks
     images = torch.cat([results.images, truth.images])
     sizes = torch.from_numpy(np.concatenate([masks.sizes, true_masks.sizes]))
     expected = sizes.new_zeros(len(image_ids), 2).index_copy(0, images, sizes)
@@ -415,16 +430,15 @@ def _mask_overlaps(
         raise ValueError(f"`annotations` and results must have masks of one size in an image; got {got}.")
     preds = ImageColumns(counts[0], {"masks": masks})
     target = ImageColumns(counts[1], {"masks": true_masks})
-    return overlaps_of_masks(preds, target, is_crowd)
+    return overlaps_of_masks(preds, target, truth.columns["iscrowd"].bool())
 
 
-def _keypoint_overlaps(
-    results: CocoSide, truth: CocoSide, params: Any, columns: ObjectColumns, counts: Sequence[Tensor]
-) -> Tensor:
+def _keypoint_overlaps(results: CocoSide, truth: CocoSide, params: Any, counts: Sequence[Tensor]) -> Tensor:
     """Return the similarities of keypoints, image by image."""
     kind = KeypointType(tuple(np.asarray(params.kpt_oks_sigmas).tolist()))
-    keypoints = results.column("keypoints", len(kind.sigmas), 3)[:, :, :2]
-    true_keypoints = truth.column("keypoints", len(kind.sigmas), 3)
+    keypoints = results.columns["keypoints"][:, :, :2]
+    true_keypoints = truth.columns["keypoints"]
+    columns = ObjectColumns(truth.columns["bbox"], truth.columns["area"], truth.columns["iscrowd"].bool())
 
     def compute_overlaps(image: tuple[slice, slice]) -> Tensor:
         """Return the similarities of all detections and ground truths in an image."""

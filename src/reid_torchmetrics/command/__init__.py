@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from reid_torchmetrics import _hints
+from reid_torchmetrics._collector import collector_paused
 from reid_torchmetrics._version import __version__
 
 from .configs import read_protocol
@@ -134,12 +135,9 @@ def _import(name: str) -> Any:
     module = f"{__name__}.{name}"
     if "torch" in sys.modules or not gc.isenabled():
         return import_module(module)
-    gc.disable()
-    try:
+    with collector_paused():
         subcommand = import_module(module)
         gc.freeze()
-    finally:
-        gc.enable()
     return subcommand
 
 

@@ -45,6 +45,8 @@ class RowDecoder:
         try:
             rows: list[Any] = self._decoder.decode(text)
         except msgspec.ValidationError as error:
+            if "unknown field" not in str(error):
+                raise UnreadRowsError from error
             keys = _keys_of(text) - self.other_keys - self._columns.keys()
             if not keys:
                 raise UnreadRowsError from error

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
@@ -16,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from reid_torchmetrics._collector import collector_paused
 from reid_torchmetrics._files import readable
 from reid_torchmetrics.functional.detection.inputs import RunMasks
 
@@ -111,7 +110,7 @@ def read_data_set(
 
     `images` have the sizes of polygons; None for the images of the data set.
     """
-    with _without_collector():
+    with collector_paused():
         try:
             data_set = msgspec.json.decode(text, type=_DataSet)
         except NO_JSON as error:
@@ -119,18 +118,6 @@ def read_data_set(
     sizes = sizes_by_id(data_set.images if images is None else images) if has_masks else None
     annotations = read_table(io.BytesIO(data_set.annotations), columns, sizes)
     return DataSetTable(data_set.images, data_set.categories, annotations)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause Python's garbage collector, which would look at millions of rows again and again."""
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
@@ -144,7 +131,7 @@ def sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
     return sizes
 
 
-@_without_collector()
+@collector_paused()
 def read_table(file: BinaryIO, keys: Iterable[str], sizes: Mapping[Any, Any] | None) -> ObjectTable:
     """Read a list of rows with some columns, and masks in images of known sizes; errors as in `read_results`."""
     types = {key: _TYPES[key] for key in keys}

@@ -242,9 +242,8 @@ class RunMasks(CountedMasks):
                 vars(selected)[name] = vars(self)[name][masks]
         return selected
 
-    @cached_property
     def _parts(self) -> list[RunMasks]:
-        """The masks, some at a time, with runs that stay in the cache of a CPU."""
+        """Return the masks, some at a time, with runs that stay in the cache of a CPU."""
         return [self[part] for part in segments.ranges(len(self), _MASKS_AT_A_TIME)]
 
     @cached_property
@@ -257,6 +256,14 @@ class RunMasks(CountedMasks):
         pairs = zip(self.sizes.tolist(), _extras.files().compressed(lengths), strict=True)
         return [{"size": size, "counts": counts} for size, counts in pairs]
 
+    def _all_runs(self) -> tuple[Ints, Ints]:
+        """Return the runs and their edges as `_runs` has them, with empty runs."""
+        flips = self.flips
+        is_open = self.num_flips % 2 == 1  # the last run ends with the image
+        if is_open.any():
+            flips = np.insert(flips, self._flip_edges[1:][is_open], self.sizes.prod(1)[is_open])
+        return flips.reshape(-1, 2), _sums((self.num_flips + 1) // 2)
+
     @cached_property
     def _runs(self) -> tuple[Ints, Ints]:
         """Return the runs that are not empty, and their edges.
@@ -264,18 +271,12 @@ class RunMasks(CountedMasks):
         The runs are [runs, 2], the begin of each and the place after its end. The edges are the first run of each mask,
         then the number of all runs; [masks + 1].
         """
-        flips = self.flips
-        is_open = self.num_flips % 2 == 1  # the last run ends with the image
-        if is_open.any():
-            flips = np.insert(flips, self._flip_edges[1:][is_open], self.sizes.prod(1)[is_open])
-        runs = flips.reshape(-1, 2)
-        num_runs = (self.num_flips + 1) // 2
-        is_run = runs[:, 0] < runs[:, 1]
-        if not is_run.all():
-            mask = np.repeat(np.arange(len(num_runs)), num_runs)
-            num_runs = np.bincount(mask[is_run], minlength=len(num_runs))
-            runs = runs[is_run]
-        return runs, _sums(num_runs)
+        runs, edges = self._all_runs()
+        is_empty = runs[:, 0] >= runs[:, 1]
+        if not is_empty.any():
+            return runs, edges
+        num_empty = _sums(is_empty.astype(np.int64))[edges]  # before each edge
+        return runs[~is_empty], edges - num_empty
 
     @cached_property
     def _keys(self) -> Ints:
@@ -292,15 +293,15 @@ class RunMasks(CountedMasks):
     def counts(self) -> Ints:
         """See `CountedMasks`."""
         if len(self) > _MASKS_AT_A_TIME:
-            return np.concatenate([part.counts for part in self._parts])
-        runs, edges = self._runs
+            return np.concatenate([part.counts for part in self._parts()])
+        runs, edges = self._all_runs()
         return np.diff(_sums(runs[:, 1] - runs[:, 0])[edges])
 
     @cached_property
     def corners(self) -> Ints:
         """See `CountedMasks`."""
         if len(self) > _MASKS_AT_A_TIME:
-            return np.concatenate([part.corners for part in self._parts])
+            return np.concatenate([part.corners for part in self._parts()])
         corners = np.zeros((len(self), 4), dtype=np.int64)
         has_any = self.counts > 0
         if not has_any.any():

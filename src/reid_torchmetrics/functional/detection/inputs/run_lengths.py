@@ -161,9 +161,12 @@ def decompressed(texts: Sequence[str | bytes]) -> tuple[Ints, Ints]:
     A character has five bits of a number, lowest first, and a flag for more. The highest bit is the sign. From the
     fourth number of a text on, each number is the difference to the number two places before.
     """
-    encoded = [text.encode("ascii") if isinstance(text, str) else text for text in texts]
-    sizes = np.array(list(map(len, encoded)), dtype=np.int64)
-    data = np.frombuffer(b"".join(encoded), dtype=np.uint8) - np.uint8(48)
+    sizes = np.array(list(map(len, texts)), dtype=np.int64)
+    if set(map(type, texts)) <= {str}:
+        encoded = "".join(texts).encode("ascii")  # type: ignore[arg-type]
+    else:
+        encoded = b"".join(text.encode("ascii") if isinstance(text, str) else text for text in texts)
+    data = np.frombuffer(encoded, dtype=np.uint8) - np.uint8(48)
     if not len(data):
         return data.astype(np.int64), sizes
     is_last = (data & 0x20) == 0
