@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import pickle
 import re
 import string
 from importlib import import_module
@@ -314,10 +315,9 @@ def test_an_unknown_keyword_is_named_before_anything_else(name):
 MADE_BY_USERS = [
     name
     for name, value in CALLABLES.items()
-    if (inspect.isfunction(value) and not re.search("functional|number_identities", name))
-    or value.__name__ in reid_torchmetrics.__all__
+    if inspect.isfunction(value) or value.__name__ in reid_torchmetrics.__all__
 ]
-"""functions, metrics and options, but those of low level; results are made by the package"""
+"""functions, metrics and options; results are made by the package"""
 
 
 @pytest.mark.parametrize("name", MADE_BY_USERS)
@@ -330,6 +330,19 @@ def test_a_word_of_other_libraries_for_an_argument_is_told_by_each_public_functi
         if parameter is not None and not is_taken and not inspect.isabstract(function):
             with pytest.raises((TypeError, ValueError), match=rf"{word}.*may be `{parameter}`"):
                 function(**{word: 1})
+
+
+def test_an_argument_that_is_given_is_not_what_another_word_means():
+    ranks = retrieval.rank_positives_from_scores(torch.eye(2), [0, 1], [0, 1])
+    assert meant_in(message_of(lambda: retrieval.hit_rate_at(ranks, topk=1))) == "k"
+    assert meant_in(message_of(lambda: retrieval.hit_rate_at(k=1, topk=1))) == "ranks"
+
+
+@pytest.mark.parametrize("name", ["functional.retrieval.hit_rate_at", "functional.detection.pairwise_iou"])
+def test_a_public_function_can_be_pickled_and_shows_its_own_signature(name):
+    function = CALLABLES[f"reid_torchmetrics.{name}"]
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert inspect.getsource(function).startswith(f"def {function.__name__}(")
 
 
 RESULTS = [reid_torchmetrics.functional.retrieval.RetrievalResults, DetectionResults, Comparison]

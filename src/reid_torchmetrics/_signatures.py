@@ -1,4 +1,4 @@
-"""Signatures with the names of all keyword arguments, where a function takes them as a `TypedDict`."""
+"""Signatures of public functions: hints at the argument that was meant, and the keys of a `TypedDict` as arguments."""
 
 from __future__ import annotations
 
@@ -6,27 +6,40 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
+from types import FunctionType
 from typing import Any, TypeVar, cast, get_type_hints
 
-from . import _checks, _hints
+from . import _checks, _extras, _hints
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def tell_hints(module: dict[str, Any]) -> None:
+    """Make errors name what was probably meant: an argument of a public function or class, or a name of the module.
+
+    A public module calls this function at its end, with its `globals()`. Calls within the package bypass the hints.
+    """
+    module["__getattr__"] = _extras.names_elsewhere(module["__name__"])
+    for name in module.get("__all__", ()):
+        value = module[name]
+        if isinstance(value, type) and "__init__" in vars(value):
+            value.__init__ = with_hints(value.__init__)  # type: ignore[misc]
+        elif isinstance(value, FunctionType) and not hasattr(value, "__signature__"):
+            module[name] = with_hints(value)
+            module[name].__module__ = module["__name__"]  # where `pickle` finds it
+
+
 def with_hints(function: Function) -> Function:
-    """Make the error of an unknown keyword argument say which one may be meant; for a class, of its constructor."""
-    if isinstance(function, type):
-        owner: Any = function
-        owner.__init__ = with_hints(owner.__init__)
-        return function
+    """Make the error of an unknown keyword argument say which one may be meant."""
     name = function.__qualname__.removesuffix(".__init__")
-    accepted = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+    accepted = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for argument in kwargs:
             if argument not in accepted:
-                hint = _hints.argument_meant(argument, accepted)
+                free = [parameter for parameter in list(accepted)[len(args) :] if parameter not in kwargs]
+                hint = _hints.argument_meant(argument, free)
                 raise TypeError(f"{name}() got an unexpected keyword argument {argument!r}{hint}")
         return function(*args, **kwargs)
 

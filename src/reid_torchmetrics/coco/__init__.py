@@ -5,14 +5,15 @@
 `install` replaces pycocotools by them for code that imports it.
 """
 
-from reid_torchmetrics import _extras
 from reid_torchmetrics._collector import collector_paused
 
 with collector_paused():  # torch is imported here
+    from reid_torchmetrics import _signatures
+
     from .data_set import COCO
     from .evaluation import COCOeval, Params
     from .in_place import install, uninstall
 
 __all__ = ["COCO", "COCOeval", "Params", "install", "uninstall"]
 
-globals()["__getattr__"] = _extras.names_elsewhere(__name__)
+_signatures.tell_hints(globals())

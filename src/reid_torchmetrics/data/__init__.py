@@ -1,6 +1,6 @@
 """Inputs of an evaluation: samplers, files of embeddings, labels and ranked lists, and files of detections."""
 
-from reid_torchmetrics import _extras
+from reid_torchmetrics import _signatures
 from reid_torchmetrics._arrays import number_identities
 
 from .cartucho_files import read_cartucho
@@ -46,4 +46,4 @@ def __dir__() -> list[str]:  # without what the command takes
     return __all__
 
 
-globals()["__getattr__"] = _extras.names_elsewhere(__name__)
+_signatures.tell_hints(globals())

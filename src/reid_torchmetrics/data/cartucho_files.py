@@ -9,7 +9,6 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 
 from .box_lines import EDGES, BoxReader, Dicts, PairedLines, finite_numbers, labels_by_name, read_folders
 from .folders import Folder
@@ -25,7 +24,6 @@ _NUMBERS = {
 """numbers of a box in words, for messages"""
 
 
-@with_hints
 def read_cartucho(
     labels: Folder,
     results: Folder,

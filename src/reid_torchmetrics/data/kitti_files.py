@@ -10,8 +10,6 @@ import torch
 from jaxtyping import Bool
 from numpy.typing import NDArray
 
-from reid_torchmetrics._signatures import with_hints
-
 from .box_lines import EDGES, BoxReader, Dicts, labels_by_name, read_folders
 from .folders import Folder
 from .image_sizes import ImageSizes
@@ -31,7 +29,6 @@ _RULE = f"lines of '{' '.join(_COLUMNS)}'"
 _RESULT_RULE = f"lines of '{' '.join(_RESULT_COLUMNS)}'"
 
 
-@with_hints
 def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KITTI_CLASSES) -> tuple[Dicts, Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 

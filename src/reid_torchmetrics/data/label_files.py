@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 
 from .array_files import FORMATS, UNNAMED, file_error, naming_file, read_arrays
 from .array_names import (
@@ -51,7 +50,6 @@ _LABELS_BY_GROUP = {
 _LABEL_KEYS = [key for key in FIELD_NAMES if key not in MATRICES]
 
 
-@with_hints
 def read_labels(
     path: str | PathLike[str],
     *,
@@ -147,7 +145,6 @@ def _find_unnamed_key(values: Any, field: str | None, labels: Collection[str]) -
     return "names" if are_images(values) else "identities"
 
 
-@with_hints
 def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "market1501") -> Labels:
     r"""Return identities, cameras and other labels from the names of files.
 

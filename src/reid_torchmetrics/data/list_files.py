@@ -23,7 +23,6 @@ import numpy as np
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, readable
-from reid_torchmetrics._signatures import with_hints
 
 from .array_files import FORMATS, UNNAMED, Format, file_error, read_arrays, reading
 from .foreign_forms import conversion, conversion_of_lists
@@ -40,7 +39,6 @@ _QUERY_BOX = "bbx"
 _OXFORD_LISTS = ("good", "ok", "junk")
 
 
-@with_hints
 def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = None, one_based: bool = False) -> Any:
     """Read ranked lists, for `evaluate_lists`.
 
@@ -94,7 +92,6 @@ def _read_retrieved(path: Path, form: str | None) -> Any:
     return read_lines(path, RETRIEVED_FORMS, form)
 
 
-@with_hints
 def read_ground_truth(
     path: str | PathLike[str], *, by_name: bool = True, form: _names.TruthForm | None = None, one_based: bool = False
 ) -> Any:

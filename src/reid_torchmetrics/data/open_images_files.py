@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reid_torchmetrics._signatures import with_hints
-
 from .array_files import reading
 from .box_lines import BoxReader, Dicts, labels_by_name, pair_images
 from .folders import warn_of_exchange
@@ -36,7 +34,6 @@ _IS_GROUP = {"1": 1, "true": 1, "0": 0, "-1": 0, "false": 0, "": 0}
 """meaning of the values of `IsGroupOf`, in small letters; -1 is unknown"""
 
 
-@with_hints
 def read_open_images(
     annotations: str | PathLike[str],
     results: str | PathLike[str],

@@ -17,7 +17,6 @@ import numpy as np
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._signatures import with_hints
 
 from .array_files import FORMATS, UNNAMED, file_error, read_arrays
 from .list_lines import NUMBER
@@ -45,7 +44,6 @@ _FORMS_IN_WORDS = {
 _PLACE_OF_SCORES = "scores must be beside `same` in arrays, or in a file for a list of pairs"
 
 
-@with_hints
 def read_pairs(
     path: str | PathLike[str], scores: str | PathLike[str] | None = None, *, form: _names.PairForm | None = None
 ) -> tuple[Array, Array]:

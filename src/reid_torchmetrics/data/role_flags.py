@@ -22,7 +22,6 @@ import numpy as np
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._signatures import with_hints
 
 FLAGS = "is_query/is_gallery"
 """name of both columns as one array [N, 2]"""
@@ -43,7 +42,6 @@ _TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.
 _MISSING = ("", "nan", "none")
 
 
-@with_hints
 def find_self_index(roles: Array) -> Array:
     """Return the index of each query in the gallery, or -1 for a query that is no gallery item.
 

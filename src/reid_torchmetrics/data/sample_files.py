@@ -21,7 +21,6 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import natural_order
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Displayed
 
 from .array_files import FORMATS, Format, PythonObjects, file_error, naming_file, read_arrays
@@ -93,7 +92,6 @@ class SampleFile(Displayed):
     side that was read"""
 
 
-@with_hints
 def read_samples(
     source: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,

@@ -6,10 +6,7 @@ from collections.abc import Sized
 
 from torch.utils.data import Dataset, DistributedSampler
 
-from reid_torchmetrics._signatures import with_hints
 
-
-@with_hints
 class UnpaddedDistributedSampler(DistributedSampler[int]):
     """A sampler that distributes a data set over the processes without repeating samples.
 

@@ -17,7 +17,6 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.files import ImagesByName
 from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
@@ -75,7 +74,6 @@ _CORNERS = _Shape(
 )
 
 
-@with_hints
 def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = VOC_CLASSES) -> tuple[_Dicts, _Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
@@ -114,7 +112,6 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
     return _read_detections(results, documents, labels, _BOX), target
 
 
-@with_hints
 def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
     """Find the names of the classes in a folder of XML documents of Pascal VOC, in ascending order.
 
@@ -133,7 +130,6 @@ def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-@with_hints
 def read_dota(
     annotations: Folder,
     results: Folder,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
@@ -39,7 +38,6 @@ _MAX_VISIBILITY = 2
 _Dicts = list[dict[str, Any]]
 
 
-@with_hints
 def read_yolo(
     labels: Folder,
     results: Folder,

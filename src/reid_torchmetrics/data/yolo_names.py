@@ -12,7 +12,6 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _hints
-from reid_torchmetrics._signatures import with_hints
 
 from .array_files import file_error, import_optional, reading
 from .text_files import open_text, read_text_lines
@@ -26,7 +25,6 @@ _NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml", "classes.
 _NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 
 
-@with_hints
 def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     """Return the names of YOLO's classes by number, for `class_names` of a metric.
 

@@ -1,5 +1,5 @@
 """The functional layer: torch and arithmetic only, no state, no process groups."""
 
-from reid_torchmetrics import _extras
+from reid_torchmetrics import _signatures
 
-globals()["__getattr__"] = _extras.names_elsewhere(__name__)
+_signatures.tell_hints(globals())

@@ -1,7 +1,7 @@
 """Pictures of plain results; Matplotlib and Pillow are imported when something is drawn."""
 # mypy: implicit-reexport
 
-from reid_torchmetrics import _extras
+from reid_torchmetrics import _signatures
 
 from .axes import COLUMN_SIZE, new_axes
 from .boxes import draw_box_grid, draw_boxes, judged_like
@@ -47,4 +47,4 @@ def __dir__() -> list[str]:  # without what other tools take
     return __all__
 
 
-globals()["__getattr__"] = _extras.names_elsewhere(__name__)
+_signatures.tell_hints(globals())

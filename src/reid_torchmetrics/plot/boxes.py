@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.detection.evaluators import Evaluator
 from reid_torchmetrics.functional.detection.inputs import plain_id
@@ -33,7 +32,6 @@ _COLORS = {"right": GREEN, "wrong": RED, "missed": BLUE, "ignored": GRAY}
 _MARKS = {"right": "check", "wrong": "cross"}
 
 
-@with_hints
 @one_warning_of_glyphs()
 def draw_boxes(
     picture: object,
@@ -89,7 +87,6 @@ def draw_boxes(
     return np.array(_draw_image(image, boxes, class_names or {}, height=height, title=title, keeps_end=False))
 
 
-@with_hints
 @one_warning_of_glyphs()
 def draw_box_grid(
     pictures: Iterable[object],

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._names import DetectionRule
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid, evaluate_matches
@@ -50,7 +49,6 @@ class _Curve(NamedTuple):
     style: Mapping[str, Any]
 
 
-@with_hints
 def plot_detection_precision_recall(
     results: Named[DetectionResults],
     *,
@@ -169,7 +167,6 @@ def _curves_of_classes(
     return curves
 
 
-@with_hints
 def plot_detection_confidence(
     results: DetectionResults,
     *,
@@ -235,7 +232,6 @@ def plot_detection_confidence(
     return add_legend(ax, is_below=True, title=title, loc="lower center")
 
 
-@with_hints
 def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", ax: Axes | None = None) -> Plotted:
     """Draw precision over recall after each detection of a class, its upper envelope, and the points of a rule.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.tasks import Comparison, Difference
 from reid_torchmetrics.tasks.detection_errors import ErrorBreakdown
@@ -20,7 +19,6 @@ _ROOM = 1.25  # for the number beside the longest bar
 _LEAST_WIDTH = 1.0  # percentage points, so that bars of almost nothing are not seen as long ones
 
 
-@with_hints
 def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotted:
     """Draw the differences of two models with their confidence intervals, a row for each number.
 
@@ -102,7 +100,6 @@ def _comparison_title(comparison: Comparison) -> str:
     return f"{samples}, {100 * comparison.level:g} % intervals{drawn}"
 
 
-@with_hints
 def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -> Plotted:
     """Draw the percentage points of average precision that the repair of each kind of error adds, with their counts.
 

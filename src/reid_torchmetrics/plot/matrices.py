@@ -10,7 +10,6 @@ import numpy as np
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
 from reid_torchmetrics.tasks.detection_errors import ConfusionMatrix
@@ -39,7 +38,6 @@ _LARGEST_SIZE = (11.0, 9.4)
 """size of a figure with more rows"""
 
 
-@with_hints
 def plot_camera_pairs(
     pairs: CameraPairs, *, name: str = "mean", camera_names: Mapping[int, str] | None = None, ax: Axes | None = None
 ) -> Plotted:
@@ -108,7 +106,6 @@ def _color_percent(ax: Axes, percent: Tensor, colors: str, label: str) -> None:
         ax.figure.colorbar(image, ax=ax, label=label, ticks=range(0, 101, 20))
 
 
-@with_hints
 def plot_confusion_matrix(
     matrix: ConfusionMatrix,
     *,

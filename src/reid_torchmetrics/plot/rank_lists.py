@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.tasks import Duplicates
@@ -39,7 +38,6 @@ _SIGNS = {"": "", "check": "\N{CHECK MARK}", "cross": "\N{BALLOT X}"}
 """signs in a caption that is text, by the mark of the picture"""
 
 
-@with_hints
 @one_warning_of_glyphs()
 def draw_rank_lists(
     rank_lists: RankLists,

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
@@ -52,7 +51,6 @@ _STEP = 20  # percent: the axis of shares ends at a multiple of it
 _LEAST_RANKS = 10  # of a CMC are shown also where it does not change
 
 
-@with_hints
 def plot_retrieval_precision_recall(
     results: Named[RetrievalResults], *, queries: Sequence[int] | Tensor | None = None, ax: Axes | None = None
 ) -> Plotted:
@@ -156,7 +154,6 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
         ax.plot(x, y, drawstyle="steps-pre", label=label, **style)
 
 
-@with_hints
 def plot_cmc(curves: Named[Tensor | RetrievalResults], *, ax: Axes | None = None) -> Plotted:
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank, as results do.
 
@@ -193,7 +190,6 @@ def plot_cmc(curves: Named[Tensor | RetrievalResults], *, ax: Axes | None = None
     return add_legend(ax, loc="lower right")  # curves rise
 
 
-@with_hints
 def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None) -> Plotted:
     """Draw the share of the valid queries with their first match at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
 

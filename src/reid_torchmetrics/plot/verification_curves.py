@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import UNDEFINED
 from reid_torchmetrics.tasks import Identification
 from reid_torchmetrics.tasks.verification import ScoreHistogram, Verification
@@ -37,7 +36,6 @@ _DASHES = ("dashed", "dotted", "dashdot")
 _FAINT: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "linestyle": "dotted"}
 
 
-@with_hints
 def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw TAR over FAR, of one verification or of several by name: the ROC curve, exact at all its corners.
 
@@ -64,7 +62,6 @@ def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
     return add_legend(ax, is_below=True, loc="lower right")
 
 
-@with_hints
 def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw FRR over FAR, of one verification or of several by name: the detection error tradeoff.
 
@@ -101,7 +98,6 @@ def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
     return add_legend(ax, is_below=True, loc="lower left")
 
 
-@with_hints
 def plot_tpir(
     identification: Named[Identification], *, rank: int = 1, fpir: float = 0.01, ax: Axes | None = None
 ) -> Plotted:
@@ -188,7 +184,6 @@ def _curve_points(verification: Verification, far_start: float, frr_start: float
     return all_far[order], all_tar[order]
 
 
-@with_hints
 def plot_scores(
     histogram: ScoreHistogram,
     verification: Verification | None = None,

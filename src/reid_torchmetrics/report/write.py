@@ -16,7 +16,6 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.displays import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
@@ -45,7 +44,6 @@ _PAGES: dict[type, tuple[Callable[..., Page], str]] = {
 """the function that makes the page and the kind of evaluation, by the type of results"""
 
 
-@with_hints
 @one_warning_of_glyphs()
 def write_report(
     results: RetrievalResults | DetectionResults,

@@ -1,6 +1,6 @@
 """Further evaluations, built on `functional` and `metrics`, which know nothing of them; `tasks.metrics` has metrics."""
 
-from reid_torchmetrics import _extras
+from reid_torchmetrics import _signatures
 
 from .comparison import Comparison, Difference, Interval, bootstrap_interval, compare
 from .detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown, LocalizationErrors
@@ -83,4 +83,4 @@ __all__ = [
     "yolo_average_precision",
 ]
 
-globals()["__getattr__"] = _extras.names_elsewhere(__name__)
+_signatures.tell_hints(globals())

@@ -20,7 +20,6 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _extras, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, more_rows
 from reid_torchmetrics.functional.retrieval import scores as scoring
@@ -194,7 +193,6 @@ class Duplicates(Displayed, LeftOutQueries):
         return members, group
 
 
-@with_hints
 @torch.no_grad()
 def find_duplicates(
     query: Shaped[Tensor, "queries dim"] | _checks.Array,

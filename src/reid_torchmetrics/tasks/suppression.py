@@ -18,7 +18,6 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import (
     Sides,
@@ -36,7 +35,6 @@ _FRONTS = (4, 16, 64)  # boxes of a group that are processed together, by the si
 _PAIRS_AT_A_TIME = 1 << 15  # pairs compared together, about 50 bytes each, which fit a cache
 
 
-@with_hints
 @torch.no_grad()
 def non_maximum_suppression(
     boxes: Float[Tensor, "boxes 4"] | _checks.Array,

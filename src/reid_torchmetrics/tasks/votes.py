@@ -10,7 +10,6 @@ from jaxtyping import Float, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import LIST_METHODS, RankLists
 
@@ -28,7 +27,6 @@ VOTES: dict[str, Callable[[Tensor, float], Tensor]] = {"weighted": _weighted_vot
 """The weight of each item in a list, from the scores of the list and the temperature."""
 
 
-@with_hints
 def knn_accuracy(
     labels: Real[Tensor, "queries k"],
     scores: Float[Tensor, "queries k"],

@@ -9,7 +9,7 @@ Many rows are selected by `index_select`: on a CPU it takes a half (numbers) to 
 with a tensor.
 """
 
-from reid_torchmetrics import _extras
+from reid_torchmetrics import _signatures
 
 from .evaluation import DetectionResults, evaluate_boxes, evaluate_images
 from .inputs import (
@@ -39,6 +39,5 @@ __all__ = [
     "pairwise_iou",
 ]
 
-# Names that moved to tasks can be imported from here as before, and errors say where other names are. To type checkers
-# no other name exists.
-globals()["__getattr__"] = _extras.names_elsewhere(__name__)
+# Names that moved to tasks can be imported from here as before; to type checkers they do not exist.
+_signatures.tell_hints(globals())

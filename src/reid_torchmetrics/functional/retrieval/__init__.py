@@ -1,6 +1,6 @@
 """Retrieval: from embeddings, or scores, and labels to the ranks of positives, and from ranks to measures."""
 
-from reid_torchmetrics import _extras
+from reid_torchmetrics import _signatures
 
 from .evaluation import (
     PROTOCOLS,
@@ -86,6 +86,5 @@ __all__ = [
     "scores_from_matrix",
 ]
 
-# Names that moved to tasks can be imported from here as before, and errors say where other names are. To type checkers
-# no other name exists.
-globals()["__getattr__"] = _extras.names_elsewhere(__name__)
+# Names that moved to tasks can be imported from here as before; to type checkers they do not exist.
+_signatures.tell_hints(globals())

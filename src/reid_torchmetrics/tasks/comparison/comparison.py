@@ -17,7 +17,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Displayed
 from reid_torchmetrics.functional.model_tables import NEVER, Number, Tabled, json_safe
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
@@ -238,7 +237,6 @@ class Comparison(Tabled, SavedResults):
     __str__ = __format__ = comparison_text
 
 
-@with_hints
 def compare(
     a: NamedNumbers | Mapping[str, NamedNumbers],
     b: NamedNumbers | None = None,

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.displays import Display, Displayed
 from reid_torchmetrics.functional.retrieval.evaluation import sums_of_groups
@@ -32,7 +31,6 @@ class Interval(Displayed):
         return Display(f"Interval: {float(self.low):.4f} to {float(self.high):.4f}, level {self.level:g}")
 
 
-@with_hints
 def bootstrap_interval(
     values: Float[Tensor, " queries"],
     *,

@@ -17,7 +17,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import curves, inputs
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator, average_matches
@@ -148,7 +147,6 @@ class YoloAverages(NamedTuple):
     """the confidence for precision, recall and F1"""
 
 
-@with_hints
 @torch.no_grad()
 def yolo_average_precision(
     is_true_positive: Bool[Tensor, "detections thresholds"] | _checks.Array,

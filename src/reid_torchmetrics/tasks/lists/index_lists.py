@@ -18,7 +18,6 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 
 from .item_ids import Lists, as_floats, as_list, check_kinds, read_names, read_rows
@@ -56,7 +55,6 @@ def as_lists(retrieved: Lists | IndexLists) -> Any:
     return _arrays.to_compute_device(retrieved)
 
 
-@with_hints
 @torch.no_grad()
 def index_lists(
     ids: Lists,

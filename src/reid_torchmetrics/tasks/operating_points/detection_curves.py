@@ -19,7 +19,6 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.detection.curves import AP_RULES, Curves, evenly_spaced
 from reid_torchmetrics.functional.detection.inputs import nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
@@ -32,7 +31,6 @@ Values = Float[Tensor, " points"]
 _NUM_LINES = 20  # detections in the text of a curve
 
 
-@with_hints
 def compute_ap(
     recall: Tensor | NDArray[np.generic] | Sequence[float],
     precision: Tensor | NDArray[np.generic] | Sequence[float],

@@ -20,7 +20,6 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval import scores
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
@@ -35,7 +34,6 @@ ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_eucli
 """the power of |p - q|^2 that each original distance is"""
 
 
-@with_hints
 @dataclass(frozen=True, kw_only=True)
 class KReciprocal:
     """Options of k-reciprocal re-ranking, as in `rerank_k_reciprocal`.
@@ -108,7 +106,6 @@ class KReciprocal:
         return RerankedScores(distance, encoding, items, weight=self.weight, max_bytes=max_bytes)
 
 
-@with_hints
 def rerank_k_reciprocal(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array,

@@ -15,7 +15,6 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -36,7 +35,6 @@ _MOST_BYTES = 32 << 20  # of neighbors that are averaged at a time
 _BYTES_PER_VALUE = 16  # of a neighbor in the mean: its float64 value, and the product with its weight
 
 
-@with_hints
 @dataclass(frozen=True, kw_only=True)
 class QueryExpansion:
     """Options of query expansion: `k` and `alpha` as in `expand_queries`, and the embeddings that are expanded."""
@@ -135,7 +133,6 @@ class QueryExpansion:
         return out
 
 
-@with_hints
 def expand_queries(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array,

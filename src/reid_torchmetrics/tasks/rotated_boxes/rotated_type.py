@@ -12,7 +12,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.detection.inputs import (
     SHAPE_TYPES,
     SHAPES_IN_WORDS,
@@ -133,7 +132,6 @@ class RotatedType(ShapeType):
         return pairwise_rotated_iou(detections, ground_truths, columns.is_crowd)
 
 
-@with_hints
 def rotated_iou(
     boxes1: _AnyBoxes, boxes2: _OtherBoxes, *, is_crowd: Bool[Tensor, " boxes2"] | _checks.Array | None = None
 ) -> Float[Tensor, "boxes1 boxes2"]:

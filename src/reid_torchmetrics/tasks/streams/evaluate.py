@@ -8,7 +8,6 @@ from typing import Literal
 import torch
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.retrieval.evaluation import (
     DEFAULT_PROTOCOL,
     Embeddings,
@@ -34,7 +33,6 @@ from .rank_counter import RankCounter
 from .rules import in_one_spelling
 
 
-@with_hints
 @torch.no_grad()
 def evaluate_stream(
     counter: RankCounter,

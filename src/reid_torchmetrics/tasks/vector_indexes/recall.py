@@ -11,7 +11,6 @@ from jaxtyping import Bool, Float, Int, Integer, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 from reid_torchmetrics.functional.model_tables import json_safe
 from reid_torchmetrics.functional.retrieval import scores as scoring
@@ -129,7 +128,6 @@ class SearchedLists:
         return replace(self, items=items, query=self.query[queries], candidates=self.candidates.for_queries(queries))
 
 
-@with_hints
 @torch.no_grad()
 def index_recall(
     retrieved: Lists | IndexLists,

@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.world import results_made
 
 from .verify import CountsAtScores, Verification, count_pairs
@@ -43,7 +42,6 @@ class ComparedPairs(NamedTuple):
     """the argument of the user; scores of embeddings are cosines"""
 
 
-@with_hints
 @torch.no_grad()
 def verify_pairs(
     scores: Float[Tensor, " pairs"] | _checks.Numbers | None,
@@ -104,7 +102,6 @@ def count_given_pairs(scores: Float[Tensor, " pairs"], same: Bool[Tensor, " pair
     return replace(count_pairs(genuine, len(impostors), count_impostors), all_scores=counts)
 
 
-@with_hints
 @torch.no_grad()
 def accuracy_over_folds(
     distances: Float[Tensor, " pairs"] | _checks.Numbers,

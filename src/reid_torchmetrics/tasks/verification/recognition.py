@@ -7,14 +7,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
 PREDICTION_TIES = {name: policy for name, policy in TIE_POLICIES.items() if not policy.groups}
 """policies of `TIE_POLICIES` that order predictions; a correct prediction is a positive, and queries are positions"""
 
 
-@with_hints
 def global_average_precision(
     confidence: Float[Tensor, " queries"] | _checks.Numbers,
     correct: Bool[Tensor, " queries"] | _checks.Integers,

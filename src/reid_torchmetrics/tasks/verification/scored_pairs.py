@@ -24,7 +24,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed
 from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
@@ -279,7 +278,6 @@ class ScoreHistogram(Displayed):
         return Display(title, ("score", "genuine pairs", "impostors"), rows)
 
 
-@with_hints
 @torch.no_grad()
 def score_histogram(
     scores: Scores, relevance: Relevance, *, bins: int = 100, limits: Sequence[float] | None = None

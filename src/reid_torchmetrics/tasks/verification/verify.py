@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.displays import Display, Displayed, counted, displayed
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
@@ -347,7 +346,6 @@ def _values_at_corners(first: Any, above: Tensor, at: Tensor, last: Any) -> Tens
     return torch.cat([inner.new_tensor([first]), inner, inner.new_tensor([last])])
 
 
-@with_hints
 @torch.no_grad()
 def verify(scores: Scores, relevance: Relevance) -> Verification:
     """Count genuine and impostor pairs over all queries; junk is neither.
@@ -389,7 +387,6 @@ def count_pairs(
     )
 
 
-@with_hints
 @torch.no_grad()
 def fnmr_at_fmr(scores: Scores, relevance: Relevance, fmr: Sequence[float]) -> NonMatchRates:
     """Return FNMR = P(genuine <= T), with the threshold T that the share `fmr` of the impostors exceeds.

@@ -15,13 +15,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.retrieval import measures, relevance
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES, CustomSimilarity
 
 
-@with_hints
 @dataclass(frozen=True)
 class GalleryDraw:
     """A rule for drawing galleries: `shots` items from every stratum, uniformly, without replacement, independently.
@@ -89,7 +87,6 @@ _FLAGS = ("needs_groups", "needs_lists", "leave_one_out", "gallery_draw_for_map"
 """the fields that are True or False"""
 
 
-@with_hints
 @dataclass(frozen=True)
 class Protocol:
     """Rules for the evaluation of a benchmark. The defaults are those of today's code bases for Market-1501.

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._names import MedianRule
-from reid_torchmetrics._signatures import with_hints
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from . import cutoffs, terms
@@ -62,7 +61,6 @@ class DrawnResults:
         return mean_over_queries(self.inverse_negative_penalty, weight=self.weight)
 
 
-@with_hints
 @dataclass(frozen=True)
 class Measure:
     """A measure by name: one value per query from ranks, options and k, where k is 0 for a name without k."""
