@@ -38,10 +38,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     SIDES,
     QueryCounts,
     SideLabels,
-    as_arguments,
     check_needed,
-    find_relevance,
     one_number_each,
+    relevance_of,
 )
 from reid_torchmetrics.functional.world import results_made
 
@@ -270,6 +269,7 @@ def _evaluate_by_labels(
     protocol = samples.protocol
     labels = Labels.from_arguments(lists.labels, protocol, lists.items.device, self_index=self_index)
     check_own_places(protocol, labels.self_index, len(lists.items))
+    labels.check(protocol)
     num_repeated = count_repeated(lists.items)
 
     ranking, items, hits, truth, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
@@ -308,12 +308,7 @@ def _evaluate_by_labels(
 def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, reader: ItemReader) -> _LabeledRanking:
     """Rank the positives of lists under the rules of a protocol."""
     rules = labels.names.rules_by_number(protocol.relevance_options)
-    relevance = find_relevance(
-        **as_arguments(labels.query, "query_", rules),
-        **as_arguments(labels.gallery, "gallery_", rules),
-        self_index=labels.self_index,
-        **rules,
-    )
+    relevance = relevance_of(labels.query, labels.gallery, rules, labels.self_index, None)
     items, truth, num_candidates = judge(lists.items, relevance)
     items, pairs = find_pairs_without_junk(items, truth, lists.queries, reader)
     num_positives = truth.query[truth.is_right].bincount(minlength=len(items))

@@ -311,8 +311,8 @@ def _evaluate(
     protocol = samples.protocol
     evaluated = EvaluatedProblem(problem, protocol, protocol.ties_or(ties), max_rank)
     options = evaluated.options()
-    labels = problem.labels.checked(options.protocol)
-    evaluated = replace(evaluated, problem=replace(problem, labels=labels))
+    labels = problem.labels
+    labels.check(options.protocol)
     ranking, cmc_ranking = evaluated.rank()
     setup = replace(
         options.setup(problem.provided_labels),
@@ -326,7 +326,7 @@ def _evaluate(
         samples,
         options=options,
         ties_are_open=protocol.leaves_ties_open(ties),
-        find_problem=lambda: evaluated.problem,
+        find_problem=lambda: problem,
         has_lists=setup.lists,
         keeps_thread=problem.keeps_thread,
         num_gallery=problem.source.shape[1],

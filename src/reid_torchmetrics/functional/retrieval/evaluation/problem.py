@@ -19,11 +19,11 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
-    RELEVANCE_LABELS,
     GivenJunkPairs,
     LabelValues,
     Relevance,
     Vocabulary,
+    check_labels,
     check_needed,
     check_sides,
     find_listed_relevance,
@@ -155,8 +155,9 @@ class Labels:
         """Build the labels from arguments that are named `query_...` and `gallery_...`; all values become tensors.
 
         Raises:
-            TypeError: names on one side only.
-            ValueError: labels beside lists, or a rule with numbers where labels are names, or the reverse.
+            TypeError: names on one side only, or another error of `check_labels`.
+            ValueError: labels beside lists, an error of `check_labels`, or a rule with numbers where labels are names,
+                or the reverse.
         """
         numbered = number_names(arguments, protocol.relevance_options)
         self_index, *tensors = _arrays.as_tensors(self_index, *numbered.values.values(), device=device)
@@ -165,24 +166,23 @@ class Labels:
             for argument, values in labels.items():
                 if values is not None:
                     raise ValueError(f"`ground_truth` must come without labels; got `{argument}` too.")
+        query, gallery = check_labels(labels)
         return cls(
-            query=_labels_of_side(labels, "query_"),
-            gallery=_labels_of_side(labels, "gallery_"),
+            query=query,
+            gallery=gallery,
             junk_pairs=junk_pairs,
             self_index=self_index,
             ground_truth=ground_truth,
             names=numbered.names,
         )
 
-    def checked(self, protocol: Protocol) -> Labels:
-        """Return the labels; raise unless both sides have the same ones, and all that a protocol needs."""
-        if self.ground_truth is not None:
-            return self
-        arguments = {f"query_{name}": values for name, values in self.query.items()}
-        arguments.update((f"gallery_{name}", values) for name, values in self.gallery.items())
-        check_needed(protocol.needed_labels, arguments, "query_", "gallery_")
-        query, gallery = check_sides(arguments, self.self_index)
-        return replace(self, query=query, gallery=gallery)
+    def check(self, protocol: Protocol) -> None:
+        """Raise unless both sides have the same labels, and all that a protocol needs."""
+        if self.ground_truth is None:
+            arguments = {f"query_{name}": values for name, values in self.query.items()}
+            arguments.update((f"gallery_{name}", values) for name, values in self.gallery.items())
+            check_needed(protocol.needed_labels, arguments, "query_", "gallery_")
+            check_sides(self.query, self.gallery, self.self_index)
 
     def of_queries(self, queries: Int[Tensor, " selected"]) -> Labels:
         """Return the labels, or the lists, of some queries alone."""
@@ -240,17 +240,6 @@ class Labels:
             query_identities=labels.get("identities", relevance.query_identities),
             query_cameras=labels.get("cameras", relevance.query_cameras),
         )
-
-
-def _labels_of_side(labels: Mapping[str, Any], prefix: str) -> dict[str, Tensor]:
-    """Return the checked labels of one side, by their names without the prefix."""
-    side = {}
-    for name in RELEVANCE_LABELS:
-        argument = prefix + name
-        values = labels.get(argument)
-        if values is not None:
-            side[name] = LABELS[name].check(argument, values)
-    return side
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from .from_labels import (
     POSITIVES_BY_OPTION,
     SAME_CAMERA_RULES,
     check_camera_map,
+    check_labels,
     check_sides,
     find_relevance,
     relevance_of,

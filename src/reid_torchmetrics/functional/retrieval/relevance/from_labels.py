@@ -157,7 +157,8 @@ def find_relevance(
     self_index, *tensors = _arrays.as_tensors(self_index, *arguments.values())
     arguments = dict(zip(arguments, tensors, strict=True))
     check_needed(why_needed(with_default_rules(rules)), arguments, "query_", "gallery_")
-    query, gallery = check_sides(arguments, self_index)
+    query, gallery = check_labels(arguments)
+    check_sides(query, gallery, self_index)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     for name, rule in label_rules.items():
         _checks.one_of(name, rule, LABEL_RULES[name])
@@ -268,8 +269,13 @@ def _find_kept(
     return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
 
 
-def check_sides(arguments: Mapping[str, Any], self_index: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the labels of queries and of gallery items, in the dtypes of the table; raise unless they fit."""
+def check_labels(arguments: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the labels of queries and of gallery items, in the dtypes of the table.
+
+    Raises:
+        TypeError: a label of another dtype.
+        ValueError: labels of one side with different lengths, labels on several devices, or values that are no labels.
+    """
     device = next((value.device for value in arguments.values() if isinstance(value, Tensor)), None)
     query: dict[str, Tensor] = {}
     gallery: dict[str, Tensor] = {}
@@ -280,6 +286,11 @@ def check_sides(arguments: Mapping[str, Any], self_index: Tensor | None) -> tupl
             if value is not None:
                 length = length_of(labels) if labels else None
                 labels[name] = LABELS[name].check(argument, value, length, device)
+    return query, gallery
+
+
+def check_sides(query: LabelValues, gallery: LabelValues, self_index: Tensor | None) -> None:
+    """Raise unless queries and gallery items have the same labels, as well as a query and its own item."""
     unpaired = query.keys() ^ gallery.keys()
     if unpaired:
         name, *_ = unpaired
@@ -291,11 +302,11 @@ def check_sides(arguments: Mapping[str, Any], self_index: Tensor | None) -> tupl
     if "identities" in query:
         check_alike("gallery_identities", gallery["identities"], "`query_identities`", query["identities"])
     if self_index is not None:
-        _checks.integer_labels("self_index", self_index, length_of(query), device)
+        values, *_ = query.values()
+        _checks.integer_labels("self_index", self_index, len(values), values.device)
         _checks.in_range("self_index", self_index, -1, length_of(gallery))
         for name, query_labels in query.items():
             _check_self(LABELS[name].singular, query_labels, gallery[name], self_index.long())
-    return query, gallery
 
 
 def _check_self(label: str, query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:

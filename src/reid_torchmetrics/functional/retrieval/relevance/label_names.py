@@ -256,7 +256,8 @@ def _replace_names(
     numbered = NumberedLabels(dict(given), Vocabulary())
     for label in NAMED_LABELS:
         arguments = [f"{prefix}{label}" for prefix in prefixes]
-        _number_label(label, numbered.values, rules, arguments, number, numbered.names)
+        if any(given.get(argument) is not None for argument in arguments):
+            _number_label(label, numbered.values, rules, arguments, number, numbered.names)
     _number_extra_labels(numbered, rules, [f"{prefix}{EXTRA}" for prefix in prefixes], number)
     return numbered
 
@@ -269,11 +270,35 @@ def _number_label(
     number: _Number,
     vocabulary: Vocabulary,
 ) -> None:
-    """Replace the names of a label in `values` by numbers, and add the names to the `vocabulary`."""
-    names = _read_label(label, values, rules, arguments)
+    """Replace the names of a label in `values` by numbers, or by arrays to check; add the names to the `vocabulary`."""
+    names: dict[str, _arrays.Array] = {}
+    with_numbers: list[str] = []
+    remedy = _remedy_for_missing(label, rules)
+    for argument in arguments:
+        value = values.get(argument)
+        if value is None:
+            continue
+        value = _read_values(argument, value, remedy)
+        are_names = _are_names(value)
+        if are_names and value[0] in ("", JUNK_NAME) and np.isin(value, ["", JUNK_NAME]).all():
+            value = np.where(value == "", MISSING, JUNK)
+            are_names = False
+        values[argument] = value
+        if are_names:
+            names[argument] = value
+        elif not _is_empty(value):
+            with_numbers.append(argument)
+    if not names and not lists_names(rules):  # then numbers need not be read
+        return
+    with_numbers = [argument for argument in with_numbers if not fits_names(values[argument])]
+    if names and with_numbers:
+        first, *_ = names
+        second = with_numbers[0]
+        raise _mixture(first, names[first], second, values[second])
+    if names or with_numbers:
+        check_rules(label, rules, names.values())
     if names:
-        numbers = number(vocabulary, label, list(names.values()))
-        values.update(zip(names, numbers, strict=True))
+        values.update(zip(names, number(vocabulary, label, list(names.values())), strict=True))
 
 
 def _number_extra_labels(
@@ -303,49 +328,24 @@ def may_hold_names(value: object) -> bool:
     return not isinstance(value, (list, tuple)) or not value or type(value[0]) is not int
 
 
-def _first_of(values: Any) -> Any:
-    """Return the first of the values of a label that has some; they may be anything."""
-    first = values.tolist() if hasattr(values, "tolist") else values
-    while isinstance(first, (list, tuple)):
-        first = first[0]
-    return first
+def _remedy_for_missing(label: str, rules: Mapping[str, Any]) -> str | None:
+    """Return what an error about missing values of a label ends with; None if they are no error."""
+    if label != "identities":
+        return ""
+    if rules.get("missing_identities") == "junk":
+        return None
+    return " Pass `missing_identities='junk'` where such samples have no identity."
 
 
-def _read_label(
-    label: str, values: dict[str, Any], rules: Mapping[str, Any], arguments: Sequence[str]
-) -> dict[str, _arrays.Array]:
-    """Return the names of a label by argument; replace its `values` by arrays of names or by numbers to check."""
-    names: dict[str, _arrays.Array] = {}
-    with_numbers: list[str] = []
-    remedy: str | None = ""
-    if label == "identities":
-        is_junk = rules.get("missing_identities") == "junk"
-        remedy = None if is_junk else " Pass `missing_identities='junk'` where such samples have no identity."
-    for argument in arguments:
-        value = values.get(argument)
-        if value is None:
-            continue
-        value = _read_values(argument, value, remedy)
-        if _are_names(value) and value[0] in ("", JUNK_NAME) and np.isin(value, ["", JUNK_NAME]).all():
-            value = np.where(value == "", MISSING, JUNK)
-        values[argument] = value
-        if _are_names(value):
-            names[argument] = value
-        elif not _is_empty(value):
-            with_numbers.append(argument)
-    if with_numbers and (names or lists_names(rules)):  # else the numbers need not be read
-        with_numbers = [argument for argument in with_numbers if not fits_names(values[argument])]
-    if names and with_numbers:
-        first, *_ = names
-        second = with_numbers[0]
-        number = _first_of(values[second])
-        raise TypeError(
-            f"`{first}` and `{second}` must both hold names, or both integers; got {str(names[first][0])!r} first in"
-            f" `{first}` and {number!r} in `{second}`."
-        )
-    if names or with_numbers:
-        check_rules(label, rules, names.values())
-    return names
+def _mixture(argument: str, names: _arrays.Array, numbered_argument: str, values: Any) -> TypeError:
+    """Return the error for an argument with names beside one with numbers, which may be of any type."""
+    number = values.tolist() if hasattr(values, "tolist") else values
+    while isinstance(number, (list, tuple)):
+        number = number[0]
+    return TypeError(
+        f"`{argument}` and `{numbered_argument}` must both hold names, or both integers; got {str(names[0])!r} first in"
+        f" `{argument}` and {number!r} in `{numbered_argument}`."
+    )
 
 
 def _read_values(argument: str, value: Any, remedy: str | None) -> Any:
