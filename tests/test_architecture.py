@@ -21,7 +21,6 @@ PRIVATE = [path.stem for path in sorted(ROOT.glob("_*.py")) if not path.stem.sta
 
 SHARED = [
     "functional.displays",
-    "functional.fingerprints",
     "functional.model_tables",
     "functional.named_numbers",
     "functional.result_cache",

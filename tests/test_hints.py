@@ -326,23 +326,18 @@ def test_a_word_of_other_libraries_for_an_argument_is_told_by_each_public_functi
     parameters = [*inspect.signature(function).parameters]
     meant = {word: _hints.counterpart(word, parameters) for word in _hints.NAMES if word not in parameters}
     for word, parameter in meant.items():
-        is_taken = word in {**dict.fromkeys(parameters), "args": 0, "kwargs": 0}
-        if parameter is not None and not is_taken and not inspect.isabstract(function):
+        if parameter is not None and word not in ("args", "kwargs") and not inspect.isabstract(function):
             with pytest.raises((TypeError, ValueError), match=rf"{word}.*may be `{parameter}`"):
                 function(**{word: 1})
 
 
 def test_an_argument_that_is_given_is_not_what_another_word_means():
-    ranks = retrieval.rank_positives_from_scores(torch.eye(2), [0, 1], [0, 1])
-    assert meant_in(message_of(lambda: retrieval.hit_rate_at(ranks, topk=1))) == "k"
+    assert meant_in(message_of(lambda: retrieval.hit_rate_at(None, topk=1))) == "k"
     assert meant_in(message_of(lambda: retrieval.hit_rate_at(k=1, topk=1))) == "ranks"
 
 
-@pytest.mark.parametrize("name", ["functional.retrieval.hit_rate_at", "functional.detection.pairwise_iou"])
-def test_a_public_function_can_be_pickled_and_shows_its_own_signature(name):
-    function = CALLABLES[f"reid_torchmetrics.{name}"]
-    assert pickle.loads(pickle.dumps(function)) is function
-    assert inspect.getsource(function).startswith(f"def {function.__name__}(")
+def test_a_public_function_can_be_pickled():
+    assert pickle.loads(pickle.dumps(retrieval.hit_rate_at)) is retrieval.hit_rate_at
 
 
 RESULTS = [reid_torchmetrics.functional.retrieval.RetrievalResults, DetectionResults, Comparison]

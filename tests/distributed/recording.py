@@ -10,6 +10,7 @@ differ meet in two different notes: all of them raise `DivergedError` with both 
 
 import contextlib
 import functools
+import inspect
 import json
 import sys
 import threading
@@ -168,7 +169,7 @@ def threads_as_processes() -> Iterator[None]:
     with contextlib.ExitStack() as patched:
         for module in (growing_states, base):  # a share of the rows takes it from the face of the room
             patched.enter_context(mock.patch.object(module, "DistributedWorld", _world_of_thread))
-        for module in (growing_states, streams, sys.modules[evaluate_images.__module__]):
+        for module in (growing_states, streams, sys.modules[inspect.unwrap(evaluate_images).__module__]):
             patched.enter_context(mock.patch.object(module, "concluding", _noting_concluding))
         yield
 

@@ -20,7 +20,6 @@ from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import (
-    Grouping,
     Protocol,
     ProtocolOptions,
     RankedSamples,
@@ -34,6 +33,7 @@ from reid_torchmetrics.functional.retrieval.relevance import number_names
 from reid_torchmetrics.functional.world import results_made
 
 from .lists import summarize_lists
+from .places import Grouping
 
 _SCORES_AT_A_TIME = 1 << 22
 

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.evaluation import POOLED_QUERIES, Grouping, Labels
+from reid_torchmetrics.functional.retrieval.evaluation import POOLED_QUERIES, Labels
 from reid_torchmetrics.functional.retrieval.relevance import num_labels_of
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, Rows
+from reid_torchmetrics.tasks.places import Grouping
 
 
 @dataclass(frozen=True, eq=False)

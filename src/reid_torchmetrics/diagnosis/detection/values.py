@@ -12,7 +12,7 @@ from torch import Tensor
 from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
 from reid_torchmetrics.diagnosis.causes import Values, held
 from reid_torchmetrics.functional.detection.inputs import keypoint_boxes
-from reid_torchmetrics.functional.fingerprints import mixed
+from reid_torchmetrics.functional.world import mixed
 
 from .case import DetectionCase, cause, has_many_objects
 from .objects import ShownObjects

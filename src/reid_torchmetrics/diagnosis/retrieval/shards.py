@@ -23,11 +23,10 @@ from torch import Tensor
 
 from reid_torchmetrics.diagnosis.forgotten import LEAST_GATHERED
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.fingerprints import mixed
 from reid_torchmetrics.functional.retrieval.relevance import pack_columns, relevance_labels
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Numbered, Samples, Shard
-from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.functional.world import World, mixed
 
 _NUM_FEATURES = 8  # compared entries of an embedding
 _ALIKE = 1e-2  # the same picture in another batch, perhaps in half precision

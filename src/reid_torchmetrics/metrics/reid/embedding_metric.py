@@ -315,7 +315,8 @@ class EmbeddingMetric(SampleStates):
             own_report = self._own_report(cmc_ranking if self._is_cmc else ranking)
             reports = dict.fromkeys((*self.protocol.reports, *self._reported, *own_report))
             protocol = replace(self.protocol, reports=tuple(reports))
-            setup = options.setup(ranking.labels)
+            setup = evaluation.Setup.of(self.ties, self.similarity, self.rerank, ranking.labels)
+            setup = replace(setup, lists=self.ground_truth is not None, exchanged=self._exchanged)
             max_rank = max(50, self._longest)
             results = evaluation.summarize(ranking, protocol, setup, max_rank=max_rank, cmc_ranking=cmc_ranking)
             lists = self._rank_lists(nearest, None) if nearest else None

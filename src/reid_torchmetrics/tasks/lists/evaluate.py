@@ -27,7 +27,6 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RetrievalResults,
     Setup,
     check_own_places,
-    names_of_labels,
     summarize,
     take_protocol,
 )
@@ -39,6 +38,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     QueryCounts,
     SideLabels,
     check_needed,
+    names_of_labels,
     one_number_each,
     relevance_of,
 )

@@ -15,7 +15,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.fingerprints import owners
 from reid_torchmetrics.functional.retrieval.relevance import (
     NO_GROUP,
     LabelValues,
@@ -25,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     width_of,
 )
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, Rows
-from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
+from reid_torchmetrics.functional.world import SentRows, World, exchange_rows, owners
 
 
 def gather_groups(

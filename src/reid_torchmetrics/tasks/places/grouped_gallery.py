@@ -18,7 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.evaluation import GROUPED_GALLERIES, Grouping, Protocol, RetrievalProblem
+from reid_torchmetrics.functional.retrieval.evaluation import GROUPED_GALLERIES, Protocol, RetrievalProblem
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
@@ -33,6 +33,31 @@ from reid_torchmetrics.functional.world import World
 from .gathered_groups import gather_groups
 from .group_scores import GroupScores
 from .near_positions import find_near
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The groups of some items, in the order of their first items."""
+
+    members: Int[Tensor, " items"]
+    """positions of the items, group by group"""
+    sizes: Int[Tensor, " groups"]
+
+    @classmethod
+    def of(cls, groups: Int[Tensor, " items"]) -> Grouping:
+        """Return the grouping for the group of each item."""
+        _, number = groups.unique(return_inverse=True)
+        members = number.argsort(stable=True)
+        sizes = number.bincount()
+        # Renumber the groups by their first items.
+        order = members[segments.starts(sizes)].argsort()
+        new_number = order.argsort()[number]
+        return cls(members=new_number.argsort(stable=True), sizes=sizes[order])
+
+    @property
+    def first(self) -> Int[Tensor, " groups"]:
+        """The first item of each group."""
+        return self.members[segments.starts(self.sizes)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,9 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     Setup,
     check_own_places,
     find_protocol,
-    names_of_labels,
     summarize,
 )
-from reid_torchmetrics.functional.retrieval.relevance import one_number_each
+from reid_torchmetrics.functional.retrieval.relevance import names_of_labels, one_number_each
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import results_made
 

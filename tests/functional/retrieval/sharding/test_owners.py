@@ -5,9 +5,8 @@ import random
 import pytest
 import torch
 
-from reid_torchmetrics.functional.fingerprints import owners
 from reid_torchmetrics.functional.retrieval.sharding.samples import Samples, lowest_of_each
-from reid_torchmetrics.functional.world import ALONE, DistributedMetricError
+from reid_torchmetrics.functional.world import ALONE, DistributedMetricError, owners
 from tests.distributed import threads
 
 EXTREMES = [-(2**63), 2**63 - 1, -1, 0, 1, 2**62, -(2**62)]

@@ -19,7 +19,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import inputs
-from reid_torchmetrics.functional.fingerprints import mixed
+from reid_torchmetrics.functional.world import mixed
 
 from .image_columns import Dicts
 from .image_ids import joined_ids, kind_of_ids

@@ -19,15 +19,15 @@ from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, Sid
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rerank, Rows, checked_rows, read_pair
 from reid_torchmetrics.functional.world import results_made
 
-from .ground_truth import GroundTruth
-from .problem import Embeddings, Labels, Matrix, RetrievalProblem
-from .protocol import Protocol, ProtocolOptions
+from .conventions import Setup
+from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
+from .protocol import Protocol, ProtocolOptions, RankingOptions
 from .protocols import DEFAULT_PROTOCOL, take_protocol
 from .rank_lists import RankLists, find_rank_lists
 from .ranked import RankedSamples, Ranking
 from .ranking import rank_problem
-from .ranking_options import RankingOptions
-from .results import RetrievalResults, summarize
+from .results import RetrievalResults
+from .summary import summarize
 
 _LABELS_OF_A_GALLERY = ("query_identities", "gallery_identities", "gallery_positions")
 """labels that decide relevance where a gallery is given; `evaluate(embeddings, labels)` has none of them"""
@@ -315,7 +315,7 @@ def _evaluate(
     labels.check(options.protocol)
     ranking, cmc_ranking = evaluated.rank()
     setup = replace(
-        options.setup(problem.provided_labels),
+        Setup.of(evaluated.ties, options.similarity, options.rerank, problem.provided_labels),
         multi_query=multi_query,
         lists=labels.ground_truth is not None,
         junk_pairs=labels.junk_pairs is not None,

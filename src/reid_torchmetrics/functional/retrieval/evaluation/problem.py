@@ -6,16 +6,18 @@ positives and which are junk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
@@ -28,6 +30,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     check_sides,
     find_listed_relevance,
     junk_pairs_of,
+    names_of_labels,
     number_names,
     one_number_each,
     relevance_of,
@@ -35,10 +38,33 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.world import ALONE, World
 
-from .ground_truth import LIST_READERS, GroundTruth
-from .groups import GROUPED_GALLERIES
 from .protocol import Protocol
-from .ranking_options import names_of_labels
+
+GroundTruth: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
+"""For every query its gallery positions as a tensor, an array or a list, or several by name, as the revisited Oxford
+and Paris come; or a bool matrix [queries, gallery]"""
+
+LIST_READERS: Registry[Callable[..., Any]] = Registry("LIST_READERS", {})
+"""functions of the argument `ground_truth` and a protocol:
+"positions" returns the positives and the junk of every query of an evaluation;
+"numbers" returns the lists of a whole data set, which a metric keeps. Equal lists are equal, and their method `at`
+returns the lists of some queries as positions of the gallery items of this process, and `ListedItems`"""
+GROUPED_GALLERIES: Registry[Any] = Registry("GROUPED_GALLERIES", {})
+"""the class with the groups of a gallery, "best_member", which a task adds; the score of a group is that of its best
+member"""
+
+
+class ListedItems(NamedTuple):
+    """Numbers of queries, of entries in their lists, and of entries that are items of the gallery."""
+
+    num_queries: int
+    num_listed: int
+    num_found: int
+
+
+def read_numbers(ground_truth: object, protocol: object) -> Any:
+    """Return the lists of a data set, see `LIST_READERS`; None stands for labels."""
+    return None if ground_truth is None else LIST_READERS["numbers"](ground_truth, protocol)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The rules by which a benchmark is evaluated, as one frozen value.
+"""The rules by which a benchmark is evaluated, as one frozen value, and the settings of a ranking that follow.
 
 Each benchmark ships its split into query and gallery; a protocol fixes how the split is evaluated.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures, relevance
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES, CustomSimilarity
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES, CustomSimilarity, similarity_name
 
 
 @dataclass(frozen=True)
@@ -252,6 +252,11 @@ class Protocol:
         """Names of the labels that the rules need, with the reasons."""
         return relevance.why_needed(self)
 
+    @cached_property
+    def own_labels(self) -> tuple[str, ...]:
+        """Labels of the user's own that must agree or differ, in the order of their columns."""
+        return relevance.names_in_rules({name: getattr(self, name) for name in relevance.AGREEMENT_RULES})
+
     @property
     def relevance_options(self) -> dict[str, Any]:
         """Options of `find_relevance`."""
@@ -320,6 +325,9 @@ class Protocol:
         return asdict(self)
 
 
+_RELEVANCE_FIELDS = (*relevance.LABEL_OPTIONS, "leave_one_out", "positive_lists", "junk_lists")
+_DRAW_FIELDS = ("gallery_draw", "queries_in_draw", "gallery_draw_for_map")
+_SHORTEST_CURVE = 50  # of an expectation over drawn galleries
 _ARGUMENTS = ("similarity", "ties")
 """fields that are arguments of their own where a protocol is used"""
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol) if field.name not in _ARGUMENTS)
@@ -359,3 +367,71 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, Collection) and not isinstance(value, (str, bytes, tuple)):
         return tuple(value)
     return value
+
+
+@dataclass(frozen=True)
+class RankingOptions:
+    """Settings of a ranking. Metrics with equal settings and the same samples share a ranking."""
+
+    protocol: Protocol
+    """with the fields that decide relevance and draws; all others have their defaults"""
+    similarity: Any
+    ties: str
+    rerank: Any = None
+    lists: Any = None
+    """the positives and junk of each query, where relevance is by lists; see `LIST_READERS`"""
+    max_rank: int = 0
+    """length of the CMC over drawn galleries"""
+    exchanged: bool = False
+    """whether gallery items are the queries, and queries the gallery"""
+
+    @classmethod
+    def of(cls, protocol: Protocol, *, is_cmc: bool = False, longest: int = 0, **settings: Any) -> RankingOptions:
+        """Return the options of a ranking under a protocol, for the CMC or for other measures.
+
+        Args:
+            protocol: with all fields.
+            is_cmc: whether the camera rule and the drawn galleries are those of the CMC.
+            longest: the largest rank of a CMC, besides the reports of the protocol.
+            settings: the fields of the options besides `protocol` and `max_rank`.
+        """
+        ranking_protocol = _ranking_protocol(protocol, is_cmc=is_cmc)
+        max_rank = 0
+        if ranking_protocol.gallery_draw is not None:
+            # Expectations are computed for a long curve, so that metrics at several ranks share it.
+            max_rank = max(longest, _SHORTEST_CURVE)
+            for measure, k in map(measures.parse_report, protocol.reports):
+                if measure.is_cmc:
+                    max_rank = max(max_rank, k)
+        return cls(protocol=ranking_protocol, max_rank=max_rank, **settings)
+
+    @property
+    def needs_all_samples(self) -> bool:
+        """True if a ranking cannot be put together from rankings of parts of the gallery."""
+        return self.rerank is not None or self.protocol.gallery_draw is not None
+
+    def describe(self) -> dict[str, str]:
+        """Return texts of all settings, the same on every process."""
+        values = {name: getattr(self.protocol, name) for name in (*_RELEVANCE_FIELDS, *_DRAW_FIELDS)}
+        for field in fields(self):
+            if field.name != "protocol":
+                values[field.name] = getattr(self, field.name)
+        # The `repr` of a function has its address, which differs between processes.
+        values["similarity"] = similarity_name(self.similarity)
+        return {name: repr(value) for name, value in values.items()}
+
+
+@lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
+def _ranking_protocol(protocol: Protocol, *, is_cmc: bool) -> Protocol:
+    """Return a protocol with only the fields that decide a ranking, those of drawn galleries only if it is drawn.
+
+    All other fields keep their defaults, so that protocols that rank alike are equal.
+    """
+    protocol = protocol.for_cmc if is_cmc else protocol
+    names = list(_RELEVANCE_FIELDS)
+    if protocol.gallery_draw is not None and (is_cmc or protocol.gallery_draw_for_map):
+        names += _DRAW_FIELDS
+    fields_of_ranking = {name: getattr(protocol, name) for name in names}
+    for name in ("junk_identities", *relevance.AGREEMENT_RULES):
+        fields_of_ranking[name] = relevance.in_one_order(fields_of_ranking[name])
+    return Protocol(name="", source="", **fields_of_ranking)

@@ -25,28 +25,6 @@ LIST_METHODS: Registry[Callable[..., Any]] = Registry("LIST_METHODS", {})
 _MOST_COLUMNS = 5  # of candidates in the text
 
 
-class Later:
-    """A field of a dataclass that may hold a function: the first access calls it, and stores the value.
-
-    The default is None.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        if instance is None:
-            return None
-        value = vars(instance)[self._name]
-        if callable(value):
-            value = value()
-            vars(instance)[self._name] = value
-        return value
-
-    def __set__(self, instance: object, value: object) -> None:
-        vars(instance)[self._name] = value
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class RankLists(Displayed):
     """The first k candidates of some queries, best first, and the first right answer of each, however far behind.

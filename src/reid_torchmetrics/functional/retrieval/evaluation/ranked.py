@@ -15,10 +15,8 @@ from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Vocabulary
 
-from .ground_truth import ListedItems
-from .problem import RetrievalProblem
-from .protocol import Protocol
-from .ranking_options import RankingOptions
+from .problem import ListedItems, RetrievalProblem
+from .protocol import Protocol, RankingOptions
 
 _LONGEST_NAME = 12  # of a camera in the text
 

@@ -28,7 +28,6 @@ from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import (
     QueryCounts,
-    names_in_rules,
     one_number_each,
     relevance_labels,
     select_samples,
@@ -37,11 +36,10 @@ from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import ALONE, World, results_made, samples_shared
 
-from .groups import GROUPED_GALLERIES
-from .problem import Embeddings, Labels, RetrievalProblem
+from .problem import GROUPED_GALLERIES, Embeddings, Labels, RetrievalProblem
+from .protocol import RankingOptions
 from .rank_lists import RankLists, find_rank_lists
 from .ranked import RankedSamples, Ranking, Updates
-from .ranking_options import RankingOptions
 
 EXPECTATIONS: Registry[Callable[..., DrawnResults]] = Registry("EXPECTATIONS", {})
 """expectations besides ranks, which tasks add: functions of scores, relevance, and options of a protocol"""
@@ -203,7 +201,7 @@ def share_samples(
         sharding.examine_samples,
         leave_one_out=protocol.leave_one_out,
         max_bytes=max_bytes,
-        extra=names_in_rules({"must_agree": protocol.must_agree, "must_differ": protocol.must_differ}),
+        extra=protocol.own_labels,
     )
     shard = examine(world, samples)
     facts = RankedSamples(

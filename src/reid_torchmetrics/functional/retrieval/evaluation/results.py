@@ -21,16 +21,37 @@ from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRa
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts, Vocabulary
 from reid_torchmetrics.functional.saved_results import OWN_AXES, SavedResults
 
+from .conventions import Reported, Setup, describe, key_of
 from .protocol import GalleryDraw, Protocol
-from .query_numbers import measure_queries
 from .query_statistics import Breakdown, LeftOutQueries, mean_by
-from .rank_lists import Later, RankLists
+from .rank_lists import RankLists
 from .ranked import CameraPairs, ListCounts, Ranking
-from .ranking_options import Reported, Setup, describe, key_of
 
 RETRIEVAL_METHODS: Registry[Callable[..., Any]] = Registry("RETRIEVAL_METHODS", {})
 """methods of `RetrievalResults` by name, which tasks add: functions of results and of options"""
 _QUERY_COLUMNS = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
+
+
+class Later:
+    """A field of a dataclass that may hold a function: the first access calls it, and stores the value.
+
+    The default is None.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None:
+            return None
+        value = vars(instance)[self._name]
+        if callable(value):
+            value = value()
+            vars(instance)[self._name] = value
+        return value
+
+    def __set__(self, instance: object, value: object) -> None:
+        vars(instance)[self._name] = value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +116,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     query_cameras: Int[Tensor, " queries"] | None = None
     query_hash: int | None = None
     """hash of the queries' embeddings and of their order; None without embeddings"""
-    rank_lists: RankLists | None = Later()  # type: ignore[assignment]  # noqa: RUF009 - a descriptor
+    rank_lists: RankLists | None = Later()  # type: ignore[assignment]
     """lists of all queries; None unless the caller asked for them"""
     camera_pairs: Mapping[str, CameraPairs] | None = None
     """the reported numbers between pairs of cameras; None unless the caller asked for them"""
@@ -435,40 +456,6 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return value
 
 
-def summarize(
-    ranking: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int, cmc_ranking: Ranking | None = None
-) -> RetrievalResults:
-    """Evaluate every query, and the numbers that `protocol` reports; the CMC may have a ranking of its own.
-
-    Everything but the ranks, which may be large, is copied: rankings may be shared.
-    """
-    ranks = ranking.ranks
-    cmc_ranking = cmc_ranking or ranking
-    numbers = measure_queries(ranking, cmc_ranking, protocol, max_rank=max_rank)
-    has_ranks_for_cmc = numbers.drawn is None and protocol.cmc_same_camera is not None
-    return RetrievalResults(
-        per_query={name: numbers.values[name] for name in protocol.reports},
-        average_precision=numbers.values["map"].clone(),
-        inverse_negative_penalty=numbers.values["minp"].clone(),
-        first_rank=measures.first_rank(ranks),
-        cmc=numbers.cmc,
-        num_positives=ranks.num_positives.clone(),
-        num_candidates=ranks.num_candidates.clone(),
-        query_index=ranking.query_index.clone(),
-        counts=ranking.counts,
-        ranks=ranks,
-        protocol=protocol,
-        setup=setup,
-        weight=_copy(numbers.weight),
-        query_identities=_copy(ranking.query_identities),
-        query_cameras=_copy(ranking.query_cameras),
-        query_hash=ranking.query_hash,
-        label_names=ranking.names or None,
-        ranks_for_cmc=cmc_ranking.ranks if has_ranks_for_cmc else None,
-        drawn=numbers.drawn,
-    )
-
-
 def rankings_of(fields: Mapping[str, Any]) -> tuple[Ranking, Ranking]:
     """Return the rankings that the fields of results hold, see `RetrievalResults.rankings`."""
     ranking = Ranking(
@@ -480,7 +467,3 @@ def rankings_of(fields: Mapping[str, Any]) -> tuple[Ranking, Ranking]:
         names=Vocabulary(fields["label_names"] or {}),
     )
     return ranking, replace(ranking, ranks=fields["ranks_for_cmc"] or ranking.ranks)
-
-
-def _copy(values: Tensor | None) -> Tensor | None:
-    return None if values is None else values.clone()

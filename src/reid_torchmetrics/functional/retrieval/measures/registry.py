@@ -126,6 +126,19 @@ class Measure:
         """Whether the number is a mean over queries: it is for all measures but medians."""
         return self.average is mean_over_queries
 
+    def compute(self, ranks: PositiveRanks, options: MeasureOptions, k: int) -> Float[Tensor, " queries"]:
+        """Compute one value per query; NaN for a query without positives.
+
+        The value that the function of the measure returns for such a query is not used.
+        """
+        values: object = self.function(ranks, options, k)
+        if not isinstance(values, Tensor) or values.shape != ranks.num_positives.shape:
+            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise ValueError(
+                f"`{self.name}` must return a tensor with one value for each query, [{ranks.num_queries}]; got {got}."
+            )
+        return terms.mask_undefined(ranks.num_positives, values.double())
+
     def with_values(self, values: Tensor) -> Measure:
         """Return the measure for one ranking, with values that were computed before."""
         return replace(self, function=functools.partial(_known, values), is_precomputed=True)
@@ -413,18 +426,9 @@ def title_of(name: str) -> str:
 
 
 def measure(name: str, ranks: PositiveRanks, options: MeasureOptions) -> Float[Tensor, " queries"]:
-    """Compute one value per query of a measure by name; NaN for a query without positives.
-
-    The value that the function of the measure returns for such a query is not used.
-    """
+    """Compute one value per query of a measure by name; see `Measure.compute`."""
     row, k = parse_report(name)
-    values: object = row.function(ranks, options, k)
-    if not isinstance(values, Tensor) or values.shape != ranks.num_positives.shape:
-        got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-        raise ValueError(
-            f"`{row.name}` must return a tensor with one value for each query, [{ranks.num_queries}]; got {got}."
-        )
-    return terms.mask_undefined(ranks.num_positives, values.double())
+    return row.compute(ranks, options, k)
 
 
 def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:

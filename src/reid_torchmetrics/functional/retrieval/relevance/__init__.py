@@ -44,6 +44,7 @@ from .labels import (
     StreamLabels,
     check_alike,
     check_needed,
+    names_of_labels,
     needed_by_options,
     num_labels_of,
     one_number_each,

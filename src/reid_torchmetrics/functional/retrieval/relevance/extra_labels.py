@@ -9,7 +9,7 @@ columns are in the order of the sorted names in the rules, which is the same on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -190,13 +190,3 @@ def as_arguments(labels: Mapping[str, Tensor], prefix: str, rules: Mapping[str, 
     if EXTRA in labels:
         arguments[f"{prefix}{EXTRA}"] = as_mapping(labels[EXTRA], rules)
     return arguments
-
-
-def number_rows(query: Sequence[Tensor], gallery: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return one number for each combination of several labels, the same for queries and gallery items."""
-    if len(query) == 1:
-        return query[0], gallery[0]
-    num_queries = len(query[0])
-    rows = torch.cat([torch.stack(list(query), dim=1), torch.stack(list(gallery), dim=1)])
-    numbers = rows.unique(dim=0, return_inverse=True)[1]
-    return numbers[:num_queries], numbers[num_queries:]

@@ -17,7 +17,7 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics._signatures import with_typed_options
 
-from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
+from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement
 from .label_names import MISSING, in_one_order, number_names
 from .labels import (
     LABEL_RULES,
@@ -173,7 +173,8 @@ def relevance_of(
     junk_pairs: GivenJunkPairs | None,
 ) -> Relevance:
     """Find the relevance by checked labels; the options in `rules` list numbers, not names."""
-    if num_labels_of(query):
+    has_several = num_labels_of(query) > 0
+    if has_several:
         _check_several(rules["radius"], rules["junk_identities"])
     if self_index is not None:
         self_index = self_index.long()
@@ -181,13 +182,14 @@ def relevance_of(
     num_gallery = length_of(gallery)
     is_junk = _with_one_of(rules["junk_identities"], query, "identities")
     kept = _find_kept(gallery, rules["junk_identities"], rules["search_cameras"])
+    num_kept = num_gallery
     if kept is not None:
         gallery = select_samples(gallery, kept)
+        num_kept = len(kept)
     own_column = _own_column(self_index, kept, num_gallery)
 
     # List the items that are positives unless a rule drops them.
     radius = rules["radius"]
-    has_several = num_labels_of(query) > 0
     shared = None
     if has_several:
         shared = SEVERAL_LABELS["SharedLabels"](query["identities"], gallery["identities"], own_column)
@@ -206,7 +208,7 @@ def relevance_of(
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
-        num_kept=length_of(gallery),
+        num_kept=num_kept,
         order=order,
         run_start=run_start,
         run_length=run_length,
@@ -214,8 +216,8 @@ def relevance_of(
         self_index=self_index,
         own_column=own_column,
         rules=label_rules,
-        num_dropped=_count_dropped(label_rules, length_of(gallery)),
-        junk_pairs=junk_pairs_of(junk_pairs, length_of(query), num_gallery, is_junk.device),
+        num_dropped=_count_dropped(label_rules, num_kept),
+        junk_pairs=junk_pairs_of(junk_pairs, len(is_junk), num_gallery, is_junk.device),
         query_identities=None if has_several else query.get("identities"),
         gallery_identities=None if has_several else gallery.get("identities"),
         query_cameras=query.get("cameras"),
@@ -377,7 +379,7 @@ def label_rules_of(options: Mapping[str, Any]) -> list[DropRule]:
 
 def _compare(rule: DropRule, query: LabelValues, gallery: LabelValues) -> LabelRule:
     """Return the rule for the labels of queries and of kept gallery items."""
-    query_numbers, gallery_numbers = number_rows(
+    query_numbers, gallery_numbers = _number_rows(
         [query[name] for name in rule.labels], [gallery[name] for name in rule.labels]
     )
     num_dropped = None
@@ -385,6 +387,16 @@ def _compare(rule: DropRule, query: LabelValues, gallery: LabelValues) -> LabelR
         num_same = _runs(query_numbers, gallery_numbers)[1]
         num_dropped = len(gallery_numbers) - num_same if rule.drops_different else num_same
     return LabelRule(query_numbers, gallery_numbers, num_dropped, rule.drops_different)
+
+
+def _number_rows(query: Sequence[Tensor], gallery: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return one number for each combination of several labels, the same for queries and gallery items."""
+    if len(query) == 1:
+        return query[0], gallery[0]
+    num_queries = len(query[0])
+    rows = torch.cat([torch.stack(list(query), dim=1), torch.stack(list(gallery), dim=1)])
+    numbers = rows.unique(dim=0, return_inverse=True)[1]
+    return numbers[:num_queries], numbers[num_queries:]
 
 
 def _by_name(labels: LabelValues, options: Mapping[str, Any], camera_map: Mapping[int, int]) -> dict[str, Tensor]:
@@ -421,7 +433,7 @@ def _count_dropped(rules: Sequence[LabelRule], num_kept: int) -> Int[Tensor, " q
             if not compared:
                 num_left += num_kept
                 continue
-            numbers = number_rows([rule.query for rule in compared], [rule.gallery for rule in compared])
+            numbers = _number_rows([rule.query for rule in compared], [rule.gallery for rule in compared])
             num_left += sign * _runs(*numbers)[1]
     return num_kept - num_left
 

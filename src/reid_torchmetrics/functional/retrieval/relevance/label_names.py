@@ -296,7 +296,7 @@ def _number_label(
         second = with_numbers[0]
         raise _mixture(first, names[first], second, values[second])
     if names or with_numbers:
-        check_rules(label, rules, names.values())
+        _check_rules(label, rules, list(names.values()))
     if names:
         values.update(zip(names, number(vocabulary, label, list(names.values())), strict=True))
 
@@ -310,6 +310,8 @@ def _number_extra_labels(
         value = numbered.values.get(argument)
         if value is not None:
             mappings[argument] = check_mapping(argument, value, rules)
+    if not mappings:
+        return
     for name in names_in_rules(rules):
         values = {argument_of(argument, name): mapping[name] for argument, mapping in mappings.items()}
         _number_label(name, values, {}, list(values), number, numbered.names)
@@ -452,18 +454,8 @@ def _is_empty(value: Any) -> bool:
     return (isinstance(value, (list, tuple)) and not value) or getattr(value, "shape", None) == (0,)
 
 
-def check_rules(label: str, rules: Mapping[str, Any], names: Iterable[_arrays.Array]) -> None:
-    """Raise if a rule lists integers although the label consists of names, or names although it consists of integers.
-
-    Args:
-        label: the name of the label.
-        rules: the options of `find_relevance`.
-        names: arrays of names; empty if the label consists of integers.
-
-    Raises:
-        ValueError: a rule lists the other kind.
-    """
-    arrays = list(names)
+def _check_rules(label: str, rules: Mapping[str, Any], arrays: Sequence[_arrays.Array]) -> None:
+    """Raise if a rule lists integers although a label consists of names, given as arrays, or the reverse."""
     for option, label_of_option in RULES_BY_LABEL.items():
         if label_of_option != label:
             continue

@@ -284,6 +284,11 @@ def num_labels_of(labels: LabelValues) -> int:
     return identities.shape[1]
 
 
+def names_of_labels(labels: LabelValues) -> tuple[str, ...]:
+    """Return the names of labels, with "several_labels" where identities are a matrix of labels."""
+    return (*labels, "several_labels") if num_labels_of(labels) else tuple(labels)
+
+
 def one_number_each(labels: LabelValues) -> dict[str, Tensor]:
     """Return the labels that are one number for each sample."""
     return {name: values for name, values in labels.items() if values.ndim == 1}

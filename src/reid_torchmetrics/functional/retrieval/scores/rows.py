@@ -17,8 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.fingerprints import hash_of_order
-from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
+from reid_torchmetrics.functional.world import SentRows, World, exchange_rows, hash_of_order
 
 Result = TypeVar("Result")
 Thing = TypeVar("Thing")

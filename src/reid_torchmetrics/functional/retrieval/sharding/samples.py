@@ -24,7 +24,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.fingerprints import owners
 from reid_torchmetrics.functional.retrieval.ranking import places_of_true
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
@@ -40,7 +39,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     width_of,
 )
 from reid_torchmetrics.functional.retrieval.scores import Rows, as_signs, union_of_marks
-from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.functional.world import World, owners
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 GROUPED = 4  # added to the role of a sample that has a group

@@ -163,7 +163,7 @@ def examine_samples(
         _check_kinds(world, samples, statuses, extra)
     query_marks = reduce(or_, [status.query_marks for status in statuses])
     gallery_marks = reduce(or_, [status.gallery_marks for status in statuses])
-    if are_bits(query_marks, gallery_marks):
+    if query_marks | gallery_marks and are_bits(query_marks, gallery_marks):
         samples = replace(samples, are_bits=True)
     samples, dtype = _complete(samples, statuses)
     query, gallery = lowest_of_each(world, samples, [numbered.counted for numbered in roles])

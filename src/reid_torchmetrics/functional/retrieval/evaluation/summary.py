@@ -1,4 +1,4 @@
-"""Numbers of every query: from rankings to the values of the measures that a protocol reports."""
+"""From rankings to results: the values of the measures that a protocol reports, for every query."""
 
 from __future__ import annotations
 
@@ -11,8 +11,48 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import measures
 
+from .conventions import Setup
 from .protocol import Protocol
 from .ranked import Ranking
+from .results import RetrievalResults
+
+
+def summarize(
+    ranking: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int, cmc_ranking: Ranking | None = None
+) -> RetrievalResults:
+    """Evaluate every query, and the numbers that `protocol` reports; the CMC may have a ranking of its own.
+
+    Everything but the ranks, which may be large, is copied: rankings may be shared.
+    """
+    ranks = ranking.ranks
+    cmc_ranking = cmc_ranking or ranking
+    numbers = measure_queries(ranking, cmc_ranking, protocol, max_rank=max_rank)
+    has_ranks_for_cmc = numbers.drawn is None and protocol.cmc_same_camera is not None
+    return RetrievalResults(
+        per_query={name: numbers.values[name] for name in protocol.reports},
+        average_precision=numbers.values["map"].clone(),
+        inverse_negative_penalty=numbers.values["minp"].clone(),
+        first_rank=measures.first_rank(ranks),
+        cmc=numbers.cmc,
+        num_positives=ranks.num_positives.clone(),
+        num_candidates=ranks.num_candidates.clone(),
+        query_index=ranking.query_index.clone(),
+        counts=ranking.counts,
+        ranks=ranks,
+        protocol=protocol,
+        setup=setup,
+        weight=_copy(numbers.weight),
+        query_identities=_copy(ranking.query_identities),
+        query_cameras=_copy(ranking.query_cameras),
+        query_hash=ranking.query_hash,
+        label_names=ranking.names or None,
+        ranks_for_cmc=cmc_ranking.ranks if has_ranks_for_cmc else None,
+        drawn=numbers.drawn,
+    )
+
+
+def _copy(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.clone()
 
 
 class QueryNumbers(NamedTuple):
@@ -32,10 +72,10 @@ def measure_queries(ranking: Ranking, cmc_ranking: Ranking, protocol: Protocol, 
     values = {}
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
     for name in dict.fromkeys((*protocol.reports, "map", "minp")):
-        measure, _ = measures.parse_report(name)
+        measure, k = measures.parse_report(name)
         ranked = cmc_ranking if measure.is_cmc else ranking
         if ranked.drawn is None or not protocol.draws(measure):
-            values_of_measure = measures.measure(name, ranked.ranks, protocol)
+            values_of_measure = measure.compute(ranked.ranks, protocol, k)
         else:
             values_of_measure = measures.measure_drawn(name, ranked.drawn)
         values[name] = values_of_measure.clone()

@@ -1,6 +1,5 @@
-"""Settings that decide the numbers of an evaluation besides the samples, and their description in words.
+"""The conventions of an evaluation: its settings besides the protocol, and their description in words.
 
-RankingOptions      settings of a ranking; metrics with equal options and samples share a ranking
 Setup               similarity, tie policy and the kinds of labels, for results and files
 describe            the convention of a reported number: its measure, the drawn galleries and the relevance
 Reported            values of the reported numbers by name
@@ -8,40 +7,20 @@ Reported            values of the reported numbers by name
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 from reid_torchmetrics.functional.named_numbers import ByName
 from reid_torchmetrics.functional.retrieval.measures import likely_name, parse_report
-from reid_torchmetrics.functional.retrieval.relevance import (
-    AGREEMENT_RULES,
-    LABEL_OPTIONS,
-    LABEL_RULES,
-    LabelValues,
-    in_one_order,
-    num_labels_of,
-)
+from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES
 from reid_torchmetrics.functional.retrieval.scores import similarity_name
 
 from .protocol import Protocol
 
-_SEVERAL_LABELS = "several_labels"
-"""marks in the names of labels that identities are a matrix of labels"""
-_RELEVANCE_FIELDS = (*LABEL_OPTIONS, "leave_one_out", "positive_lists", "junk_lists")
-_DRAW_FIELDS = ("gallery_draw", "queries_in_draw", "gallery_draw_for_map")
 _CALL_HIT_RATE_RECALL = ("cub200", "cars196", "sop", "inshop")
 """protocols of papers that call the hit rate Recall@k"""
-_SHORTEST_CURVE = 50  # of an expectation over drawn galleries
-
-
-def names_of_labels(labels: LabelValues) -> tuple[str, ...]:
-    """Return the names of labels, with "several_labels" where identities are a matrix of labels."""
-    if num_labels_of(labels):
-        return (*labels, _SEVERAL_LABELS)
-    return tuple(labels)
 
 
 @dataclass(frozen=True)
@@ -78,7 +57,7 @@ class Setup:
             cameras="cameras" in label_names,
             sequences="sequences" in label_names,
             groups="groups" in label_names,
-            several_labels=_SEVERAL_LABELS in label_names,
+            several_labels="several_labels" in label_names,
         )
 
     def __str__(self) -> str:
@@ -97,79 +76,6 @@ class Setup:
         if self.junk_pairs:
             words.append("pairs dropped by `junk_pairs`")
         return "; ".join(words)
-
-
-@dataclass(frozen=True)
-class RankingOptions:
-    """Settings of a ranking. Metrics with equal settings and the same samples share a ranking."""
-
-    protocol: Protocol
-    """with the fields that decide relevance and draws; all others have their defaults"""
-    similarity: Any
-    ties: str
-    rerank: Any = None
-    lists: Any = None
-    """the positives and junk of each query, where relevance is by lists; see `LIST_READERS`"""
-    max_rank: int = 0
-    """length of the CMC over drawn galleries"""
-    exchanged: bool = False
-    """whether gallery items are the queries, and queries the gallery"""
-
-    @classmethod
-    def of(cls, protocol: Protocol, *, is_cmc: bool = False, longest: int = 0, **settings: Any) -> RankingOptions:
-        """Return the options of a ranking under a protocol, for the CMC or for other measures.
-
-        Args:
-            protocol: with all fields.
-            is_cmc: whether the camera rule and the drawn galleries are those of the CMC.
-            longest: the largest rank of a CMC, besides the reports of the protocol.
-            settings: the fields of the options besides `protocol` and `max_rank`.
-        """
-        ranking_protocol = _ranking_protocol(protocol, is_cmc=is_cmc)
-        max_rank = 0
-        if ranking_protocol.gallery_draw is not None:
-            # Expectations are computed for a long curve, so that metrics at several ranks share it.
-            max_rank = max(longest, _SHORTEST_CURVE)
-            for measure, k in map(parse_report, protocol.reports):
-                if measure.is_cmc:
-                    max_rank = max(max_rank, k)
-        return cls(protocol=ranking_protocol, max_rank=max_rank, **settings)
-
-    @property
-    def needs_all_samples(self) -> bool:
-        """True if a ranking cannot be put together from rankings of parts of the gallery."""
-        return self.rerank is not None or self.protocol.gallery_draw is not None
-
-    def setup(self, label_names: Collection[str]) -> Setup:
-        """Return the setup for results, given the names of the labels."""
-        setup = Setup.of(self.ties, self.similarity, self.rerank, label_names)
-        return replace(setup, lists=self.lists is not None, exchanged=self.exchanged)
-
-    def describe(self) -> dict[str, str]:
-        """Return texts of all settings, the same on every process."""
-        values = {name: getattr(self.protocol, name) for name in (*_RELEVANCE_FIELDS, *_DRAW_FIELDS)}
-        for field in fields(self):
-            if field.name != "protocol":
-                values[field.name] = getattr(self, field.name)
-        # The `repr` of a function has its address, which differs between processes.
-        values["similarity"] = similarity_name(self.similarity)
-        return {name: repr(value) for name, value in values.items()}
-
-
-@functools.lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
-def _ranking_protocol(protocol: Protocol, *, is_cmc: bool) -> Protocol:
-    """Return a protocol with only the fields that decide a ranking, those of drawn galleries only if it is drawn.
-
-    All other fields keep their defaults, so that protocols that rank alike are equal.
-    """
-    protocol = protocol.for_cmc if is_cmc else protocol
-    names = list(_RELEVANCE_FIELDS)
-    if protocol.gallery_draw is not None and (is_cmc or protocol.gallery_draw_for_map):
-        names += _DRAW_FIELDS
-    fields_of_ranking = {name: getattr(protocol, name) for name in names}
-    for name in ("junk_identities", *AGREEMENT_RULES):
-        fields_of_ranking[name] = in_one_order(fields_of_ranking[name])
-    return Protocol(name="", source="", **fields_of_ranking)
 
 
 def describe(name: str, protocol: Protocol, setup: Setup) -> str:
