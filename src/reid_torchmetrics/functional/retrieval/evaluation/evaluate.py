@@ -320,7 +320,7 @@ def _evaluate(
         lists=labels.ground_truth is not None,
         junk_pairs=labels.junk_pairs is not None,
     )
-    results = summarize(ranking, protocol, setup, max_rank=max_rank, cmc_ranking=cmc_ranking)
+    results = summarize(ranking, protocol, setup, max_rank=max_rank, cmc_ranking=cmc_ranking, problem=evaluated)
 
     samples = replace(
         samples,
@@ -332,7 +332,7 @@ def _evaluate(
         num_gallery=problem.source.shape[1],
     )
     results_made(ranking, samples)
-    return replace(results, problem=evaluated)
+    return results
 
 
 def _find_samples(

@@ -18,11 +18,18 @@ from .results import RetrievalResults
 
 
 def summarize(
-    ranking: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int, cmc_ranking: Ranking | None = None
+    ranking: Ranking,
+    protocol: Protocol,
+    setup: Setup,
+    *,
+    max_rank: int,
+    cmc_ranking: Ranking | None = None,
+    problem: object = None,
 ) -> RetrievalResults:
     """Evaluate every query, and the numbers that `protocol` reports; the CMC may have a ranking of its own.
 
-    Everything but the ranks, which may be large, is copied: rankings may be shared.
+    Everything but the ranks, which may be large, is copied: rankings may be shared. The results hold `problem`, the
+    evaluated samples.
     """
     ranks = ranking.ranks
     cmc_ranking = cmc_ranking or ranking
@@ -45,6 +52,7 @@ def summarize(
         query_identities=_copy(ranking.query_identities),
         query_cameras=_copy(ranking.query_cameras),
         query_hash=ranking.query_hash,
+        problem=problem,
         label_names=ranking.names or None,
         ranks_for_cmc=cmc_ranking.ranks if has_ranks_for_cmc else None,
         drawn=numbers.drawn,

@@ -254,9 +254,10 @@ def _replace_names(
 ) -> NumberedLabels:
     """Replace names by numbers, in all labels of the arguments that begin with `prefixes`."""
     numbered = NumberedLabels(dict(given), Vocabulary())
+    must_be_read = lists_names(rules)
     for label in NAMED_LABELS:
         arguments = [f"{prefix}{label}" for prefix in prefixes]
-        if any(given.get(argument) is not None for argument in arguments):
+        if must_be_read or not all(_are_numbers(given.get(argument)) for argument in arguments):
             _number_label(label, numbered.values, rules, arguments, number, numbered.names)
     _number_extra_labels(numbered, rules, [f"{prefix}{EXTRA}" for prefix in prefixes], number)
     return numbered
@@ -433,6 +434,11 @@ def _replace_nan(argument: str, values: Tensor) -> Tensor:
     is_missing = values.isnan()
     whole = _checks.whole_labels(argument, values.masked_fill(is_missing, 0.0))
     return whole.long().masked_fill(is_missing, MISSING)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Return whether a value is a tensor, an array of numbers or None, by its type alone."""
+    return value is None or isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind in "iufb")
 
 
 def _are_names(value: Any) -> bool:
