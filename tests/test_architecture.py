@@ -429,7 +429,6 @@ ONE_IMPORTER = {
     "tasks.places.gathered_groups": "what processes send, which no gallery on one process needs",
     "tasks.draws.hypergeometric": "distributions, which know no gallery",
     "tasks.draws.strata_ahead": "counting; over 400 lines with galleries",
-    "functional.retrieval.evaluation.query_numbers": "from ranks to values; over 500 lines with the results",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
     "metrics.reid.ranking": "`update` and the cache; over 500 lines with the options and methods of a metric",

@@ -22,10 +22,13 @@ def tell_hints(module: dict[str, Any]) -> None:
     module["__getattr__"] = _extras.names_elsewhere(module["__name__"])
     for name in module.get("__all__", ()):
         value = module[name]
-        if isinstance(value, type) and "__init__" in vars(value):
-            value.__init__ = with_hints(value.__init__)  # type: ignore[misc]
-        elif isinstance(value, FunctionType) and not hasattr(value, "__signature__"):
-            module[name] = with_hints(value)
+        function = vars(value).get("__init__") if isinstance(value, type) else value
+        if not isinstance(function, FunctionType) or hasattr(function, "__signature__"):  # it refuses arguments itself
+            continue
+        if isinstance(value, type):
+            value.__init__ = with_hints(function)  # type: ignore[misc]
+        else:
+            module[name] = with_hints(function)
             module[name].__module__ = module["__name__"]  # where `pickle` finds it
 
 

@@ -202,7 +202,7 @@ REFUSED = [
         "`gallery_groups` must have members of one position each; got group 4 with [1.0] and [2.0].",
     ),
     ({"gallery_groups": [4, 5]}, "`gallery_groups` must have shape [3]; got [2]."),
-    (GROUPS | {"gallery_identities": [1, 2]}, "`gallery_identities` must have shape [3]; got [2]."),
+    (GROUPS | {"gallery_identities": [1, 2]}, "`gallery_groups` must have shape [2]; got [3]."),
     (GROUPS | {"self_index": [0, 1]}, f"{ON_ITEMS}`self_index`."),
     (GROUPS | {"junk_pairs": torch.outer}, f"{ON_ITEMS}`junk_pairs`."),
     (GROUPS | {"gallery_draw": GalleryDraw()}, f"{ON_ITEMS}`gallery_draw`."),
