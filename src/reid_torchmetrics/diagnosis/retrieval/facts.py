@@ -5,7 +5,7 @@ from __future__ import annotations
 from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES, are_shares, are_within
 from reid_torchmetrics.diagnosis.causes import Values, values_if
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.evaluation import camera_rules_of
+from reid_torchmetrics.functional.retrieval.evaluation import DEFAULT_PROTOCOL
 
 from .case import RetrievalCase, cause, fact
 
@@ -37,8 +37,13 @@ def missing_cameras(case: RetrievalCase) -> Values | None:
     """
     if case.samples.has_lists or "cameras" in case.ranking.labels:
         return None
-    rules = camera_rules_of(case.samples.named_protocol, case.protocol)
-    return None if rules is None else {"name": rules[0], "rules": rules[1]}
+    name = case.samples.named_protocol
+    is_typed_name = isinstance(name, str) and name is not DEFAULT_PROTOCOL
+    if not is_typed_name:  # a `Protocol` of the user has rules about cameras by default
+        return None
+    rules = {option: getattr(case.protocol, option) for option in ("same_camera", "cmc_same_camera")}
+    acting_rules = [f"{option}={rule!r}" for option, rule in rules.items() if rule not in (None, "keep")]
+    return {"name": str(name), "rules": ", ".join(acting_rules)} if acting_rules else None
 
 
 @cause(

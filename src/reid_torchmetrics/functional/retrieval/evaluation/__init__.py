@@ -14,7 +14,7 @@ from .problem import (
     read_numbers,
 )
 from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol, ProtocolOptions, RankingOptions, RelevanceOptions
-from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, camera_rules_of, find_protocol, take_protocol
+from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, find_protocol, take_protocol
 from .query_statistics import Breakdown, LeftOutQueries, mean_by, sums_of_groups
 from .rank_lists import LIST_METHODS, RankLists
 from .ranked import NO_RANKING, CameraPairs, ListCounts, RankedSamples, Ranking, Updates

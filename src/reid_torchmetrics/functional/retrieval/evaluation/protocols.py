@@ -107,24 +107,6 @@ Python keeps one object for all equal literals of a program, so that this one is
 """
 
 
-def camera_rules_of(named_protocol: object, protocol: Protocol) -> tuple[str, str] | None:
-    """Return the name and the camera rules of a benchmark that the caller named; None for all others.
-
-    Args:
-        named_protocol: the argument of the user. A `Protocol` of their own has rules about cameras by default, so the
-            result is None.
-        protocol: the protocol with all options.
-    """
-    is_typed_name = isinstance(named_protocol, str) and named_protocol is not DEFAULT_PROTOCOL
-    if not is_typed_name:
-        return None
-    rules = {"same_camera": protocol.same_camera, "cmc_same_camera": protocol.cmc_same_camera}
-    acting_rules = [f"{name}={rule!r}" for name, rule in rules.items() if rule not in (None, "keep")]
-    if not acting_rules:
-        return None
-    return str(named_protocol), ", ".join(acting_rules)
-
-
 def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:
     """Return the protocol with a name; a `Protocol` is returned unchanged.
 
