@@ -5,21 +5,19 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from reid_torchmetrics.command import duplicates, evaluate
+from reid_torchmetrics.command.sample_sets import SampleSets
 from tests.command import conftest
-
-MODULES = {"evaluate": evaluate, "duplicates": duplicates}
 
 
 def with_a_broken_disk(process, size, folder, words):
     """What the command leaves where only the last process cannot read its rows."""
     if process < size - 1:
         return conftest.called(process, size, folder, words)
-    with mock.patch.object(MODULES[words[0]], "batches", side_effect=OSError("the disk is broken")):
+    with mock.patch.object(SampleSets, "batches", side_effect=OSError("the disk is broken")):
         return conftest.called(process, size, folder, words)
 
 
-@pytest.mark.parametrize("command", MODULES)
+@pytest.mark.parametrize("command", ["evaluate", "duplicates"])
 def test_a_file_that_one_process_cannot_read_ends_both(processes, tmp_path, command):
     rows = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
     labels = {"identities": np.arange(8) % 2, "cameras": np.arange(8) % 3}

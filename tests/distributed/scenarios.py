@@ -37,7 +37,7 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics.command.options import parse
 from reid_torchmetrics.command.processes import Share
-from reid_torchmetrics.command.sample_reading import check_names, read_sample_sets
+from reid_torchmetrics.command.sample_reading import read_sample_sets
 from reid_torchmetrics.command.streams import evaluate_streamed_gallery
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOLS, take_protocol
@@ -390,7 +390,7 @@ def stream(random: Random, size: int) -> Scenario:
         arguments, options = parse("evaluate", words)
         protocol, others, _ = take_protocol("market1501", options, lists=False)
         sides = read_sample_sets(arguments, needs_identities=True)
-        check_names(sides, protocol.relevance_options)
+        sides.check_names(protocol.relevance_options)
         return sides, others | {"protocol": protocol}
 
     def ask(sides_and_options: Any, world: World) -> object:

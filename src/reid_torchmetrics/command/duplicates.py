@@ -13,7 +13,6 @@ from .evaluate import naming_bad_rows
 from .label_tables import log_positions
 from .processes import join_processes, share_errors
 from .sample_reading import read_sample_sets
-from .sample_sets import all_files, batches
 from .terminal import log
 
 
@@ -23,17 +22,17 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     without_labels = SimpleNamespace(**vars(arguments), labels=[], file_names=None, captions=None, stream=False)
     sample_sets = read_sample_sets(without_labels, needs_identities=False)
     threshold = options.pop("threshold", 0.95)
-    files = all_files(sample_sets)
+    files = sample_sets.files
     path = files[0].path
     if files[0].kind != "embeddings":
         raise ValueError(f"{path}: `query` must be embeddings; got {files[0].kind}.")
-    roles = sample_sets["query"].columns.get("roles")
+    roles = sample_sets.query.roles
     if roles is not None and not (roles.sum(axis=1) == 1).all():
         raise ValueError(f"{path}: each row must be a query or a gallery item; got rows of both, or of neither.")
 
     with join_processes() as share, naming_bad_rows(files), share_errors(share):
         metric = ReIDMeanAP(**options)
-        for embeddings, is_query, _ in batches(sample_sets, share):
+        for embeddings, is_query, _ in sample_sets.batches(share):
             metric.update(embeddings, np.zeros(len(embeddings), dtype=np.int64), is_query=is_query)
         pairs = metric.duplicates(threshold)
 

@@ -26,8 +26,8 @@ from .label_tables import label_files, log_positions
 from .options import in_options
 from .outputs import Outputs, ReportImages
 from .processes import Share, join_processes, share_errors
-from .sample_reading import SampleSets, check_names, labels_of, options_for, read_sample_sets
-from .sample_sets import SampleSet, all_files, are_mixed, batches, rows_by_role
+from .sample_reading import options_for, read_sample_sets
+from .sample_sets import SampleSet, SampleSets, are_mixed
 from .terminal import log
 
 _OPTIONS_WITHOUT_METRIC = ("max_rank", "multi_query")
@@ -47,14 +47,14 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     )
     if not has_ground_truth:
         _check_labels(sample_sets, protocol, options)
-    options = options_for(labels_of(sample_sets), options)
+    options = options_for(sample_sets.labels(), options)
     protocol, other_options, _ = take_protocol(options.get("protocol") or "market1501", options, lists=has_ground_truth)
     if arguments.images is not None:
         from .images import check_sample_images  # noqa: PLC0415 - most evaluations show no images
 
         check_sample_images(arguments.images, sample_sets)
 
-    files = all_files(sample_sets)
+    files = sample_sets.files
     input_paths = [file.path for file in files]
     for words in label_files(arguments.labels, extra_labels).values():
         input_paths.extend(split_array(word)[0] for word in words)
@@ -130,22 +130,21 @@ def _evaluate_samples(
         ground_truth = data.read_ground_truth(
             arguments.ground_truth, by_name=False, form=arguments.ground_truth_form, one_based=bool(arguments.one_based)
         )
-    query_set = sample_sets["query"]
-    reason = _reason_against_metric(query_set, options, has_lists=ground_truth is not None)
+    reason = _reason_against_metric(sample_sets, options, has_lists=ground_truth is not None)
     if not reason:
         _number_samples(sample_sets, has_lists=ground_truth is not None)
     is_numbered = any("index" in sample_set.columns for sample_set in sample_sets.values())
     if share.size > 1 or is_numbered:
         if reason:
             raise ValueError(f"`{reason}` must come without `index`, in one process.")
-    elif query_set.kind != "embeddings":
+    elif sample_sets.query.kind != "embeddings":
         return _evaluate_matrix(sample_sets, options | {"ground_truth": ground_truth})
     else:
         results = _evaluate_files(sample_sets, options | {"ground_truth": ground_truth})
         # A results file would hold lists of candidates, which cost another pass over the gallery.
         return results if reason or arguments.report is not None else replace(results, problem=None)
 
-    check_names(sample_sets, options["protocol"].relevance_options)
+    sample_sets.check_names(options["protocol"].relevance_options)
 
     from reid_torchmetrics.metrics.reid import ReIDMetrics  # noqa: PLC0415 - TorchMetrics takes a second
 
@@ -153,7 +152,7 @@ def _evaluate_samples(
     with warnings.catch_warnings():
         # Samples without `is_query` are those of both roles here.
         warnings.filterwarnings("ignore", "Some batches were given with `is_query` and some without")
-        for embeddings, is_query, labels in batches(sample_sets, share):
+        for embeddings, is_query, labels in sample_sets.batches(share):
             metric.update(embeddings, is_query=is_query, **labels)
         if arguments.report is None:
             return metric.results()
@@ -163,7 +162,7 @@ def _evaluate_samples(
 
 def _has_mixed_roles(sample_set: SampleSet) -> bool:
     """Return whether some samples are query and gallery item, and others one of them."""
-    return "roles" in sample_set.columns and are_mixed(sample_set.columns["roles"])
+    return sample_set.roles is not None and are_mixed(sample_set.roles)
 
 
 def _number_samples(sample_sets: SampleSets, *, has_lists: bool) -> None:
@@ -186,32 +185,32 @@ def _number_samples(sample_sets: SampleSets, *, has_lists: bool) -> None:
         sample_set.columns["index"] = np.where(is_query, is_query.cumsum(), is_gallery.cumsum()) - 1
 
 
-def _reason_against_metric(query_set: SampleSet, options: Mapping[str, Any], *, has_lists: bool) -> str:
+def _reason_against_metric(sample_sets: SampleSets, options: Mapping[str, Any], *, has_lists: bool) -> str:
     """Return the name of an option, or of a property of the files, that metrics do not have; empty if there is none."""
     for name in _OPTIONS_WITHOUT_METRIC:
         if name in options:
             return name
+    query_set = sample_sets.query
     if query_set.kind != "embeddings":
         return query_set.kind
     # To a metric, a query in a file of its own is no gallery item; and lists number queries and gallery apart.
-    if query_set.self_index is not None or (has_lists and _has_mixed_roles(query_set)):
+    if sample_sets.self_index is not None or (has_lists and _has_mixed_roles(query_set)):
         return "roles"
     return ""
 
 
 def _evaluate_files(sample_sets: SampleSets, options: Mapping[str, Any]) -> RetrievalResults:
     """Return the results of embeddings, evaluated by one call on this process."""
-    query_set = sample_sets["query"]
     gallery = sample_sets["gallery"].with_labels() if "gallery" in sample_sets else None
-    return evaluate(query_set.with_labels(), gallery, self_index=query_set.self_index, **options)
+    return evaluate(sample_sets.query.with_labels(), gallery, self_index=sample_sets.self_index, **options)
 
 
 def _evaluate_matrix(sample_sets: SampleSets, options: Mapping[str, Any]) -> RetrievalResults:
     """Return the results of distances or scores."""
-    file = sample_sets["query"].files[0]
+    file = sample_sets.query.files[0]
     check_matrix_options(file.kind, options)
     matrix_options = {name: value for name, value in options.items() if name not in NEED_EMBEDDINGS}
-    rows, self_index = rows_by_role(sample_sets)
+    rows, self_index = sample_sets.rows_by_role()
     labels: dict[str, Any] = {}
     for role, (sample_set, rows_of_role) in rows.items():
         for name, values in sample_set.labels(rows_of_role).items():

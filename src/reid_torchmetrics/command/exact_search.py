@@ -13,8 +13,8 @@ from reid_torchmetrics.tasks import IndexRecall, index_recall
 
 from .embeddings import open_embeddings
 from .evaluate import naming_bad_rows
-from .sample_reading import SampleSets, read_sample_sets
-from .sample_sets import all_files
+from .sample_reading import read_sample_sets
+from .sample_sets import SampleSets
 
 _RECALL_AT = 10
 
@@ -39,7 +39,7 @@ def evaluate_exact(sample_sets: SampleSets, protocol: Protocol, arguments: Simpl
     Equal scores keep the order of the gallery, because a list has one order, which does not depend on labels.
     """
     query, gallery = (sample_set.with_labels() for sample_set in sample_sets.values())
-    with naming_bad_rows(all_files(sample_sets)):
+    with naming_bad_rows(sample_sets.files):
         return evaluate(
             query,
             gallery,
@@ -54,7 +54,7 @@ def find_recall(
     retrieved: Any, sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace, *, has_names: bool
 ) -> IndexRecall:
     """Return the recall of the lists; `has_names` says whether items are names of rows."""
-    query_set = sample_sets["query"]
+    query_set = sample_sets.query
     gallery_set = sample_sets["gallery"]
     has_keys = isinstance(retrieved, dict)
     query, read_gallery = open_embeddings(

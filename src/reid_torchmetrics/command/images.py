@@ -16,7 +16,7 @@ from reid_torchmetrics.files import bare_name
 from reid_torchmetrics.functional.retrieval.relevance import SIDES
 
 from .outputs import ReportImages
-from .sample_sets import SampleSet
+from .sample_sets import SampleSet, SampleSets
 
 Size: TypeAlias = tuple[int, int]
 
@@ -164,7 +164,7 @@ def check_files(folder: str, names: Mapping[Any, str], unit: str) -> None:
         raise FileNotFoundError(f"{folder}: there must be a file in the folder for each {unit}; got {got}.")
 
 
-def check_sample_images(folder: str, sample_sets: Mapping[str, SampleSet]) -> None:
+def check_sample_images(folder: str, sample_sets: SampleSets) -> None:
     """Raise unless samples have names, and each name of a query or gallery item is that of a file.
 
     Raises:
@@ -176,17 +176,17 @@ def check_sample_images(folder: str, sample_sets: Mapping[str, SampleSet]) -> No
             remedy = "as an array or a column such as `path`, or by `--names names=NAME`"
             raise ValueError(f"`--images` must come with names of files, {remedy}; got none of the {role}.")
         names = dict(enumerate(sample_set.names.tolist()))
-        roles = sample_set.columns.get("roles")
+        roles = sample_set.roles
         if roles is not None:  # rows without a role are left out
             names = {row: names[row] for row in np.flatnonzero(roles.any(axis=1)).tolist()}
         check_files(folder, names, f"{role} row")
 
 
-def sample_images(folder: str | None, sample_sets: Mapping[str, SampleSet]) -> ReportImages:
+def sample_images(folder: str | None, sample_sets: SampleSets) -> ReportImages:
     """Return the images of evaluated samples, by their numbers in the results; without a folder the names alone."""
     names = []
     for side, role in enumerate(SIDES):
-        sample_set = sample_sets.get(role, sample_sets["query"])
+        sample_set = sample_sets.get(role, sample_sets.query)
         if sample_set.names is None:
             return ReportImages()
         names.append(_names_by_number(sample_set, sample_set.names.tolist(), side))
@@ -204,7 +204,7 @@ def sample_images(folder: str | None, sample_sets: Mapping[str, SampleSet]) -> R
 def _names_by_number(sample_set: SampleSet, names: Sequence[str], side: int) -> dict[int, str]:
     """Return the names of queries (side 0) or gallery items (side 1) by `index`, or by their places among them."""
     rows: Sequence[int] = range(len(names))
-    roles = sample_set.columns.get("roles")
+    roles = sample_set.roles
     if roles is not None:
         rows = roles[:, side].nonzero()[0].tolist()
     index = sample_set.columns.get("index")

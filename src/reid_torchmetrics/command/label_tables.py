@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 from .inputs import split_array
-from .sample_sets import Columns, SampleSet
+from .sample_sets import Columns, SampleSet, SampleSets
 from .terminal import log
 
 TABLES = ""
@@ -164,7 +164,7 @@ def read_field(word: str, field: str, rules: LabelRules) -> Columns:
     return {field: labels[field]}
 
 
-def check_shards(sample_set: SampleSet, role: str, labels: LabelSource, order: str) -> None:
+def check_shards(sample_set: SampleSet, labels: LabelSource, order: str) -> None:
     """Log the order of the shards of embeddings; raise unless it is the natural one, and files of labels fit it.
 
     Raises:
@@ -179,8 +179,8 @@ def check_shards(sample_set: SampleSet, role: str, labels: LabelSource, order: s
         for shard, natural in zip(shards, natural_shards, strict=True):
             if shard != natural:
                 raise ValueError(
-                    f"The files of the {role} must be in natural order, as labels are joined by position; got {shard}"
-                    f" where {natural} comes. Put the pattern in quotes, or say `--order given`."
+                    f"The files of the {sample_set.role} must be in natural order, as labels are joined by position;"
+                    f" got {shard} where {natural} comes. Put the pattern in quotes, or say `--order given`."
                 )
     lengths = [len(file.embeddings) for file in files]
     if len(labels.paths) == len(files):
@@ -191,16 +191,16 @@ def check_shards(sample_set: SampleSet, role: str, labels: LabelSource, order: s
 
     paths = labels.paths
     label_text = paths[0] if len(paths) == 1 else f"{paths[0]} ... {paths[-1]}"
-    log_shards(sample_set, role, f"; labels {label_text} in the same order")
+    _log_shards(sample_set, f"; labels {label_text} in the same order")
 
 
-def log_positions(sample_sets: Mapping[str, SampleSet]) -> None:
+def log_positions(sample_sets: SampleSets) -> None:
     """Log each set of several files: its rows are numbered through all of them."""
-    for role, sample_set in sample_sets.items():
-        log_shards(sample_set, role, "; rows are numbered through all files")
+    for sample_set in sample_sets.values():
+        _log_shards(sample_set, "; rows are numbered through all files")
 
 
-def log_shards(sample_set: SampleSet, role: str, remark: str) -> None:
+def _log_shards(sample_set: SampleSet, remark: str) -> None:
     """Log the number, the order and the lengths of several files of embeddings, and a remark."""
     files = sample_set.files
     if len(files) == 1:
@@ -209,7 +209,7 @@ def log_shards(sample_set: SampleSet, role: str, remark: str) -> None:
     lengths = [len(file.embeddings) for file in files]
     sizes = f"{counted(lengths[0], 'row')} each" if len(set(lengths)) == 1 else f"{min(lengths)} to {max(lengths)} rows"
     order_text = "in natural order" if shards == sorted(shards, key=natural_order) else "in the order given"
-    log(f"{role}: {len(files)} files, {shards[0]} ... {shards[-1]} {order_text}, {sizes}{remark}")
+    log(f"{sample_set.role}: {len(files)} files, {shards[0]} ... {shards[-1]} {order_text}, {sizes}{remark}")
 
 
 def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:

@@ -20,8 +20,8 @@ from .exact_search import evaluate_exact, find_recall, read_exact
 from .inputs import split_array
 from .label_tables import TABLES, LabelRules, check_file_names, label_files, labels_of_file_names
 from .outputs import Outputs
-from .sample_reading import check_names, log_guesses, options_for, read_label_files
-from .sample_sets import Columns, all_files, as_arguments
+from .sample_reading import log_guesses, options_for, read_label_files
+from .sample_sets import Columns, as_arguments
 from .values import named_values
 
 
@@ -82,7 +82,7 @@ def _compare_with_exact(
     words = label_files(arguments.labels, extra_labels)
     label_paths = [split_array(path)[0] for paths in words.values() for path in paths]
     sample_sets = read_exact(arguments, protocol, extra_labels)
-    sample_paths = [file.path for file in all_files(sample_sets)]
+    sample_paths = [file.path for file in sample_sets.files]
     outputs = Outputs(arguments, [arguments.retrieved, *sample_paths, *label_paths])
 
     needs_names = _needs_names(retrieved)
@@ -99,7 +99,7 @@ def _compare_with_exact(
         raise ValueError(f"labels such as identities must be in these files, or be given by `--labels`; got {got}.")
     options = options_for(labels, options)
     protocol, *_ = take_protocol(protocol_of_lists(options.get("protocol"), labels), options, lists=False)
-    check_names(sample_sets, protocol.relevance_options)
+    sample_sets.check_names(protocol.relevance_options)
     lists = evaluate_lists(retrieved, **labels, **options)
     exact = replace(evaluate_exact(sample_sets, protocol, arguments), query_names=lists.query_names)
     recall = find_recall(retrieved, sample_sets, protocol, arguments, has_names=needs_names["gallery"])

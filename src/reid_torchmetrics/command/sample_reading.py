@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from reid_torchmetrics import _names, data
-from reid_torchmetrics.functional.retrieval.relevance import RULES_BY_LABEL, SIDES, number_names
+from reid_torchmetrics.functional.retrieval.relevance import RULES_BY_LABEL, SIDES
 
 from .inputs import find_files, find_source
 from .label_tables import (
@@ -33,16 +33,13 @@ from .label_tables import (
     read_table,
     rows_by_name,
 )
-from .sample_sets import ROW, Columns, SampleSet, check_roles, has_one_role, set_self_index
+from .sample_sets import ROW, Columns, SampleSet, SampleSets, has_one_role
 from .terminal import log
 from .values import named_values, rules_as_names
 
 _CAPTIONS = "--captions"
 _TRACK_LABELS = {"cameras", "sequences", "identities"}
 """labels that show whether numbers of tracks count those of each camera"""
-
-SampleSets: TypeAlias = dict[str, SampleSet]
-"""queries and gallery by role; queries alone where each item is searched among all others"""
 
 
 def read_sample_sets(
@@ -71,10 +68,9 @@ def read_sample_sets(
     # Files of samples.
     sample_sets = _open_sample_sets(arguments, rules, names_in_sets if num_tables else [None, None])
     guesses: list[str] = []
-    for sample_set in sample_sets.values():
-        for file in sample_set.files:
-            guesses.extend(line.removeprefix(f"{file.path}: ") for line in file.guesses)
-    is_matrix = sample_sets["query"].kind != "embeddings"
+    for file in sample_sets.files:
+        guesses.extend(line.removeprefix(f"{file.path}: ") for line in file.guesses)
+    is_matrix = sample_sets.query.kind != "embeddings"
     # Without arrays for each role, both sets have the same arrays of one file.
     query_guesses, gallery_guesses = ([file.guesses for file in part.files] for part in sample_sets.values())
     is_one_file = not arguments.gallery and query_guesses == gallery_guesses
@@ -100,8 +96,8 @@ def read_sample_sets(
     _check_used(rules, names_in_sets, names_in_tables)
     check_file_names(rules, [sample_set.names for sample_set in sample_sets.values()])
 
-    has_roles = any("roles" in sample_set.columns for sample_set in sample_sets.values())
-    check_roles(sample_sets)
+    has_roles = any(sample_set.roles is not None for sample_set in sample_sets.values())
+    sample_sets.check_roles()
     if len(sample_sets) == 1 and not has_roles:
         reason = "one set of labels for a square matrix" if is_matrix else "no gallery"
         log(f"{reason}: each item is searched among all others")
@@ -145,14 +141,6 @@ def log_guesses(guesses: Iterable[str]) -> None:
         log(f"guessed: {distinct_guesses}")
 
 
-def labels_of(sample_sets: SampleSets) -> dict[str, Any]:
-    """Return the labels of all samples as arguments, such as "query_identities"."""
-    labels: dict[str, Any] = {}
-    for role, sample_set in sample_sets.items():
-        labels |= sample_set.labels(slice(None), f"{role}_")
-    return labels
-
-
 def options_for(labels: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options in which rules list names where `labels`, arguments by name, hold names of digits: "01", not 1."""
     rules = []
@@ -166,22 +154,12 @@ def options_for(labels: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
     return rules_as_names(options, rules)
 
 
-def check_names(sample_sets: SampleSets, rules: Mapping[str, Any]) -> None:
-    """Raise unless labels of queries and gallery are both names or both integers, as the `rules` that list labels do.
-
-    Raises:
-        TypeError: queries have names, and the gallery integers, or the reverse.
-        ValueError: one of the `rules` lists numbers of labels that are names, or the reverse.
-    """
-    number_names(labels_of(sample_sets), rules, tuple(sample_sets))
-
-
 def _open_sample_sets(
     arguments: SimpleNamespace, rules: LabelRules, names_in_sets: Sequence[set[str] | None]
 ) -> SampleSets:
     """Open the files of queries and gallery; `names_in_sets` receives the labels in `rules.names` that each set has."""
     source = find_source(arguments)
-    sample_sets: SampleSets = {}
+    opened = []
     for role, paths, used in zip(SIDES, (source.query, source.gallery), names_in_sets, strict=True):
         files = data.read_samples(
             paths,
@@ -193,7 +171,8 @@ def _open_sample_sets(
             labels=rules.extra_labels,
             kind=source.kind,
         )
-        sample_sets[role] = SampleSet(files)
+        opened.append(SampleSet(role, files))
+    sample_sets = SampleSets(*opened)
     _check_kinds(sample_sets)
     return sample_sets
 
@@ -242,25 +221,20 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
     if len(tables) == 1 and len(sample_sets) == 2:
         tables = _split_table(sample_sets, tables[0], source_text, guesses)
     if len(tables) != len(sample_sets):
-        remedy = _hint_of_matrix(sample_sets["query"], tables)
+        remedy = _hint_of_matrix(sample_sets.query, tables)
         raise ValueError(
             f"`--labels` must be one table, or one for queries and one for the gallery; got {len(tables)}.{remedy}"
         )
     named_roles = _join_by_name(sample_sets, tables, words, guesses)
-    set_self_index(sample_sets, tables)
-    if len(sample_sets) == 2 and sample_sets["query"].kind != "embeddings":
+    sample_sets.set_self_index(tables)
+    if len(sample_sets) == 2 and sample_sets.query.kind != "embeddings":
         _check_shape(sample_sets, tables, source_text)
 
     has_source_for_each = len(sources) == len(sample_sets)
-    for position, (role, table) in enumerate(zip(sample_sets, tables, strict=True)):
-        if role not in named_roles:
-            source = sources[position] if has_source_for_each else sources[0]
-            check_shards(sample_sets[role], role, source, order)
-        _check_table(sample_sets[role], table, source_text, role)
-        names = table.pop("names", None)
-        if sample_sets[role].names is None:
-            sample_sets[role].names = names
-        sample_sets[role].columns |= table
+    for position, (sample_set, table) in enumerate(zip(sample_sets.values(), tables, strict=True)):
+        if sample_set.role not in named_roles:
+            check_shards(sample_set, sources[position] if has_source_for_each else sources[0], order)
+        sample_set.add(table, source_text)
 
 
 def _hold_roles(sources: Sequence[LabelSource]) -> bool:
@@ -270,14 +244,14 @@ def _hold_roles(sources: Sequence[LabelSource]) -> bool:
 
 def _join_by_name(
     sample_sets: SampleSets, tables: list[Columns], words: Sequence[str], guesses: list[str]
-) -> list[str]:
+) -> list[_names.Role]:
     """Put the rows of the table of each side in the order of its samples, where both have names; return these roles."""
-    roles = []
-    for position, (role, sample_set) in enumerate(sample_sets.items()):
+    roles: list[_names.Role] = []
+    for position, sample_set in enumerate(sample_sets.values()):
         if "names" in tables[position] and sample_set.names is not None:
             word = words[position] if len(words) == len(tables) else words[0]
             tables[position] = rows_by_name(tables[position], np.asarray(sample_set.names), word)
-            roles.append(role)
+            roles.append(sample_set.role)
     if len(roles) == len(sample_sets):
         guesses.append("rows joined by `name`")
     else:
@@ -290,7 +264,7 @@ def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, gues
 
     Where some rows are both, all keep their number in the column `ROW`.
     """
-    query_set = sample_sets["query"]
+    query_set = sample_sets.query
     roles = table.get("roles")
     if roles is not None and has_one_role(roles) and len(roles) == sum(map(len, sample_sets.values())):
         log("one role in every row of the labels: it does not tell queries and gallery apart")
@@ -298,13 +272,13 @@ def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, gues
         del table["roles"]
     elif roles is not None and roles.all(axis=1).any():
         table[ROW] = np.arange(len(roles))
-    if "names" in table and all(sample_set.names is not None for sample_set in sample_sets.values()):
+    if "names" in table and sample_sets.are_named:
         return [table, table]  # each side takes the rows with its names
 
     if roles is None:
-        roles = query_set.table_roles  # of an earlier table with as many rows
+        roles = sample_sets.table_roles  # of an earlier table with as many rows
     else:
-        query_set.table_roles = roles
+        sample_sets.table_roles = roles
     num_rows = num_rows_of(table)
     if roles is not None and len(roles) == num_rows:
         is_query, is_gallery = roles.T
@@ -317,7 +291,7 @@ def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, gues
     return [{name: values[rows] for name, values in table.items()} for rows in (is_query, is_gallery)]
 
 
-def _is_one_set(sample_sets: Mapping[str, SampleSet], labels: Iterable[Sequence[LabelSource]]) -> bool:
+def _is_one_set(sample_sets: SampleSets, labels: Iterable[Sequence[LabelSource]]) -> bool:
     """Return whether rows and columns of a matrix are the same items: there is one set of labels for both.
 
     Args:
@@ -332,13 +306,13 @@ def _is_one_set(sample_sets: Mapping[str, SampleSet], labels: Iterable[Sequence[
     return any(len(sources) == 1 and sources[0].num_rows == num_rows for sources in labels)
 
 
-def _check_shape(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns], source: str) -> None:
+def _check_shape(sample_sets: SampleSets, tables: Sequence[Columns], source: str) -> None:
     """Raise unless a matrix has a row for each query of the labels, and a column for each gallery item.
 
     Raises:
         ValueError: It has not; the message says if it is transposed.
     """
-    file = sample_sets["query"].files[0]
+    file = sample_sets.query.files[0]
     shape = [len(sample_set) for sample_set in sample_sets.values()]
     label_shape = [num_rows_of(table) for table in tables]
     if shape == label_shape:
@@ -351,7 +325,7 @@ def _check_shape(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns]
     raise ValueError(f"{file.path}: {rule}; got {shape}{hint}.")
 
 
-def _check_num_rows(sample_sets: Mapping[str, SampleSet], table: Columns, source: str) -> None:
+def _check_num_rows(sample_sets: SampleSets, table: Columns, source: str) -> None:
     """Raise unless one table about a matrix has a row for each query and each gallery item.
 
     Raises:
@@ -375,16 +349,6 @@ def _hint_of_matrix(sample_set: SampleSet, tables: Sequence[Columns]) -> str:
     return f" A matrix of distances is given by `--distances {file.path}`, of scores by `--scores`."
 
 
-def _check_table(sample_set: SampleSet, table: Columns, source_text: str, role: str) -> None:
-    """Raise unless a table has a row for each embedding, and labels that the files of embeddings lack."""
-    for name, values in table.items():
-        if len(values) != len(sample_set):
-            rule = f"`{name}` must have a row for each of {len(sample_set)} {role} embeddings"
-            raise ValueError(f"{source_text}: {rule}; got {len(values)}.")
-        if name in sample_set.columns:
-            raise ValueError(f"{source_text}: `{name}` must come once; got it from {sample_set.files[0].path}, too.")
-
-
 def _add_captions(sample_sets: SampleSets, captions_option: str) -> None:
     """Number the images, and give each caption the number of its image, as identities.
 
@@ -392,8 +356,7 @@ def _add_captions(sample_sets: SampleSets, captions_option: str) -> None:
         sample_sets: images and their captions, one as queries and the other as gallery.
         captions_option: the number of captions of each image, which are in a row, or a file with the image of each.
     """
-    query_set = sample_sets["query"]
-    images, captions = sorted([query_set, sample_sets.get("gallery", query_set)], key=len)
+    images, captions = sorted([sample_sets.query, sample_sets.get("gallery", sample_sets.query)], key=len)
     is_number = captions_option.isdecimal()
     if is_number:
         image_of_caption = np.repeat(np.arange(len(images)), int(captions_option))
@@ -406,11 +369,9 @@ def _add_captions(sample_sets: SampleSets, captions_option: str) -> None:
     if not can_tell_apart or not is_numbering or not np.isin(image_of_caption, np.arange(len(images))).all():
         got = f"{captions_option} for {len(captions)} captions of {len(images)} images"
         raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {got}.")
-    for role, sample_set in sample_sets.items():
+    for sample_set in sample_sets.values():
         identities = image_of_caption if sample_set is captions else np.arange(len(sample_set))
-        table = {"identities": identities}
-        _check_table(sample_set, table, _CAPTIONS, role)
-        sample_set.columns |= table
+        sample_set.add({"identities": identities}, _CAPTIONS)
 
 
 def _check_used(

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _progress, data
-from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS
+from reid_torchmetrics import _arrays, _names, _progress, data
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, number_names
 
 from .processes import Share
 from .terminal import log
@@ -33,21 +33,18 @@ _FLAGS = {None: (True, True), True: (True, False), False: (False, True)}
 class SampleSet:
     """Files of queries or gallery items, with the labels of all their rows; without a gallery queries are both."""
 
-    def __init__(self, files: list[data.SampleFile]) -> None:
+    def __init__(self, role: _names.Role, files: list[data.SampleFile]) -> None:
         columns_of_files: list[Columns] = []
         for file in files:
             roles = {} if file.roles is None else {"roles": file.roles}
             columns_of_files.append(file.labels | roles)
+        self.role = role
         self.columns: Columns = {}
         for name in columns_of_files[0]:
             self.columns[name] = np.concatenate([columns[name] for columns in columns_of_files])
         names = [file.names for file in files if file.names is not None]
         self.names: _arrays.Array | None = np.concatenate(names) if len(names) == len(files) else None
         """names of all rows, where all files or their labels have them"""
-        self.table_roles: _arrays.Array | None = None
-        """roles in one table about queries and gallery, for queries in files of their own"""
-        self.self_index: _arrays.Array | None = None
-        """for queries in files of their own: the place of each in the gallery, or -1; None if none is there"""
         self.files = [replace(file, labels={}, roles=None, names=None) for file in files]
 
     def __len__(self) -> int:
@@ -57,6 +54,28 @@ class SampleSet:
     def kind(self) -> str:
         """Kind of the files: "embeddings", "distances" or "scores"."""
         return self.files[0].kind
+
+    @property
+    def roles(self) -> _arrays.Array | None:
+        """Two flags of each row, for queries and for gallery items; None if the files and their labels have none."""
+        return self.columns.get("roles")
+
+    def add(self, table: Columns, source: str) -> None:
+        """Add the labels of a table, and the names of its rows if there are none.
+
+        Raises:
+            ValueError: The table, from `source`, has not a row for each sample, or a label that is there.
+        """
+        for name, values in table.items():
+            if len(values) != len(self):
+                rule = f"`{name}` must have a row for each of {len(self)} {self.role} embeddings"
+                raise ValueError(f"{source}: {rule}; got {len(values)}.")
+            if name in self.columns:
+                raise ValueError(f"{source}: `{name}` must come once; got it from {self.files[0].path}, too.")
+        names = table.pop("names", None)
+        if self.names is None:
+            self.names = names
+        self.columns |= table
 
     def labels(self, rows: Any, prefix: str = "") -> dict[str, Any]:
         """Return labels of some rows as arguments, without roles."""
@@ -113,81 +132,134 @@ def as_arguments(labels: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return arguments
 
 
-def all_files(sample_sets: Mapping[str, SampleSet]) -> list[data.SampleFile]:
-    """Return the files of the queries, then those of the gallery."""
-    files: list[data.SampleFile] = []
-    for sample_set in sample_sets.values():
-        files.extend(sample_set.files)
-    return files
-
-
-def batches(sample_sets: Mapping[str, SampleSet], share: Share) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-    """Iterate over the embeddings of this process file by file, with `is_query` and labels as metrics take them.
-
-    In one file of queries and gallery, samples come by their roles, if some have both or none; `is_query` is None for
-    those with both.
-    """
-    has_gallery = len(sample_sets) == 2
-    for role, sample_set in sample_sets.items():
-        roles = sample_set.columns.get("roles")
-        for file, rows_of_file, rows in sample_set.rows_within(share.part_of(len(sample_set))):
-            embeddings = file.embeddings[rows_of_file]
-            if has_gallery:
-                yield embeddings, role == "query", sample_set.labels(rows)
-            elif roles is None:
-                yield embeddings, None, sample_set.labels(rows)
-            elif (roles.sum(axis=1) == 1).all():
-                yield embeddings, roles[rows, 0], sample_set.labels(rows)
-            else:
-                for is_query, flags in _FLAGS.items():
-                    if (roles == flags).all(axis=1).any():
-                        matching = np.flatnonzero((roles[rows] == flags).all(axis=1))
-                        yield embeddings[matching], is_query, sample_set.labels(rows.start + matching)
-
-
 ROW = "row"
 """the column with the number of each row, while one table is split into queries and gallery"""
 
 
-def set_self_index(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns]) -> None:
-    """Remove the numbers of rows from the tables, and set the place of each query in the gallery."""
-    if not all(ROW in table for table in tables):
-        return
-    query_rows, gallery_rows = (table.pop(ROW) for table in tables)
-    place_of_row = {row: place for place, row in enumerate(gallery_rows.tolist())}
-    self_index = np.array([place_of_row.get(row, -1) for row in query_rows.tolist()], dtype=np.int64)
-    sample_sets["query"].self_index = self_index
-    _log_self_index(self_index)
+class SampleSets(dict[str, SampleSet]):
+    """The queries and the gallery by role; the queries alone where each item is searched among all others."""
 
+    def __init__(self, query: SampleSet, gallery: SampleSet) -> None:
+        super().__init__(query=query, gallery=gallery)
+        self.table_roles: _arrays.Array | None = None
+        """roles in one table about queries and gallery, for queries in files of their own"""
+        self.self_index: _arrays.Array | None = None
+        """for queries in files of their own: the place of each in the gallery, or -1; None if none is there"""
 
-def check_roles(sample_sets: Mapping[str, SampleSet]) -> None:
-    """Check that roles fit the files; drop roles that say no more than the files.
+    @property
+    def query(self) -> SampleSet:
+        """The queries."""
+        return self["query"]
 
-    Raises:
-        ValueError: Gallery items in files of queries or the reverse, one file without queries or without gallery items,
-            or rows of both roles in files of queries and files of a gallery.
-    """
-    if len(sample_sets) == 1:
-        _check_single_set(sample_sets["query"])
-        return
-    for role, sample_set in sample_sets.items():
-        roles = sample_set.columns.pop("roles", None)
-        if roles is None:
-            continue
-        path = sample_set.files[0].path
-        if not roles[:, 0 if role == "query" else 1].all():
-            raise ValueError(f"`roles` must be those of the {role} in {path}; got {_describe_roles(roles)}.")
-        has_both = roles.all(axis=1)
-        if has_both.any() and sample_sets["query"].self_index is None:
-            raise ValueError(
-                f"`roles` of queries and gallery must come in one table of all rows, which gives each query's place"
-                f" in the gallery; got {int(has_both.sum())} rows that are queries and gallery items with {path}."
-            )
+    @property
+    def files(self) -> list[data.SampleFile]:
+        """The files of the queries, then those of the gallery."""
+        files: list[data.SampleFile] = []
+        for sample_set in self.values():
+            files.extend(sample_set.files)
+        return files
+
+    @property
+    def are_named(self) -> bool:
+        """True if all samples have names."""
+        return all(sample_set.names is not None for sample_set in self.values())
+
+    def labels(self) -> dict[str, Any]:
+        """Return the labels of all samples as arguments, such as "query_identities"."""
+        labels: dict[str, Any] = {}
+        for role, sample_set in self.items():
+            labels |= sample_set.labels(slice(None), f"{role}_")
+        return labels
+
+    def check_names(self, rules: Mapping[str, Any]) -> None:
+        """Raise unless labels of both sides are names, or both integers, as the `rules` that list labels do.
+
+        Raises:
+            TypeError: queries have names, and the gallery integers, or the reverse.
+            ValueError: one of the `rules` lists numbers of labels that are names, or the reverse.
+        """
+        number_names(self.labels(), rules, tuple(self))
+
+    def batches(self, share: Share) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+        """Iterate over the embeddings of this process file by file, with `is_query` and labels as metrics take them.
+
+        In one file of queries and gallery, samples come by their roles, if some have both or none; `is_query` is None
+        for those with both.
+        """
+        has_gallery = len(self) == 2
+        for role, sample_set in self.items():
+            roles = sample_set.roles
+            for file, rows_of_file, rows in sample_set.rows_within(share.part_of(len(sample_set))):
+                embeddings = file.embeddings[rows_of_file]
+                if has_gallery:
+                    yield embeddings, role == "query", sample_set.labels(rows)
+                elif roles is None:
+                    yield embeddings, None, sample_set.labels(rows)
+                elif (roles.sum(axis=1) == 1).all():
+                    yield embeddings, roles[rows, 0], sample_set.labels(rows)
+                else:
+                    for is_query, flags in _FLAGS.items():
+                        if (roles == flags).all(axis=1).any():
+                            matching = np.flatnonzero((roles[rows] == flags).all(axis=1))
+                            yield embeddings[matching], is_query, sample_set.labels(rows.start + matching)
+
+    def rows_by_role(self) -> tuple[dict[str, tuple[SampleSet, Any]], _arrays.Array | None]:
+        """Return the samples and rows of the queries and of the gallery, and the place of each query in the gallery.
+
+        Where each item is searched among the others there are queries only.
+        """
+        roles = self.query.roles
+        rows: dict[str, tuple[SampleSet, Any]] = {}
+        if len(self) > 1 or roles is None:
+            for role, sample_set in self.items():
+                rows[role] = (sample_set, slice(None))
+            return rows, self.self_index
+        is_query, is_gallery = roles.T
+        rows["query"] = (self.query, is_query.nonzero()[0])
+        if (is_query == is_gallery).all():
+            return rows, None
+        rows["gallery"] = (self.query, is_gallery.nonzero()[0])
+        self_index = data.find_self_index(roles) if are_mixed(roles) else None
+        return rows, self_index
+
+    def set_self_index(self, tables: Sequence[Columns]) -> None:
+        """Remove the numbers of rows from the tables of both sides, and set the place of each query in the gallery."""
+        if not all(ROW in table for table in tables):
+            return
+        query_rows, gallery_rows = (table.pop(ROW) for table in tables)
+        place_of_row = {row: place for place, row in enumerate(gallery_rows.tolist())}
+        self_index = np.array([place_of_row.get(row, -1) for row in query_rows.tolist()], dtype=np.int64)
+        self.self_index = self_index
+        _log_self_index(self_index)
+
+    def check_roles(self) -> None:
+        """Check that roles fit the files; drop roles that say no more than the files.
+
+        Raises:
+            ValueError: Gallery items in files of queries or the reverse, one file without queries or without gallery
+                items, or rows of both roles in files of queries and files of a gallery.
+        """
+        if len(self) == 1:
+            _check_single_set(self.query)
+            return
+        for role, sample_set in self.items():
+            roles = sample_set.columns.pop("roles", None)
+            if roles is None:
+                continue
+            path = sample_set.files[0].path
+            if not roles[:, SIDES.index(role)].all():
+                raise ValueError(f"`roles` must be those of the {role} in {path}; got {_describe_roles(roles)}.")
+            has_both = roles.all(axis=1)
+            if has_both.any() and self.self_index is None:
+                raise ValueError(
+                    f"`roles` of queries and gallery must come in one table of all rows, which gives each query's place"
+                    f" in the gallery; got {int(has_both.sum())} rows that are queries and gallery items with {path}."
+                )
 
 
 def _check_single_set(sample_set: SampleSet) -> None:
     """Check that roles in one file tell queries and gallery apart; drop them where all rows have the same."""
-    roles = sample_set.columns.get("roles")
+    roles = sample_set.roles
     if roles is None:
         return
     has_role = roles.any(axis=1)
@@ -215,29 +287,6 @@ def are_mixed(roles: _arrays.Array) -> bool:
     """Return whether some samples have both roles, and others one."""
     is_query, is_gallery = roles.T
     return bool((is_query & is_gallery).any()) and bool((is_query != is_gallery).any())
-
-
-def rows_by_role(
-    sample_sets: Mapping[str, SampleSet],
-) -> tuple[dict[str, tuple[SampleSet, Any]], _arrays.Array | None]:
-    """Return the samples and rows of the queries and of the gallery, and the place of each query in the gallery.
-
-    Where each item is searched among the others there are queries only.
-    """
-    query_set = sample_sets["query"]
-    roles = query_set.columns.get("roles")
-    rows: dict[str, tuple[SampleSet, Any]] = {}
-    if len(sample_sets) > 1 or roles is None:
-        for role, sample_set in sample_sets.items():
-            rows[role] = (sample_set, slice(None))
-        return rows, query_set.self_index
-    is_query, is_gallery = roles.T
-    rows["query"] = (query_set, is_query.nonzero()[0])
-    if (is_query == is_gallery).all():
-        return rows, None
-    rows["gallery"] = (query_set, is_gallery.nonzero()[0])
-    self_index = data.find_self_index(roles) if are_mixed(roles) else None
-    return rows, self_index
 
 
 def _describe_roles(roles: _arrays.Array) -> str:

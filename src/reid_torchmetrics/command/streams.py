@@ -25,36 +25,33 @@ from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from .embeddings import open_embeddings
 from .inputs import check_streamed
 from .processes import Share
-from .sample_sets import SampleSet
+from .sample_sets import SampleSet, SampleSets
 
 
-def evaluate_streamed_gallery(
-    sample_sets: Mapping[str, SampleSet], options: Mapping[str, Any], share: Share
-) -> RetrievalResults:
+def evaluate_streamed_gallery(sample_sets: SampleSets, options: Mapping[str, Any], share: Share) -> RetrievalResults:
     """Return the results of a gallery that is read file by file, on all processes.
 
     Raises:
         DistributedMetricError: an error on some process.
         ValueError: labels, kinds of files or rules that need the items of the gallery.
     """
-    query_set = sample_sets["query"]
-    gallery_set = sample_sets["gallery"]
-    check_streamed(dict.fromkeys([*query_set.columns, *gallery_set.columns, gallery_set.kind, "gallery"], True))
+    labels = [*sample_sets.query.columns, *sample_sets["gallery"].columns, sample_sets.query.kind, "gallery"]
+    check_streamed(dict.fromkeys(labels, True))
     world = share.world()
     with concluding(world):
-        return _evaluate(query_set, gallery_set, options, world)
+        return _evaluate(sample_sets, options, world)
 
 
-def _evaluate(
-    query_set: SampleSet, gallery_set: SampleSet, options: Mapping[str, Any], world: World
-) -> RetrievalResults:
+def _evaluate(sample_sets: SampleSets, options: Mapping[str, Any], world: World) -> RetrievalResults:
     """Count the blocks of the gallery, and evaluate the counts."""
+    query_set = sample_sets.query
+    gallery_set = sample_sets["gallery"]
     protocol = options["protocol"]
     rules = query_set.labels(slice(None), "query_") | protocol.relevance_options
     relevance = find_relevance(**rules, **gallery_set.labels(slice(None), "gallery_"))
     is_listed = _find_listed(relevance, len(gallery_set))
-    if query_set.self_index is not None:
-        rules["self_index"] = _places_among_listed(is_listed, query_set.self_index)
+    if sample_sets.self_index is not None:
+        rules["self_index"] = _places_among_listed(is_listed, sample_sets.self_index)
     if "max_bytes" in options:
         rules["max_bytes"] = options["max_bytes"]
     similarity = options.get("similarity")
