@@ -5,6 +5,7 @@ Tensors on a device without float64 move to the CPU as they enter, and are compu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol, SupportsIndex, TypeAlias, TypeVar, runtime_checkable
@@ -102,6 +103,8 @@ def fields_as_tensors(record: object, *names: str) -> None:
 
 def has_masked(value: Any) -> bool:
     """Return whether an array, or an array in a list, has masked values (`numpy.ma`): they stand for no number."""
+    if "numpy.ma" not in sys.modules:  # whoever makes masked arrays has imported it, which takes a while
+        return False
     is_list_of_arrays = isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], np.ndarray)
     if is_list_of_arrays:
         return any(map(np.ma.is_masked, value))
