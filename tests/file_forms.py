@@ -35,6 +35,8 @@ class Form(NamedTuple):
     expect: Callable[[Texts], Any]
     """the same by a strict reading of the texts"""
     separator: str | None = None
+    damage: Callable[[Any, Random], tuple[Any, str]] | None = None
+    """what returns damaged contents and the path of the changed file, if these are bytes"""
 
 
 def check(is_valid: bool) -> None:

@@ -1,8 +1,9 @@
 """Damaged files of every form but COCO's: `python -m tests.fuzz_files [documents of each form] [first seed]`.
 
 Each document is a correct file, or a pair of them, that was damaged in one drawn way: a word is another one, is
-missing, comes twice or changes places, a line is repeated, or the file ends early. The reader must return what a strict
-reading of the damaged text gives, or raise an error that names the file. `fuzz_coco_files` does so for COCO's files.
+missing, comes twice or changes places, a line is repeated, or the file ends early; in .npz and Parquet, bytes are other
+ones, or an array is missing, or has another name, dtype or shape. The reader must return what a strict reading of the
+damaged file gives, or raise an error that names it. `fuzz_coco_files` does so for COCO's files.
 
 Not a part of the test suite, which runs some documents of it. It exits with 1 if a reader does something else.
 """
@@ -15,8 +16,11 @@ import warnings
 from pathlib import Path
 from random import Random
 
-from tests.file_forms import FORMS, Form, InvalidFileError, Texts
+from tests import file_forms
+from tests.array_forms import ARRAY_FORMS
+from tests.file_forms import Form, InvalidFileError, Texts
 
+FORMS = {**file_forms.FORMS, **ARRAY_FORMS}
 WORDS = (
     "",
     "nan",
@@ -89,7 +93,7 @@ def fault(form: Form, folder: Path, texts: Texts, path: str) -> str | None:
     """What is wrong with the outcome for damaged files; None for the right values or an error that names the file."""
     for name, text in texts.items():
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
-        (folder / name).write_bytes(text.encode())
+        (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
     try:
         expected = form.expect(texts)
     except InvalidFileError:
@@ -122,9 +126,11 @@ def run(name: str, number: int, seed: int, folder: Path) -> list[str]:
             found = fault(form, place / "whole", texts, next(iter(texts)))
             if found is not None or form.read(place / "whole") != form.expect(texts):
                 faults.append(f"{name}: {found or 'an error without damage'}")
-        changed, path = damaged(texts, draw, form.separator)
+        changed, path = damaged(texts, draw, form.separator) if form.damage is None else form.damage(texts, draw)
         found = fault(form, place, changed, path)
-        if found is not None:
+        if found is not None and form.damage is not None:
+            faults.append(f"{name} {document} of seed {seed}: {found}"[:700])
+        elif found is not None:
             lines_of_change = [f"{line!r}" for line in changed[path].split("\n") if line not in texts[path].split("\n")]
             faults.append(f"{name} {path} {' '.join(lines_of_change)[:200]}: {found}"[:700])
     return faults

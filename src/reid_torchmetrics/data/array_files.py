@@ -228,12 +228,14 @@ def _read_member(path: Path, archive: ZipFile, member: ZipInfo, allowance: Allow
         allowance.spend(name, member.file_size)
         contents = archive.read(member)
         return np.ndarray(layout.shape, layout.dtype, buffer=contents, offset=layout.offset, order=layout.order)
+    archive.open(member).close()  # raises unless the name in front of the array is that in the directory
     with path.open("rb") as file:
         # The directory lacks the lengths of the name and of further fields in front of the array.
         file.seek(member.header_offset + _LENGTHS)
         lengths = struct.unpack("<HH", file.read(4))
         file.seek(member.header_offset + _AFTER_LENGTHS + sum(lengths))
-        return _read_layout(name, file, member.file_size).map_file(path)
+        size = min(member.file_size, member.compress_size)  # equal, unless the directory is damaged
+        return _read_layout(name, file, size).map_file(path)
 
 
 def _read_layout(name: str, file: IO[bytes], size: int) -> _ArrayLayout:
