@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reid_torchmetrics.diagnosis.expected import (
+from reid_torchmetrics.diagnosis.expected import ConventionChange, KnownEvaluator
+from reid_torchmetrics.diagnosis.expected.known import (
+    DETECTION_CHANGES,
     DETECTION_EVALUATORS,
     PAIR_CHANGES,
     PAIR_EVALUATORS,
+    RETRIEVAL_CHANGES,
     RETRIEVAL_EVALUATORS,
-    ConventionChange,
-    KnownEvaluator,
 )
-from reid_torchmetrics.diagnosis.expected.detection_changes import CHANGES as DETECTION_CHANGES
-from reid_torchmetrics.diagnosis.expected.ranked_numbers import CHANGES as RETRIEVAL_CHANGES
 from reid_torchmetrics.functional.displays import cut
 from reid_torchmetrics.functional.retrieval import PROTOCOLS
 
@@ -23,6 +22,8 @@ KINDS: dict[str, tuple[Sequence[KnownEvaluator], Sequence[ConventionChange]]] = 
     "Detection": (DETECTION_EVALUATORS, DETECTION_CHANGES),
     "Pairs": (PAIR_EVALUATORS, PAIR_CHANGES),
 }
+PLACEHOLDERS = {"k": "k", "all": "N", "far": "FAR", "target": "P"}
+"""what stands for them on the page"""
 INTRODUCTION = """# Why does my number differ?
 
 Another evaluator printed a number for your data, and ours is another one. `diagnose` finds out which convention gives
@@ -58,6 +59,7 @@ PRINTED
 
 The tables below have everything that is tried. Each evaluator was run, and a test compares its recorded numbers.
 Options that are not in its row are up to you; those of retrieval are beside the defaults of Market-1501.
+In names k is a cutoff, N one beyond all lists, FAR a false accept rate, and P the prior of minDCF.
 """
 
 
@@ -104,7 +106,7 @@ def evaluator_row(evaluator: KnownEvaluator) -> Sequence[str]:
     return (
         version,
         evaluator.source.replace("_", "\\_"),
-        names.replace("{k}", "k"),
+        names.format(**PLACEHOLDERS),
         options or "the defaults",
         evaluator.words,
     )

@@ -119,8 +119,8 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expecte
     with redirect_stdout(sys.stderr), diagnosis.collecting(asked) as answers:
         subcommand.run(arguments, values)
     if expected:
-        answers = diagnosis.search_of(answers.made, expected.get("measure")).explain(expected["expected"])
-        answers = answers.with_calls(partial(_call_in_words, name))
+        search = diagnosis.search_of(answers, expected.get("measure"))
+        answers = search.explain(expected["expected"], partial(_call_in_words, name))
     else:
         for place, answer in enumerate(answers):
             if answer.text is not None:

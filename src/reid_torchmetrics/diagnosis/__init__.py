@@ -63,7 +63,7 @@ def look(results: Any, samples: Any, world: World) -> None:
     """
     evaluations = asking.get()
     if isinstance(evaluations, Evaluations):
-        evaluations.made.append((results, samples, world))
+        evaluations.append((results, samples, world))
         return
     if isinstance(samples, RankedSamples):
         samples = replace(samples, updates=read_updates(samples.updates, world))

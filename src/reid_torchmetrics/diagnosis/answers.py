@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.world import World
 
 from .causes import Cause, CauseName
 
-Kind = TypeVar("Kind", bound="Diagnosis")
+Kind = TypeVar("Kind", "Diagnosis", "Evaluations")
 
 
 class Answer(NamedTuple):
@@ -65,13 +65,8 @@ class Diagnosis(Displayed, list[Answer]):
                 self[place] = answer._replace(text=texts[answer.name], lacks=None)
 
 
-class Evaluations(Diagnosis):
-    """The evaluations, for a search of their conventions; no cause is looked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.made: list[tuple[Any, Any, World]] = []
-        """the arguments of `results_made`"""
+class Evaluations(list[tuple[Any, Any, World]]):
+    """The arguments of `results_made` of all evaluations, for a search of their conventions; no cause is looked for."""
 
 
 @contextmanager

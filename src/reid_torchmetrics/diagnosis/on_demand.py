@@ -101,8 +101,7 @@ def diagnose(
             raise ValueError(f"`measure` must come with `expected`; got {measure!r} alone.")
         return _evaluate_again(results, samples, Diagnosis())
     Expected.of(expected)
-    evaluations = _evaluate_again(results, samples, Evaluations())
-    return search_of(evaluations.made, measure).explain(expected)
+    return search_of(_evaluate_again(results, samples, Evaluations()), measure).explain(expected)
 
 
 def _evaluate_again(results: Any, samples: Mapping[str, Any] | None, diagnosis: Kind) -> Kind:

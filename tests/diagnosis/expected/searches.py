@@ -33,4 +33,4 @@ def search_in(function: Callable[..., Any], *args: Any, **options: Any) -> Searc
     evaluations = Evaluations()
     with collecting(evaluations):
         function(*args, **options)
-    return search_of(evaluations.made)
+    return search_of(evaluations)

@@ -4,7 +4,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from reid_torchmetrics.diagnosis.expected import PAIR_EVALUATORS, RETRIEVAL_EVALUATORS, Expected, KnownEvaluator
+from reid_torchmetrics.diagnosis.expected import Expected, KnownEvaluator
+from reid_torchmetrics.diagnosis.expected.known import PAIR_EVALUATORS, RETRIEVAL_EVALUATORS
 from tests.diagnosis.expected.recorded import all_numbers
 from tests.diagnosis.expected.searches import Number
 from tests.profiles import PROFILE, each_row

@@ -5,7 +5,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from reid_torchmetrics.diagnosis.expected import DETECTION_EVALUATORS, Expected, KnownEvaluator
+from reid_torchmetrics.diagnosis.expected import Expected, KnownEvaluator
+from reid_torchmetrics.diagnosis.expected.known import DETECTION_EVALUATORS
 from tests.diagnosis.expected.recorded_boxes import all_numbers
 from tests.profiles import each_row
 

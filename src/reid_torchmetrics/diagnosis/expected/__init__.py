@@ -4,11 +4,11 @@
     Search(numbers, evaluators)           --> numbers under the options of each row, and under changed options
     .explain(56.3)                        --> Explanation
 
-To add an evaluator, add a row to the registry of its kind, such as `RETRIEVAL_EVALUATORS`: its name and version, the
-numbers that it prints by ours, and the options of ours that give them. A number that no option gives is a row of a
-measure of its own, with a function of ranks. The contract test wants the key of a recorded output in `proofs`.
+To add an evaluator, add a row to the file of its kind, such as `retrieval.json`: its name and version, the numbers
+that it prints by ours, and the options of ours that give them. A number that no option gives is a measure of its own in
+`OWN_MEASURES`, with a function of ranks. The contract test wants the key of a recorded output in `proofs`.
 
-To add a convention, add a `ConventionChange`, which gives an option another value, to the list of its kind.
+To add a convention, which gives an option another value, add a row to the `changes` of the file of its kind.
 
 To add a kind of results, write a class with the methods of `rows.Numbers`, which computes a number under other options
 from the arguments of `results_made`, and add it to `KINDS` by the type of its samples.
@@ -28,12 +28,8 @@ from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.lists import ListedSamples
 from reid_torchmetrics.tasks.verification import ComparedPairs
 
-from .evaluators_of_detection import DETECTION_EVALUATORS as DETECTION_EVALUATORS
-from .evaluators_of_fields import FIELD_EVALUATORS
-from .evaluators_of_identities import IDENTITY_EVALUATORS
+from .known import DETECTION_EVALUATORS, PAIR_EVALUATORS, RETRIEVAL_EVALUATORS
 from .matched_numbers import MatchedNumbers
-from .pair_numbers import PAIR_CHANGES as PAIR_CHANGES
-from .pair_numbers import PAIR_EVALUATORS as PAIR_EVALUATORS
 from .pair_numbers import ScoredPairNumbers
 from .ranked_numbers import RankedNumbers
 from .rows import ConventionChange as ConventionChange
@@ -54,8 +50,6 @@ def _numbers_of_lists(results: RetrievalResults, *_: object) -> RankedNumbers:
     return RankedNumbers(results.rankings[0], RankedSamples(results.protocol, has_lists=True))
 
 
-RETRIEVAL_EVALUATORS = (*IDENTITY_EVALUATORS, *FIELD_EVALUATORS)
-"""the registry of retrieval"""
 KINDS: dict[type, tuple[Callable[[Any, Any, World], Numbers], Sequence[KnownEvaluator]]] = {
     RankedSamples: (_numbers_of_ranking, RETRIEVAL_EVALUATORS),
     ListedSamples: (_numbers_of_lists, RETRIEVAL_EVALUATORS),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,20 +13,15 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.detection.inputs import (
-    BOX_FORMATS,
-    COCO_IOU_THRESHOLDS,
-    THRESHOLDS,
     BoxShapes,
     Detections,
     GroundTruths,
     Sides,
+    from_xywh,
     order_by_class_and_score,
     to_xywh,
-    to_xyxy,
 )
 from reid_torchmetrics.functional.detection.matching import Matches
-
-from .rows import ConventionChange
 
 LEAST_SCORE = "least_score"
 """the option for the least score of a detection that counts"""
@@ -88,14 +82,6 @@ def _change_crowds(objects: MatchedObjects, value: str) -> MatchedObjects:
     return replace(objects, ground_truths=objects.ground_truths.with_columns(is_crowd=None))
 
 
-def _change_difficult(objects: MatchedObjects, _: str) -> MatchedObjects:
-    return replace(objects, is_difficult=None)
-
-
-def _change_areas(objects: MatchedObjects, _: str) -> MatchedObjects:
-    return replace(objects, ground_truths=objects.ground_truths.with_columns(areas=None))
-
-
 def _have_other_areas(objects: MatchedObjects, _: str) -> bool:
     areas = objects.ground_truths.areas
     return objects.are_boxes and areas is not None and not torch.equal(areas, objects.ground_truths.shapes.areas())
@@ -106,14 +92,15 @@ def _change_labels(objects: MatchedObjects, value: int) -> MatchedObjects:
 
 
 def _reverse_rows(objects: MatchedObjects, _: str) -> MatchedObjects:
-    detections = objects.detections
-    most = int(detections.images.max()) if len(detections.images) else 0
-    most = max(most, int(objects.ground_truths.images.max())) if len(objects.ground_truths.images) else most
-    rows = torch.arange(len(detections.labels) - 1, -1, -1, device=detections.labels.device)
-    detections = detections.at(rows)
-    detections = detections.with_columns(images=most - detections.images)
-    ground_truths = objects.ground_truths.with_columns(images=most - objects.ground_truths.images)
-    return replace(objects, detections=detections, ground_truths=ground_truths)
+    detections, ground_truths = objects.detections, objects.ground_truths
+    images = torch.cat([detections.images, ground_truths.images])
+    last = int(images.max()) if len(images) else 0
+    detections = detections.at(torch.arange(len(detections.labels), device=images.device).flip(0))
+    return replace(
+        objects,
+        detections=detections.with_columns(images=last - detections.images),
+        ground_truths=ground_truths.with_columns(images=last - ground_truths.images),
+    )
 
 
 def _have_ties(objects: MatchedObjects, _: str) -> bool:
@@ -159,7 +146,7 @@ def _read_boxes(objects: MatchedObjects, value: tuple[str, str]) -> MatchedObjec
     for name in ("detections", "ground_truths"):
         if side in {name, "both"}:
             packed = getattr(objects, name)
-            changed[name] = packed.with_columns(boxes=_read_again(packed.shapes, objects.box_format, box_format))
+            changed[name] = packed.with_columns(boxes=_read_again(packed.shapes, str(objects.box_format), box_format))
     if "ground_truths" in changed:
         changed["ground_truths"] = changed["ground_truths"].with_columns(areas=None)
         if bool((changed["ground_truths"].boxes[:, 2:] < 0).any()):
@@ -167,14 +154,9 @@ def _read_boxes(objects: MatchedObjects, value: tuple[str, str]) -> MatchedObjec
     return replace(objects, **changed)
 
 
-def _read_again(shapes: Any, box_format: str | None, other_format: str) -> Tensor:
+def _read_again(shapes: Any, box_format: str, other_format: str) -> Tensor:
     """Return boxes as x, y, width and height, as if the user's numbers were in another format."""
-    boxes = to_xywh(shapes.boxes, shapes.box_format)
-    if box_format == "xyxy":
-        boxes = to_xyxy(boxes, "xywh")
-    elif box_format == "cxcywh":
-        boxes = torch.cat([boxes[:, :2] + boxes[:, 2:] / 2, boxes[:, 2:]], 1)
-    return to_xywh(boxes, other_format)
+    return to_xywh(from_xywh(to_xywh(shapes.boxes, shapes.box_format), box_format), other_format)
 
 
 def _have_format(objects: MatchedObjects, value: tuple[str, str]) -> bool:
@@ -195,8 +177,11 @@ def _always(*_: Any) -> bool:
 
 INPUT_CHANGES: dict[str, InputChange] = {
     "iscrowd": InputChange(_change_crowds, _have_crowds),
-    "difficult": InputChange(_change_difficult, _is_difficult),
-    "area": InputChange(_change_areas, _have_other_areas),
+    "difficult": InputChange(lambda objects, _: replace(objects, is_difficult=None), _is_difficult),
+    "area": InputChange(
+        lambda objects, _: replace(objects, ground_truths=objects.ground_truths.with_columns(areas=None)),
+        _have_other_areas,
+    ),
     "box_format": InputChange(_read_boxes, _have_format),
     "labels": InputChange(_change_labels, _always),
     "limit_of_images": InputChange(_limit_images, _have_many),
@@ -233,56 +218,3 @@ AVERAGE_CHANGES: dict[str, Callable[[Matches, ClassAverages, Any], ClassAverages
     "weights": _weigh_classes,
 }
 """changes of the means over classes, by name"""
-
-ABOVE_THRESHOLDS = tuple(math.nextafter(threshold + 1e-9, 1) for threshold in COCO_IOU_THRESHOLDS)
-CHANGES = (
-    ConventionChange("rule", "coco", "average precision is the mean at 101 recalls, as in COCO"),
-    ConventionChange("rule", "voc07", "average precision is the mean at 11 recalls, as in PASCAL VOC 2007"),
-    ConventionChange("rule", "voc", "average precision is the area under the envelope, as in PASCAL VOC since 2010"),
-    ConventionChange("rule", "yolo", "average precision is a sum of trapezoids at 101 recalls, as in YOLOv4"),
-    ConventionChange("rule", "yolov5", "average precision is a sum of trapezoids at 101 recalls, as in YOLOv5"),
-    ConventionChange("rule", "ultralytics", "average precision is a sum of trapezoids, as in Ultralytics"),
-    ConventionChange("thresholds", "coco", "thresholds are in float64"),
-    ConventionChange("thresholds", "torchmetrics", "thresholds are rounded to float32, as in TorchMetrics"),
-    ConventionChange("rec_thresholds", THRESHOLDS["torchmetrics"][1], "recalls are rounded to float32"),
-    ConventionChange("iou_thresholds", ABOVE_THRESHOLDS, "overlaps must be above the thresholds, not at them"),
-    ConventionChange("average", "micro", "all labels are one class"),
-    ConventionChange("average", "macro", "the mean is over classes"),
-    *(
-        ConventionChange("max_detection_thresholds", (1, 10, most), f"{words} detections of an image and class count")
-        for most, words in ((100, "100"), (300, "300"), (500, "500"), (1 << 30, "all"))
-    ),
-    ConventionChange("evaluator", "coco", "matched as in COCO"),
-    ConventionChange("evaluator", "voc", "matched as in PASCAL VOC: each detection has one ground truth"),
-    ConventionChange("evaluator", "ultralytics", "matched as in Ultralytics"),
-    ConventionChange("evaluator", "scaled_yolov4", "matched as in ScaledYOLOv4"),
-    ConventionChange("whole_pixels", value=False, words="boxes end between pixels"),
-    ConventionChange("whole_pixels", value=True, words="both edges of a box are pixels of it"),
-    ConventionChange("edges", "whole pixels", "both edges of a box are pixels of it"),
-    ConventionChange("iscrowd", "left out", "crowds are left out, and detections in them are wrong"),
-    ConventionChange("iscrowd", "objects", "crowds are objects like others"),
-    ConventionChange("difficult", "objects", "difficult objects are objects like others"),
-    ConventionChange("area", "boxes", "areas are those of boxes, not those of masks"),
-    ConventionChange("ties", "reversed", "equal scores are ranked from the last row on"),
-    ConventionChange("scores", "order", "scores are not used: detections are ranked in the order of rows"),
-    ConventionChange("limit_of_images", 100, "the best 100 detections of an image count, over all classes"),
-    ConventionChange("limit_of_images", 300, "the best 300 detections of an image count, over all classes"),
-    ConventionChange("absent", "0", "classes without ground truths count 0"),
-    ConventionChange("absent", "left out", "classes without detections are left out"),
-    ConventionChange("weights", "ground truths", "the mean is over ground truths, not over classes"),
-    *(
-        ConventionChange(LEAST_SCORE, score, f"detections with scores below {score} are left out")
-        for score in (0.001, 0.05, 0.25, 0.5)
-    ),
-    ConventionChange("labels", 1, "labels of detections are 1 too low"),
-    ConventionChange("labels", -1, "labels of detections are 1 too high"),
-    *(
-        ConventionChange("box_format", ("detections", box_format), f"detected boxes are in the format {box_format!r}")
-        for box_format in BOX_FORMATS
-    ),
-    *(
-        ConventionChange("box_format", ("both", box_format), f"all boxes are in the format {box_format!r}")
-        for box_format in ("xyxy", "xywh")
-    ),
-)
-"""the conventions of detection; those of the user, and those without an effect, are left out when they are tried"""

@@ -33,30 +33,32 @@ from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.operating_points import OperatingPoints, at_confidence
 
-from .detection_changes import ABOVE_THRESHOLDS, AVERAGE_CHANGES, CHANGES, INPUT_CHANGES, LEAST_SCORE, MatchedObjects
+from .detection_changes import AVERAGE_CHANGES, INPUT_CHANGES, LEAST_SCORE, MatchedObjects
+from .known import ABOVE_THRESHOLDS, DETECTION_CHANGES
 from .match_measures import MATCH_MEASURES, MatchMeasure
-from .rows import NO_OPTION, ConventionChange
+from .rows import NO_OPTION, Numbers
 
 _GRID = ("iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "average")
 _OF_ALL_EVALUATORS = {"iou_thresholds", "average"}
 _MAPPINGS = {"area_ranges", "class_groups"}
-_NONE_BY_DEFAULT = {"iou_thresholds", "rec_thresholds", "max_detection_thresholds", "area_ranges", "class_groups"}
+_NONE_BY_DEFAULT = {*_GRID, "class_groups"} - {"average"}
 _IN_ALL_RANGES = {"evaluator", "thresholds", "average"}
 """options under which numbers by size are asked for, too"""
-_MOST_IN_PAIRS = 50_000
+_MOST_IN_PAIRS = 50_000  # detections; many pairs of changes need other matches
 _HEADLINES = ("map", "map_50", "map_75")
 """the numbers under single changes, unless the user reports or asks for another; all conventions give further ones"""
 
 
-class MatchedNumbers:
+class MatchedNumbers(Numbers):
     """Numbers from matches, and from the objects where this process has all of them."""
 
-    cutoffs = ()
+    changes = DETECTION_CHANGES
 
     def __init__(self, results: Any, samples: Any, world: World) -> None:
         """Take the matches under the user's options, and what they were computed from."""
         self._samples = samples if world.size == 1 else None
         self.images = _image_matches(results, samples)
+        self.tries_pairs = len(self.images.matches.scores) <= _MOST_IN_PAIRS
         request = self.images.request
         self.evaluator = request.evaluator
         self.grid = request.grid
@@ -68,11 +70,6 @@ class MatchedNumbers:
         headlines = [*_HEADLINES, *(f"mar_{limit}" for limit in self.grid.max_detection_thresholds)]
         names = getattr(samples, "value_names", None) or headlines
         self.reports = tuple(name for name in names if name in self._numbers({}))
-
-    @property
-    def tries_pairs(self) -> bool:
-        """Whether there are few enough detections to try pairs of changes, of which many need other matches."""
-        return len(self.images.matches.scores) <= _MOST_IN_PAIRS
 
     @cached_property
     def objects(self) -> MatchedObjects | None:
@@ -91,10 +88,6 @@ class MatchedNumbers:
         """Yield the user's further numbers, those at other thresholds, and precision, recall and F1."""
         yield from self._numbers({})
         yield from MATCH_MEASURES.values()
-
-    def changes(self) -> tuple[ConventionChange, ...]:
-        """Return all conventions of detection."""
-        return CHANGES
 
     def differing(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that differ from the user's and have an effect on these objects."""
@@ -122,21 +115,11 @@ class MatchedNumbers:
 
     def _own(self, name: str) -> Any:
         """Return the user's value of an option; None for what is no option."""
-        if name == "evaluator":
-            return self._evaluator_name
         if name == "thresholds":
             own = (self.grid.iou_thresholds, self.grid.rec_thresholds)
             names = [name for name, thresholds in THRESHOLDS.items() if tuple(map(tuple, own)) == thresholds]
             return names[0] if names else None
-        if name in _GRID:
-            return _own_value(self.grid, name)
-        own_values = {"rule": self.rule, "confidence": self.confidence}
-        return own_values.get(name, getattr(self.evaluator, name, None))
-
-    @property
-    def _evaluator_name(self) -> str | None:
-        names = [name for name, row in EVALUATORS.items() if row.title == self.evaluator.title]
-        return names[0] if names else None
+        return self._own_settings.get(name, (None, None))[0]
 
     def value(self, report: Any, options: Mapping[str, Any]) -> float:
         """Return a number under other options; NaN if there is none."""
@@ -278,10 +261,6 @@ class MatchedNumbers:
             changes = thresholds | changes
         return replace(self.grid, **changes)
 
-    def is_share(self, _: Any) -> bool:
-        """Return whether a number is a share of 1: all are."""
-        return True
-
     def title(self, report: Any) -> str:
         """Return the title of a number."""
         return report.title if isinstance(report, MatchMeasure) else str(report)
@@ -296,7 +275,7 @@ class MatchedNumbers:
         if grid.average == "macro":
             function = "evaluate_images({})"
             arguments.pop("average", None)
-        elif "evaluator" in arguments or self._evaluator_name != "coco":
+        elif "evaluator" in arguments or _name_of(self.evaluator) != "coco":
             return NO_OPTION
         results = function.format(", ".join(["...", *(f"{name}={value!r}" for name, value in arguments.items())]))
         if isinstance(report, MatchMeasure):
@@ -308,51 +287,48 @@ class MatchedNumbers:
 
     def _arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that change the user's evaluation into another one; None for those to leave out."""
-        own_values, own_defaults = self._settings({})
-        values, defaults = self._settings(options)
         arguments: dict[str, Any] = {}
-        for name, value in values.items():
-            is_given = own_values[name] != own_defaults[name]
-            if value == (own_values if is_given else defaults)[name]:
+        for name, (value, default) in self._settings(options).items():
+            own_value, own_default = self._own_settings[name]
+            if value == (default if own_value == own_default else own_value):
                 continue
-            if name in _NONE_BY_DEFAULT and value == defaults[name]:
+            if name in _NONE_BY_DEFAULT and value == default:
                 arguments[name] = None
             else:
                 arguments[name] = dict(value) if name in _MAPPINGS and value else value
         return arguments
 
-    def _settings(self, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return all options of an evaluation, and the defaults of its evaluator; None for what it does not have."""
+    @cached_property
+    def _own_settings(self) -> dict[str, tuple[Any, Any]]:
+        return self._settings({})
+
+    def _settings(self, options: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Return all options of an evaluation with the defaults of its evaluator; None for what it does not have."""
         evaluator: Any = self._evaluator(options)
         grid = self._grid(options)
         iou_type: Any = self.images.request.iou_type
         rule, confidence = self._rule_and_confidence(options, evaluator)
-        recalls = _own_value(grid, "rec_thresholds")
-        thresholds: Any = "torchmetrics" if recalls == THRESHOLDS["torchmetrics"][1] else "coco"
-        usual = evaluator.grid(iou_type=iou_type, thresholds=thresholds)
-        values = {
-            "evaluator": options.get("evaluator", self._evaluator_name),
-            "rule": rule,
-            "confidence": confidence,
-            "thresholds": thresholds if evaluator.has_limits else None,
-            "whole_pixels": getattr(evaluator, "whole_pixels", None),
-        }
-        defaults = {
-            "evaluator": "coco",
-            "rule": evaluator.rule,
-            "confidence": evaluator.confidence,
-            "thresholds": "coco" if evaluator.has_limits else None,
-            "whole_pixels": None,
+        settings = {
+            "evaluator": (options.get("evaluator", _name_of(self.evaluator)), "coco"),
+            "rule": (rule, evaluator.rule),
+            "confidence": (confidence, evaluator.confidence),
+            "thresholds": (None, None),
+            "whole_pixels": (None, None),
         }
         if evaluator.with_options is not None:
-            defaults["whole_pixels"] = evaluator.with_options(evaluator, iou_type, whole_pixels=None).whole_pixels
+            usual_evaluator = evaluator.with_options(evaluator, iou_type, whole_pixels=None)
+            settings["whole_pixels"] = (evaluator.whole_pixels, usual_evaluator.whole_pixels)
+        is_rounded = _own_value(grid, "rec_thresholds") == THRESHOLDS["torchmetrics"][1]
+        thresholds: Any = "torchmetrics" if is_rounded else "coco"
+        if evaluator.has_limits:
+            settings["thresholds"] = (thresholds, "coco")
+        usual = evaluator.grid(iou_type=iou_type, thresholds=thresholds)
         for name in (*_GRID, "class_groups"):
             is_known = evaluator.has_limits or name in _OF_ALL_EVALUATORS
             if name == "rec_thresholds" and options and rule != "coco":
                 is_known = False  # without an effect, and not taken by `DetectionMAP`
-            values[name] = _own_value(grid, name) if is_known else None
-            defaults[name] = _own_value(usual, name) if is_known else None
-        return values, defaults
+            settings[name] = (_own_value(grid, name), _own_value(usual, name)) if is_known else (None, None)
+        return settings
 
 
 def _place_of_threshold(report: Any, grid: CocoGrid) -> int | None:
@@ -370,6 +346,10 @@ def _own_value(grid: CocoGrid, name: str) -> Any:
     return tuple(value.items()) if name in _MAPPINGS else tuple(value)
 
 
+def _name_of(evaluator: Evaluator) -> str | None:
+    return next((name for name, row in EVALUATORS.items() if row.title == evaluator.title), None)
+
+
 def _match_key(request: MatchRequest) -> tuple[str, str]:
     """Return a text of the options that decide matches, and one of the evaluator."""
     thresholds = tuple(request.grid.iou_thresholds)
@@ -383,9 +363,9 @@ def _image_matches(results: Any, samples: Any) -> ImageMatches:
         return results
     if isinstance(results, DetectionResults):
         matches, grid, evaluator = results.matches, results.averages.grid, results.evaluator
-        for row in EVALUATORS.values():
-            if row.title == evaluator.title:
-                evaluator = replace(row, **own_options(evaluator))
+        name = _name_of(evaluator)
+        if name is not None:
+            evaluator = replace(EVALUATORS[name], **own_options(evaluator))
         return ImageMatches(MatchRequest(grid, evaluator, None), matches.classes, matches)
     return ImageMatches(MatchRequest(samples.grid, EVALUATORS["coco"], None), results.classes, results)
 

@@ -10,22 +10,20 @@ import numpy as np
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.diagnosis.causes import held
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.verification import ComparedPairs, Verification, count_given_pairs, find_accuracies
 
-from .rows import NO_OPTION, ConventionChange, KnownEvaluator
+from .known import PAIR_CHANGES
+from .rows import FARS, NO_OPTION, TARGETS, Numbers
 
-_FARS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-_TARGETS = (0.001, 0.01, 0.05)
 _NUM_FOLDS = 10  # of LFW's accuracy
 
 
 class _NumberOfPairs(NamedTuple):
     title: str
-    call: str
-    """the line that computes it here, from {counts} of `verify_pairs` or {distances}"""
     compute: Callable[[Verification, ComparedPairs], Tensor | float]
+    call: str = NO_OPTION
+    """the line that computes it here, from {counts} of `verify_pairs` or {distances}"""
 
 
 def _accuracy(_: Verification, pairs: ComparedPairs) -> Tensor:
@@ -47,22 +45,22 @@ def _best_f1(counts: Verification, _: ComparedPairs) -> Tensor:
 
 def _points(counts: Verification) -> tuple[Tensor, Tensor]:
     """Return accepted impostors and accepted genuine pairs at every score, after a point without both."""
-    held("scores of impostors", counts.all_scores)
-    impostors, genuine, _ = counts._points()  # noqa: SLF001 - of the same package
-    return impostors, genuine
+    return counts._points()[:2]  # noqa: SLF001 - of the same package
 
 
 def _kept_rates(counts: Verification) -> tuple[Tensor, Tensor]:
     """Return FAR and TAR at the points of scikit-learn's `roc_curve`."""
-    held("scores of impostors", counts.all_scores)
-    far, tar, _ = counts._kept_corners()  # noqa: SLF001 - of the same package
-    return far, tar
+    return counts._kept_corners()[:2]  # noqa: SLF001 - of the same package
 
 
 def _check_kinds(counts: Verification) -> None:
     """Raise unless there are pairs of both kinds, so that no error rate is divided by 0."""
     if not counts.is_defined:
         raise ValueError("`same` must be True for some pairs and False for others.")
+
+
+def _error_rate(rule: Any, counts: Verification, _: ComparedPairs) -> Tensor:
+    return counts.equal_error_rate(rule).rate
 
 
 def _smaller_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
@@ -114,73 +112,64 @@ def _cost(target: float, factor: float, counts: Verification, _: ComparedPairs) 
 
 
 _NUMBERS: dict[str, _NumberOfPairs] = {
-    "auc": _NumberOfPairs("AUC", "{counts}.area_under_curve()", lambda counts, _: counts.area_under_curve()),
+    "auc": _NumberOfPairs("AUC", lambda counts, _: counts.area_under_curve(), "{counts}.area_under_curve()"),
     "average_precision": _NumberOfPairs(
         "average precision",
-        "{counts}.average_precision(ties='grouped')",
         lambda counts, _: counts.average_precision(ties="grouped"),
+        "{counts}.average_precision(ties='grouped')",
     ),
-    "eer": _NumberOfPairs("EER", "{counts}.equal_error_rate().rate", lambda counts, _: counts.equal_error_rate().rate),
-    "eer_closest": _NumberOfPairs(
-        "EER, the mean of both rates where they are closest",
-        "{counts}.equal_error_rate('closest').rate",
-        lambda counts, _: counts.equal_error_rate("closest").rate,
-    ),
-    "eer_voxceleb": _NumberOfPairs(
-        "EER, the larger rate where both are closest",
-        "{counts}.equal_error_rate('voxceleb').rate",
-        lambda counts, _: counts.equal_error_rate("voxceleb").rate,
-    ),
-    "eer_smaller": _NumberOfPairs(
-        "EER, the smaller mean of both rates beside their crossing", NO_OPTION, _smaller_error_rate
-    ),
+    "eer_smaller": _NumberOfPairs("EER, the smaller mean of both rates beside their crossing", _smaller_error_rate),
     "eer_mean": _NumberOfPairs(
-        "EER, the mean of both rates at the two points of roc_curve around their crossing", NO_OPTION, _mean_error_rate
+        "EER, the mean of both rates at the two points of roc_curve around their crossing", _mean_error_rate
     ),
-    "best_f1": _NumberOfPairs("F1 at the best threshold of all pairs", NO_OPTION, _best_f1),
+    "best_f1": _NumberOfPairs("F1 at the best threshold of all pairs", _best_f1),
     "accuracy": _NumberOfPairs(
-        "accuracy over ten folds", "accuracy_over_folds({distances}, same).accuracy.mean()", _accuracy
+        "accuracy over ten folds", _accuracy, "accuracy_over_folds({distances}, same).accuracy.mean()"
     ),
-    "best_accuracy": _NumberOfPairs("accuracy at the best threshold of all pairs", NO_OPTION, _best_accuracy),
+    "best_accuracy": _NumberOfPairs("accuracy at the best threshold of all pairs", _best_accuracy),
 }
-for _far in _FARS:
-    for _rule in ("largest", "nearest"):
-        _NUMBERS[f"tar_at_far_{_far:g}_{_rule}".removesuffix("_largest")] = _NumberOfPairs(
-            f"TAR at FAR {_far:g}, {_rule}",
-            f"{{counts}}.tar_at_far([{_far:g}], rule={_rule!r})",
-            partial(_tar, _far, _rule),
+for _rule, _words in (
+    ("interpolated", ""),
+    ("closest", ", the mean of both rates where they are closest"),
+    ("voxceleb", ", the larger rate where both are closest"),
+):
+    _NUMBERS[f"eer_{_rule}".removesuffix("_interpolated")] = _NumberOfPairs(
+        f"EER{_words}", partial(_error_rate, _rule), f"{{counts}}.equal_error_rate({_rule!r}).rate"
+    )
+for _far in FARS:
+    _title = f"TAR at FAR {_far:g}"
+    _key = f"tar_at_far_{_far:g}"
+    for _rule, _end in (("largest", ""), ("nearest", "_nearest")):
+        _NUMBERS[f"{_key}{_end}"] = _NumberOfPairs(
+            f"{_title}, {_rule}", partial(_tar, _far, _rule), f"{{counts}}.tar_at_far([{_far:g}], rule={_rule!r})"
         )
-    _NUMBERS[f"tar_at_far_{_far:g}_interpolated"] = _NumberOfPairs(
-        f"TAR at FAR {_far:g}, interpolated",
-        f"numpy.interp({_far:g}, *{{counts}}.roc()[:2])",
-        partial(_tar_between, _far),
-    )
-    _NUMBERS[f"fnmr_at_fmr_{_far:g}"] = _NumberOfPairs(
-        f"FNMR at FMR {_far:g}, with an interpolated threshold", NO_OPTION, partial(_miss_rate, _far)
-    )
-    _NUMBERS[f"trr_at_frr_{_far:g}"] = _NumberOfPairs(
-        f"true reject rate at a false reject rate of {_far:g}", NO_OPTION, partial(_reject_rate, _far)
-    )
-for _target in _TARGETS:
-    _NUMBERS[f"min_dcf_{_target:g}"] = _NumberOfPairs(
-        f"minDCF, p_target {_target:g}", f"{{counts}}.min_dcf({_target:g})", partial(_cost, _target, 1.0)
-    )
-    _NUMBERS[f"min_dcf_{_target:g}_undivided"] = _NumberOfPairs(
-        f"minDCF, p_target {_target:g}, not divided",
-        f"{{counts}}.min_dcf({_target:g}) * {_target:g}",
-        partial(_cost, _target, _target),
-    )
-
-PAIR_CHANGES = (ConventionChange("scores", "opposite", "lower scores are closer, as for distances"),)
-"""the conventions of pairs; most are numbers of their own"""
+    _NUMBERS |= {
+        f"{_key}_interpolated": _NumberOfPairs(
+            f"{_title}, interpolated", partial(_tar_between, _far), f"numpy.interp({_far:g}, *{{counts}}.roc()[:2])"
+        ),
+        f"fnmr_at_fmr_{_far:g}": _NumberOfPairs(
+            f"FNMR at FMR {_far:g}, with an interpolated threshold", partial(_miss_rate, _far)
+        ),
+        f"trr_at_frr_{_far:g}": _NumberOfPairs(
+            f"true reject rate at a false reject rate of {_far:g}", partial(_reject_rate, _far)
+        ),
+    }
+for _target in TARGETS:
+    _title = f"minDCF, p_target {_target:g}"
+    _call = f"{{counts}}.min_dcf({_target:g})"
+    _NUMBERS |= {
+        f"min_dcf_{_target:g}": _NumberOfPairs(_title, partial(_cost, _target, 1.0), _call),
+        f"min_dcf_{_target:g}_undivided": _NumberOfPairs(
+            f"{_title}, not divided", partial(_cost, _target, _target), f"{_call} * {_target:g}"
+        ),
+    }
 
 
-class ScoredPairNumbers:
+class ScoredPairNumbers(Numbers):
     """Numbers from the scores of pairs."""
 
+    changes = PAIR_CHANGES
     reports = ("auc", "eer", "tar_at_far_0.001", "min_dcf_0.05")
-    cutoffs = ()
-    tries_pairs = True
 
     def __init__(self, _: Any, pairs: ComparedPairs, __: World) -> None:
         """Take the pairs that results were computed from."""
@@ -203,10 +192,6 @@ class ScoredPairNumbers:
         """Return the names of all numbers."""
         return list(_NUMBERS)
 
-    def changes(self) -> tuple[ConventionChange, ...]:
-        """Return the conventions of pairs."""
-        return PAIR_CHANGES
-
     def differing(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options, all of which have an effect."""
         return dict(options)
@@ -214,10 +199,6 @@ class ScoredPairNumbers:
     def value(self, report: Any, options: Mapping[str, Any]) -> float:
         """Return a number."""
         return float(_NUMBERS[report].compute(*self._orders["scores" in options]))
-
-    def is_share(self, _: Any) -> bool:
-        """Return True."""
-        return True
 
     def title(self, report: Any) -> str:
         """Return the title of a number."""
@@ -234,102 +215,3 @@ class ScoredPairNumbers:
         if not are_distances:
             distances = f"2 - 2 * {sign}scores"
         return _NUMBERS[report].call.format(counts=f"verify_pairs({arguments})", distances=distances)
-
-
-PAIR_EVALUATORS = (
-    KnownEvaluator(
-        "scikit-learn",
-        "1.9.1",
-        "metrics.roc_auc_score, average_precision_score",
-        "equal scores are one step of the curve",
-        ("pairs/*/sklearn/auc", "pairs/*/sklearn/average_precision"),
-        {
-            "roc_auc_score": "auc",
-            "average_precision_score": "average_precision",
-            "EER of roc_curve, interpolated": "eer",
-            **{f"tpr[fpr <= {far:g}][-1] of roc_curve": f"tar_at_far_{far:g}" for far in _FARS},
-            **{f"numpy.interp({far:g}, *roc_curve)": f"tar_at_far_{far:g}_interpolated" for far in _FARS},
-        },
-    ),
-    KnownEvaluator(
-        "torchmetrics.classification",
-        "1.9.0",
-        "BinaryEER",
-        "the mean of both error rates where they are closest",
-        ("pairs/*/torchmetrics/BinaryEER",),
-        {"BinaryEER": "eer_closest", "BinaryAUROC": "auc"},
-    ),
-    KnownEvaluator(
-        "pyeer and audmetric",
-        "pyeer 0.5.6, audmetric 1.4.2",
-        "get_eer_stats; equal_error_rate",
-        "the smaller mean of both error rates at the two scores around their crossing",
-        ("pairs/*/pyeer/eer", "pairs/*/audmetric/equal_error_rate"),
-        {"EER": "eer_smaller"},
-    ),
-    KnownEvaluator(
-        "speechbrain",
-        "1.1.2",
-        "speechbrain.utils.metric_stats.EER",
-        "the mean of both error rates where they are closest; rounding in float32 decides between equally close scores",
-        ("pairs/*/speechbrain/EER",),
-        {"EER": "eer_closest"},
-    ),
-    KnownEvaluator(
-        "pyannote.metrics",
-        "4.2.0",
-        "binary_classification.det_curve",
-        "the mean of both error rates at the two points of scikit-learn's roc_curve around their crossing",
-        ("pairs/*/pyannote/eer",),
-        {"EER": "eer_mean"},
-    ),
-    KnownEvaluator(
-        "sentence-transformers",
-        "6.2.0",
-        "BinaryClassificationEvaluator",
-        "accuracy and F1 are those at their best threshold on the same pairs",
-        tuple(f"pairs/*/sentence-transformers/dot_{name}" for name in ("accuracy", "f1", "ap")),
-        {"accuracy": "best_accuracy", "f1": "best_f1", "ap": "average_precision"},
-    ),
-    KnownEvaluator(
-        "VoxCeleb",
-        "clovaai/voxceleb_trainer f51bab8",
-        "tuneThreshold.py: tuneThresholdfromScore, ComputeMinDcf",
-        "the EER is the larger rate at a point of scikit-learn's roc_curve",
-        ("pairs/*/voxceleb/eer_percent", "pairs/*/voxceleb/mindcf_0.05"),
-        {"EER": "eer_voxceleb", **{f"minDCF {target:g}": f"min_dcf_{target:g}" for target in _TARGETS}},
-    ),
-    KnownEvaluator(
-        "insightface",
-        "deepinsight/insightface 7fadd42",
-        "ijb_evals.py: plot_roc_and_calculate_tpr",
-        "TAR at the FAR nearest to the one asked for, which may be larger",
-        ("pairs/*/ijb_11/tar_1e-6_to_1e-1", "pairs/*/ijb_11/auc"),
-        {"AUC": "auc", **{f"TAR at FAR {far:g}": f"tar_at_far_{far:g}_nearest" for far in _FARS}},
-    ),
-    KnownEvaluator(
-        "LFW",
-        "deepinsight/insightface 7fadd42, davidsandberg/facenet 096ed77",
-        "verification.py: evaluate; facenet.py: calculate_roc",
-        "mean accuracy of ten folds, each at the best threshold of the other nine on a grid of 0.01",
-        ("pairs/*/lfw_accuracy/accuracy", "pairs/*/lfw_scipy14/accuracy", "pairs/*/facenet/accuracy_0"),
-        {"accuracy": "accuracy"},
-    ),
-    KnownEvaluator(
-        "open-metric-learning",
-        "OML-Team/open-metric-learning 6be182e",
-        "oml/functional/metrics.py: calc_fnmr_at_fmr",
-        "the threshold is interpolated between scores of two impostors",
-        ("pairs/*/oml/fnmr_at_fmr_0.001_0.01_0.1",),
-        {f"fnmr@fmr {far:g}": f"fnmr_at_fmr_{far:g}" for far in _FARS},
-    ),
-    KnownEvaluator(
-        "fast-reid",
-        "JDAI-CV/fast-reid c9bc3ce",
-        "fastreid/evaluation/roc.py: evaluate_roc_py",
-        "pairs of two identities are the positives, so that it is the true reject rate at a false reject rate",
-        ("pairs/*/fastreid_roc/TPR_at_FPR_1e-4_1e-3_1e-2",),
-        {f"TPR@FPR={frr:g}": f"trr_at_frr_{frr:g}" for frr in (1e-4, 1e-3, 1e-2)},
-    ),
-)
-"""the registry of verification"""

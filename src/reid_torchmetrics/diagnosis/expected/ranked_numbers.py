@@ -22,7 +22,8 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RetrievalProblem,
 )
 
-from .rows import CUTOFFS, NO_OPTION, ConventionChange
+from .known import RETRIEVAL_CHANGES
+from .rows import CUTOFFS, NO_OPTION, Numbers
 
 _RANKED_AGAIN = ("ties", "similarity", "self_index", "same_camera", "clothes", "junk_identities")
 """the options that need other ranks"""
@@ -32,52 +33,11 @@ _MISSING = "missing_queries"
 """the option "skip" of `evaluate_lists`: queries without a list are left out"""
 _CMC_CUTOFFS = (1, 5, 10, 20)
 
-CHANGES = (
-    ConventionChange("rule", "rectangle", "average precision is a sum of rectangles"),
-    ConventionChange("rule", "trapezoid", "average precision is a sum of trapezoids"),
-    ConventionChange("rule", "interpolated_11", "average precision is the mean at 11 recalls, as in PASCAL VOC 2007"),
-    ConventionChange("rule", "interpolated_101", "average precision is the mean at 101 recalls, as in COCO"),
-    *(ConventionChange("k", k, f"average precision and MRR stop at rank {k}") for k in (1, 5, 10, 20, 50, 100)),
-    ConventionChange("normalizer", "positives", "average precision is divided by all positives"),
-    ConventionChange("normalizer", "attainable", "average precision at k is divided by min(k, positives)"),
-    ConventionChange("normalizer", "hits", "average precision at k is divided by the hits among the first k"),
-    ConventionChange("precision_divisor", "attainable", "precision at k is divided by min(k, positives)"),
-    ConventionChange("precision_divisor", "last_positive", "precision at k is divided by min(k, last positive)"),
-    ConventionChange("precision_divisor", "calibrated", "precision at k is that at min(k, positives)"),
-    ConventionChange("mode", "first_match", "the CMC counts the first positive"),
-    ConventionChange("mode", "all_shots", "the CMC is the mean over all positives of a query"),
-    ConventionChange("gain", "exponential", "the gain of nDCG is 2^grade - 1"),
-    ConventionChange("empty_target_action", "skip", "queries without a positive are left out"),
-    ConventionChange("empty_target_action", "neg", "queries without a positive count 0"),
-    ConventionChange("empty_target_action", "pos", "queries without a positive count 1"),
-    ConventionChange(_MISSING, "skip", "queries without a list are left out"),
-    ConventionChange(_AVERAGE, "identities", "the mean is over identities, not over queries"),
-    ConventionChange("gallery_draw", None, "the whole gallery is searched, and none is drawn"),
-    ConventionChange("ties", "pessimistic", "of equal scores the negatives come first"),
-    ConventionChange("ties", "optimistic", "of equal scores the positives come first"),
-    ConventionChange("ties", "stable", "equal scores are in the order of the gallery"),
-    ConventionChange("ties", "grouped", "equal scores are one step of the curve, as in scikit-learn"),
-    ConventionChange("same_camera", "same_identity", "items of the query's identity and camera are dropped"),
-    ConventionChange("same_camera", "all", "all items of the query's camera are dropped"),
-    ConventionChange("same_camera", "keep", "items of the query's camera are kept"),
-    ConventionChange("clothes", "drop_same", "items of the query's identity in the same clothes are dropped"),
-    ConventionChange("clothes", "drop_other", "items of the query's identity in other clothes are dropped"),
-    ConventionChange("clothes", "keep", "clothes do not matter"),
-    ConventionChange("junk_identities", (), "identity -1 is a negative"),
-    ConventionChange("junk_identities", (-1,), "identity -1 is dropped"),
-    ConventionChange("similarity", "cosine", "the similarity is the cosine"),
-    ConventionChange("similarity", "euclidean", "the similarity is the Euclidean distance"),
-    ConventionChange("similarity", "dot", "the similarity is the inner product"),
-    ConventionChange("self_index", None, "each query stays in its own gallery"),
-    ConventionChange("self_index", "torch.arange(len(query))", "no query is compared with itself"),
-)
-"""the conventions of retrieval; those of the user, and those without an effect, are left out when they are tried"""
 
-
-class RankedNumbers:
+class RankedNumbers(Numbers):
     """Numbers from the ranks of positives, and from the samples where there are any."""
 
-    tries_pairs = True
+    changes = RETRIEVAL_CHANGES
 
     def __init__(self, ranking: Ranking, samples: RankedSamples) -> None:
         """Take the ranking under the user's options, and what it was computed from."""
@@ -112,10 +72,6 @@ class RankedNumbers:
             else:
                 cutoffs = _CMC_CUTOFFS if row.is_cmc else CUTOFFS
                 yield from (f"{row.name}_{k}" for k in cutoffs)
-
-    def changes(self) -> tuple[ConventionChange, ...]:
-        """Return all conventions of retrieval."""
-        return CHANGES
 
     def differing(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that differ from the user's and have an effect on these samples."""

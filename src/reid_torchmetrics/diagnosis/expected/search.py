@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
+from operator import attrgetter
 from typing import Any
 
 from reid_torchmetrics._progress import steps
@@ -123,19 +124,6 @@ class Explanation(Displayed):
         names = [evaluator.name for convention in self.conventions for _, evaluator in convention.evaluators]
         return tuple(dict.fromkeys(names))
 
-    def with_calls(self, call: Callable[[Convention], str]) -> Explanation:
-        """Return the explanation with other lines that compute the numbers, such as words of a command."""
-
-        def changed(conventions: Iterable[Convention]) -> tuple[Convention, ...]:
-            return tuple(replace(convention, call=call(convention)) for convention in conventions)
-
-        return replace(
-            self,
-            conventions=changed(self.conventions),
-            pairs=changed(self.pairs),
-            nearest=changed(self.nearest),
-        )
-
     def _display(self) -> Display:
         notes: list[str] = []
         chance = f"Possible by chance, two changes together; they give a random number in {self.chance:.0%} of cases:"
@@ -172,8 +160,8 @@ class Search:
         self.lacks: dict[str, None] = {}
         self._values: dict[Any, float | None] = {}
 
-    def explain(self, number: float | str) -> Explanation:
-        """Return the conventions that give a number.
+    def explain(self, number: float | str, in_words: Callable[[Convention], str] = attrgetter("call")) -> Explanation:
+        """Return the conventions that give a number, with the lines that `in_words` makes of them.
 
         Raises:
             TypeError: it is neither a float nor a text.
@@ -192,23 +180,27 @@ class Search:
             nearest = sorted(self.conventions, key=lambda convention: self._distance(expected, convention))
             tolerance = expected.read(is_share=True).tolerance
             chance = _share_covered([pair.value for pair in self.pairs], tolerance, lowest, highest)
+        with_line = partial(self.with_line, in_words=in_words)
         return Explanation(
             expected=expected,
-            conventions=tuple(map(self.with_line, matching)),
-            pairs=tuple(map(self.with_line, pairs)),
+            conventions=tuple(map(with_line, matching)),
+            pairs=tuple(map(with_line, pairs)),
             chance=chance,
-            nearest=tuple(map(self.with_line, nearest[:_NUM_NEAREST])),
+            nearest=tuple(map(with_line, nearest[:_NUM_NEAREST])),
             num_conventions=len(self.conventions),
             lowest=lowest,
             highest=highest,
             lacks=tuple(self.lacks),
         )
 
-    def with_line(self, convention: Convention) -> Convention:
+    def with_line(
+        self, convention: Convention, in_words: Callable[[Convention], str] = attrgetter("call")
+    ) -> Convention:
         """Return a convention with the title of its number, and the line that computes it."""
         report = convention.report
         call = self.numbers.call(report, convention.options)
-        return replace(convention, title=self.numbers.title(report), call=call)
+        convention = replace(convention, title=self.numbers.title(report), call=call)
+        return replace(convention, call=in_words(convention))
 
     def matching(self, expected: Expected, conventions: Iterable[Convention]) -> list[Convention]:
         """Return the conventions that give a number, the most plain first."""
@@ -261,7 +253,7 @@ class Search:
                 yield from self._conventions(report, {}, ("another measure",))
 
     def _of_evaluators(self) -> Iterator[Convention]:
-        words = {(change.option, change.value): change.words for change in self.numbers.changes()}
+        words = {(change.option, change.value): change.words for change in self.numbers.changes}
         for evaluator in steps(self.evaluators, "Trying evaluators"):
             all_options = self.numbers.differing(evaluator.options)
             for name, report in evaluator.numbers(self.cutoffs):
@@ -284,7 +276,7 @@ class Search:
 
     @cached_property
     def _effective_changes(self) -> list[ConventionChange]:
-        return [change for change in self.numbers.changes() if self.numbers.differing({change.option: change.value})]
+        return [change for change in self.numbers.changes if self.numbers.differing({change.option: change.value})]
 
     def _conventions(
         self, report: Any, options: Mapping[str, Any], words: Iterable[str], *evaluators: tuple[str, KnownEvaluator]

@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     RunMasks,
     ShapeType,
     box_areas,
+    from_xywh,
     iou_of_images,
     pack_names,
     to_xywh,
@@ -115,7 +116,7 @@ class ShapeBatch:
 
     def _with_boxes(self, items: Dicts, shapes: Sequence[Any], kind: ShapeType, *, keeps_boxes: bool) -> Dicts:
         """Return the dicts of images with boxes around their shapes, on the device of their labels."""
-        boxes = map(self._boxes, map(kind.boxes, shapes))
+        boxes = (from_xywh(kind.boxes(image_shapes), self.box_format) for image_shapes in shapes)
         if isinstance(items, ImageColumns):
             return items.with_column("boxes", torch.cat(list(boxes)))
         with_boxes: list[Mapping[str, Any]] = []
@@ -125,16 +126,6 @@ class ShapeBatch:
             is_kept = keeps_boxes and "boxes" in item
             with_boxes.append(item if is_kept else {**item, "boxes": image_boxes.to(device)})
         return with_boxes
-
-    def _boxes(self, boxes: Tensor) -> Tensor:
-        """Return boxes of x, y, width and height in the format of the batch."""
-        corner = boxes[:, :2]
-        size = boxes[:, 2:]
-        if self.box_format == "xyxy":
-            return torch.cat([corner, corner + size], 1)
-        if self.box_format == "cxcywh":
-            return torch.cat([corner + size / 2, size], 1)
-        return boxes
 
     def _texts(self) -> list[str]:
         """Return the rows of each image for COCO's files, of detections and of ground truths, as JSON."""

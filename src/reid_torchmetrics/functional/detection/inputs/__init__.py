@@ -11,6 +11,7 @@ from .boxes import (
     check_sizes,
     checked_boxes,
     common_areas,
+    from_xywh,
     iou_of_areas,
     pairwise_iou,
     to_xywh,

@@ -119,6 +119,16 @@ def to_xyxy(boxes: Boxes, box_format: str) -> Boxes:
     return torch.cat([point, point + size], 1)
 
 
+def from_xywh(boxes: Boxes, box_format: str) -> Boxes:
+    """Convert boxes of corner, width and height to another format; the inverse of `to_xywh`."""
+    if box_format == "xyxy":
+        return to_xyxy(boxes, "xywh")
+    if box_format == "cxcywh":
+        size = boxes[:, 2:]
+        return torch.cat([boxes[:, :2] + size / 2, size], 1)
+    return boxes
+
+
 def box_areas(boxes: Float[Tensor, "boxes _"]) -> Float[Tensor, " boxes"]:
     """Compute width times height of boxes [x, y, width, height, ...], float64."""
     return boxes[:, 2].double() * boxes[:, 3]
