@@ -272,12 +272,27 @@ def _find_form(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: b
         # Distinctive forms differ in their numbers of columns, so that at most one fits.
         if num_fitting[form] == len(lines) and _is_distinctive(lines, form, has_header=has_header):
             return form
-    candidates = [form for form in forms if num_fitting[form] == len(lines)]
+    return choose_form(path, len(lines), num_fitting, _WORDS)
+
+
+def choose_form(path: Path, num_lines: int, num_fitting: Mapping[str, int], meanings: Mapping[str, str]) -> str:
+    """Return the only form of all lines of a file, or else the form that fits the most lines from the first on.
+
+    Args:
+        path: The file, for messages.
+        num_lines: The number of its lines.
+        num_fitting: For each form the number of lines from the first one on that have it.
+        meanings: Forms in words.
+
+    Raises:
+        ValueError: All lines have several forms.
+    """
+    candidates = [form for form, number in num_fitting.items() if number == num_lines]
     if len(candidates) > 1:
         rule = f"lines must fit one form, which an argument such as `form={candidates[0]!r}` says"
-        meanings = "; ".join(_WORDS[form] for form in candidates)
-        raise file_error(path, f"{rule}, one of {_hints.listed(candidates, str)}", f"lines that are {meanings}")
-    return max(forms, key=num_fitting.__getitem__)
+        words = "; ".join(meanings[form] for form in candidates)
+        raise file_error(path, f"{rule}, one of {_hints.listed(candidates, str)}", f"lines that are {words}")
+    return max(num_fitting, key=num_fitting.__getitem__)
 
 
 def _count_fitting(lines: _Lines, form: str) -> int:

@@ -8,7 +8,7 @@ others     a b target, a b nontarget (Kaldi); a.jpg b.jpg 1
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, file_error, read_arrays
-from .list_lines import NUMBER
+from .list_lines import NUMBER, choose_form
 from .table_files import TABLES
 from .text_files import read_text_lines
 
@@ -122,18 +122,16 @@ def _read_list(path: Path, form: str | None) -> tuple[list[str], list[bool]]:
     lines = list(read_text_lines(path))
     if lines and re.fullmatch(r"\d+(\s+\d+)?", lines[0][1]):  # LFW's header
         lines = lines[1:]
-    one_form_rule = f"lines must all be of one form, {_describe(_FORMS)}"
+    one_form_rule = f"lines must all be of one form, {'; '.join(_FORMS_IN_WORDS.values())}"
     if not lines:
         raise file_error(path, one_form_rule, "no line")
-    forms = [form] if form is not None else _fitting_forms(lines)
-    if len(forms) > 1:
-        example = f"an argument such as `form={forms[0]!r}`"
-        rule = f"lines must fit one form, which {example} says, one of {_checks.listed(forms, str)}"
-        raise file_error(path, rule, f"lines that are {_describe(forms)}")
+    if form is None:
+        num_fitting = {name: _count_fitting(lines, pattern) for name, pattern in _FORMS.items()}
+        form = choose_form(path, len(lines), num_fitting, _FORMS_IN_WORDS)
     pairs = []
     same = []
     for where, line in lines:
-        match = re.fullmatch(_FORMS[forms[0]], line)
+        match = re.fullmatch(_FORMS[form], line)
         if match is None:
             raise file_error(where, one_form_rule, repr(line[:80]))
         pairs.append(" ".join(match["pair"].split()))
@@ -144,19 +142,10 @@ def _read_list(path: Path, form: str | None) -> tuple[list[str], list[bool]]:
     return pairs, same
 
 
-def _fitting_forms(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the forms of all lines, or else the form that fits the most lines from the first on."""
-    num_fitting = {}
-    for name, pattern in _FORMS.items():
-        fits = [re.fullmatch(pattern, line) is not None for _, line in lines]
-        num_fitting[name] = fits.index(False) if False in fits else len(fits)
-    most = max(num_fitting.values())
-    forms = [name for name, number in num_fitting.items() if number == most]
-    return forms if most == len(lines) else forms[:1]
-
-
-def _describe(forms: Iterable[str]) -> str:
-    return "; ".join(_FORMS_IN_WORDS[form] for form in forms)
+def _count_fitting(lines: Sequence[tuple[str, str]], pattern: str) -> int:
+    """Return the number of lines with a pattern, from the first line to the first one without it."""
+    fits = [re.fullmatch(pattern, line) is not None for _, line in lines]
+    return fits.index(False) if False in fits else len(fits)
 
 
 def _read_scores(path: Path, pairs: Sequence[str]) -> list[float]:
