@@ -14,6 +14,7 @@ from reid_torchmetrics.tasks.duplicates import find_pairs
 from tests.distributed import threads
 from tests.distributed.problems import Problem, problem
 from tests.distributed.test_laws import spread
+from tests.profiles import of_each
 from tests.reference import duplicates as reference
 
 THRESHOLDS = {"cosine": 0.9, "euclidean": 1.01, "dot": 0.99}
@@ -74,7 +75,7 @@ def test_metrics_on_processes_of_their_own_find_the_same(processes, size):
 
 
 def test_without_index_numbers_are_positions_process_by_process():
-    for seed in range(8):
+    for seed in of_each(range(8), suite=3):
         given = replace(problem(seed, 3), index=None)
         assert threads.run(3, lambda world, given=given: found_in(world, given)) == [found_in(ALONE, given)] * 3
 

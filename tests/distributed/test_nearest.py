@@ -86,7 +86,7 @@ def expected(given: Problem, k: int) -> dict[str, list]:
 
 @pytest.mark.parametrize(("size", "k"), [(1, 3), (2, 4), (3, 2), (3, 40)])
 def test_lists_are_those_of_a_loop_over_all_pairs(size, k):
-    for seed in range(12):
+    for seed in of_each(range(12), suite=6):
         given = problem(5000 * size + seed, size)
         wanted, alone = expected(given, k), listed(given, ALONE, k)
         assert {name: alone[name] for name in LISTED} == wanted, seed
@@ -102,14 +102,14 @@ def test_metrics_on_processes_of_their_own_list_the_same(processes, size):
 
 
 def test_without_index_numbers_are_positions_process_by_process():
-    for seed in range(8):
+    for seed in of_each(range(8), suite=3):
         given = replace(problem(seed, 3), index=None)
         found = threads.run(3, lambda world, given=given: listed(given, world))
         assert found == [listed(given, ALONE)] * 3
 
 
 def test_chosen_queries_have_the_lists_that_they_have_among_all():
-    for seed in range(8):
+    for seed in of_each(range(8), suite=4):
         given = problem(9000 + seed, 2)
         metric = given.alone()
         every = metric.nearest(3)

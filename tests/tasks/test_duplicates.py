@@ -126,11 +126,11 @@ def test_within_one_set_tiles_below_the_diagonal_are_not_multiplied():
         filled.append((rows, columns))
         fill(self, out, rows, columns)
 
-    embeddings = drawn(3000)
+    embeddings = drawn(1000)
     with mock.patch.object(EmbeddingScores, "fill", counted):
-        find_duplicates(embeddings, max_bytes=2_000_000)
+        find_duplicates(embeddings, max_bytes=200_000)
         inside, filled[:] = filled[:], []
-        find_duplicates(embeddings, embeddings, max_bytes=2_000_000)
+        find_duplicates(embeddings, embeddings, max_bytes=200_000)
     assert len(inside) > 20
     assert sorted({*map(str, filled)} - {*map(str, inside)}) == sorted(
         str((rows, columns)) for rows, columns in filled if columns.stop <= rows.start + 1
