@@ -51,6 +51,24 @@ def test_values_are_those_of_one_call_in_any_order_of_samples(seed, order):
     )
 
 
+def on_a_process(process: int, size: int, seed: int) -> tuple[dict[str, float], list[int], list[list[int]]]:
+    query, gallery, lists = problem(seed)
+    metrics = ReIDMetrics(protocol=OXFORD, ground_truth=lists)
+    feed(metrics, query, gallery, [*range(NUM_QUERIES + NUM_GALLERY)], slice(process, None, size))
+    values = {name: float(value) for name, value in metrics.compute().items()}
+    return values, metrics.results().num_positives.tolist(), metrics.nearest(3).index.tolist()
+
+
+def test_the_number_of_processes_changes_nothing(processes):
+    query, gallery, lists = problem(3)
+    whole = evaluate(query, gallery, ground_truth=[*lists.values()], protocol=OXFORD)
+    nearest = whole.nearest(3).index.tolist()
+    for values, num_positives, listed in processes.run(3, on_a_process, 3):
+        assert values == pytest.approx(whole.means, abs=1e-6)
+        assert num_positives == whole.num_positives.tolist()
+        assert listed == nearest
+
+
 def test_a_plain_list_is_of_positives_and_a_sequence_is_numbered_from_0():
     query, gallery, _ = problem(0)
     values = []

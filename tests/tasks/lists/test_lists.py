@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import RetrievalResults, find_protocol, normalized_dcg
+from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate, find_protocol, normalized_dcg
 from reid_torchmetrics.tasks import compare, evaluate_lists
 from tests.closeness import assert_close
 from tests.profiles import examples
@@ -150,6 +150,25 @@ def test_junk_of_a_benchmark_holds_no_rank():
     assert results["map"] == 1 / 2
     assert results.nearest(5).index.tolist() == [[5, 4, -1, -1, -1]]
     assert results.num_candidates.tolist() == [2]
+
+
+def test_identities_are_those_of_evaluate_with_junk_and_itself_left_out():
+    generator = torch.Generator().manual_seed(0)
+    query, gallery = (torch.randn(each, 4, generator=generator) for each in (6, 20))
+    labels = {"query_identities": torch.arange(6) % 4, "gallery_identities": torch.arange(20) % 5 - 1}
+    scores = torch.nn.functional.normalize(query) @ torch.nn.functional.normalize(gallery).T
+    lists = scores.argsort(descending=True)
+    ours = evaluate_lists(lists, **labels, protocol="market1501", same_camera="keep")
+    theirs = evaluate(query, gallery, **labels)
+    assert ours.means == pytest.approx(theirs.means, abs=1e-12)
+    for mine, other in ((ours.nearest(5), theirs.nearest(5)),):
+        for name in ("index", "identities", "is_positive", "first_positive_rank", "first_positive_index"):
+            assert torch.equal(getattr(mine, name), getattr(other, name)), name
+    labels["query_identities"] = labels["gallery_identities"]
+    scores = torch.nn.functional.normalize(gallery) @ torch.nn.functional.normalize(gallery).T
+    same = evaluate(gallery, query_identities=labels["query_identities"], protocol="cub200")
+    lists = scores.argsort(descending=True)
+    assert evaluate_lists(lists, **labels, self_index=torch.arange(20), protocol="cub200").means == same.means
 
 
 def test_results_are_named_saved_and_compared(tmp_path):

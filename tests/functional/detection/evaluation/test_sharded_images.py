@@ -83,6 +83,27 @@ def test_all_processes_number_the_names_of_all(size, sharding):
         assert torch.equal(found.matches.images, expected.matches.images)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
+def test_random_names_are_those_of_one_process(seed):
+    generator = random.Random(seed)  # noqa: S311
+    size, num_names = generator.randint(1, 4), generator.randint(1, 9)
+    names: set[str] = set()
+    while len(names) < num_names:
+        names.add("".join(generator.choices("aA0/.é日😀\udcff\0", k=generator.randint(0, 3))))
+    preds, target = images(seed, num_names, num_levels=2, with_ids=True)
+    seen = preds, named(target, [*names])
+    order: list[list[int]] = [[] for _ in range(size)]
+    for place in [*range(num_names), *generator.choices(range(num_names), k=3)]:
+        generator.choice(order).append(place)
+    ours = together(dealt(seen, order), results_of)
+    plain = together(dealt((preds, target), order), results_of)
+    for found, expected in zip(ours, plain, strict=True):
+        assert found.image_ids == sorted(names)
+        assert is_same(tensors(found.detections()), tensors(expected.detections()))
+        assert is_same(found.summary(), expected.summary())
+
+
 def test_other_ground_truths_under_one_name_are_an_error_on_all():
     order = [[*range(8)], [*range(8, len(NAMES))], []]
     metrics = dealt(SEEN, order)
