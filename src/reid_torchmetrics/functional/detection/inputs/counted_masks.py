@@ -276,7 +276,7 @@ class RunMasks(CountedMasks):
         if not is_empty.any():
             return runs, edges
         num_empty = _sums(is_empty.astype(np.int64))[edges]  # before each edge
-        return runs[~is_empty], edges - num_empty
+        return runs.compress(~is_empty, axis=0), edges - num_empty  # in a fifth of the time of an index
 
     @cached_property
     def _keys(self) -> Ints:
