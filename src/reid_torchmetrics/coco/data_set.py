@@ -21,11 +21,8 @@ from reid_torchmetrics._files import decoded_json, readable
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.files import (
     ANNOTATION_COLUMNS,
-    ANNOTATIONS,
-    CATEGORIES,
-    IMAGES,
     RESULT_COLUMNS,
-    RESULTS,
+    TABLES,
     Column,
     DataSetTable,
     ObjectTable,
@@ -53,6 +50,13 @@ Ids: TypeAlias = Any
 """an id, or a sequence of ids"""
 
 _MAX_IDS = 3  # in a message
+_COLUMNS = {(name, column.key): column for name, columns in TABLES.items() for column in columns}
+_INDEXED_COLUMNS = (
+    Column("id", _COLUMNS["images", "id"].kind),
+    _COLUMNS["annotations", "image_id"],
+    _COLUMNS["annotations", "iscrowd"],
+)
+"""columns of annotations that are checked"""
 _TABLES = ("dataset", "anns", "imgToAnns", "catToImgs")
 """attributes with the dicts of annotations"""
 
@@ -92,7 +96,7 @@ class COCO:
         lists = file.read_data_set(has_masks=False)
         if not _have_distinct_ids(lists.images) or not _have_distinct_ids(lists.categories):
             raise UnreadRowsError
-        check_keys("annotations", lists.annotations, [_column(ANNOTATIONS, "iscrowd")], ("ignore",))
+        check_keys("annotations", lists.annotations, [_COLUMNS["annotations", "iscrowd"]], ("ignore",))
         check_crowds(lists.annotations.columns["iscrowd"])
         file.lists = {"images": lists.images, "categories": lists.categories}
         file.table = lists.annotations
@@ -130,9 +134,9 @@ class COCO:
 
     def _index_images(self, lists: Mapping[str, Any]) -> None:
         """Compute `imgs` and `cats`."""
-        images = self._rows(lists, "images", [_column(IMAGES, "id")])
+        images = self._rows(lists, "images", [_COLUMNS["images", "id"]])
         check_kind_of_ids(RowList(self._source, "images", images))
-        categories = self._rows(lists, "categories", list(CATEGORIES))
+        categories = self._rows(lists, "categories", list(TABLES["categories"]))
         for rows in (RowList(self._source, "images", images), RowList(self._source, "categories", categories)):
             message = repeated_id(rows)
             if message:  # pycocotools takes the last row
@@ -142,9 +146,9 @@ class COCO:
 
     def _index_annotations(self) -> None:
         """Compute `anns`, `imgToAnns` and `catToImgs`."""
-        columns = [Column("id", IMAGES[0].kind), _column(ANNOTATIONS, "image_id"), _column(ANNOTATIONS, "iscrowd")]
+        columns = list(_INDEXED_COLUMNS)
         if "categories" in self.dataset:  # data sets of captions have none
-            columns.append(_column(ANNOTATIONS, "category_id"))
+            columns.append(_COLUMNS["annotations", "category_id"])
         annotations = self._rows(self.dataset, "annotations", columns)
         self.anns = {row["id"]: row for row in annotations}
         self.imgToAnns: dict[Any, list[Row]] = defaultdict(list)
@@ -159,7 +163,8 @@ class COCO:
         rows = lists.get(name, [])
         if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
             raise ValueError(f"`{self._source}` must hold `{name}`, a list of objects; got {shortened(rows)}.")
-        RowList(self._source, name, rows).check(columns)
+        if rows:
+            RowList(self._source, name, rows).check(columns)
         return list(rows)
 
     def info(self) -> None:
@@ -460,9 +465,9 @@ def _data_set_of_results(source: str, rows: Any, truth: Any) -> dict[str, Any]:
 
 def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mapping[Any, Row]) -> None:
     """Check the images and categories of results, and find images by the names of their files."""
-    columns = [_column(RESULTS, "image_id")]
+    columns = [_COLUMNS["results", "image_id"]]
     if "categories" in data_set and "caption" not in results.rows[0]:
-        columns.append(_column(RESULTS, "category_id"))
+        columns.append(_COLUMNS["results", "category_id"])
     for note in find_images(results, list(images.values())):
         if note.is_doubtful:
             warn(note.text)
@@ -474,9 +479,3 @@ def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mappin
                 f"`{results.source}` must hold results of images of the data set; got {row['image_id']!r} in"
                 f" {results.place(position)}; ids of the data set begin with {first}."
             )
-
-
-def _column(table: Sequence[Column], key: str) -> Column:
-    """Return the column of a table with a key."""
-    columns = {column.key: column for column in table}
-    return columns[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -212,9 +213,15 @@ def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> T
     Raises:
         ValueError: a row lacks them, or has something else.
     """
-    values = _numbers(rows, key, *shape)
-    if values is not None and (not is_finite or np.isfinite(values).all()):
-        return torch.from_numpy(values)
+    if not rows:
+        return torch.zeros(0, *shape, dtype=torch.float64, device=_CPU)
+    with suppress(KeyError, TypeError, ValueError, OverflowError):
+        values = np.array([row[key] for row in rows])
+        # Not strings with digits, nor lists of one number.
+        if values.dtype.kind in "iuf" and (shape or values.ndim == 1):
+            numbers = values.astype(np.float64).reshape(len(rows), *shape)
+            if not is_finite or np.isfinite(numbers).all():
+                return torch.from_numpy(numbers)
     if len(rows) > 1:  # find the first invalid row for the message
         for row in rows:
             _column([row], key, *shape, is_finite=is_finite)
@@ -230,21 +237,6 @@ def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> T
         if similar is not None:
             got = f"`{similar}` in its place"
     raise ValueError(f"`{key}` must be {rule}; got {got} in annotation {rows[0]['id']!r}.")
-
-
-def _numbers(rows: list[Row], key: str, *shape: int) -> NDArray[np.float64] | None:
-    """Return the numbers under a key of rows, float64 [rows, *shape]; None if a row lacks them, or is invalid."""
-    if not rows:
-        return np.empty((0, *shape))
-    try:
-        values = np.array([row[key] for row in rows])
-        if values.dtype.kind not in "iuf":  # such as strings with digits
-            return None
-        if not shape and values.ndim > 1:  # such as lists of one number
-            return None
-        return values.astype(np.float64).reshape(len(rows), *shape)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
 
 
 @dataclass(frozen=True)
@@ -329,7 +321,7 @@ class CocoProblem:
             shown=self._shown,
             label_names=self.categories,
             sigmas=self.key[4],
-            num_ignored=sum(map(is_ignored, self.truth.dicts)),
+            num_ignored=sum(is_ignored(row) for row in self.truth.dicts if "ignore" in row),
         )
         results_made(matches, objects)
 

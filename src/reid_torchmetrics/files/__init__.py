@@ -6,7 +6,7 @@ from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,
     IMAGES,
-    RESULTS,
+    TABLES,
     Column,
     RowList,
     check_kind_of_ids,

@@ -56,9 +56,10 @@ def _fill_boxes(results: RowList) -> None:
     """Give results with boxes their areas."""
     results.check([_COLUMNS["bbox"]])
     for position, row in enumerate(results.rows):
-        if is_missing(row["bbox"]):
+        box = row["bbox"]
+        if box is None or len(box) == 0:
             raise results.invalid(position, "bbox", "four numbers")
-        row["area"] = row["bbox"][2] * row["bbox"][3]
+        row["area"] = box[2] * box[3]
         row["iscrowd"] = 0
 
 
