@@ -66,6 +66,16 @@ def test_a_false_positive_alone_is_of_its_kind(found, kind, gain):
     assert told.gains == dict.fromkeys(ERROR_KINDS, 0.0) | {kind: gain}
 
 
+def test_the_best_of_several_repaired_detections_matches_the_ground_truth():
+    """Class 2 as 1 at 0.9 and 0.8: the first becomes right, the second goes. Class 1 is right at 0.7: 1/3, then 1."""
+    told = breakdown_of([(1, BESIDE, 0.9), (1, BESIDE, 0.8), (1, BOX, 0.7)], [(1, BOX), (2, BESIDE)])
+    assert told.counts["classification"] == 2
+    assert told.average_precision == pytest.approx((1 / 3 + 0) / 2)
+    assert told.gains["classification"] == pytest.approx(1 - (1 / 3) / 2)
+    assert told.counts["miss"] == 0  # its repair is that of the class
+    assert told.false_negative_gain == 0  # class 2 has nothing left to be found
+
+
 def test_without_ground_truths_nothing_is_defined():
     told = breakdown_of([(1, BOX, 0.9)], [])
     assert math.isnan(told.average_precision)

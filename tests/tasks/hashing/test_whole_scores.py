@@ -75,6 +75,21 @@ def test_histograms_and_counting_agree(seed, levels, num_labels, ties, rule, max
             assert torch.equal(getattr(at_once.tied, name), getattr(counted.tied, name)), name
 
 
+def test_the_example_of_the_page():
+    scores, grades = torch.tensor([[3.0, 1, 3, 2, 1]]), torch.tensor([[0, 2, 1, 1, 0]])
+    expected = {
+        "pessimistic": ([2, 3, 5], [1, 1, 2]),
+        "optimistic": ([1, 3, 4], [1, 1, 2]),
+        "stable": ([2, 3, 4], [1, 1, 2]),
+    }
+    for ties, (rank, grade) in expected.items():
+        ranked = rank_whole_scores(scores, Levels(1, 3), grades, None, TIE_POLICIES[ties])
+        assert (ranked.num_positives.tolist(), ranked.rank.tolist(), ranked.grade.tolist()) == ([3], rank, grade)
+    ranked = rank_whole_scores(scores, Levels(1, 3), grades, None, TIE_POLICIES["expected"])
+    # Groups: of score 3 one positive and one negative, of 2 one positive, of 1 one of each.
+    assert [values.tolist() for values in ranked.groups] == [[3], [1, 1, 1], [1, 0, 1]]
+
+
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan, 0.5, 4e4])
 def test_other_scores_than_small_whole_numbers_are_counted(value):
     scores = torch.zeros(2, 300)

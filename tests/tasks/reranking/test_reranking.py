@@ -69,6 +69,25 @@ def test_distances_are_those_of_the_definition(problem, max_bytes):
     assert_close(found.distances(), problem.reference(), atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"k1": 20, "k2": 6},
+        {"k1": 7, "k2": 3, "distance": "euclidean", "normalize": True},
+        {"k1": 5, "k2": 1, "distance": "quartic_euclidean"},
+        {"k1": 3, "k2": 30, "normalize": True},
+    ],
+)
+def test_distances_of_clusters_are_those_of_the_definition(options):
+    query, gallery = clustered()
+    options = {"weight": 0.3} | options
+    expected = torch.tensor(reranked_distances(query.tolist(), gallery.tolist(), **options), dtype=torch.float64)
+    found = rerank_k_reciprocal(query, gallery, **options).distances()
+    assert_close(found, expected, atol=1e-9)
+    in_single = rerank_k_reciprocal(query.float(), gallery.float(), **options).distances()
+    assert_close(in_single, expected.float(), atol=2e-6)
+
+
 @pytest.mark.parametrize(("distance", "power"), [("euclidean", 1), ("squared_euclidean", 2), ("quartic_euclidean", 4)])
 def test_the_original_distance_at_weight_1_is_divided_by_the_largest_to_any_item(distance, power):
     query, gallery = torch.tensor([[0.0], [-8.0]]), torch.tensor([[1.0], [2.0], [4.0]])

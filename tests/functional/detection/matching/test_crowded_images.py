@@ -42,6 +42,12 @@ def _taken(matches: Matches, num_detections: int) -> Tensor:
     return all_taken
 
 
+def test_a_threshold_that_fewer_detections_pass_leaves_equal_ground_truths_to_the_later_ones():
+    there, lower = (100.0, 0.0, 110.0, 10.0), (0.0, 0.0, 10.0, 6.0)  # overlaps the square by 0.6
+    matched = taken([SQUARE, lower, SQUARE, *[there] * 3], [*[SQUARE] * 2, *[there] * 2], iou_thresholds=(0.5, 0.75))
+    assert matched[0].tolist() == [[1, 0, -1, 3, 2, -1], [1, -1, 0, 3, 2, -1]]
+
+
 def test_only_neighbors_of_one_class_and_area_range_are_merged_into_one_with_a_capacity():
     rows = torch.arange(6)
     groups = torch.tensor([0, 0, 0, 0, 1, 1])
