@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, evaluate, evaluate_scores
+from reid_torchmetrics.diagnosis import Evaluations, collecting
+from reid_torchmetrics.diagnosis.expected import Search, search_of
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 from reid_torchmetrics.functional.retrieval import PROTOCOLS
@@ -21,7 +23,6 @@ from reid_torchmetrics.tasks import (
     person_search,
     verify_pairs,
 )
-from tests.diagnosis.expected.searches import Search, search_in
 
 
 class Way:
@@ -43,14 +44,17 @@ class Way:
             options.pop("average", None)  # of the metric alone
         return function(*args, **options)
 
-    @cached_property
-    def search(self) -> Search:
-        def computed() -> None:
+    def evaluations(self) -> Evaluations:
+        evaluations = Evaluations()
+        with collecting(evaluations):
             results = self.call()
             if hasattr(results, "compute"):
                 results.compute()
+        return evaluations
 
-        return search_in(computed)
+    @cached_property
+    def search(self) -> Search:
+        return search_of(self.evaluations())
 
     def number(self, line: str) -> float:
         """The number that a line computes."""

@@ -1,14 +1,16 @@
 """`diagnose(expected=...)` names the conventions that give a number, at every entry point."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, diagnose, evaluate, evaluate_scores
-from reid_torchmetrics.diagnosis.expected import Expected
+from reid_torchmetrics.diagnosis.expected import Expected, search_of
 from reid_torchmetrics.tasks import evaluate_lists
+from tests.diagnosis.expected.line_problems import ways
 
 LABELS = {
     "query_identities": [1, 1, 2],
@@ -146,3 +148,15 @@ def test_a_rank_is_no_share():
 def test_what_is_no_number_and_no_measure_is_refused(options, error, message):
     with pytest.raises(error, match=message):
         diagnose(results(), **options)
+
+
+@pytest.mark.parametrize(
+    ("way", "lacks"), [("retrieval: embeddings", "all samples"), ("detection: metric", "all images")]
+)
+def test_several_processes_say_what_was_not_tried(way, lacks):
+    evaluations = ways()[way].evaluations()
+    alone = search_of(evaluations).explain("0.0123")
+    several = search_of([(results, samples, SimpleNamespace(size=2)) for results, samples, _ in evaluations])
+    explanation = several.explain("0.0123")
+    assert f"{lacks} on one process" in explanation.lacks
+    assert explanation.num_conventions < alone.num_conventions

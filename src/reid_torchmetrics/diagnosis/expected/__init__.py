@@ -41,9 +41,11 @@ from .search import Search as Search
 
 
 def _numbers_of_ranking(ranking: Ranking, samples: RankedSamples, world: World) -> RankedNumbers:
+    numbers = RankedNumbers(ranking, samples)
     if world.size > 1:  # this process has a part of the samples
-        samples = replace(samples, find_problem=None)
-    return RankedNumbers(ranking, samples)
+        numbers.samples = replace(samples, find_problem=None)
+        numbers.lacks = "all samples on one process"
+    return numbers
 
 
 def _numbers_of_lists(results: RetrievalResults, *_: object) -> RankedNumbers:

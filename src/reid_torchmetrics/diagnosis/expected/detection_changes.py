@@ -125,8 +125,7 @@ def _limit_images(objects: MatchedObjects, most: int) -> MatchedObjects:
 
 
 def _have_many(objects: MatchedObjects, most: int) -> bool:
-    images = objects.detections.images
-    return len(images) > 0 and int(images.bincount().max()) > most
+    return bool((objects.detections.images.bincount() > most).any())
 
 
 def _count_whole_pixels(objects: MatchedObjects, _: str) -> MatchedObjects:
@@ -142,50 +141,41 @@ def _count_whole_pixels(objects: MatchedObjects, _: str) -> MatchedObjects:
 
 def _read_boxes(objects: MatchedObjects, value: tuple[str, str]) -> MatchedObjects:
     side, box_format = value
-    changed: dict[str, Any] = {}
-    for name in ("detections", "ground_truths"):
-        if side in {name, "both"}:
-            packed = getattr(objects, name)
-            changed[name] = packed.with_columns(boxes=_read_again(packed.shapes, str(objects.box_format), box_format))
-    if "ground_truths" in changed:
-        changed["ground_truths"] = changed["ground_truths"].with_columns(areas=None)
-        if bool((changed["ground_truths"].boxes[:, 2:] < 0).any()):
-            raise ValueError(f"`box_format` must give sizes of at least 0; got {box_format!r}.")
-    return replace(objects, **changed)
 
+    def read(packed: Any) -> Any:
+        """Read boxes again as if the user's numbers were in another format."""
+        shapes = packed.shapes
+        as_given = from_xywh(to_xywh(shapes.boxes, shapes.box_format), str(objects.box_format))
+        return packed.with_columns(boxes=to_xywh(as_given, box_format))
 
-def _read_again(shapes: Any, box_format: str, other_format: str) -> Tensor:
-    """Return boxes as x, y, width and height, as if the user's numbers were in another format."""
-    return to_xywh(from_xywh(to_xywh(shapes.boxes, shapes.box_format), box_format), other_format)
+    detections = read(objects.detections)
+    if side == "detections":
+        return replace(objects, detections=detections)
+    ground_truths = read(objects.ground_truths).with_columns(areas=None)
+    if bool((ground_truths.boxes[:, 2:] < 0).any()):
+        raise ValueError(f"`box_format` must give sizes of at least 0; got {box_format!r}.")
+    return replace(objects, detections=detections, ground_truths=ground_truths)
 
 
 def _have_format(objects: MatchedObjects, value: tuple[str, str]) -> bool:
     return objects.are_boxes and objects.box_format not in {None, value[1]}
 
 
-def _have_crowds(objects: MatchedObjects, _: str) -> bool:
-    return bool(objects.is_crowd.any())
-
-
 def _is_difficult(objects: MatchedObjects, _: str) -> bool:
     return objects.is_difficult is not None and bool(objects.is_difficult.any())
 
 
-def _always(*_: Any) -> bool:
-    return True
-
-
 INPUT_CHANGES: dict[str, InputChange] = {
-    "iscrowd": InputChange(_change_crowds, _have_crowds),
+    "iscrowd": InputChange(_change_crowds, lambda objects, _: bool(objects.is_crowd.any())),
     "difficult": InputChange(lambda objects, _: replace(objects, is_difficult=None), _is_difficult),
     "area": InputChange(
         lambda objects, _: replace(objects, ground_truths=objects.ground_truths.with_columns(areas=None)),
         _have_other_areas,
     ),
     "box_format": InputChange(_read_boxes, _have_format),
-    "labels": InputChange(_change_labels, _always),
+    "labels": InputChange(_change_labels, lambda *_: True),
     "limit_of_images": InputChange(_limit_images, _have_many),
-    "scores": InputChange(_forget_scores, _always),
+    "scores": InputChange(_forget_scores, lambda *_: True),
     "ties": InputChange(_reverse_rows, _have_ties),
     "edges": InputChange(_count_whole_pixels, lambda objects, _: objects.are_boxes),
 }

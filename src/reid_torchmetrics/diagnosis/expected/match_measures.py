@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -42,24 +42,17 @@ class MatchMeasure(NamedTuple):
         return float(values.nan_to_num() @ weights / weights.sum())
 
 
-def _positives(points: OperatingPoints) -> Tensor:
-    return points.num_positives
-
-
-def _detections(points: OperatingPoints) -> Tensor:
-    return points.num_detections[0]
-
-
-def _objects(points: OperatingPoints) -> Tensor:
-    return points.num_detections[0] + points.num_positives
-
-
-_DIVISORS = {
-    "precision": (_detections, "points.num_detections[0]"),
-    "recall": (_positives, "points.num_positives"),
-    "f1": (_objects, "points.num_detections[0] + points.num_positives"),
+_Weights: TypeAlias = tuple[Callable[[OperatingPoints], Tensor], str]
+_BY_POSITIVES: _Weights = (lambda points: points.num_positives, "points.num_positives")
+_DIVISORS: dict[str, _Weights] = {
+    "precision": (lambda points: points.num_detections[0], "points.num_detections[0]"),
+    "recall": _BY_POSITIVES,
+    "f1": (
+        lambda points: points.num_detections[0] + points.num_positives,
+        "points.num_detections[0] + points.num_positives",
+    ),
 }
-"""the divisor of each quantity"""
+"""what each quantity is divided by"""
 MATCH_MEASURES: dict[str, MatchMeasure] = {}
 """the measures by name"""
 for _name, _divisor in _DIVISORS.items():
@@ -70,7 +63,5 @@ for _name, _divisor in _DIVISORS.items():
             lambda points: torch.ones_like(points.num_positives),
             "None",
         ),
-        f"weighted {_name}": MatchMeasure(
-            _name, "mean over classes, weighted by their ground truths", *_DIVISORS["recall"]
-        ),
+        f"weighted {_name}": MatchMeasure(_name, "mean over classes, weighted by their ground truths", *_BY_POSITIVES),
     }

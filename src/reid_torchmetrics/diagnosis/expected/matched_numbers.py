@@ -56,7 +56,9 @@ class MatchedNumbers(Numbers):
 
     def __init__(self, results: Any, samples: Any, world: World) -> None:
         """Take the matches under the user's options, and what they were computed from."""
-        self._samples = samples if world.size == 1 else None
+        is_alone = world.size == 1  # others have a part of the images
+        self._samples = samples if is_alone else None
+        self._lacks = "images" if is_alone else "all images on one process"
         self.images = _image_matches(results, samples)
         self.tries_pairs = len(self.images.matches.scores) <= _MOST_IN_PAIRS
         request = self.images.request
@@ -216,7 +218,7 @@ class MatchedNumbers(Numbers):
 
     def _match_again(self, request: MatchRequest, changes: Sequence[tuple[str, Any]]) -> Matches:
         if self.objects is None:
-            raise NotHeldError("images")
+            raise NotHeldError(self._lacks)
         objects = self.objects
         for name, value in changes:
             objects = INPUT_CHANGES[name].change(objects, value)

@@ -39,6 +39,8 @@ class RankedNumbers(Numbers):
 
     changes = RETRIEVAL_CHANGES
 
+    lacks = "samples that can be ranked again"
+
     def __init__(self, ranking: Ranking, samples: RankedSamples) -> None:
         """Take the ranking under the user's options, and what it was computed from."""
         self.samples = samples
@@ -85,18 +87,6 @@ class RankedNumbers(Numbers):
             return True  # a number that needs samples raises
         has_effect = _EFFECTS.get(name)
         return has_effect is None or has_effect(self, value)
-
-    @property
-    def lacks_lists(self) -> bool:
-        """Whether lists were given, and some queries have none."""
-        is_listed = self.samples.find_problem is None
-        return is_listed and bool((self.ranking.ranks.num_candidates == 0).any())
-
-    @property
-    def lacks_positives(self) -> bool:
-        """Whether some queries have no positive."""
-        counts = self.ranking.counts
-        return counts.valid < counts.total
 
     @property
     def ties(self) -> str:
@@ -153,7 +143,7 @@ class RankedNumbers(Numbers):
         key = tuple(sorted(options.items()))
         if key not in self._rankings:
             if self.problem is None:
-                raise NotHeldError("samples that can be ranked again")
+                raise NotHeldError(self.lacks)
             self._rankings[key] = self._rank_again(self.problem, options)
         return self._rankings[key]
 
@@ -234,8 +224,10 @@ def _is_other_similarity(numbers: RankedNumbers, value: Any) -> bool:
 
 _EFFECTS: dict[str, Callable[[RankedNumbers, Any], bool]] = {
     _AVERAGE: lambda numbers, _: numbers.ranking.query_identities is not None,
-    _MISSING: lambda numbers, _: numbers.lacks_lists,
-    "empty_target_action": lambda numbers, _: numbers.lacks_positives,
+    _MISSING: lambda numbers, _: (
+        numbers.samples.find_problem is None and bool((numbers.ranking.ranks.num_candidates == 0).any())
+    ),
+    "empty_target_action": lambda numbers, _: numbers.ranking.counts.valid < numbers.ranking.counts.total,
     "ties": lambda numbers, value: value != numbers.ties and numbers.has_ties,
     "similarity": _is_other_similarity,
     "self_index": _is_other_self_index,
