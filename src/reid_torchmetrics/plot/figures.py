@@ -43,7 +43,7 @@ def why_no_errors(results: DetectionResults) -> str:
     """Return the reason why results hold no confusions of classes; empty if they hold them."""
     if results.objects is not None and results.averages.grid.shown_threshold >= LEAST_OVERLAP:
         return ""
-    remedy = "results(across_classes=True) of a metric holds which boxes of different classes overlap"
+    remedy = "results(across_classes=True) of a metric holds which objects of different classes overlap"
     return f"{remedy}, from {LEAST_OVERLAP:g} on."
 
 
