@@ -1,9 +1,9 @@
 """Damaged files of every form but COCO's: `python -m tests.fuzz_files [documents of each form] [first seed]`.
 
 Each document is a correct file, or a pair of them, that was damaged in one drawn way: a word is another one, is
-missing, comes twice or changes places, a line is repeated, or the file ends early; in .npz and Parquet, bytes are other
-ones, or an array is missing, or has another name, dtype or shape. The reader must return what a strict reading of the
-damaged file gives, or raise an error that names it. `fuzz_coco_files` does so for COCO's files.
+missing, comes twice or changes places, a line is repeated, or the file ends early; in .npz, bytes are other ones; in
+.npz and Parquet, an array is missing, or has another name, dtype or shape. The reader must return what a strict reading
+of the damaged file gives, or raise an error that names it. `fuzz_coco_files` does so for COCO's files.
 
 Not a part of the test suite, which runs some documents of it. It exits with 1 if a reader does something else.
 """

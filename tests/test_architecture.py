@@ -420,7 +420,6 @@ ONE_IMPORTER = {
     "data.box_layouts": "the layout of two folders, by the readers of all that it may be",
     "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.mat_files": "a format of files, with its layout",
-    "data.parquet_footers": "a part of a format of files, with its layout",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "tasks.comparison.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",

@@ -5,9 +5,9 @@
 `install` replaces pycocotools by them for code that imports it.
 """
 
-from reid_torchmetrics._collector import collector_paused
+from reid_torchmetrics import _collector
 
-with collector_paused():  # torch is imported here
+with _collector.collector_paused():  # torch is imported here
     from reid_torchmetrics import _signatures
 
     from .data_set import COCO

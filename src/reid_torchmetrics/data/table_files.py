@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,6 @@ from reid_torchmetrics._files import Allowance
 
 from .array_files import Format, import_optional
 from .foreign_forms import Unread
-from .parquet_footers import count_values
 from .text_tables import read_csv, read_text
 from .word_columns import parse_integers
 
@@ -43,9 +42,7 @@ def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
         flat = [field.name for field in fields if not _storage(field.type).num_fields]
         vectors = [field.name for field in fields if has_vectors and _is_vector(field.type)]
         texts = [field.name for field in fields if str(field.type) in _TEXTS]
-        _check_size(file.metadata, len(flat), allowance)
-    if vectors:
-        allowance.spend("lists", 8 * count_values(path, vectors))
+        _check_size(file.metadata, len(flat), vectors, allowance)
     table = parquet.read_table(path, columns=flat + vectors, read_dictionary=texts)
     columns: dict[str, Any] = {name: _read_column(name, table[name], allowance) for name in flat}
     for name in class_names.keys() & columns.keys():
@@ -62,7 +59,7 @@ def read_parquet_with_vectors(path: Path) -> dict[str, Any]:
     return _read_parquet(path, has_vectors=True)
 
 
-def _check_size(metadata: Any, num_flat: int, allowance: Allowance) -> None:
+def _check_size(metadata: Any, num_flat: int, vectors: Collection[str], allowance: Allowance) -> None:
     """Count the bytes of a table before it is read.
 
     Raises:
@@ -72,6 +69,13 @@ def _check_size(metadata: Any, num_flat: int, allowance: Allowance) -> None:
     allowance.spend("a table", 8 * metadata.num_rows * num_flat)
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     allowance.spend("a table", sum(group.total_byte_size for group in groups))
+    # PyArrow may abort where the metadata of a column are damaged: they are read for lists alone.
+    if not vectors:
+        return
+    for group in groups:
+        leaves = [group.column(index) for index in range(group.num_columns)]
+        sizes = [leaf.num_values for leaf in leaves if leaf.path_in_schema.partition(".")[0] in vectors]
+        allowance.spend("lists", 8 * sum(sizes))
 
 
 def _storage(kind: Any) -> Any:
