@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import _extras, _hints, _registries
+from ._collector import collector_paused
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # an alias tells type checkers that a name is public
@@ -55,8 +56,15 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
 # here, and the engine calls the other one when results have been made.
 _extras.pictures = partial(import_module, ".plot", __name__)
 _extras.files = partial(import_module, ".files", __name__)
+
+
+@collector_paused()
+def _import_diagnosis() -> Any:
+    return import_module(".diagnosis", __name__)
+
+
 if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name__) is not None:
-    _extras.diagnosis = partial(import_module, ".diagnosis", __name__)
+    _extras.diagnosis = _import_diagnosis
 
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
