@@ -165,6 +165,7 @@ def number_identities(*identities: Array) -> tuple[Array, ...]:
         TypeError: strings in one array and integers in another.
 
     Example:
+        >>> import numpy as np
         >>> number_identities(np.array(["bo", "al"]), np.array(["cy", "bo", "-1"]))
         (array([1, 0]), array([ 2,  1, -1]))
     """

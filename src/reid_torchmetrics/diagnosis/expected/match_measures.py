@@ -52,7 +52,7 @@ _DIVISORS: dict[str, _Weights] = {
         "points.num_detections[0] + points.num_positives",
     ),
 }
-"""what each quantity is divided by"""
+"""divisor of each quantity, and its code"""
 MATCH_MEASURES: dict[str, MatchMeasure] = {}
 """the measures by name"""
 for _name, _divisor in _DIVISORS.items():
