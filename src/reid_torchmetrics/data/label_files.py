@@ -69,7 +69,8 @@ def read_labels(
     names of images or of identities, or one of each.
 
     Args:
-        path: the file, or a folder of .npy files by name. Text is in UTF-8; a .csv begins with a row of names.
+        path: the file, or a folder of .npy files by name. Text is in UTF-8, or in UTF-16 with its mark; a .csv begins
+            with a row of names.
         names: names of columns by their meaning, such as `{"identities": "y"}`, or "column 2" for columns without
             names. Without a name from you, exactly one column may have the meaning by its name.
         guesses: a list that collects a line for each column that was found by a name of the field, as
