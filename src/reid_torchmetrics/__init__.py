@@ -60,6 +60,7 @@ _extras.files = partial(import_module, ".files", __name__)
 
 @collector_paused()
 def _import_diagnosis() -> Any:
+    """Import the diagnosis; the garbage collector, which looks at all objects of torch, doubles the time."""
     return import_module(".diagnosis", __name__)
 
 

@@ -70,7 +70,8 @@ def steps(items: Iterable[Step], what: str, *, parts: int = 1) -> Iterator[Step]
 
 def part_done() -> None:
     """Move the bar of the innermost loop by a part of its step."""
-    for loop in _running[-1:]:
+    innermost = _running[-1:]  # a slice, as another thread may end the last loop at any time
+    for loop in innermost:
         loop.reach(loop.num_done + 1)
 
 

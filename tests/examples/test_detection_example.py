@@ -13,7 +13,7 @@ event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.ev
 
 example = pytest.importorskip("detection_module")
 
-SMALL = ("--epochs", "1", "--train-images", "300", "--test-images", "20", "--accelerator", "cpu")
+SMALL = ("--epochs", "1", "--train-images", "400", "--test-images", "20", "--accelerator", "cpu")
 
 
 def test_the_overlap_of_a_box_with_its_half_is_one_half():
@@ -69,9 +69,7 @@ def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path, 
     assert re.search(r"^per cent +mAP +mAP50 +mAP75 +small +medium +recall$", printed, re.MULTILINE)
     before, after = numbers_of(printed, "before training"), numbers_of(printed, "after training")
     assert max(before) < 1
-    assert (
-        after[5] > 1
-    )  # in so few steps, 1.9 on one processor and more on another; mAP50 is about 80 in the whole example
+    assert after[5] > 2  # in so few steps, 7.3 on one processor; mAP50 is about 80 in the whole example
     assert [path.name for path in tmp_path.iterdir()] == ["written"]
     for name in ("precision_recall.png", "detections.png"):
         with Image.open(tmp_path / "written" / name) as image:

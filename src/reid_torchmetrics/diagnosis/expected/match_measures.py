@@ -59,9 +59,10 @@ for _name, _divisor in _DIVISORS.items():
     MATCH_MEASURES |= {
         f"micro {_name}": MatchMeasure(_name, "of all detections together", *_divisor),
         f"macro {_name}": MatchMeasure(
-            *(_name, "mean over all classes, those without ground truths as 0"),
-            lambda points: torch.ones_like(points.num_positives),
-            "None",
+            quantity=_name,
+            words="mean over all classes, those without ground truths as 0",
+            weights=lambda points: torch.ones_like(points.num_positives),
+            weights_call="None",
         ),
         f"weighted {_name}": MatchMeasure(_name, "mean over classes, weighted by their ground truths", *_BY_POSITIVES),
     }

@@ -26,6 +26,7 @@ OWN_MEASURES: dict[str, Measure] = {}
 
 
 def _add(name: str, words: str, values: Values, *, is_cmc: bool = False) -> None:
+    """Add a measure by its name, such as "fast-reid: metric"; the words say what it is."""
     title = name.partition(": ")[2]
     OWN_MEASURES[name] = Measure(title, lambda ranks, *_: values(ranks), words, is_cmc=is_cmc)
 
@@ -44,7 +45,7 @@ _add(
 _add("trec_eval: relative_P_5", "hits / min(5, positives)", lambda ranks: precision_at(ranks, 5, divisor="attainable"))
 
 # pytorch-metric-learning retrieves k items, by default the largest number of positives.
-_OF_METRIC_LEARNING: dict[str, Callable[..., Tensor]] = {
+_METRIC_LEARNING_MEASURES: dict[str, Callable[..., Tensor]] = {
     "mean_average_precision": average_precision,
     "mean_average_precision_at_r": average_precision_at_r,
     "mean_reciprocal_rank": reciprocal_rank,
@@ -52,16 +53,17 @@ _OF_METRIC_LEARNING: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def _of_first(function: Callable[..., Tensor], k: int | None, ranks: PositiveRanks) -> Tensor:
+def _cut_at(function: Callable[..., Tensor], k: int | None, ranks: PositiveRanks) -> Tensor:
+    """Return a measure of the first `k` items; None stands for the largest number of positives of a query."""
     return function(ranks, k=int(ranks.num_positives.max()) if k is None else k)
 
 
-for _name, _function in _OF_METRIC_LEARNING.items():
+for _name, _function in _METRIC_LEARNING_MEASURES.items():
     for _words, _k in (("5", 5), ("max_bin_count", None)):
         _add(
             f"pytorch-metric-learning: {_name}, k={_words}",
             f"of the first {_words} items",
-            partial(_of_first, _function, _k),
+            partial(_cut_at, _function, _k),
         )
 
 
@@ -73,11 +75,12 @@ def _found(ranks: PositiveRanks) -> PositiveRanks:
 
 
 def _jaccard(ranks: PositiveRanks) -> Tensor:
+    """Return the positives that were found, divided by the union of the list and all positives."""
     num_found = _found(ranks).num_positives
     return num_found / (ranks.num_positives + ranks.num_candidates - num_found)
 
 
-def _of_duplicates(values: Values, ranks: PositiveRanks) -> Tensor:
+def _with_empty_lists(values: Values, ranks: PositiveRanks) -> Tensor:
     """Return values with 1 for an empty list of a query without a positive, in the mean over all queries.
 
     Such a query has no value of its own: the others share the sum of these ones.
@@ -96,5 +99,5 @@ for _name, (_words, _values) in _DUPLICATES.items():
     _add(
         f"imagededup: {_name}",
         f"{_words}, or 1 of an empty list of a file without duplicates",
-        partial(_of_duplicates, _values),
+        partial(_with_empty_lists, _values),
     )
