@@ -43,6 +43,17 @@ def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning
     assert seen & LARGE == {"PIL"}  # a large import would be found
 
 
+def test_the_collector_looks_at_no_module_of_torch_as_a_new_object_after_an_import_of_coco():
+    script = f"""
+import gc
+import {PACKAGE}.coco
+num_new = sum(len(gc.get_objects(generation)) for generation in (0, 1))
+print(gc.isenabled(), gc.get_freeze_count(), num_new < len(gc.get_objects()) / 20)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "0", "True"]
+
+
 ENGINE_ALONE = f"""
 import torch
 import {PACKAGE}

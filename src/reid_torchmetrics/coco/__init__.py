@@ -7,7 +7,7 @@
 
 from reid_torchmetrics import _collector
 
-with _collector.collector_paused():  # torch is imported here
+with _collector.importing_torch():
     from reid_torchmetrics import _signatures
 
     from .data_set import COCO
