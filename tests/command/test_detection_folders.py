@@ -205,6 +205,13 @@ def test_tables_of_open_images_are_recognized(command, tmp_path, words):
     assert ("map_small" in found) == bool(words)
 
 
+def test_tables_of_open_images_may_name_their_delimiter(command, tmp_path):
+    header = "ImageID;LabelName;Confidence;XMin;XMax;YMin;YMax"
+    (tmp_path / "truth.csv").write_text(f"sep=;\n{header};IsGroupOf\na;/m/1;1;0.1;0.2;0.1;0.2;0\n", encoding="utf-8")
+    (tmp_path / "found.csv").write_text(f"{header}\na;/m/1;0.9;0.1;0.2;0.1;0.2\n", encoding="utf-8")
+    assert numbers(command("detect", "truth.csv", "found.csv", "--json", "-"))["map"] == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [

@@ -163,6 +163,9 @@ def test_forms_of_other_tools_are_named_with_what_converts_them(write, name, tex
     if not name.endswith(".json"):
         with pytest.raises(ValueError, match=re.escape(said)):
             COCO(name)
+    scored = data_set(annotations=results(1))
+    with pytest.raises(ValueError, match=re.escape(said)):
+        DetectionMAP.coco_to_tm(*write(scored, data_set())[:1], name)
 
 
 def test_results_of_coco_with_names_of_files_get_the_ids_of_the_images(write):

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from .array_files import reading
 from .folders import Folder, has_files, list_files
 from .kitti_files import KITTI_CLASSES, REGION
 from .line_tables import is_number
-from .text_files import first_line, read_rows, read_text_lines
+from .text_files import read_rows, read_text_lines
 
 _NUM_KITTI = (15, 16)
 _NUM_CARTUCHO = (5, 6)
@@ -37,16 +38,16 @@ def find_box_layout(ground_truths: Folder, detections: Folder) -> BoxLayout | No
     """
     paths = [Path(ground_truths), Path(detections)]
     if all(path.is_file() and path.suffix.lower() == ".csv" for path in paths):
-        headers = [first_line(path).lower().replace(" ", "").split(",") for path in paths]
-        if not all({_IMAGE, _CLASS} <= set(header) for header in headers):
+        true_classes, classes = map(_classes_of_table, paths)
+        if true_classes is None or classes is None:
             return None
-        return BoxLayout("open_images", _sorted_names(map(_classes_of_table, paths)))
+        return BoxLayout("open_images", _sorted_names(true_classes, classes))
     if not all(has_files(path, ".txt") for path in paths):
         return None
     name = _layout_of_lines(paths)
     if name is None:
         return None
-    class_names = _sorted_names(map(_classes_of_lines, paths))
+    class_names = _sorted_names(*map(_classes_of_lines, paths))
     if name == "kitti":
         class_names = tuple(class_name for class_name in class_names if class_name != REGION)
         if set(class_names) <= set(KITTI_CLASSES):
@@ -54,7 +55,7 @@ def find_box_layout(ground_truths: Folder, detections: Folder) -> BoxLayout | No
     return BoxLayout(name, class_names)
 
 
-def _sorted_names(names_of_sides: Iterator[set[str]]) -> tuple[str, ...]:
+def _sorted_names(*names_of_sides: set[str]) -> tuple[str, ...]:
     return tuple(sorted(set().union(*names_of_sides)))
 
 
@@ -83,7 +84,14 @@ def _classes_of_lines(folder: Path) -> set[str]:
     return {words[0] for words in _lines(folder)}
 
 
-def _classes_of_table(path: Path) -> set[str]:
-    (_, header), *rows = read_rows(path).numbered_rows
-    place = [name.strip().lower() for name in header].index(_CLASS)
-    return {row[place].strip() for _, row in rows if len(row) > place}
+def _classes_of_table(path: Path) -> set[str] | None:
+    """Return the names of classes in a table of Open Images; None for another table."""
+    with reading(path, "a table in CSV with a header, in UTF-8"):
+        rows = read_rows(path).numbered_rows
+    if not rows:
+        return None
+    header = [name.strip().lower() for name in rows[0][1]]
+    if _IMAGE not in header or _CLASS not in header:
+        return None
+    place = header.index(_CLASS)
+    return {row[place].strip() for _, row in rows[1:] if len(row) > place}

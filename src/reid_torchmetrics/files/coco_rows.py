@@ -121,7 +121,8 @@ def read_rows(
     """
     results = parsed(results_path)
     data_set = parsed(data_set_path)
-    if are_results(results) and isinstance(data_set, dict):
+    if are_results(results):
+        row_list(data_set_path, "images", data_set)  # an error in the data set comes before those in other tables
         results, notes = rows_of_data_set(
             results_path, results, data_set, drops_unknown=reading.unknown_categories == "drop"
         )
