@@ -431,7 +431,7 @@ ONE_IMPORTER = {
     "tasks.draws.strata_ahead": "counting; over 400 lines with galleries",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
-    "metrics.reid.ranking": "`update` and the cache; over 500 lines with the options and methods of a metric",
+    "metrics.reid.batches": "checks of a batch, which know neither samples nor rankings; over 500 lines with them",
     "plot.judged_boxes": "judges boxes, and draws nothing",
     "plot.warning_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
     "report.detection_page": "one page",

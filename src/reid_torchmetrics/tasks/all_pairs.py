@@ -13,6 +13,7 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.evaluation import RankingOptions, Updates, share_defined
+from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import ALONE, World
 from reid_torchmetrics.tasks.walks import share_tiles
@@ -48,7 +49,7 @@ class AllPairs(NamedTuple):
         Raises:
             DistributedMetricError: an error on some process.
         """
-        num_rows, num_columns = scoring.cut_in_panels(
+        num_rows, num_columns = cut_in_panels(
             self.scores,
             _BYTES_PER_PAIR,
             most_rows=self.scores.product_shape.rows,
@@ -62,9 +63,7 @@ class AllPairs(NamedTuple):
             results += tile_results
         return results
 
-    def _map_panels(
-        self, work: Callable[[Tensor, slice, slice], Result], walk: scoring.Walk, rows: slice
-    ) -> list[Result]:
+    def _map_panels(self, work: Callable[[Tensor, slice, slice], Result], walk: Walk, rows: slice) -> list[Result]:
         """Apply `work` to some queries in each panel of columns."""
         own = self.own[rows, None]
         first_column = int(own[0]) + 1 if self.within_one_set else 0

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.scores import Scores, Spares, Walk
+from reid_torchmetrics.functional.retrieval.ranking import Walk
+from reid_torchmetrics.functional.retrieval.scores import Scores, Spares
 from reid_torchmetrics.functional.world import ALONE, World
 
 Result = TypeVar("Result")

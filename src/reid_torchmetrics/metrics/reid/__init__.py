@@ -2,6 +2,6 @@
 # mypy: implicit-reexport
 
 from .embedding_metric import METRIC_METHODS, EmbeddingMetric
-from .held_samples import check_not_written, record_update
 from .options import ReIDOptions, explicit_signature
+from .ranking import check_not_written, record_update
 from .reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP

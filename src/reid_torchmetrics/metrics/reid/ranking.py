@@ -14,22 +14,26 @@ unless a buffer, the ranks or a learned similarity may have changed since (`Kept
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks, _hints
+from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all
+from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all, versions_of
 from reid_torchmetrics.functional.retrieval.evaluation import (
     Protocol,
+    RankedSamples,
     Ranking,
     RankingOptions,
     Updates,
@@ -37,29 +41,34 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     rank_samples,
 )
 from reid_torchmetrics.functional.retrieval.relevance import (
-    EXTRA,
     LABELS,
     SIDES,
     BatchLabels,
-    LabelValues,
-    NumberedLabels,
     Vocabulary,
-    argument_of,
-    check_alike,
     check_needed,
-    fits_names,
     hash_names,
     labels_with_names,
     may_hold_names,
     names_in_rules,
 )
-from reid_torchmetrics.functional.retrieval.scores import read_with_marks
-from reid_torchmetrics.functional.retrieval.sharding import FIRST_MARK, GALLERY, GROUPED, QUERY
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores, read_with_marks
+from reid_torchmetrics.functional.retrieval.sharding import FIRST_MARK, GALLERY, GROUPED, QUERY, Samples
 from reid_torchmetrics.functional.world import Settings, agree, results_made
 from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
-from .held_samples import HeldSamples, KeptRanking, check_not_written, record_update, time_of_update
+from .batches import check_against_earlier, check_batch, check_kinds, check_label_names, note_roles, roles
 
+_PROBED = (64, 256)
+"""numbers of queries and gallery items: the scores of all their pairs tell whether a function has learned"""
+_PROBED_WITH_ALL = 4
+"""number of queries that are scored with every gallery item, and of gallery items that are scored with every query"""
+_NUM_ROWS = 8
+"""number of rows of an array that are compared to notice that a buffer was filled anew"""
+_clock = map(int, itertools.count())  # `torch.compile` would compile anew for each number of a plain count
+_times: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""time of the update that stored a batch, by the roles of the batch, a tensor that belongs to it alone"""
+_versions: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""version of the embeddings of a batch at its update, and some of their rows, by these embeddings"""
 _EMPTY = {
     "embeddings": torch.empty((0, 0), device="cpu"),
     "roles": torch.empty(0, dtype=torch.int8, device="cpu"),
@@ -152,7 +161,7 @@ class SampleStates(GrowingStates):
         """
         with self._deferring_errors():
             is_array = not isinstance(embeddings, Tensor)
-            _check_label_names(labels)
+            check_label_names(labels)
             label_values: dict[str, Any] = {"identities": identities, "cameras": cameras, "index": index, **labels}
             self._check_needed(label_values, is_query)
             earlier: Mapping[str, list[Tensor]] = self._states_before_forward or vars(self)
@@ -304,117 +313,130 @@ class SampleStates(GrowingStates):
         return ranking
 
 
-def _check_label_names(labels: Mapping[str, object]) -> None:
-    """Raise if a keyword argument of `update` is no label."""
-    for name in labels:
-        if name not in LABELS:
-            hint = _hints.argument_meant(name, ["is_query", *LABELS])
-            raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
+def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
+    """Record the time of an update, and the version and some rows of its embeddings.
+
+    NumPy counts no versions, and neither do tensors of `inference_mode`; their rows are compared instead. Buffers of
+    `inference_mode` differ in their first row.
+    """
+    num_rows = _NUM_ROWS if is_array else int(embeddings.is_inference())
+    rows = _spread(embeddings, num_rows).clone() if num_rows else None
+    _times[roles] = next(_clock, 0)
+    _versions[embeddings] = (versions_of([[embeddings]]), rows)
 
 
-def check_batch(
-    embeddings: Tensor, is_query: Any, labels: Mapping[str, object]
-) -> tuple[bool | Tensor | None, dict[str, Tensor]]:
-    """Convert the roles and labels of `update` to tensors; raise unless they fit the embeddings."""
-    length, device = len(embeddings), embeddings.device
-    if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
-        is_query = _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
-    checked = {}
-    for name, value in labels.items():
-        if value is not None:
-            checked[name] = LABELS[name].check(name, value, length, device)
-    return is_query, checked
+def time_of_update(roles: Tensor) -> int:
+    """Return the time of the update that stored a batch; -1 if it is unknown, as for a batch from a checkpoint."""
+    return int(_times.get(roles, -1))
 
 
-def check_kinds(
-    earlier: Mapping[str, list[Tensor]],
-    earlier_names: Collection[str],
-    numbered: NumberedLabels,
-    extra: Sequence[str] = (),
-) -> None:
-    """Raise if a batch has names for a label that was integers in earlier batches, or the reverse.
-
-    Args:
-        earlier: the states of the earlier batches.
-        earlier_names: the labels that had names in them.
-        numbered: the labels of the batch.
-        extra: the labels with names by the user, which are columns of one label.
+def check_not_written(batches: Sequence[Tensor]) -> None:
+    """Raise if embeddings were written to after their update.
 
     Raises:
-        ValueError: the kinds differ.
+        ValueError: the message has the number of the first such batch.
     """
-    for label, values in numbered.values.items():
-        is_empty = not (hasattr(values, "__len__") and len(values))
-        is_first = not any(map(len, earlier.get(label, ())))
-        if is_empty or is_first:
-            continue
-        names = extra if label == EXTRA else [label]
-        for column, name in enumerate(names):
-            has_names = name in numbered.names
-            if has_names == (name in earlier_names):
-                continue
-            # Values are read only if the kinds differ.
-            batches = [values, *earlier[label]]
-            if label == EXTRA:
-                batches = [batch[:, column] for batch in batches]
-            batch, *earlier_batches = batches
-            if not (fits_names(batch) or all(map(fits_names, earlier_batches))):
-                argument = argument_of(label, name) if label == EXTRA else label
-                kind, earlier_kind = ("names", "integers") if has_names else ("integers", "names")
-                got = f"a batch of {kind} after batches of {earlier_kind}"
-                raise ValueError(f"`{argument}` must be names in every batch, or integers in every batch; got {got}.")
+    written = [number for number, block in enumerate(batches) if _is_written(block)]
+    if written:
+        raise ValueError(
+            "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
+            f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
+            f" {written[0]}. Pass `embeddings.clone()` to `update` where the tensor is a buffer that is used again."
+        )
 
 
-def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tensor, labels: LabelValues) -> None:
-    """Raise unless a batch has the dimension and the labels of the earlier batches in the states of a metric."""
-    if not earlier["embeddings"]:
-        return
-    earlier_dimension = earlier["embeddings"][-1].shape[1]
-    _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", earlier_dimension)
-    for name, label in LABELS.items():
-        if label.sides == SIDES and (name in labels) != bool(earlier[name]):
-            _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
-    for name, values in labels.items():
-        last_batch = earlier[name][-1] if earlier[name] else values
-        if LABELS[name].may_be_several and (values.ndim > 1 or last_batch.ndim > 1):
-            check_alike(name, values, "earlier batches", last_batch)
-        elif values.ndim > 1:
-            _checks.same_width(name, values.shape[1], last_batch.shape[1], "earlier batches")
+def _is_written(block: Tensor) -> bool:
+    """Return whether a batch of embeddings has another version, or other rows, than at its update."""
+    versions, rows = _versions.get(block, (None, None))
+    if versions not in (None, versions_of([[block]])):
+        return True
+    if rows is None:
+        return False
+    current_rows = _spread(block, _NUM_ROWS)[: len(rows)]
+    return not torch.equal(rows.nan_to_num(), current_rows.nan_to_num())
 
 
-def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
-    """Return the role of each sample, `QUERY`, `GALLERY` or both, as int8 [length]."""
-    if isinstance(is_query, Tensor):
-        return torch.where(is_query, QUERY, GALLERY).to(torch.int8)
-    if is_query is None:
-        role = QUERY | GALLERY
-    else:
-        role = QUERY if is_query else GALLERY
-    return torch.full((length,), role, dtype=torch.int8, device=device)
+@dataclass(frozen=True)
+class HeldSamples:
+    """Samples of a metric in batches; they are concatenated only to be ranked."""
+
+    states: Mapping[str, list[Tensor]]
+    device: torch.device
+    """device that ranks them"""
+    time: int
+    """time of the last update; -1 if it is unknown, as for samples from a checkpoint"""
+    has_marks: bool
+    """whether rows may be codes, and their roles have marks"""
+
+    @cached_property
+    def samples(self) -> Samples:
+        """Samples of all batches; raises a ValueError if merged batches do not fit each other."""
+        return Samples.joined(self.states, self.device, has_marks=self.has_marks)
 
 
-def note_roles(kinds: set[str], is_query: bool | Tensor | None, *, grouped: bool) -> None:
-    """Add the kind of a batch to the kinds of earlier batches.
+class KeptRanking:
+    """A cached ranking, with versions of its ranks and some scores, to notice changes before it is used again."""
 
-    Args:
-        kinds: "queries", "gallery" and "both" for the roles of earlier batches, where "both" are samples of
-            leave-one-out; "groups" and "no groups" for gallery items with and without them.
-        is_query: of the batch.
-        grouped: whether the batch has groups.
+    def __init__(self, ranking: Ranking, facts: RankedSamples, samples: HeldSamples, similarity: object) -> None:
+        """Record the versions of the ranks, and some scores of a learned similarity."""
+        self.ranking = ranking
+        self.facts = facts
+        self._time = next(_clock, 0)
+        self._versions = self._rank_versions()
+        self._probe = _probe(samples, similarity)
 
-    Raises:
-        ValueError: some batches with gallery items have groups, and others do not.
+    def may_be_of(self, samples: HeldSamples) -> bool:
+        """Return whether all samples were updated before the ranking was made.
+
+        Later samples may be a buffer that was filled anew, and NumPy counts no versions of it.
+        """
+        return samples.time <= self._time
+
+    def is_for(self, samples: HeldSamples, similarity: object) -> bool:
+        """Return whether it is still the ranking of equal samples that passed `may_be_of`."""
+        if self._versions != self._rank_versions():  # the user wrote to the ranks
+            return False
+        return all(map(torch.equal, self._probe, _probe(samples, similarity)))
+
+    def _rank_versions(self) -> list[int]:
+        """Return the versions of all tensors of the ranking."""
+        parts = (self.ranking, self.ranking.ranks, self.ranking.ranks.tied, self.ranking.drawn)
+        values = [vars(part).values() for part in parts if part is not None]
+        return versions_of([value for value in part if isinstance(value, Tensor)] for part in values)
+
+
+def _probe(held_samples: HeldSamples, similarity: Any) -> list[Tensor]:
+    """Return some scores of a similarity function, which change when it learns; no scores for a similarity by name.
+
+    The parameters of a function could be anywhere. Every query and every gallery item is scored, so that a rule about a
+    single one of them is noticed.
     """
-    if grouped and is_query is None:
-        raise ValueError("`groups` must come with `is_query`, as a query is no member of a group; got them without.")
-    is_mask = isinstance(is_query, Tensor)  # its values are not read, because the host would wait for a GPU
-    if is_mask or not is_query:
-        if kinds & {"groups", "no groups"}:
-            _checks.given_throughout("groups", given=grouped, given_before="groups" in kinds)
-        kinds.add("groups" if grouped else "no groups")
-    if is_query is None:
-        kinds.add("both")
-    elif is_mask or is_query:
-        kinds.add("queries")
-    else:
-        kinds.add("gallery")
+    if not callable(similarity):
+        return []
+    samples = held_samples.samples
+    query = (samples.roles & QUERY > 0).nonzero()[:, 0]
+    gallery = (samples.roles & GALLERY > 0).nonzero()[:, 0]
+    if len(query) == 0 or len(gallery) == 0:
+        return []
+    num_queries, num_items = _PROBED
+    blocks = [
+        (_spread(query, num_queries), _spread(gallery, num_items)),
+        (_spread(query, _PROBED_WITH_ALL), gallery),
+        (query, _spread(gallery, _PROBED_WITH_ALL)),
+    ]
+    values = []
+    for some_queries, some_items in blocks:
+        scores = EmbeddingScores(
+            samples.rows(some_queries),
+            samples.rows(some_items),
+            similarity=similarity,
+            max_bytes=DEFAULT_MAX_BYTES,
+        )
+        values.append(scores.all().nan_to_num())
+    return values
+
+
+def _spread(rows: Tensor, most: int) -> Tensor:
+    """Return at most `most` rows, evenly spread."""
+    step = -(-len(rows) // most) or 1
+    return rows[::step].contiguous()

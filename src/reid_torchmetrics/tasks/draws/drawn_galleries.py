@@ -26,9 +26,9 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.evaluation import EXPECTATIONS, GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
-from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, GalleryPart
+from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, GalleryPart, Walk
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk
+from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.tasks.walks import share_tiles
 
 from .hypergeometric import (

@@ -41,9 +41,16 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval import ranking
-from reid_torchmetrics.functional.retrieval.ranking import GalleryPart, TiePolicy, cells_of_true, places_of_true
+from reid_torchmetrics.functional.retrieval.ranking import (
+    FEWEST_ROWS,
+    GalleryPart,
+    TiePolicy,
+    Walk,
+    cells_of_true,
+    places_of_true,
+    rows_with_gallery,
+)
 from reid_torchmetrics.functional.retrieval.relevance import TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Walk, rows_with_gallery
 
 from .strata import Strata
 
@@ -130,8 +137,10 @@ class StratumCountTile:
         # Read the scores of the positives before they are masked.
         tile = relevance.tile(rows)
         listed_scores = self._scores.gather(1, tile.columns)
-        order = self._ties.by_place or ranking.in_order
-        self._thresholds, self.positives = ranking.sort_with_places(listed_scores, tile.columns, tile.positive, order)
+        by_place = self._ties.by_place or ranking.in_order
+        self._thresholds, self.positives = ranking.sort_in_order(
+            by_place(tile.columns), tile.positive, listed_scores, tile.columns
+        )
 
         dropped = relevance.dropped(rows, whole_gallery)
         self._keep_negatives(tile, dropped, argument=walk.scores.argument)

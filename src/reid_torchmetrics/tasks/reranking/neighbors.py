@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
-from reid_torchmetrics.functional.retrieval.scores import Rows, Scores, Walk, cut_in_panels
+from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels, stable_top_k
+from reid_torchmetrics.functional.retrieval.scores import Rows, Scores
 from reid_torchmetrics.tasks.walks import bytes_of_sort, share_tiles
 
 

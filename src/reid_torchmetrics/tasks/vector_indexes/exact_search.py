@@ -12,7 +12,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval import scores as scoring
-from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
+from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels, stable_top_k
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.tasks.walks import share_tiles
 
@@ -101,15 +101,13 @@ class ExactSearch:
         scores = scoring.score_rows(
             ALONE, self._query, block_rows, similarity=self._similarity, max_bytes=self._max_bytes
         )
-        size = scoring.cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
+        size = cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
         search_tile = partial(self._search_tile, scores)
         for rows, best in share_tiles(scores, size, search_tile, "Index recall"):
             self._best[rows] = best
         self.num_gallery += len(block)
 
-    def _search_tile(
-        self, scores: scoring.EmbeddingScores, walk: scoring.Walk, rows: slice
-    ) -> Float[Tensor, "queries k"]:
+    def _search_tile(self, scores: scoring.EmbeddingScores, walk: Walk, rows: slice) -> Float[Tensor, "queries k"]:
         """Return the best scores of some queries so far, falling; note the scores of the items in their lists."""
         best = self._best[rows]
         for panel, num_seen in walk.panels:

@@ -26,9 +26,9 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed
-from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
+from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels, negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, cut_in_panels
+from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.tasks.walks import bytes_of_sort, share_tiles
 
 Result = TypeVar("Result")

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, GalleryDraw, Protocol, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation.conventions import Setup, describe
+from reid_torchmetrics.functional.retrieval.evaluation import Setup, describe
 from reid_torchmetrics.functional.retrieval.measures import all_patterns, parse_report
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)

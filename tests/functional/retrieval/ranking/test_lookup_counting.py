@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking.counting import count_by_lookup, sort_rows
 from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
-from tests.paths import path, taking
+from tests.paths import taking
 from tests.profiles import examples
 from tests.strategies import ALL_TIES, Problem, problems
 
@@ -21,7 +21,7 @@ WAYS = {way: {"few_on_device": -1, **options} for way, options in BINS.items()} 
 
 
 def looked_up(problem: Problem, way: str, **options):
-    with mock.patch.object(*path("is_numpy"), return_value=False), taking(**WAYS[way]):
+    with mock.patch.object(torch.Tensor, "is_cpu", new=False), taking(**WAYS[way]):
         return ranks_of(problem, **options)
 
 
@@ -53,7 +53,7 @@ def test_infinite_scores_are_ranked_as_after_a_sort(way, problem, infinite):
 
 
 def test_rows_are_sorted_each_by_itself():
-    with mock.patch.object(*path("is_numpy"), return_value=False):
+    with mock.patch.object(torch.Tensor, "is_cpu", new=False):
         found = sort_rows(torch.tensor([[2.0, 1.0], [0.0, 3.0]]), argument="scores")
     assert found.tolist() == [[1, 2], [0, 3]]
 
@@ -61,6 +61,6 @@ def test_rows_are_sorted_each_by_itself():
 def test_a_score_that_is_nan_is_refused():
     scores = torch.tensor([[0.5, math.nan, 0.25]])
     labels = torch.tensor([1]), torch.tensor([1, 2, 2])
-    with mock.patch.object(*path("is_numpy"), return_value=False):
+    with mock.patch.object(torch.Tensor, "is_cpu", new=False):
         with pytest.raises(ValueError, match="`scores` must give scores that can be ordered; got NaN"):
             rank_positives_from_scores(scores, *labels)

@@ -1,7 +1,7 @@
 """Protocols, the one call, and its results."""
 # mypy: implicit-reexport
 
-from .conventions import Setup, describe
+from .conventions import describe
 from .evaluate import POOLED_QUERIES, EvaluatedProblem, Files, are_files, check_own_places, evaluate, evaluate_scores
 from .problem import (
     GROUPED_GALLERIES,
@@ -13,7 +13,7 @@ from .problem import (
     RetrievalProblem,
     read_numbers,
 )
-from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol, ProtocolOptions, RankingOptions, RelevanceOptions
+from .protocol import PROTOCOL_FIELDS, GalleryDraw, Protocol, ProtocolOptions, RankingOptions, RelevanceOptions, Setup
 from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, find_protocol, take_protocol
 from .query_statistics import Breakdown, LeftOutQueries, mean_by, sums_of_groups
 from .rank_lists import LIST_METHODS, RankLists

@@ -1,81 +1,23 @@
-"""The conventions of an evaluation: its settings besides the protocol, and their description in words.
+"""The conventions of an evaluation, in words.
 
-Setup               similarity, tie policy and the kinds of labels, for results and files
 describe            the convention of a reported number: its measure, the drawn galleries and the relevance
 Reported            values of the reported numbers by name
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from reid_torchmetrics.functional.named_numbers import ByName
 from reid_torchmetrics.functional.retrieval.measures import likely_name, parse_report
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES
-from reid_torchmetrics.functional.retrieval.scores import similarity_name
 
-from .protocol import Protocol
+from .protocol import Protocol, Setup
 
 _CALL_HIT_RATE_RECALL = ("cub200", "cars196", "sop", "inshop")
 """protocols of papers that call the hit rate Recall@k"""
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Similarity, tie policy, re-ranking and the kinds of labels, JSON-safe."""
-
-    ties: str
-    similarity: str
-    """its name, the name of a function, or "given scores" """
-    rerank: str | None = None
-    cameras: bool = False
-    """whether cameras were given; without, no camera rule drops anything"""
-    lists: bool = False
-    """whether relevance came as lists and not as labels"""
-    sequences: bool = False
-    junk_pairs: bool = False
-    multi_query: bool = False
-    cut: bool = False
-    """whether a list may lack positives, as lists were given or a detector made them"""
-    groups: bool = False
-    """whether groups of gallery items were ranked"""
-    exchanged: bool = False
-    """whether gallery items were the queries, and queries the gallery"""
-    several_labels: bool = False
-    """whether samples had several labels, and a positive shares at least one of them"""
-
-    @classmethod
-    def of(cls, ties: str, similarity: Any, rerank: Any, label_names: Collection[str]) -> Setup:
-        """Return the setup for a similarity, a re-ranking and the names of the labels that the evaluation was given."""
-        return cls(
-            ties=ties,
-            similarity=similarity_name(similarity),
-            rerank=None if rerank is None else repr(rerank),
-            cameras="cameras" in label_names,
-            sequences="sequences" in label_names,
-            groups="groups" in label_names,
-            several_labels="several_labels" in label_names,
-        )
-
-    def __str__(self) -> str:
-        """Describe the setup in words; options that were not used are left out."""
-        words = [f"similarity: {self.similarity}", f"ties: {self.ties}"]
-        if self.rerank:
-            words.append(f"re-ranked by {self.rerank}")
-        if self.multi_query:
-            words.append("queries pooled by identity and camera")
-        if self.sequences:
-            words.append("items of the query's sequence dropped")
-        if self.groups:
-            words.append("groups ranked by their best member")
-        if self.exchanged:
-            words.append("queries and gallery exchanged")
-        if self.junk_pairs:
-            words.append("pairs dropped by `junk_pairs`")
-        return "; ".join(words)
 
 
 def describe(name: str, protocol: Protocol, setup: Setup) -> str:

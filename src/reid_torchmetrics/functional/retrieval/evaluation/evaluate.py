@@ -19,9 +19,8 @@ from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, Sid
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rerank, Rows, checked_rows, read_pair
 from reid_torchmetrics.functional.world import results_made
 
-from .conventions import Setup
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
-from .protocol import Protocol, ProtocolOptions, RankingOptions
+from .protocol import Protocol, ProtocolOptions, RankingOptions, Setup
 from .protocols import DEFAULT_PROTOCOL, take_protocol
 from .rank_lists import RankLists, find_rank_lists
 from .ranked import RankedSamples, Ranking

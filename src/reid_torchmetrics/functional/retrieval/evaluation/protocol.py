@@ -1,4 +1,4 @@
-"""The rules by which a benchmark is evaluated, as one frozen value, and the settings of a ranking that follow.
+"""The rules by which a benchmark is evaluated, as one frozen value, and the settings of a ranking and of results.
 
 Each benchmark ships its split into query and gallery; a protocol fixes how the split is evaluated.
 """
@@ -419,6 +419,61 @@ class RankingOptions:
         # The `repr` of a function has its address, which differs between processes.
         values["similarity"] = similarity_name(self.similarity)
         return {name: repr(value) for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Similarity, tie policy, re-ranking and the kinds of labels, JSON-safe."""
+
+    ties: str
+    similarity: str
+    """its name, the name of a function, or "given scores" """
+    rerank: str | None = None
+    cameras: bool = False
+    """whether cameras were given; without, no camera rule drops anything"""
+    lists: bool = False
+    """whether relevance came as lists and not as labels"""
+    sequences: bool = False
+    junk_pairs: bool = False
+    multi_query: bool = False
+    cut: bool = False
+    """whether a list may lack positives, as lists were given or a detector made them"""
+    groups: bool = False
+    """whether groups of gallery items were ranked"""
+    exchanged: bool = False
+    """whether gallery items were the queries, and queries the gallery"""
+    several_labels: bool = False
+    """whether samples had several labels, and a positive shares at least one of them"""
+
+    @classmethod
+    def of(cls, ties: str, similarity: Any, rerank: Any, label_names: Collection[str]) -> Setup:
+        """Return the setup for a similarity, a re-ranking and the names of the labels that the evaluation was given."""
+        return cls(
+            ties=ties,
+            similarity=similarity_name(similarity),
+            rerank=None if rerank is None else repr(rerank),
+            cameras="cameras" in label_names,
+            sequences="sequences" in label_names,
+            groups="groups" in label_names,
+            several_labels="several_labels" in label_names,
+        )
+
+    def __str__(self) -> str:
+        """Describe the setup in words; options that were not used are left out."""
+        words = [f"similarity: {self.similarity}", f"ties: {self.ties}"]
+        if self.rerank:
+            words.append(f"re-ranked by {self.rerank}")
+        if self.multi_query:
+            words.append("queries pooled by identity and camera")
+        if self.sequences:
+            words.append("items of the query's sequence dropped")
+        if self.groups:
+            words.append("groups ranked by their best member")
+        if self.exchanged:
+            words.append("queries and gallery exchanged")
+        if self.junk_pairs:
+            words.append("pairs dropped by `junk_pairs`")
+        return "; ".join(words)
 
 
 @lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond

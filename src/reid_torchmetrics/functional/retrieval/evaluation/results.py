@@ -21,8 +21,8 @@ from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRa
 from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts, Vocabulary
 from reid_torchmetrics.functional.saved_results import OWN_AXES, SavedResults
 
-from .conventions import Reported, Setup, describe, key_of
-from .protocol import GalleryDraw, Protocol
+from .conventions import Reported, describe, key_of
+from .protocol import GalleryDraw, Protocol, Setup
 from .query_statistics import Breakdown, LeftOutQueries, mean_by
 from .rank_lists import RankLists
 from .ranked import CameraPairs, ListCounts, Ranking

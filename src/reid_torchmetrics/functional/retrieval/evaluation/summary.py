@@ -11,8 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import measures
 
-from .conventions import Setup
-from .protocol import Protocol
+from .protocol import Protocol, Setup
 from .ranked import Ranking
 from .results import RetrievalResults
 

@@ -18,6 +18,16 @@ from .positive_ranks import (
     unchecked_ranks,
 )
 from .ranks import RANKINGS_AT_ONCE, count_ranks, count_sharded_ranks, rank_positives, rank_positives_from_scores
-from .tie_policies import DRAWN_TIES, TIE_POLICIES, TiePolicy, best_first, in_order, sort_with_places
-from .tiles import GalleryPart, Tiles, cells_of_positives
+from .tie_policies import DRAWN_TIES, TIE_POLICIES, TiePolicy, in_order
+from .tiles import (
+    FEWEST_ROWS,
+    GalleryPart,
+    Tiles,
+    Walk,
+    best_first,
+    cells_of_positives,
+    cut_in_panels,
+    rows_with_gallery,
+    sort_in_order,
+)
 from .top_k import stable_top_k

@@ -121,7 +121,7 @@ def count_negatives(
     """
     scores = negatives.scores
     thresholds = positives.scores
-    if not _is_numpy(scores):
+    if not scores.is_cpu:
         return _count_on_device(negatives, positives, or_tied=or_tied)
     cost = _cost_of_comparing(scores, thresholds, len(or_tied))
     return _count_by_comparing_or_sorting(negatives, positives, cost, or_tied=or_tied)
@@ -186,7 +186,7 @@ def negatives_above(
     ordered: Float[Tensor, "queries columns"], num_removed: Tensor, thresholds: Tensor, *, or_tied: bool
 ) -> Int[Tensor, "queries padded"]:
     """Count the negatives above each threshold, with `or_tied` also at the threshold, in rows sorted ascending."""
-    if _is_numpy(ordered) and thresholds.shape[1] >= _MANY_THRESHOLDS:
+    if ordered.is_cpu and thresholds.shape[1] >= _MANY_THRESHOLDS:
         counts = torch.empty_like(thresholds, dtype=torch.int64)
         count = functools.partial(_count_by_row, side="left" if or_tied else "right")
         _in_threads(count, ordered, num_removed, thresholds, counts)
@@ -210,7 +210,7 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     scores = negatives.scores
     removed = negatives.removed()
     width = scores.shape[1]
-    copied = negatives._replace(scores=scores.clone()) if _is_numpy(scores) else negatives
+    copied = negatives._replace(scores=scores.clone()) if scores.is_cpu else negatives
     above, above_or_tied = count_negatives(copied, positives, or_tied=(False, True))
 
     # Number of columns before each positive; the positive may lie outside the panel or between its columns.
@@ -220,7 +220,7 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     tied_rows = undecided.any(1).nonzero()[:, 0]
     num_rows = max(1, _ORDERED_SCORES // width)
 
-    if _is_numpy(scores) and len(tied_rows):
+    if scores.is_cpu and len(tied_rows):
         # A row with a single tied score, such as for constant embeddings, needs no order.
         highest = positives.scores.where(undecided, -torch.inf).amax(1)
         lowest = positives.scores.where(undecided, torch.inf).amin(1)
@@ -242,7 +242,7 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
 def _before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places: Tensor) -> Int[Tensor, "rows padded"]:
     """Count the negatives before each positive of the panel, ordered by the score and then by the column."""
     width = scores.shape[1]
-    if _is_numpy(scores) and scores.dtype == torch.float32:
+    if scores.is_cpu and scores.dtype == torch.float32:
         keys = keys_of_scores(scores.numpy()) | np.arange(width)
         keys[removed.numpy()] = np.iinfo(np.int64).max
         keys.sort(axis=1)
@@ -345,7 +345,7 @@ def sort_rows(
     Raises:
         ValueError: a score is NaN; `argument` is the argument with the scores.
     """
-    if not _is_numpy(values):
+    if not values.is_cpu:
         values = values.sort(dim=1).values
     elif floor is None:
         _in_threads(_sort_ascending, values)
@@ -357,7 +357,7 @@ def sort_rows(
 
 def sort_falling(values: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
     """Sort every row descending; on the CPU in place."""
-    if not _is_numpy(values):
+    if not values.is_cpu:
         return values.sort(dim=1, descending=True).values
     _in_threads(_sort_ascending, values.neg_())
     return values.neg_()
@@ -399,7 +399,7 @@ def are_above(
     scores: Float[Tensor, "queries columns"], thresholds: Float[Tensor, "queries 1"], *, or_level: bool
 ) -> Bool[Tensor, "queries columns"]:
     """Mark the scores above the threshold of their row; NumPy compares three times as fast as torch."""
-    if not _is_numpy(scores):
+    if not scores.is_cpu:
         return scores >= thresholds if or_level else scores > thresholds
     compare = np.greater_equal if or_level else np.greater
     return torch.from_numpy(compare(scores.numpy(), thresholds.numpy()))
@@ -407,7 +407,7 @@ def are_above(
 
 def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]:
     """Count the True values of each row; NumPy counts a row of bytes ten times as fast as torch sums it."""
-    if not _is_numpy(mask):
+    if not mask.is_cpu:
         # A GPU copies bools to the dtype of their sum before it adds them up: int16 keeps the copy small.
         first, *rest = mask.split(_MOST_INT16, dim=1)
         counts: Tensor = first.sum(1, dtype=torch.int16).long()
@@ -428,7 +428,7 @@ def cells_of_true(mask: Bool[Tensor, "rows columns"]) -> tuple[Int[Tensor, " cel
 
 def places_of_true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
     """Return the places of the True values in the flattened mask; NumPy finds them several times as fast as torch."""
-    if not _is_numpy(mask):
+    if not mask.is_cpu:
         return mask.view(-1).nonzero()[:, 0]
     return torch.from_numpy(np.flatnonzero(mask.numpy()))
 
@@ -440,7 +440,7 @@ def fill_at(
     value: float | bool,
 ) -> None:
     """Write `value` to those `columns` of every row that `is_filled` marks; `values` must be contiguous."""
-    if _is_numpy(values):
+    if values.is_cpu:
         # NumPy selects the marked cells in half the time of torch.
         row_start = torch.arange(0, values.numel(), values.shape[1], device=values.device)[:, None]
         cells = torch.from_numpy((row_start + columns).numpy()[is_filled.numpy()])
@@ -454,7 +454,3 @@ def fill_at(
     cells = columns.where(is_filled, columns.gather(1, first_marked))
     written = values.gather(1, cells).masked_fill_(is_filled.any(1, keepdim=True), value)
     values.scatter_(1, cells, written)
-
-
-def _is_numpy(values: Tensor) -> bool:
-    return values.device.type == "cpu"

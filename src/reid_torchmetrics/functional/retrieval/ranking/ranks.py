@@ -48,8 +48,8 @@ from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives
 from .positive_ranks import PositiveRanks, RankTable
-from .tie_policies import TIE_POLICIES, best_first
-from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
+from .tie_policies import TIE_POLICIES
+from .tiles import GalleryPart, Tiles, best_first, cells_of_positives, size_of_tiles
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts

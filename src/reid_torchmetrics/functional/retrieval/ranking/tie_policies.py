@@ -7,15 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
-import numpy as np
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from .counting import Negatives, Positives, count_negatives, negatives_before, sort_falling
-from .top_k import keys_of_scores, scores_of_keys
-
-_PADDING = np.iinfo(np.int64).max
+from .counting import Negatives, Positives, count_negatives, negatives_before
 
 PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"]]
 """returns numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
@@ -82,84 +77,3 @@ TIE_POLICIES: dict[str, TiePolicy] = {policy.name: policy for policy in _POLICIE
 
 DRAWN_TIES = tuple(policy.name for policy in _POLICIES if not policy.groups)
 """the policies of `TIE_POLICIES` that put the items of a drawn gallery in a definite order"""
-
-
-def best_first(
-    scores: Tensor,
-    places: Tensor,
-    positive: Tensor,
-    *,
-    ties: TiePolicy,
-    grades: Tensor | None = None,
-    whole_places: Tensor | None = None,
-) -> Positives:
-    """Sort the scores of each query's positives; all other items go behind them, as padding.
-
-    Of equal scores the lower grade goes first, or the higher if positives go first, unless the policy is `by_place`.
-
-    Args:
-        scores: scores of the items that are listed for each query.
-        places: their places in the gallery, or in a part of it.
-        positive: marks of the positives.
-        ties: the tie policy.
-        grades: grades of the items, if samples have several labels.
-        whole_places: places in the whole gallery, if `places` are in a part, where positives of other parts may share
-            a place; needed with grades only.
-    """
-    # Below the lowest positive no negative has to be put in order.
-    lowest = scores.where(positive, torch.inf).amin(1)
-    if grades is None:
-        if ties.by_place is None:
-            return Positives(sort_falling(scores.where(positive, -torch.inf)), places, lowest)
-        return Positives(*sort_with_places(scores, places, positive, ties.by_place), lowest)
-    if ties.by_place is None and scores.dtype == torch.float32 and scores.device.type == "cpu":
-        scores, grades = _sorted_with_grades(scores, grades, positive, lower_first=not ties.positives_first)
-        return Positives(scores, places, lowest, grades)
-    if ties.by_place is not None:
-        order = ties.by_place(places if whole_places is None else whole_places)
-    else:
-        order = -grades if ties.positives_first else grades
-    scores, places, grades = _sorted_in_order(order, positive, scores, places, grades)
-    return Positives(scores, places, lowest, grades)
-
-
-def _sorted_with_grades(
-    scores: Tensor, grades: Tensor, positive: Tensor, *, lower_first: bool
-) -> tuple[Tensor, Tensor]:
-    """Return scores of positives and their grades, best first; padding scores minus infinity and has the grade 0.
-
-    One sort of integers that hold the score and the grade takes a third of the time of two sorts with places.
-    """
-    grade_numbers = grades.numpy()
-    most = int(grade_numbers.max(initial=0))
-    keys = keys_of_scores(scores.where(positive, -torch.inf).numpy())
-    keys |= grade_numbers if lower_first else most - grade_numbers
-    keys[~positive.numpy()] = _PADDING
-    keys.sort(axis=1)
-    is_padding = keys == _PADDING
-    best = scores_of_keys(keys)
-    best[is_padding] = -np.inf
-    digits = keys & 0xFFFFFFFF
-    sorted_grades = digits if lower_first else most - digits
-    sorted_grades[is_padding] = 0
-    return torch.from_numpy(best), torch.from_numpy(sorted_grades)
-
-
-def sort_with_places(scores: Tensor, places: Tensor, positive: Tensor, by_place: PlaceOrder) -> tuple[Tensor, Tensor]:
-    """Return scores of positives and their places, best first; padding scores minus infinity and has the place -1."""
-    scores, places = _sorted_in_order(by_place(places), positive, scores, places)
-    return scores, places
-
-
-def _sorted_in_order(
-    order: Int[Tensor, "queries padded"], positive: Tensor, scores: Tensor, *companions: Tensor
-) -> list[Tensor]:
-    """Sort scores of positives, best first, and their companions in the same order; equal scores as `order` rises.
-
-    Padding scores minus infinity and has -1 in companions.
-    """
-    # Padding is last even after positives that score minus infinity: the sort is stable.
-    first = order.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
-    scores, by_score = scores.where(positive, -torch.inf).gather(1, first).sort(dim=1, descending=True, stable=True)
-    place = first.gather(1, by_score)
-    return [scores, *(values.where(positive, -1).gather(1, place) for values in companions)]

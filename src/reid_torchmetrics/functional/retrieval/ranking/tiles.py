@@ -1,8 +1,9 @@
 """Walk a retrieval problem in tiles of bounded memory: the scores of positives, and the negatives before them.
 
-A tile is a range of queries with their scores against the whole gallery. If few queries fit, the gallery is cut into
-panels. Then small products give the scores of the positives first. Scores without small products are computed twice:
-once to read the positives, once to count the negatives.
+A tile is a range of queries, a panel a range of the gallery. The scores of one tile and panel are in memory at a time,
+in a buffer that is reserved once (`Walk`). The whole gallery is one panel if enough queries fit with it. Otherwise
+small products give the scores of the positives first. Scores without small products are computed twice: once to read
+the positives, once to count the negatives.
 
 For example, a query has positives in the columns 1 and 4 of the gallery, and junk in column 5:
 
@@ -16,22 +17,149 @@ For example, a query has positives in the columns 1 and 4 of the gallery, and ju
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isqrt
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, size_of_walk
+from reid_torchmetrics.functional.retrieval.scores import BLOCK, LANES, Scores
 
-from .counting import Negatives, Positives, bytes_of_counting, count_true, fill_at, places_of_true
+from .counting import Negatives, Positives, bytes_of_counting, count_true, fill_at, places_of_true, sort_falling
 from .tie_policies import TiePolicy
+from .top_k import keys_of_scores, scores_of_keys
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts while the tile of the positive is ranked
+FEWEST_ROWS = 8
+"""least number of queries per tile; with fewer, a matrix product costs more per score than computing scores twice"""
+_MOST_ROWS = BLOCK  # queries of a tile with the whole gallery on the CPU; more queries only use more memory
+_PANEL_ROWS = 256  # queries of a tile with panels; fewer queries make fewer, wider panels
+_PADDING = np.iinfo(np.int64).max
+
+
+class Panel(NamedTuple):
+    """A range of the gallery; all panels have the same width, so the last may overlap the one before."""
+
+    columns: slice
+    num_seen: int
+    """number of first columns that the panel before has, too"""
+
+
+class Walk:
+    """The scores of one tile and panel at a time; `rows` are the queries of each tile."""
+
+    def __init__(self, scores: Scores, num_rows: int, width: int) -> None:
+        """Reserve the scores of at most `num_rows` queries and `width` gallery items."""
+        self.scores = scores
+        num_rows = max(1, min(num_rows, scores.num_queries))
+        self._buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
+        self.rows = segments.ranges(scores.num_queries, num_rows)
+        columns = segments.equal_ranges(slice(0, scores.num_gallery), width)
+        self.panels: list[Panel] = []
+        last_stop = 0
+        for panel in columns:
+            self.panels.append(Panel(panel, num_seen=last_stop - panel.start))
+            last_stop = panel.stop
+
+    def panels_of(self, rows: slice) -> Iterator[tuple[Panel, Float[Tensor, "queries columns"]]]:
+        """Yield the scores of the queries `rows`, panel by panel; each panel overwrites the one before."""
+        for panel in self.panels:
+            yield panel, self.fill(rows, panel.columns)
+
+    def fill(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
+        """Compute the scores of queries and gallery items; they overwrite the scores of the last call."""
+        scores = self.view(rows, columns)
+        self.scores.fill(scores, rows, columns)
+        _progress.part_done()
+        return scores
+
+    def view(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
+        """Return the part of the buffer to which `fill` writes the scores of queries and gallery items."""
+        num_rows = rows.stop - rows.start
+        width = columns.stop - columns.start
+        return self._buffer[: num_rows * width].view(num_rows, width)
+
+
+def rows_with_gallery(scores: Scores, extra_bytes: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:
+    """Return the number of queries per tile that fit `scores.max_bytes` with their scores against the whole gallery.
+
+    Args:
+        scores: the scores.
+        extra_bytes: bytes for each score, besides the score.
+        per_row: bytes for each query.
+        fewest: least number of queries; 0 is returned if neither as many nor all queries fit.
+    """
+    row_bytes = (scores.dtype.itemsize + extra_bytes) * scores.num_gallery + per_row
+    rows = scores.max_bytes // max(1, row_bytes)
+    if rows < min(fewest, scores.num_queries):
+        return 0
+    if rows < scores.num_queries:
+        rows = _filling(rows)
+    # On other devices every tile costs the launches of its kernels and some waits, however few queries it has.
+    return min(rows, _MOST_ROWS) if scores.device.type == "cpu" else rows
+
+
+def size_of_walk(scores: Scores, extra_bytes: int, per_row: int) -> tuple[int, int]:
+    """Return the queries per tile and gallery items per panel for one tile at a time: all items, if enough queries fit.
+
+    The bytes are those of `rows_with_gallery`.
+    """
+    # With small products panels cost no second product.
+    fewest = FEWEST_ROWS if scores.at is None else scores.product_shape.unit
+    rows = rows_with_gallery(scores, extra_bytes, per_row, fewest=fewest)
+    if rows:
+        return rows, scores.num_gallery
+    return cut_in_panels(scores, extra_bytes, per_row, num_tiles=scores.num_tiles)
+
+
+def cut_in_panels(
+    scores: Scores,
+    extra_bytes: int = 0,
+    per_row: int = 0,
+    *,
+    most_rows: int | None = None,
+    most_scores: int = sys.maxsize,
+    num_tiles: int = 1,
+) -> tuple[int, int]:
+    """Return the queries per tile and gallery items per panel that fit `scores.max_bytes`.
+
+    Half of the memory is for the bytes per row, if there are any; bytes are those of `rows_with_gallery`. If few scores
+    fit, a tile is about as high as wide. Work on one tile at a time may take the memory of all `num_tiles`.
+    """
+    if most_rows is None:
+        most_rows = max(_PANEL_ROWS, scores.product_shape.unit)
+    share = num_tiles * scores.max_bytes // (2 if per_row else 1)
+    num_scores = max(1, min(share // (scores.dtype.itemsize + extra_bytes), most_scores))
+
+    # The height; a product with partly filled kernels would take as long.
+    rows = max(isqrt(num_scores), num_scores // max(1, scores.num_gallery))
+    rows = min(rows, share // max(1, per_row), most_rows, scores.num_queries)
+    rows = _filling(max(1, rows))
+
+    # The width, no wider than needed for this number of panels, as the last panel overlaps the one before.
+    widest = num_scores // rows
+    num_panels = max(1, -(-scores.num_gallery // widest))
+    width = -(-scores.num_gallery // num_panels)
+    return rows, min(_filling(widest, width), scores.num_gallery)
+
+
+def _filling(most: int, least: int = 0) -> int:
+    """Return a side of a product that fills its kernels: at most `most`, and the smallest from `least` on, if given."""
+    unit = 1
+    if most >= BLOCK:
+        unit = BLOCK
+    elif most >= LANES:
+        unit = LANES
+    side = least + -least % unit
+    return side if 0 < side <= most else most - most % unit
 
 
 @dataclass(frozen=True)
@@ -204,3 +332,79 @@ def size_of_tiles(part: GalleryPart, longest_run: int | None = None) -> tuple[in
         longest_run = part.relevance.longest_run
     bytes_per_score = bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
     return size_of_walk(part.scores, bytes_per_score, per_row=_BYTES_PER_POSITIVE * longest_run)
+
+
+def best_first(
+    scores: Tensor,
+    places: Tensor,
+    positive: Tensor,
+    *,
+    ties: TiePolicy,
+    grades: Tensor | None = None,
+    whole_places: Tensor | None = None,
+) -> Positives:
+    """Sort the scores of each query's positives; all other items go behind them, as padding.
+
+    Of equal scores the lower grade goes first, or the higher if positives go first, unless the policy is `by_place`.
+
+    Args:
+        scores: scores of the items that are listed for each query.
+        places: their places in the gallery, or in a part of it.
+        positive: marks of the positives.
+        ties: the tie policy.
+        grades: grades of the items, if samples have several labels.
+        whole_places: places in the whole gallery, if `places` are in a part, where positives of other parts may share
+            a place; needed with grades only.
+    """
+    # Below the lowest positive no negative has to be put in order.
+    lowest = scores.where(positive, torch.inf).amin(1)
+    if grades is None:
+        if ties.by_place is None:
+            return Positives(sort_falling(scores.where(positive, -torch.inf)), places, lowest)
+        scores, places = sort_in_order(ties.by_place(places), positive, scores, places)
+        return Positives(scores, places, lowest)
+    if ties.by_place is None and scores.dtype == torch.float32 and scores.is_cpu:
+        scores, grades = _sorted_with_grades(scores, grades, positive, lower_first=not ties.positives_first)
+        return Positives(scores, places, lowest, grades)
+    if ties.by_place is not None:
+        order = ties.by_place(places if whole_places is None else whole_places)
+    else:
+        order = -grades if ties.positives_first else grades
+    scores, places, grades = sort_in_order(order, positive, scores, places, grades)
+    return Positives(scores, places, lowest, grades)
+
+
+def _sorted_with_grades(
+    scores: Tensor, grades: Tensor, positive: Tensor, *, lower_first: bool
+) -> tuple[Tensor, Tensor]:
+    """Return scores of positives and their grades, best first; padding scores minus infinity and has the grade 0.
+
+    One sort of integers that hold the score and the grade takes a third of the time of two sorts with places.
+    """
+    grade_numbers = grades.numpy()
+    most = int(grade_numbers.max(initial=0))
+    keys = keys_of_scores(scores.where(positive, -torch.inf).numpy())
+    keys |= grade_numbers if lower_first else most - grade_numbers
+    keys[~positive.numpy()] = _PADDING
+    keys.sort(axis=1)
+    is_padding = keys == _PADDING
+    best = scores_of_keys(keys)
+    best[is_padding] = -np.inf
+    digits = keys & 0xFFFFFFFF
+    sorted_grades = digits if lower_first else most - digits
+    sorted_grades[is_padding] = 0
+    return torch.from_numpy(best), torch.from_numpy(sorted_grades)
+
+
+def sort_in_order(
+    order: Int[Tensor, "queries padded"], positive: Tensor, scores: Tensor, *companions: Tensor
+) -> list[Tensor]:
+    """Return scores of positives, best first, and companions in the same order; equal scores are sorted by `order`.
+
+    Padding scores minus infinity and has -1 in companions.
+    """
+    # Padding is last even after positives that score minus infinity: the sort is stable.
+    first = order.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
+    scores, by_score = scores.where(positive, -torch.inf).gather(1, first).sort(dim=1, descending=True, stable=True)
+    place = first.gather(1, by_score)
+    return [scores, *(values.where(positive, -1).gather(1, place) for values in companions)]

@@ -38,4 +38,3 @@ from .similarity import (
     score_dtype,
     similarity_name,
 )
-from .walk import FEWEST_ROWS, Walk, cut_in_panels, rows_with_gallery, size_of_walk

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.scores import Walk, cut_in_panels, rows_with_gallery
+from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels, rows_with_gallery
 from reid_torchmetrics.functional.retrieval.scores.scores import MatrixScores
 
 sizes = st.integers(0, 40)
