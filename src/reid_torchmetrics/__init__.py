@@ -79,7 +79,7 @@ _ROWS_OF_TASKS = {
     },
     "tasks.lists": {"LIST_READERS": "positions numbers"},
     "tasks.hashing": {
-        "SEVERAL_LABELS": "check_matrix SharedLabels",
+        "SEVERAL_LABELS": "check_matrix SharedLabels to_words from_words",
         "RANKINGS_AT_ONCE": "whole_scores",
         "CODE_READERS": "marked packed",
     },

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, EXTRA
-from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS
+from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, EXTRA, LABELS
 
 NUM_QUERIES, NUM_GALLERY, NUM_ALONE = 6, 20, 10
 """numbers of samples; of those that are queries and gallery at once"""
@@ -80,9 +79,9 @@ class Row:
         features = {f"label {name}" for name in self.labels} | {f"names as {name}" for name in self.names}
         features |= {feature_of(name, value) for name, value in self.options.items()}
         features |= {f"{name} by name" for name, value in self.options.items() if lists_names(value)}
-        features |= {
-            f"{rule} of {name}" for rule, known in COMPARED_LABELS.items() for name in self._named_by(rule, known)
-        }
+        for rule in AGREEMENT_RULES:
+            comparable = [name for name, label in LABELS.items() if rule in label.compared_by]
+            features |= {f"{rule} of {name}" for name in self._named_by(rule, comparable)}
         features |= self._features_of_extra_labels()
         rules = [rule for rule in AGREEMENT_RULES if rule in self.options]
         if self.options.get("queries_in_draw"):

@@ -23,8 +23,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     StreamLabels,
     why_needed,
 )
-from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS, names_in_rules
-from reid_torchmetrics.functional.retrieval.relevance.labels import Label, with_default_rules
+from reid_torchmetrics.functional.retrieval.relevance.labels import Label
 from reid_torchmetrics.tasks import RankCounter
 from reid_torchmetrics.tasks.streams import rank_counter
 from tests.contracts import expected
@@ -72,11 +71,6 @@ def missing_names(label: Label) -> list[str]:
     if name != EXTRA and name not in FIELD_NAMES:
         missing.append(
             "is not read from files: add what a column may be called to `FIELD_NAMES` in data/array_names.py"
-        )
-    if name in names_in_rules({"must_agree": (name,)}) and name not in COMPARED_LABELS["must_agree"]:
-        missing.append(
-            "may be taken for a label that users name: add it to `COMPARED_LABELS`, or to `_REASONS`, in"
-            " functional/retrieval/relevance/extra_labels.py"
         )
     return missing
 
@@ -139,7 +133,7 @@ def check_values(label: Label) -> None:
     values = label.empty(length=3, device=torch.device("cpu"))
     assert values.dtype == label.dtype, f"{label.name!r}: `empty` must have its dtype {label.dtype}"
     for rule in label.rules:
-        reasons = why_needed(with_default_rules({label.name: rule}))
+        reasons = why_needed({label.name: rule})
         assert (label.name in reasons) == (rule != "keep"), f"{label.name!r} must be needed by its rules but 'keep'"
     if not label.is_extra:
         with pytest.raises((TypeError, ValueError), match="`argument`"):
@@ -246,10 +240,10 @@ def test_streams_take_the_options_that_type_checkers_are_told():
 def test_a_rule_that_nobody_chose_is_its_first_value(monkeypatch):
     monkeypatch.setitem(LABEL_RULES, "mood", {"keep": "drop nothing", "drop_same": "drop the same mood"})
     monkeypatch.setitem(LABELS, "mood", MOOD)
-    assert vars(with_default_rules({"radius": 2.0})) == {"radius": 2.0, **dict.fromkeys(LABEL_RULES, "keep")}
+    assert why_needed({"radius": 2.0}).keys() == {"positions"}
     counter = RankCounter(torch.eye(2), torch.eye(2), [1, 2], [1, 2])
     assert counter.ranks(0).rank.tolist() == [1, 1]
-    assert "mood" in why_needed(with_default_rules({"mood": "drop_same"}))
+    assert "mood" in why_needed({"mood": "drop_same"})
 
 
 MOOD = Label("mood", "mood", rules={"keep": "drop nothing", "drop_same": "drop the same mood"})

@@ -13,7 +13,6 @@ from reid_torchmetrics.functional.retrieval import MEASURES, Protocol, find_prot
 from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABEL_OPTIONS, LABELS, NAMED_LABELS, StreamLabels
-from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS
 from reid_torchmetrics.functional.retrieval.relevance.label_names import RULES_BY_LABEL
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.contracts import expected
@@ -33,7 +32,7 @@ def required(labels: Iterable[str] = tuple(LABELS), label_options: Iterable[str]
     features = {f"label {name}": ADD_A_LABEL for name in labels}
     features |= {f"names as {name}": ADD_A_ROW for name in NAMED_LABELS}
     features |= {f"{kind} as {EXTRA}": ADD_A_ROW for kind in ("integers", "names")}
-    features |= {f"{rule} of {name}": ADD_A_ROW for rule, names in COMPARED_LABELS.items() for name in names}
+    features |= {f"{rule} of {name}": ADD_A_ROW for name, label in LABELS.items() for rule in label.compared_by}
     features |= {f"several {name}": ADD_A_ROW for name, label in LABELS.items() if label.may_be_several}
     features |= {f"{name} by name": ADD_A_ROW for name in RULES_BY_LABEL}
     features |= {f"ties {name}": ADD_A_ROW for name in TIE_POLICIES}

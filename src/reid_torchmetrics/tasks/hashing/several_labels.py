@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.relevance import SEVERAL_LABELS
+from reid_torchmetrics.functional.retrieval.relevance import BITS_OF_A_WORD, SEVERAL_LABELS, width_of
 
 _PAIRS_AT_A_TIME = 1 << 21  # pairs of a query and a gallery item in a block
 _LEAST_QUERIES = 32  # queries that share one pass over a large gallery
@@ -154,5 +154,26 @@ class SharedLabels:
         num_shared[row, column] = num_shared[row, column].clamp(min=_OWN)
 
 
+def to_words(matrix: Bool[Tensor, "samples labels"]) -> Int[Tensor, "samples words"]:
+    """Pack the labels of each sample into words of bits: label 64 is bit 1 of word 1."""
+    num_words = width_of(matrix)
+    words = torch.zeros((len(matrix), num_words), dtype=torch.int64, device=matrix.device)
+    for bit in range(min(BITS_OF_A_WORD, matrix.shape[1])):
+        columns = matrix[:, bit::BITS_OF_A_WORD].long()
+        words[:, : columns.shape[1]] |= columns << bit
+    return words
+
+
+def from_words(words: Int[Tensor, "samples words"], num_labels: int) -> Bool[Tensor, "samples labels"]:
+    """Return the matrix that `to_words` has packed."""
+    matrix = torch.zeros((len(words), num_labels), dtype=torch.bool, device=words.device)
+    for bit in range(min(BITS_OF_A_WORD, num_labels)):
+        columns = matrix[:, bit::BITS_OF_A_WORD]
+        columns.copy_((words[:, : columns.shape[1]] >> bit & 1).bool())
+    return matrix
+
+
 SEVERAL_LABELS["check_matrix"] = check_matrix
 SEVERAL_LABELS["SharedLabels"] = SharedLabels
+SEVERAL_LABELS["to_words"] = to_words
+SEVERAL_LABELS["from_words"] = from_words

@@ -47,7 +47,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     names_in_rules,
     select_samples,
     why_needed,
-    with_default_rules,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
@@ -208,7 +207,7 @@ class RankCounter:
             for name in _LABELS:
                 labels[f"{side}_{name}"] = rules.pop(f"{side}_{name}", None)
         check_agreement({"same_camera": "same_identity"} | rules)
-        reasons = why_needed(with_default_rules(rules))
+        reasons = why_needed(rules)
         check_needed(reasons, labels, "query_", "positive_")
         self_index = rules.pop("self_index", None)
         self.similarity = similarity

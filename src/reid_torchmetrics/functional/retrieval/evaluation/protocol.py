@@ -250,12 +250,12 @@ class Protocol:
     @cached_property
     def needed_labels(self) -> dict[str, str]:
         """Names of the labels that the rules need, with the reasons."""
-        return relevance.why_needed(self)
+        return relevance.why_needed(vars(self))
 
     @cached_property
     def own_labels(self) -> tuple[str, ...]:
         """Labels of the user's own that must agree or differ, in the order of their columns."""
-        return relevance.names_in_rules({name: getattr(self, name) for name in relevance.AGREEMENT_RULES})
+        return relevance.names_in_rules(vars(self))
 
     @property
     def relevance_options(self) -> dict[str, Any]:

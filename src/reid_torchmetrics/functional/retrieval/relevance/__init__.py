@@ -1,7 +1,6 @@
 """Relevance: the positives, negatives and junk of each query."""
 # mypy: implicit-reexport
 
-from .extra_labels import AGREEMENT_RULES, EXTRA, argument_of, as_arguments, check_agreement, names_in_rules
 from .from_labels import (
     LABEL_OPTIONS,
     POSITIVES_BY_OPTION,
@@ -28,6 +27,9 @@ from .label_names import (
     number_of_name,
 )
 from .labels import (
+    AGREEMENT_RULES,
+    BITS_OF_A_WORD,
+    EXTRA,
     LABEL_RULES,
     LABELS,
     NO_GROUP,
@@ -42,8 +44,12 @@ from .labels import (
     LabelValues,
     SideLabels,
     StreamLabels,
+    argument_of,
+    as_arguments,
+    check_agreement,
     check_alike,
     check_needed,
+    names_in_rules,
     names_of_labels,
     needed_by_options,
     num_labels_of,
@@ -54,7 +60,6 @@ from .labels import (
     unpack_columns,
     why_needed,
     width_of,
-    with_default_rules,
 )
 from .relevance import (
     GivenJunkPairs,

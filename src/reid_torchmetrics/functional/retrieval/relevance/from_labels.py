@@ -17,9 +17,10 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics._signatures import with_typed_options
 
-from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement
 from .label_names import MISSING, in_one_order, number_names
 from .labels import (
+    AGREEMENT_RULES,
+    EXTRA,
     LABEL_RULES,
     LABELS,
     RELEVANCE_LABELS,
@@ -27,6 +28,8 @@ from .labels import (
     SIDES,
     LabelValues,
     SideLabels,
+    as_mapping,
+    check_agreement,
     check_alike,
     check_needed,
     length_of,
@@ -34,7 +37,6 @@ from .labels import (
     pack_columns,
     select_samples,
     why_needed,
-    with_default_rules,
 )
 from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
 
@@ -156,7 +158,7 @@ def find_relevance(
     arguments, vocabulary = number_names(arguments, rules)
     self_index, *tensors = _arrays.as_tensors(self_index, *arguments.values())
     arguments = dict(zip(arguments, tensors, strict=True))
-    check_needed(why_needed(with_default_rules(rules)), arguments, "query_", "gallery_")
+    check_needed(why_needed(rules), arguments, "query_", "gallery_")
     query, gallery = check_labels(arguments)
     check_sides(query, gallery, self_index)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)

@@ -26,8 +26,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
 
-from .extra_labels import EXTRA, argument_of, check_mapping, join_columns, names_in_rules
-from .labels import LABELS, SIDES
+from .labels import EXTRA, LABELS, SIDES, argument_of, check_mapping, join_columns, names_in_rules
 
 MISSING = torch.iinfo(torch.int64).min + 1
 """the identity of samples without an identity"""

@@ -5,23 +5,29 @@ that reads it. Identities and cameras are rows as well, but explicit parameters 
 
 Several labels for each sample are a matrix [samples, labels] of bools, which travels as packed bits. Two samples with
 the labels 0 1 1 0 and 0 1 0 1 share one, so they are relevant for each other.
+
+Users may name further labels, such as "side" or "batch", in two rules:
+
+    must_agree=("side",)      a gallery item of another side is junk for a query
+    must_differ=("batch",)    a gallery item of the query's batch is junk for a query
+
+They are given as a mapping of names to values, and stored as one matrix [samples, labels] of integers. Its columns are
+in the order of the sorted names in the rules, which is the same on all processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, TypeAlias, TypedDict, get_args
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._registries import Registry
-
-from . import extra_labels
 
 Integers: TypeAlias = Tensor | _arrays.Integers
 IntegersOrNames: TypeAlias = Tensor | _arrays.IntegersOrNames
@@ -29,6 +35,18 @@ Positions: TypeAlias = Tensor | _arrays.Numbers | Sequence[Sequence[float]]
 SIDES: tuple[_names.Role, ...] = get_args(_names.Role)
 ExtraLabels: TypeAlias = Mapping[str, IntegersOrNames]
 """labels by the names that users give them in `must_agree` and `must_differ`"""
+AGREEMENT_RULES = ("must_agree", "must_differ")
+"""options that list labels with equal, or with different, values for a query and its candidates"""
+EXTRA = "labels"
+"""the row of `LABELS` that holds the matrix of all labels that users name"""
+_MAX_LABELS = 15  # that users name: processes compare the numbers of columns in four bits
+_CONTRADICTIONS = {
+    ("must_agree", "cameras"): ("same_camera", ("keep", "only")),
+    ("must_differ", "cameras"): ("same_camera", ("keep", "same_identity", "all")),
+    ("must_agree", "clothes"): ("clothes", ("keep", "drop_other")),
+    ("must_differ", "clothes"): ("clothes", ("keep", "drop_same")),
+}
+"""for a label in a rule: an option, and the values of it that do not contradict the rule"""
 LabelValues: TypeAlias = Mapping[str, Tensor]
 """the labels of some samples by their names in `LABELS`; labels that are not given are left out"""
 
@@ -66,6 +84,11 @@ CLOTHES_RULES = {
     "drop_same": "drop the gallery items with the query's identity and clothes (changed clothes)",
     "drop_other": "drop the gallery items with the query's identity and other clothes (same clothes)",
 }
+SEVERAL_LABELS: Registry[Any] = Registry("SEVERAL_LABELS", {})
+"""what a task adds for several labels: `check_matrix`, which returns a matrix of labels as bools or raises,
+`SharedLabels`, which finds the items that share a label with a query, `to_words` and `from_words`, which pack the bools
+of a sample into integers"""
+BITS_OF_A_WORD = 63  # the sign stays free
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +100,6 @@ class Label:
     """the name of a single value, for messages"""
     dtype: torch.dtype = torch.int64
     """dtype of the tensor; positions are columns of float64, `labels` columns of int64, other labels one number"""
-    needed: Callable[[Any], str | None] = lambda _: None
-    """returns the reason why options need the label; None if they do not"""
     rules: Mapping[str, str] = field(default_factory=dict)
     """values of the option with this name, and their meaning; "keep" is first, others drop items of the identity"""
     decides: bool = True
@@ -87,8 +108,15 @@ class Label:
     """the roles of samples that have it; batches of another role may lack it"""
     may_be_several: bool = False
     """whether a sample may have several values; the label is then a matrix [samples, labels] of bools"""
-    is_extra: bool = False
-    """whether it holds all labels that users name, one column for each"""
+    compared_by: tuple[str, ...] = ()
+    """those of `AGREEMENT_RULES` that may name it"""
+    why_not_compared: str = "it has an option of its own"
+    """the reason why others may not name it"""
+
+    @property
+    def is_extra(self) -> bool:
+        """Whether it holds all labels that users name, one column for each."""
+        return self.name == EXTRA
 
     @property
     def has_columns(self) -> bool:
@@ -98,7 +126,7 @@ class Label:
     def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
         """Return `value` as a tensor; raise unless it is such a label, of `length` samples and on `device` if given."""
         if self.is_extra:
-            return extra_labels.check_matrix(argument, value, length, device)
+            return _check_columns(argument, value, length, device)
         if self.may_be_several and is_matrix(value):
             checked: Tensor = SEVERAL_LABELS["check_matrix"](argument, value, length, device)
             return checked
@@ -110,14 +138,6 @@ class Label:
             return checked
         return checked.to(self.dtype)
 
-    def why_needed(self, options: Any) -> str | None:
-        """Return the reason why options need the label, by `needed` or by the option of its name; None if not."""
-        if self.rules:
-            rule = getattr(options, self.name)
-            if rule != "keep":
-                return f"for `{self.name}` {rule!r}"
-        return self.needed(options)
-
     def empty(self, width: int = 1, *, length: int = 0, device: torch.device, num_labels: int = 0) -> Tensor:
         """Return fill values for `length` samples without this label; a matrix if `num_labels` is not 0."""
         if num_labels:
@@ -126,27 +146,25 @@ class Label:
         return torch.full(shape, NO_GROUP, dtype=self.dtype, device=device)
 
 
-def _needs_identities(options: Any) -> str | None:
-    return "unless relevance is by `radius` or by lists" if options.radius is None else None
-
-
-def _needs_positions(options: Any) -> str | None:
-    return None if options.radius is None else f"for `radius` {options.radius}"
-
-
-def _needs_groups(options: Any) -> str | None:
-    return "under a protocol that ranks groups" if getattr(options, "needs_groups", False) else None
-
-
 _ROWS = (
-    Label("identities", "identity", needed=_needs_identities, may_be_several=True),
-    Label("cameras", "camera"),
-    Label("sequences", "sequence"),
-    Label("clothes", "clothes", rules=CLOTHES_RULES),
-    Label("positions", "position", torch.float64, needed=_needs_positions),
-    Label(extra_labels.EXTRA, "label", is_extra=True),
-    Label("groups", "group", needed=_needs_groups, sides=("gallery",)),
-    Label("index", "index", decides=False),
+    Label(
+        "identities",
+        "identity",
+        may_be_several=True,
+        why_not_compared="they decide which items are positives",
+    ),
+    Label("cameras", "camera", compared_by=AGREEMENT_RULES),
+    Label(
+        "sequences",
+        "sequence",
+        compared_by=("must_differ",),
+        why_not_compared="items of the query's sequence are dropped",
+    ),
+    Label("clothes", "clothes", rules=CLOTHES_RULES, compared_by=AGREEMENT_RULES),
+    Label("positions", "position", torch.float64, why_not_compared="they are compared by a `radius`"),
+    Label(EXTRA, "label", why_not_compared="it is the argument that holds labels by name"),
+    Label("groups", "group", sides=("gallery",), why_not_compared="they are of the gallery alone"),
+    Label("index", "index", decides=False, why_not_compared="it numbers the samples"),
 )
 LABELS = {label.name: label for label in _ROWS}
 """the labels by name; `index`, the sample's number in its data set, is a label of metrics only"""
@@ -170,23 +188,24 @@ NO_GROUP = torch.iinfo(torch.int64).min
 """the group of samples without a group"""
 
 
-def with_default_rules(options: Mapping[str, Any]) -> SimpleNamespace:
-    """Return options as `why_needed` reads them: `radius` is None and each rule "keep" unless given."""
-    namespace = SimpleNamespace(radius=None)
-    for name, rules in LABEL_RULES.items():
-        default, *_ = rules
-        setattr(namespace, name, default)
-    vars(namespace).update(options)
-    return namespace
-
-
-def why_needed(options: Any) -> dict[str, str]:
-    """Return the reason for each label that some options need."""
-    reasons = extra_labels.reasons_of_rules(options)
-    for name, label in LABELS.items():
-        reason = label.why_needed(options)
-        if reason:
-            reasons[name] = reason
+def why_needed(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the reason for each label that some options need; an option that is not given drops nothing."""
+    reasons: dict[str, str] = {}
+    for rule in AGREEMENT_RULES:
+        names = tuple(options.get(rule, ()))
+        for name in names:
+            reasons.setdefault(name if name in LABELS else EXTRA, f"for `{rule}` {names!r}")
+    radius = options.get("radius")
+    if radius is None:
+        reasons["identities"] = "unless relevance is by `radius` or by lists"
+    for name in LABEL_RULES:
+        value = options.get(name, "keep")
+        if value != "keep":
+            reasons[name] = f"for `{name}` {value!r}"
+    if radius is not None:
+        reasons["positions"] = f"for `radius` {radius}"
+    if options.get("needs_groups"):
+        reasons["groups"] = "under a protocol that ranks groups"
     return reasons
 
 
@@ -199,6 +218,58 @@ def needed_by_options(options: Mapping[str, Any]) -> dict[str, str]:
         if has_effect:
             reasons[label] = f"for `{option}` {value!r}"
     return reasons
+
+
+def names_in_rules(rules: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the extra labels in `must_agree` and `must_differ`, in the order of the columns."""
+    names: set[str] = set()
+    for rule in AGREEMENT_RULES:
+        names.update(rules.get(rule) or ())
+    return tuple(sorted(names - LABELS.keys()))
+
+
+def check_agreement(rules: Mapping[str, Any]) -> None:
+    """Raise unless `must_agree` and `must_differ` name labels that can be compared, and positives may remain.
+
+    Args:
+        rules: both rules, and optionally `same_camera` and `clothes`.
+
+    Raises:
+        TypeError: a rule is not a collection of names.
+        ValueError: a label cannot be compared or is in both rules, there are too many labels, or another option leaves
+            no positive.
+    """
+    for rule in AGREEMENT_RULES:
+        names = rules.get(rule, ())
+        _checks.collection_of_names(rule, names)
+        for name in names:
+            _check_name(rule, name)
+    for name in rules.get("must_agree", ()):
+        if name in rules.get("must_differ", ()):
+            raise ValueError(f"`must_agree` and `must_differ` must name different labels; got {name!r} in both.")
+    num_labels = len(names_in_rules(rules))
+    if num_labels > _MAX_LABELS:
+        raise ValueError(
+            f"`must_agree` and `must_differ` must name at most {_MAX_LABELS} labels of your own; got {num_labels}."
+        )
+    for (rule, name), (option, allowed) in _CONTRADICTIONS.items():
+        value = rules.get(option)
+        if name in rules.get(rule, ()) and value is not None and value not in allowed:
+            listed = " or ".join(map(repr, allowed))
+            raise ValueError(
+                f"`{option}` must be {listed} where `{rule}` names {name!r}, as no positive would remain; got"
+                f" {value!r}."
+            )
+
+
+def _check_name(rule: str, name: str) -> None:
+    """Raise unless a rule may name a label."""
+    if name == "":
+        raise ValueError(f"`{rule}` must hold no empty name; got ''.")
+    label = LABELS.get(name)
+    if label is not None and rule not in label.compared_by:
+        listed = _checks.listed(sorted(row.name for row in LABELS.values() if rule in row.compared_by))
+        raise ValueError(f"`{rule}` must name {listed} or labels of your own; got {name!r}: {label.why_not_compared}.")
 
 
 def check_needed(
@@ -226,6 +297,90 @@ def check_needed(
             raise ValueError(f"{' and '.join(quoted)} must be given {reason}; got {got}.")
 
 
+def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels of a mapping in the order of the columns; raise unless the rules name exactly these.
+
+    Raises:
+        TypeError: the value is not a mapping.
+        ValueError: a label that a rule names is missing, or no rule names a label.
+    """
+    if not isinstance(value, Mapping):
+        # Other libraries call identities labels.
+        identities = argument.removesuffix(EXTRA) + "identities"
+        raise TypeError(
+            f"`{argument}` must be a mapping of names to labels, such as {{'side': [...]}}; got {type(value).__name__},"
+            f" which may be `{identities}`."
+        )
+    names = names_in_rules(rules)
+    for rule in AGREEMENT_RULES:
+        for name in rules.get(rule) or ():
+            if name in names and value.get(name) is None:
+                got = _checks.listed(value) or "no label"
+                raise ValueError(f"`{argument}` must hold {name!r}, which `{rule}` names; got {got}.")
+    for name in value:
+        if name not in names and name in LABELS:
+            raise ValueError(f"`{argument}` must hold labels without an argument of their own; got {name!r}.")
+        if name not in names:
+            listed = _checks.listed(names) or "none"
+            raise ValueError(
+                f"`{argument}` must hold no label but those that `must_agree` or `must_differ` names, {listed}; got"
+                f" {name!r}."
+            )
+    return {name: value[name] for name in names}
+
+
+def argument_of(argument: str, name: str) -> str:
+    """Return the text for a label of an argument in messages, such as "query_labels['side']"."""
+    return f"{argument}[{name!r}]"
+
+
+def join_columns(argument: str, columns: Mapping[str, Any]) -> Tensor | _arrays.Array:
+    """Stack labels as the columns of a matrix [samples, labels]: a tensor if a label is a tensor, else an array.
+
+    Raises:
+        TypeError: a label does not hold integers.
+        ValueError: labels of different lengths or devices, or numbers that are not whole.
+    """
+    device = next((value.device for value in columns.values() if isinstance(value, Tensor)), None)
+    numbers: list[Tensor] = []
+    length = None
+    for name, value in columns.items():
+        checked = _checks.whole_labels(argument_of(argument, name), value, length, device, may_be_names=True)
+        numbers.append(checked.long())
+        length = len(checked)
+    if device is None:  # an array goes to the device of the embeddings
+        return np.stack([values.numpy() for values in numbers], axis=1)
+    return torch.stack(numbers, dim=1)
+
+
+def _check_columns(argument: str, value: Any, length: int | None, device: Any) -> Int[Tensor, "samples labels"]:
+    """Return a matrix of `join_columns` as a tensor; raise unless it has `length` samples and is on `device`."""
+    (matrix,) = _arrays.as_tensors(value, device=device)
+    if not isinstance(matrix, Tensor) or matrix.ndim != 2 or matrix.dtype != torch.int64:
+        check_mapping(argument, value, {})
+    if length not in (None, len(matrix)):
+        raise ValueError(f"`{argument}` must hold labels of {length} samples; got {len(matrix)}.")
+    if device not in (None, matrix.device):
+        raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {matrix.device}.")
+    return matrix
+
+
+def as_mapping(matrix: Int[Tensor, "samples labels"], rules: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the columns of a matrix by the names in the rules."""
+    names = names_in_rules(rules)
+    if not len(matrix):  # without samples the matrix may have another number of columns
+        return dict.fromkeys(names, matrix.new_empty(0))
+    return dict(zip(names, matrix.unbind(1), strict=True))
+
+
+def as_arguments(labels: Mapping[str, Tensor], prefix: str, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return labels by the names of arguments of `find_relevance`, such as `query_cameras`."""
+    arguments: dict[str, Any] = {f"{prefix}{name}": values for name, values in labels.items()}
+    if EXTRA in labels:
+        arguments[f"{prefix}{EXTRA}"] = as_mapping(labels[EXTRA], rules)
+    return arguments
+
+
 def pack_columns(labels: LabelValues, positions: Tensor | slice) -> Int[Tensor, "samples columns"]:
     """Join the labels at some positions to a matrix of integers, to send or to compare them at once.
 
@@ -238,7 +393,8 @@ def pack_columns(labels: LabelValues, positions: Tensor | slice) -> Int[Tensor, 
 
 def _as_integers(values: Tensor) -> Int[Tensor, "samples columns"]:
     if values.dtype == torch.bool:
-        return to_words(values)
+        words: Tensor = SEVERAL_LABELS["to_words"](values)
+        return words
     return values.contiguous().view(torch.int64).view(len(values), width_of(values))
 
 
@@ -251,14 +407,15 @@ def unpack_columns(columns: Int[Tensor, "samples columns"], like: LabelValues) -
 
 def _from_integers(columns: Int[Tensor, "samples columns"], like: Tensor) -> Tensor:
     if like.dtype == torch.bool:
-        return from_words(columns, like.shape[1])
+        matrix: Tensor = SEVERAL_LABELS["from_words"](columns, like.shape[1])
+        return matrix
     return columns.contiguous().view(like.dtype).view(len(columns), *like.shape[1:])
 
 
 def width_of(values: Tensor) -> int:
     """Return the number of columns of a label in `pack_columns`."""
     if values.dtype == torch.bool:
-        return num_words(values.shape[1])
+        return -(-values.shape[1] // BITS_OF_A_WORD)
     return values.shape[1] if values.ndim > 1 else 1
 
 
@@ -300,12 +457,6 @@ def length_of(labels: LabelValues) -> int:
     return len(values)
 
 
-SEVERAL_LABELS: Registry[Any] = Registry("SEVERAL_LABELS", {})
-"""`check_matrix`, which returns a matrix of labels as bools or raises; and `SharedLabels`, which finds the items that
-share a label with a query"""
-_BITS = 63  # bits of a word that are used: the sign stays free
-
-
 def is_matrix(value: object) -> bool:
     """Return whether a value has two dimensions, or is a list of lists."""
     if isinstance(value, Tensor):  # at once: `update` is called often
@@ -331,26 +482,3 @@ def check_alike(argument: str, values: Tensor, other_argument: str, other_values
 
 def _describe(values: Tensor) -> str:
     return "one number for each sample" if values.ndim == 1 else f"a matrix of {values.shape[1]} labels"
-
-
-def num_words(num_labels: int) -> int:
-    """Return the number of words of 64 bits for the labels of a sample."""
-    return -(-num_labels // _BITS)
-
-
-def to_words(matrix: Bool[Tensor, "samples labels"]) -> Int[Tensor, "samples words"]:
-    """Pack the labels of each sample into words of bits: label 64 is bit 1 of word 1."""
-    words = torch.zeros((len(matrix), num_words(matrix.shape[1])), dtype=torch.int64, device=matrix.device)
-    for bit in range(min(_BITS, matrix.shape[1])):
-        columns = matrix[:, bit::_BITS].long()
-        words[:, : columns.shape[1]] |= columns << bit
-    return words
-
-
-def from_words(words: Int[Tensor, "samples words"], num_labels: int) -> Bool[Tensor, "samples labels"]:
-    """Return the matrix that `to_words` has packed."""
-    matrix = torch.zeros((len(words), num_labels), dtype=torch.bool, device=words.device)
-    for bit in range(min(_BITS, num_labels)):
-        columns = matrix[:, bit::_BITS]
-        columns.copy_((words[:, : columns.shape[1]] >> bit & 1).bool())
-    return matrix

@@ -29,15 +29,15 @@ _NUM_HASHED = 64  # columns in a fingerprint, which is computed in each evaluati
 _PIECES_AT_A_TIME = 4  # pieces that threads work on at the same time
 
 
-class NormSummary(NamedTuple):
-    """The range of the norms of some rows, and whether some of these may be codes."""
+class NormBounds(NamedTuple):
+    """Bounds on the norms of some rows, and whether some of these may be codes."""
 
     least: float
     """least norm; 1 without rows"""
     largest: float
     """largest norm, NaN if one is NaN; 1 without rows"""
-    has_rounded_codes: bool
-    """True if `Rows.are_rounded_codes` marks a row"""
+    has_rounded_codes: float
+    """1 if a row may be a code with a magnitude that is no power of two, else 0"""
 
 
 class Rows:
@@ -53,9 +53,9 @@ class Rows:
         self.device = blocks[0].device
         self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
         self._norms: dict[torch.dtype, Tensor] = {}
-        self._are_rounded_codes: dict[torch.dtype, Tensor] = {}
-        self._summaries: dict[torch.dtype, NormSummary] = {}
-        self._summaries_of_source: dict[torch.dtype, NormSummary] = {}  # for all rows that these were selected from
+        # Of all rows that these were selected from.
+        self._have_rounded_codes: dict[torch.dtype, Tensor] = {}
+        self._bounds: dict[torch.dtype, NormBounds] = {}
 
     @property
     def local(self) -> Rows:
@@ -76,8 +76,8 @@ class Rows:
         else:
             rows = Rows(self._blocks, kept if self._kept is None else self._kept[kept])
         rows._norms = {dtype: norms[kept] for dtype, norms in self._norms.items()}
-        rows._are_rounded_codes = {dtype: marks[kept] for dtype, marks in self._are_rounded_codes.items()}
-        rows._summaries_of_source = self._summaries_of_source | self._summaries
+        rows._have_rounded_codes.update(self._have_rounded_codes)
+        rows._bounds.update(self._bounds)
         return rows
 
     def followed_by(self, block: Float[Tensor, "more dim"]) -> Rows:
@@ -166,44 +166,30 @@ class Rows:
             self._measure_norms(dtype)
         return self._norms[dtype]
 
-    def are_rounded_codes(self, dtype: torch.dtype) -> Bool[Tensor, " rows"]:
-        """Mark rows that may be codes with a magnitude that is no power of two; computed together with the norms."""
-        if dtype not in self._are_rounded_codes:
-            self._measure_norms(dtype)
-        return self._are_rounded_codes[dtype]
-
     def _measure_norms(self, dtype: torch.dtype) -> None:
-        parts = self.map_pieces(_norms_and_marks, dtype)
-        norms = [norms for norms, _ in parts]
-        marks = [marks for _, marks in parts]
-        self._norms[dtype] = _concatenate(norms, dtype, self.device)
-        self._are_rounded_codes[dtype] = _concatenate(marks, torch.bool, self.device)
+        parts = self.map_pieces(_norms_and_mark, dtype)
+        self._norms[dtype] = _concatenate([norms for norms, _ in parts], dtype, self.device)
+        self._have_rounded_codes[dtype] = _concatenate([mark for _, mark in parts], torch.bool, self.device).any()
 
-    def norm_summary(self, dtype: torch.dtype) -> NormSummary:
-        """Return the range of the norms, and whether a row may be a code."""
-        if dtype not in self._summaries:
-            self._summaries[dtype] = _summary(self._norm_numbers(dtype).tolist())
-        return self._summaries[dtype]
+    def norm_bounds(self, dtype: torch.dtype) -> NormBounds:
+        """Return bounds on the norms: those of all rows that these were selected from, if they are known."""
+        if dtype not in self._bounds:
+            self._bounds[dtype] = NormBounds(*self._norm_numbers(dtype).tolist())
+        return self._bounds[dtype]
 
     def _norm_numbers(self, dtype: torch.dtype) -> Float[Tensor, " numbers"]:
-        """Return the numbers of `norm_summary` as a tensor on the device."""
+        """Return the numbers of `norm_bounds` as a tensor on the device."""
         if not self.size:
             return torch.tensor([1, 1, 0], dtype=dtype, device=self.device)
-        has_rounded_codes = self.are_rounded_codes(dtype).any()
-        return torch.stack([*self.norms(dtype).aminmax(), has_rounded_codes.to(dtype)])
+        least, largest = self.norms(dtype).aminmax()
+        return torch.stack([least, largest, self._have_rounded_codes[dtype].to(dtype)])
 
-    def summarize_with(self, other_rows: Rows, dtype: torch.dtype) -> None:
-        """Compute the `norm_summary` of these and of other rows with a single wait for a device."""
+    def bound_with(self, other_rows: Rows, dtype: torch.dtype) -> None:
+        """Compute the `norm_bounds` of these and of other rows with a single wait for a device."""
         numbers = torch.stack([self._norm_numbers(dtype), other_rows._norm_numbers(dtype)])
         first, second = numbers.tolist()
-        self._summaries[dtype] = _summary(first)
-        other_rows._summaries[dtype] = _summary(second)
-
-    def norm_bounds(self, dtype: torch.dtype) -> NormSummary:
-        """Return a `norm_summary` for these rows, or for more rows if that needs no wait for a device."""
-        if dtype not in self._summaries and dtype in self._summaries_of_source:
-            return self._summaries_of_source[dtype]
-        return self.norm_summary(dtype)
+        self._bounds[dtype] = NormBounds(*first)
+        other_rows._bounds[dtype] = NormBounds(*second)
 
     def non_finite(self) -> Int[Tensor, " bad"]:
         """Return the positions of rows with NaN or infinity; only rows with a norm that is not finite are searched."""
@@ -239,20 +225,15 @@ class Rows:
                 yield block[positions[low:high] - start]
 
 
-def _norms_and_marks(piece: Tensor, _: slice) -> tuple[Tensor, Tensor]:
-    """Return the norms of some rows, and the marks of `Rows.are_rounded_codes`."""
+def _norms_and_mark(piece: Tensor, _: slice) -> tuple[Tensor, Tensor]:
+    """Return the norms of some rows, and one mark: whether a row may be a code that is not of powers of two."""
     norms = torch.linalg.vector_norm(piece, dim=1)
     marks = may_be_codes(piece)
-    if piece.device.type == "cpu" and not bool(marks.any()):  # nearly always
-        return norms, marks
+    if piece.is_cpu and not bool(marks.any()):  # nearly always
+        return norms, marks[:1]
     mantissa = torch.frexp(piece[:, :1].flatten()).mantissa.abs()
     is_rounded = mantissa != 0.5  # noqa: PLR2004 - the mantissa of every power of two
-    return norms, marks & is_rounded
-
-
-def _summary(numbers: Sequence[float]) -> NormSummary:
-    least, largest, has_rounded_codes = numbers
-    return NormSummary(least, largest, bool(has_rounded_codes))
+    return norms, (marks & is_rounded).any(0, keepdim=True)
 
 
 class RowsInBlocks:
@@ -407,7 +388,7 @@ def checked_rows(query: Rows, gallery: Rows) -> tuple[Rows, Rows]:
     _checks.same_device("query", query, "gallery", gallery)
     _checks.same_dimension("query", query.dimension, "gallery", gallery.dimension)
     if query.dtype == gallery.dtype:
-        query.summarize_with(gallery, query.dtype)
+        query.bound_with(gallery, query.dtype)
     _checks.finite("query", query.non_finite())
     _checks.finite("gallery", gallery.non_finite())
     return query, gallery

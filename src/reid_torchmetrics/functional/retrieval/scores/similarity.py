@@ -114,8 +114,7 @@ class Cosine(Similarity):
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure the norm of every gallery item."""
-        may_have_codes = gallery.norm_bounds(dtype).has_rounded_codes
-        self._has_rounded_codes = may_have_codes and gallery.norm_summary(dtype).has_rounded_codes
+        self._has_rounded_codes = gallery.norm_bounds(dtype).has_rounded_codes > 0
         self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
         self.copies_gallery = self._has_rounded_codes or self._is_extreme
         if self.copies_gallery:
