@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, tasks
-from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics._names import YoloMatching
 from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
@@ -15,11 +14,10 @@ from reid_torchmetrics.functional.detection import (
     RunLengths,
     mask_iou,
     object_keypoint_similarity,
-    pairwise_iou,
 )
-from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_matches
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, average_matches, evaluate_matches
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, CocoGrid, Sides, box_areas, to_xywh
+from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, evaluate_matches
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, box_areas, to_xywh
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from reid_torchmetrics.tasks.detection_errors import (
     CONFUSION_RULES,
@@ -28,16 +26,14 @@ from reid_torchmetrics.tasks.detection_errors import (
     merge_object_pairs,
     pair_objects,
 )
-from reid_torchmetrics.tasks.evaluators import CLAIMS, VOC_RULES, YOLO_RULES, match_best_of_all, match_greedily
+from reid_torchmetrics.tasks.evaluators import VOC_RULES, YOLO_RULES, match_greedily
 from reid_torchmetrics.tasks.operating_points import (
     at_confidence,
     best_confidence,
     best_f1,
-    compute_ap,
     confidence_curve,
     image_errors,
     precision_recall_curve,
-    ranked_detections,
 )
 from reid_torchmetrics.tasks.rotated_boxes import rotated_iou
 from tests.device.problems import assert_as_on_the_cpu, moved
@@ -62,21 +58,6 @@ def packed(where: str) -> tuple[Detections, GroundTruths]:
     crowd = torch.arange(len(true[0]), device=where) % 5 == 0
     areas = box_areas(true[0].cpu()).float().to(where)
     return Detections(found[0], scores, *found[1:]), GroundTruths(*true, crowd, areas)
-
-
-@pytest.mark.parametrize("box_format", BOX_FORMATS)
-def test_overlaps_are_those_of_the_cpu(device, box_format):
-    corners = torch.tensor([[0.0, 0, 4, 4], [1.0, 1, 2, 3], [5.0, 5, 9, 9]])
-    is_crowd = torch.tensor([True, False, False])
-
-    def overlaps(where):
-        boxes, crowd = moved(corners, where), moved(is_crowd, where)
-        sides = vars(Sides.of(to_compute_device(boxes)))
-        plain = pairwise_iou(boxes, boxes, box_format="xywh", whole_pixels=True)
-        given = boxes.abs() + torch.tensor([0, 0, 9, 9], device=where)
-        return [sides, plain, pairwise_iou(given, given, box_format=box_format, is_crowd=crowd)]
-
-    assert_as_on_the_cpu(device, overlaps)
 
 
 def test_overlaps_of_masks_are_those_of_the_cpu(device):
@@ -181,17 +162,6 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
     assert_as_on_the_cpu(device, matches)
 
 
-@pytest.mark.parametrize("rule", of_each(AP_RULES))
-def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
-    def averages(where):
-        matches = match_images(*packed(where))
-        curves = curves_from_matches(matches)
-        area = average_precision(curves, AP_RULES[rule])
-        return [curves, area, average_matches(matches, GRID, rule=rule)]
-
-    assert_as_on_the_cpu(device, averages)
-
-
 def test_coco_is_that_of_the_cpu(device, deterministic):
     def results(where):
         matches = match_images(*packed(where))
@@ -250,18 +220,6 @@ def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, results)
 
 
-@pytest.mark.parametrize("claim", of_each(CLAIMS))
-def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
-    def results(where):
-        matches = match_best_of_all(*packed(where), CocoGrid((0.5, 0.75)), claim=claim, keep_ground_truths=True)
-        ranked = ranked_detections(matches)
-        curve = ranked.for_class(2)
-        about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
-        return [vars(matches), true_positives(matches), vars(ranked), about, curve.average_precision("coco")]
-
-    assert_as_on_the_cpu(device, results)
-
-
 @pytest.mark.parametrize("evaluator", EVALUATORS)
 def test_every_evaluator_gives_the_results_of_the_cpu(device, deterministic, evaluator):
     def results(where):
@@ -281,14 +239,3 @@ def test_the_evaluations_of_the_yolo_family_are_those_of_the_cpu(device, determi
         return [found.averages.at_confidence, found.average_precision, found.averages.confidence]
 
     assert_as_on_the_cpu(device, results)
-
-
-@pytest.mark.parametrize("rule", of_each(AP_RULES))
-def test_the_area_of_two_arrays_is_that_of_the_cpu(device, deterministic, rule):
-    arrays = [torch.tensor([0.25, 0.25, 0.5]), torch.tensor([1.0, 0.5, 2 / 3])]
-    assert_as_on_the_cpu(device, lambda where: compute_ap(*moved(arrays, where), rule))
-
-
-def test_greedy_matches_are_those_of_the_cpu(device, deterministic):
-    options = {"grid": CocoGrid((0.5, 0.75)), "keep_ground_truths": True}
-    assert_as_on_the_cpu(device, lambda where: vars(match_greedily(*packed(where), **options)))

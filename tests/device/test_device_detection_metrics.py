@@ -90,15 +90,6 @@ def test_results_answer_as_on_the_cpu(device, deterministic, average, ids):
     assert_as_on_the_cpu(device, answers)
 
 
-def test_boxes_of_images_are_those_of_the_cpu(device):
-    def boxes(where):
-        metric = fed(DetectionMAP().to(where), *moved((PREDICTED, TRUE), where))
-        worst = metric.results().worst_images(3)
-        return metric.boxes_of(worst.image)
-
-    assert_as_on_the_cpu(device, boxes)
-
-
 def test_boxes_of_images_with_names_are_those_of_the_cpu(device):
     given = PREDICTED, named(TRUE, [*"abcdefghijkl"])
 

@@ -156,18 +156,6 @@ def test_pairs_of_the_cameras_that_are_searched_are_those_of_the_cpu(device):
     assert_as_on_the_cpu(device, pairs)
 
 
-def test_two_models_are_compared_wherever_their_results_are(device):
-    query, gallery, *labels = problem()
-    other = query.flip(1)
-
-    def comparison(where):
-        results = [evaluate(*moved([each, gallery, *labels], where)) for each in (query, other)]
-        generator = torch.Generator().manual_seed(0)
-        return compare(*results, generator=generator, num_resamples=30, num_permutations=30).to_dict()
-
-    assert_as_on_the_cpu(device, comparison)
-
-
 def test_detectors_are_compared_wherever_their_results_are(device):
     preds, target = images(7, 5, num_levels=50)
     other = [item | {"boxes": item["boxes"] + 3} for item in preds]

@@ -11,7 +11,6 @@ from reid_torchmetrics.functional.retrieval import (
     average_precision,
     average_precision_at_r,
     binary_preference,
-    bootstrap_interval,
     cmc_at,
     cmc_curve,
     cumulative_gain_at,
@@ -116,16 +115,6 @@ def test_means_are_those_of_the_cpu(device, action):
         ]
 
     assert_as_on_the_cpu(device, means)
-
-
-@pytest.mark.parametrize("identities", [None, LABELS])
-def test_a_generator_on_the_cpu_draws_the_same_intervals(device, identities):
-    def interval(where):
-        generator = torch.Generator().manual_seed(0)
-        labels = None if identities is None else moved(identities, where)
-        return bootstrap_interval(moved(VALUES, where), generator=generator, num_resamples=50, identities=labels)
-
-    assert_as_on_the_cpu(device, interval)
 
 
 @pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved
 from tests.functional.detection.detection_samples import fed as fed_boxes
 from tests.functional.detection.detection_samples import images
@@ -52,24 +52,6 @@ def test_labels_in_arrays_and_lists_go_to_the_embeddings(device):
         return [metric.compute(), vars(metric.nearest(3, [1, 0])), vars(metric.nearest(2, np.array([0])))]
 
     assert_as_on_the_cpu(device, values)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"ties": "expected"},
-        {"ties": "stable", "similarity": "euclidean"},
-        {"rerank": KReciprocal(k1=6, k2=3)},
-        {"protocol": "cuhk03_openreid"},
-        {"protocol": "sysu_mm01_all_multi"},
-        {"mode": "all_shots"},
-        {"max_bytes": 3000, "similarity": "dot"},
-        {"compute_on_cpu": True},
-    ],
-    ids=str,
-)
-def test_a_collection_gives_the_values_of_the_cpu(device, deterministic, options):
-    assert_as_on_the_cpu(device, lambda where: fed(ReIDMetrics(**options).to(where), moved(DOUBLE, where)).compute())
 
 
 def test_a_measure_by_name_is_that_of_the_cpu(device, deterministic):
@@ -162,16 +144,6 @@ def test_samples_move_with_the_metric(device):
     metric = fed(ReIDMeanAP().to(device), moved(DOUBLE, device)).cpu()
     assert torch.equal(metric.compute(), expected)
     assert_same(fed(ReIDMeanAP(), DOUBLE).to(device).compute(), expected, device)
-
-
-def test_metrics_are_merged_there(device):
-    def value(where):
-        given = moved(DOUBLE, where)
-        metric, other = fed(ReIDMeanAP().to(where), given[:2]), fed(ReIDMeanAP().to(where), given[2:])
-        metric.merge_state(other)
-        return metric.compute()
-
-    assert_as_on_the_cpu(device, value)
 
 
 def test_each_step_has_a_value_there(device):

@@ -116,14 +116,6 @@ def content(figure) -> bytes:
     return buffer.getvalue()
 
 
-def test_rank_lists_are_drawn_as_on_the_cpu(device):
-    drawn = [
-        draw_rank_lists(retrieval(where).nearest(3), gray, average_precision=retrieval(where).average_precision)
-        for where in (device, "cpu")
-    ]
-    assert np.array_equal(*drawn)
-
-
 def test_pictures_on_the_device_are_drawn_as_on_the_cpu(device):
     pictures = torch.randint(255, (60, 3, 12, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     drawn = [draw_rank_lists(retrieval(where).nearest(3), moved(pictures, where)) for where in (device, "cpu")]

@@ -7,7 +7,6 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
-    PositiveRanks,
     evaluate,
     evaluate_scores,
     find_relevance,
@@ -17,11 +16,10 @@ from reid_torchmetrics.functional.retrieval import (
     scores_from_matrix,
 )
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks, nearest
-from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, find_listed_relevance
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream, verify
 from reid_torchmetrics.tasks.draws import expect_draws
-from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem, problem_of
+from tests.device.problems import assert_as_on_the_cpu, moved, problem, problem_of
 
 ONE_TILE, PANELS = 10**6, 5000  # bytes: the second makes panels of a part of the gallery
 
@@ -59,46 +57,10 @@ def test_a_stream_has_the_ranks_and_results_of_the_cpu(device, similarity, ties)
     assert_as_on_the_cpu(device, ranks)
 
 
-@pytest.mark.parametrize("ties", TIE_POLICIES)
-@pytest.mark.parametrize("same_camera", SAME_CAMERA_RULES)
-def test_every_camera_rule_gives_the_ranks_of_the_cpu(device, same_camera, ties):
-    given, options = problem(whole=True), {"similarity": "dot", "ties": ties, "same_camera": same_camera}
-    assert_as_on_the_cpu(device, lambda where: rank_positives(*moved(given, where), **options))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"camera_map": {3: 2}},
-        {"search_cameras": (0, 2)},
-        {"junk_identities": (0, 1)},
-        {"junk_pairs": lambda query, gallery: (query[:, None] + gallery) % 5 == 0},
-    ],
-    ids=list,
-)
-def test_every_rule_of_relevance_gives_the_ranks_of_the_cpu(device, options):
-    query, gallery, *labels = problem()
-
-    def ranks(where):
-        relevance = find_relevance(*moved(labels, where), **options)
-        sides = moved(query, where), moved(gallery, where)
-        return count_ranks(score_embeddings(*sides, relevance), relevance, ties="stable")
-
-    assert_as_on_the_cpu(device, ranks)
-
-
 def test_given_scores_in_half_precision_are_ranked_there(device):
     query, gallery, *labels = problem(whole=True)
     scores = (query @ gallery.T).half()
     assert_as_on_the_cpu(device, lambda where: rank_positives_from_scores(*moved([scores, *labels], where)))
-
-
-def test_a_function_of_the_user_scores_there(device):
-    def overlap(query, gallery):
-        return torch.minimum(query[:, None], gallery[None]).sum(2)
-
-    given = problem(whole=True)
-    assert_as_on_the_cpu(device, lambda where: rank_positives(*moved(given, where), similarity=overlap))
 
 
 @pytest.mark.parametrize("similarity", [name for name in SIMILARITIES if name != "hamming"])
@@ -106,34 +68,6 @@ def test_embeddings_whose_squares_overflow_are_ranked_there(device, similarity):
     given = problem()
     given[:2] = [values.float() * (1e25 if similarity != "euclidean" else 1e20) for values in given[:2]]
     assert_as_on_the_cpu(device, lambda where: rank_positives(*moved(given, where), similarity=similarity))
-
-
-@pytest.mark.parametrize("ties", ["pessimistic", "stable"])
-def test_leave_one_out_by_position_gives_the_ranks_of_the_cpu(device, ties):
-    _, gallery, _, identities, _, cameras = problem()
-    own = torch.arange(0, 60, 6)
-    labels = [identities[own], identities, cameras[own], cameras]
-
-    def ranks(where):
-        relevance = find_relevance(*moved(labels, where), same_camera="keep", self_index=moved(own, where))
-        sides = moved(gallery[own], where), moved(gallery, where)
-        return count_ranks(score_embeddings(*sides, relevance), relevance, ties=ties)
-
-    assert_as_on_the_cpu(device, ranks)
-
-
-def test_sequences_are_dropped_there(device):
-    query, gallery, *labels = problem()
-    sequences = [torch.arange(len(side)) // 3 for side in (query, gallery)]
-
-    def ranks(where):
-        sides = dict(zip(("query_sequences", "gallery_sequences"), moved(sequences, where), strict=True))
-        relevance = find_relevance(*moved(labels, where), **sides)
-        return count_ranks(
-            score_embeddings(moved(query, where), moved(gallery, where), relevance), relevance, ties="grouped"
-        )
-
-    assert_as_on_the_cpu(device, ranks)
 
 
 def test_labels_that_users_name_are_compared_there(device):
@@ -152,40 +86,6 @@ def test_labels_that_users_name_are_compared_there(device):
         )
 
     assert_as_on_the_cpu(device, ranks)
-
-
-@pytest.mark.parametrize("own", [None, torch.tensor([0, -1, 2])])
-def test_lists_on_the_device_give_the_ranks_of_the_cpu(device, own):
-    lists = [torch.tensor([3, 1]), torch.tensor([], dtype=torch.int64), torch.tensor([2, 5, 4])]
-    junk = [torch.tensor([0]), torch.tensor([4, 3]), torch.tensor([], dtype=torch.int64)]
-    scores = torch.tensor([[0.3, 0.1, 0.4, 0.1, 0.5, 0.9]] * 3)
-
-    def ranks(where):
-        index = None if own is None else moved(own, where)
-        relevance = find_listed_relevance(moved(lists, where), moved(junk, where), num_gallery=6, self_index=index)
-        return count_ranks(scores_from_matrix(moved(scores, where), relevance), relevance, ties="optimistic")
-
-    assert_as_on_the_cpu(device, ranks)
-
-
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
-@pytest.mark.parametrize("max_bytes", [ONE_TILE, PANELS])
-def test_the_nearest_are_those_of_the_cpu(device, ties, max_bytes):
-    query, gallery, *labels = problem(whole=True)
-
-    def lists(where):
-        relevance = find_relevance(*moved(labels, where))
-        sides = moved(query, where), moved(gallery, where)
-        scores = score_embeddings(*sides, relevance, similarity="dot", max_bytes=max_bytes)
-        return nearest(scores, relevance, 4, ties=ties)
-
-    assert_as_on_the_cpu(device, lists)
-
-
-def test_hits_on_the_device_make_ranks_there(device):
-    hits = torch.tensor([[False, True, True], [False, False, False]])
-    found = PositiveRanks.from_hits(moved(hits, device))
-    assert_same(found, PositiveRanks.from_hits(hits), device)
 
 
 @pytest.mark.parametrize("role", ["query", "identities", "cameras"])
