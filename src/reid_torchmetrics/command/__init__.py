@@ -120,7 +120,8 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expecte
         subcommand.run(arguments, values)
     if expected:
         search = diagnosis.search_of(answers, expected.get("measure"))
-        answers = search.explain(expected["expected"], partial(_call_in_words, name))
+        search.in_words = partial(_call_in_words, name)
+        answers = search.explain(expected["expected"])
     else:
         for place, answer in enumerate(answers):
             if answer.text is not None:

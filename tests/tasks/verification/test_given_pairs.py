@@ -116,13 +116,24 @@ def test_rates_at_points_of_scikit_learn_are_those_of_its_function():
     for size in range(4, 200):
         same = torch.arange(size) % 3 == 0
         scores = torch.randint(size, (size,), generator=generator)
-        fpr, tpr, _ = roc_curve(same, scores)
+        fpr, tpr, thresholds = roc_curve(same, scores)
         found = verify_pairs(scores.double(), same)
+        for ours, theirs in zip(found.roc_points(), (fpr, tpr, thresholds), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
         for far in RATES:
             distance = abs(fpr - far)
             assert float(found.tar_at_far([far], rule="nearest")[0]) == max(tpr[distance == distance.min()])
         closest = np.absolute((1 - tpr) - fpr).argmin()  # VoxCeleb's `tuneThresholdfromScore`
         assert float(found.equal_error_rate("voxceleb").rate) == max(fpr[closest], 1 - tpr[closest])
+
+
+def test_points_between_two_equal_steps_are_left_out():
+    scores = [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]
+    same = [True, True, True, False, False, True]
+    far, tar, thresholds = verify_pairs(torch.tensor(scores), same).roc_points()
+    assert far.tolist() == [0, 0, 0, 1, 1]
+    assert tar.tolist() == [0, 1 / 4, 3 / 4, 3 / 4, 1]
+    assert thresholds.tolist() == [math.inf, 9, 7, 5, 4]
 
 
 def test_the_example_has_its_numbers():

@@ -31,7 +31,7 @@ from reid_torchmetrics.functional.detection.evaluators import (
 from reid_torchmetrics.functional.detection.inputs import THRESHOLDS, CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.world import World
-from reid_torchmetrics.tasks.operating_points import OperatingPoints, at_confidence
+from reid_torchmetrics.tasks.operating_points import at_confidence
 
 from .detection_changes import AVERAGE_CHANGES, INPUT_CHANGES, LEAST_SCORE, MatchedObjects
 from .known import ABOVE_THRESHOLDS, DETECTION_CHANGES
@@ -66,9 +66,8 @@ class MatchedNumbers(Numbers):
         self.grid = request.grid
         self.rule, self.confidence = _averaging_of(results, samples)
         self._matches: dict[Any, Matches] = {(*_match_key(request), ()): self.images.matches}
-        self._averages: dict[Any, ClassAverages] = {}
+        self._images: dict[Any, ImageMatches] = {}
         self._values: dict[Any, dict[str, float]] = {}
-        self._counts: dict[int, OperatingPoints] = {}
         headlines = [*_HEADLINES, *(f"mar_{limit}" for limit in self.grid.max_detection_thresholds)]
         names = getattr(samples, "value_names", None) or headlines
         self.reports = tuple(name for name in names if name in self._numbers({}))
@@ -126,7 +125,7 @@ class MatchedNumbers(Numbers):
     def value(self, report: Any, options: Mapping[str, Any]) -> float:
         """Return a number under other options; NaN if there is none."""
         if isinstance(report, MatchMeasure):
-            return report.value(self._points(options))
+            return report.value(self._matched(options).once(at_confidence, -math.inf))  # of all detections
         is_sized = any(report.endswith(f"_{name}") for name in (*self.grid.area_ranges, *self.grid.class_groups))
         if not is_sized:
             options = {name: value for name, value in options.items() if name != "area"}
@@ -136,13 +135,6 @@ class MatchedNumbers(Numbers):
         if report not in numbers:
             raise ValueError(f"`measure` must be a number of the evaluator; got {report!r}.")
         return numbers[report]
-
-    def _points(self, options: Mapping[str, Any]) -> OperatingPoints:
-        """Return the counts of all detections under other options."""
-        matches = self._matched(options).matches
-        if id(matches) not in self._counts:
-            self._counts[id(matches)] = at_confidence(matches, -math.inf)
-        return self._counts[id(matches)]
 
     def _numbers(self, options: Mapping[str, Any]) -> dict[str, float]:
         """Return all numbers by name under other options."""
@@ -163,13 +155,10 @@ class MatchedNumbers(Numbers):
         evaluator = images.request.evaluator
         rule, confidence = self._rule_and_confidence(options, evaluator)
         _checks.one_of("rule", rule, evaluator.rules)
-        changes = tuple((name, options[name]) for name in AVERAGE_CHANGES if name in options)
-        key = (id(images.matches), rule, confidence, tuple(images.request.grid.rec_thresholds))
-        if key not in self._averages:
-            self._averages[key] = images.request.average(images.matches, rule=rule, confidence=confidence)
-        averages = self._averages[key]
-        for name, value in changes:
-            averages = AVERAGE_CHANGES[name](images.matches, averages, value)
+        averages = images.averages(rule, confidence)
+        for name, change in AVERAGE_CHANGES.items():
+            if name in options:
+                averages = change(images.matches, averages, options[name])
         return averages
 
     def _rule_and_confidence(self, options: Mapping[str, Any], evaluator: Evaluator) -> tuple[Any, float | None]:
@@ -202,7 +191,8 @@ class MatchedNumbers(Numbers):
             if key not in self._matches:
                 self._matches[key] = _above(matches, least_score)
             matches = self._matches[key]
-        return ImageMatches(request, matches.classes, matches)
+        key = (*key, tuple(request.grid.rec_thresholds))
+        return self._images.setdefault(key, ImageMatches(request, matches.classes, matches))
 
     def _match_all_thresholds(self, request: MatchRequest) -> None:
         """Match at the thresholds of a request and all known ones at once, which takes little longer."""

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.diagnosis.causes import held
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.verification import ComparedPairs, Verification, count_given_pairs, find_accuracies
 
@@ -38,19 +40,9 @@ def _best_accuracy(counts: Verification, _: ComparedPairs) -> Tensor:
 
 
 def _best_f1(counts: Verification, _: ComparedPairs) -> Tensor:
-    impostors, genuine = _points(counts)
+    genuine, impostors = held("scores", counts.all_scores)[1:]
     f1: Tensor = 2 * genuine / (genuine + impostors + counts.num_genuine)
     return f1.max()
-
-
-def _points(counts: Verification) -> tuple[Tensor, Tensor]:
-    """Return accepted impostors and accepted genuine pairs at every score, after a point without both."""
-    return counts._points()[:2]  # noqa: SLF001 - of the same package
-
-
-def _kept_rates(counts: Verification) -> tuple[Tensor, Tensor]:
-    """Return FAR and TAR at the points of scikit-learn's `roc_curve`."""
-    return counts._kept_corners()[:2]  # noqa: SLF001 - of the same package
 
 
 def _check_kinds(counts: Verification) -> None:
@@ -66,20 +58,20 @@ def _error_rate(rule: Any, counts: Verification, _: ComparedPairs) -> Tensor:
 def _smaller_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
     """Return the smaller mean of FAR and FRR at the two scores around their crossing."""
     _check_kinds(counts)
-    impostors, genuine = _points(counts)
+    genuine, impostors = held("scores", counts.all_scores)[1:]
     num_pairs = counts.num_genuine * counts.num_impostors
     far = impostors * counts.num_genuine  # times all pairs, in integers
     frr = num_pairs - genuine * counts.num_impostors
     crossing = int((far >= frr).nonzero()[0, 0])
     is_equal = bool(far[crossing] == frr[crossing])
-    sums = (far + frr)[crossing - (not is_equal) : crossing + 1]
-    return sums.min().double() / (2 * num_pairs)
+    sums = functional.pad(far + frr, (1, 0), value=num_pairs)  # above the highest score all genuine pairs are missed
+    return sums[crossing + is_equal : crossing + 2].min().double() / (2 * num_pairs)
 
 
 def _mean_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
     """Return the mean of FAR and FRR at the two points of scikit-learn's `roc_curve` around their crossing."""
     _check_kinds(counts)
-    far, tar = _kept_rates(counts)
+    far, tar = counts.roc_points()[:2]
     crossing = int((far > 1 - tar).nonzero()[0, 0])
     return (far + 1 - tar)[crossing - 1 : crossing + 1].mean() / 2
 
@@ -93,7 +85,7 @@ def _miss_rate(far: float, counts: Verification, pairs: ComparedPairs) -> float:
 
 def _reject_rate(frr: float, _: Verification, pairs: ComparedPairs) -> Tensor:
     """Return the rate at the first point of scikit-learn's `roc_curve` with the nearest false reject rate."""
-    rates, reject_rates = _kept_rates(count_given_pairs(-pairs.scores, ~pairs.same))
+    rates, reject_rates = count_given_pairs(-pairs.scores, ~pairs.same).roc_points()[:2]
     nearest: Tensor = reject_rates[(rates - frr).abs().argmin()]
     return nearest
 

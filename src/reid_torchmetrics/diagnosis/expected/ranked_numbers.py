@@ -11,16 +11,21 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import NotHeldError, held
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.evaluation import (
     PROTOCOL_FIELDS,
     Embeddings,
     EvaluatedProblem,
+    Labels,
+    Matrix,
     Protocol,
     RankedSamples,
     Ranking,
     RetrievalProblem,
 )
+from reid_torchmetrics.functional.retrieval.scores import bytes_within
+from reid_torchmetrics.functional.world import ALONE
 
 from .known import RETRIEVAL_CHANGES
 from .rows import CUTOFFS, NO_OPTION, Numbers
@@ -49,6 +54,7 @@ class RankedNumbers(Numbers):
         self.cutoffs = () if self.protocol.k is None else (self.protocol.k,)
         self.ranking = ranking
         self._rankings: dict[Any, Ranking] = {}
+        self._sources: dict[str, Embeddings | Matrix] = {}
         if self.protocol.gallery_draw is None or ranking.drawn is not None:
             self._rankings[()] = ranking
 
@@ -59,6 +65,11 @@ class RankedNumbers(Numbers):
         if samples.options is None or samples.options.rerank is not None or samples.find_problem is None:
             return None
         return samples.find_problem()
+
+    @property
+    def labels(self) -> Labels:
+        """Labels of the samples."""
+        return held("samples", self.problem).labels
 
     def check_report(self, name: str) -> None:
         """Raise unless there is a measure with a name."""
@@ -99,14 +110,6 @@ class RankedNumbers(Numbers):
         ranks = [self._rank({"ties": ties}).ranks.rank for ties in ("pessimistic", "optimistic")]
         return not torch.equal(*ranks)
 
-    @property
-    def are_same_samples(self) -> bool:
-        """Whether queries and gallery have the same labels, in one order."""
-        problem = self.problem
-        if problem is None or problem.source.shape[0] != problem.source.shape[1] or not problem.labels.query:
-            return False
-        return all(torch.equal(values, problem.labels.gallery[name]) for name, values in problem.labels.query.items())
-
     def value(self, report: Any, options: Mapping[str, Any]) -> float:
         """Return the mean of a number under other options."""
         if isinstance(report, measures.Measure):
@@ -142,15 +145,12 @@ class RankedNumbers(Numbers):
         options = {name: value for name, value in options.items() if (name, value) != ("ties", self.ties)}
         key = tuple(sorted(options.items()))
         if key not in self._rankings:
-            if self.problem is None:
-                raise NotHeldError(self.lacks)
-            self._rankings[key] = self._rank_again(self.problem, options)
+            self._rankings[key] = self._rank_again(options)
         return self._rankings[key]
 
-    def _rank_again(self, problem: RetrievalProblem, options: Mapping[str, Any]) -> Ranking:
-        source, labels = problem.source, problem.labels
-        if "similarity" in options and isinstance(source, Embeddings):
-            source = replace(source, similarity=options["similarity"])
+    def _rank_again(self, options: Mapping[str, Any]) -> Ranking:
+        problem = held(self.lacks, self.problem)
+        source, labels = self._source(problem.source, options), problem.labels
         if "self_index" in options:
             own_positions = torch.arange(source.shape[0], device=source.device)
             labels = replace(labels, self_index=None if options["self_index"] is None else own_positions)
@@ -158,6 +158,20 @@ class RankedNumbers(Numbers):
         protocol = replace(self._protocol(options), cmc_same_camera=None)
         _, ranking = EvaluatedProblem(problem, protocol, options.get("ties", self.ties), max(_CMC_CUTOFFS)).rank()
         return ranking
+
+    def _source(self, source: Embeddings | Matrix, options: Mapping[str, Any]) -> Embeddings | Matrix:
+        """Return all scores by a similarity, computed once if they fit; otherwise the embeddings."""
+        similarity = options.get("similarity", source.similarity)
+        if isinstance(source, Matrix) or callable(similarity):
+            return source
+        if similarity not in self._sources:
+            source = replace(source, similarity=similarity)
+            scores = source.scores_of(None, ALONE)
+            num_bytes = scores.num_queries * scores.num_gallery * scores.dtype.itemsize
+            if num_bytes <= bytes_within(source.max_bytes, source.device):
+                source = Matrix(workers.run(scores.all, source.device), source.max_bytes)
+            self._sources[similarity] = source
+        return self._sources[similarity]
 
     def is_share(self, report: Any) -> bool:
         """Return whether a number is a share of 1."""
@@ -185,7 +199,7 @@ class RankedNumbers(Numbers):
     @property
     def _takes_self_index(self) -> bool:
         """Whether the user's function has the argument, and a gallery beside the queries."""
-        labels = held("samples", self.problem).labels
+        labels = self.labels
         is_one_side = all(labels.gallery.get(name) is values for name, values in labels.query.items())
         return not self.samples.has_updates and not is_one_side
 
@@ -207,14 +221,18 @@ class RankedNumbers(Numbers):
 
 
 def _has_junk(numbers: RankedNumbers, _: Any) -> bool:
-    labels = held("samples", numbers.problem).labels
-    identities = [side["identities"] for side in (labels.query, labels.gallery) if "identities" in side]
-    return any(bool((values == -1).any()) for values in identities)
+    sides = (numbers.labels.query, numbers.labels.gallery)
+    return any(bool((side["identities"] == -1).any()) for side in sides if "identities" in side)
 
 
 def _is_other_self_index(numbers: RankedNumbers, value: Any) -> bool:
-    is_own = held("samples", numbers.problem).labels.self_index is not None
-    return is_own if value is None else not is_own and numbers.are_same_samples
+    labels = numbers.labels
+    if value is None or labels.self_index is not None:
+        return value is None and labels.self_index is not None
+    # Queries and gallery must have the same labels, in one order.
+    num_queries, num_gallery = held("samples", numbers.problem).source.shape
+    are_equal = [torch.equal(values, labels.gallery[name]) for name, values in labels.query.items()]
+    return num_queries == num_gallery and bool(are_equal) and all(are_equal)
 
 
 def _is_other_similarity(numbers: RankedNumbers, value: Any) -> bool:
@@ -231,8 +249,8 @@ _EFFECTS: dict[str, Callable[[RankedNumbers, Any], bool]] = {
     "ties": lambda numbers, value: value != numbers.ties and numbers.has_ties,
     "similarity": _is_other_similarity,
     "self_index": _is_other_self_index,
-    "same_camera": lambda numbers, _: "cameras" in held("samples", numbers.problem).labels.query,
-    "clothes": lambda numbers, _: "clothes" in held("samples", numbers.problem).labels.query,
+    "same_camera": lambda numbers, _: "cameras" in numbers.labels.query,
+    "clothes": lambda numbers, _: "clothes" in numbers.labels.query,
     "junk_identities": _has_junk,
 }
 """whether another value of an option has an effect on the samples"""

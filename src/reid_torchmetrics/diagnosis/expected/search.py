@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations
 from operator import attrgetter
 from typing import Any
@@ -157,11 +157,12 @@ class Search:
         self.reports = tuple(numbers.reports) if measure is None else (measure,)
         ks = [int(digits) for report in self.reports for digits in re.findall(r"_(\d+)$", str(report))]
         self.cutoffs = sorted({*CUTOFFS, *ks, *numbers.cutoffs})
+        self.in_words: Callable[[Convention], str] = attrgetter("call")
         self.lacks: dict[str, None] = {}
         self._values: dict[Any, float | None] = {}
 
-    def explain(self, number: float | str, in_words: Callable[[Convention], str] = attrgetter("call")) -> Explanation:
-        """Return the conventions that give a number, with the lines that `in_words` makes of them.
+    def explain(self, number: float | str) -> Explanation:
+        """Return the conventions that give a number.
 
         Raises:
             TypeError: it is neither a float nor a text.
@@ -180,27 +181,24 @@ class Search:
             nearest = sorted(self.conventions, key=lambda convention: self._distance(expected, convention))
             tolerance = expected.read(is_share=True).tolerance
             chance = _share_covered([pair.value for pair in self.pairs], tolerance, lowest, highest)
-        with_line = partial(self.with_line, in_words=in_words)
         return Explanation(
             expected=expected,
-            conventions=tuple(map(with_line, matching)),
-            pairs=tuple(map(with_line, pairs)),
+            conventions=tuple(map(self.with_line, matching)),
+            pairs=tuple(map(self.with_line, pairs)),
             chance=chance,
-            nearest=tuple(map(with_line, nearest[:_NUM_NEAREST])),
+            nearest=tuple(map(self.with_line, nearest[:_NUM_NEAREST])),
             num_conventions=len(self.conventions),
             lowest=lowest,
             highest=highest,
             lacks=tuple(self.lacks),
         )
 
-    def with_line(
-        self, convention: Convention, in_words: Callable[[Convention], str] = attrgetter("call")
-    ) -> Convention:
+    def with_line(self, convention: Convention) -> Convention:
         """Return a convention with the title of its number, and the line that computes it."""
         report = convention.report
         call = self.numbers.call(report, convention.options)
         convention = replace(convention, title=self.numbers.title(report), call=call)
-        return replace(convention, call=in_words(convention))
+        return replace(convention, call=self.in_words(convention))
 
     def matching(self, expected: Expected, conventions: Iterable[Convention]) -> list[Convention]:
         """Return the conventions that give a number, the most plain first."""

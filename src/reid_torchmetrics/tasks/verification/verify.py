@@ -111,6 +111,27 @@ class Verification(Displayed):
         tar = num_genuine.double() / self.num_genuine
         return ReceiverOperatingCharacteristic(far, tar, thresholds)
 
+    def roc_points(self) -> ReceiverOperatingCharacteristic:
+        """Return FAR and TAR at the points that scikit-learn's `roc_curve` keeps: none between two equal steps.
+
+        The corners of the curve are among them, or, if there are no pairs of both kinds, they are all. `verify` keeps
+        no scores of impostors: there impostors between two genuine scores are taken to differ.
+        """
+        if not self.is_defined:
+            return self.roc()
+        num_impostors, num_genuine, thresholds = self._points()
+        steps = torch.stack([num_impostors, num_genuine], 1).diff(dim=0)
+        is_new = steps.any(1)
+        if self.all_scores is None:
+            steps[steps[:, 1] == 0, 0] = 1  # several steps of one impostor each
+        steps = steps[is_new]
+        is_kept = functional.pad((steps[1:] != steps[:-1]).any(1), (0, 1), value=True)
+        is_kept[0] = True
+        kept = functional.pad(is_new.nonzero()[is_kept, 0] + 1, (1, 0))
+        far = num_impostors[kept].double() / self.num_impostors
+        tar = num_genuine[kept].double() / self.num_genuine
+        return ReceiverOperatingCharacteristic(far, tar, thresholds[kept])
+
     def tar_at_far(self, far: Sequence[float], rule: _names.TarRule = "largest") -> Float[Tensor, " rates"]:
         """Return the largest TAR of all thresholds with a FAR of at most each of `far`, without interpolation.
 
@@ -128,7 +149,7 @@ class Verification(Displayed):
         _checks.one_of("rule", rule, _names.TarRule)
         _checks.fractions("far", far, may_be_empty=True)
         if rule == "nearest" and self.is_defined:
-            roc = self._kept_corners()
+            roc = self.roc_points()
             distance = (roc.false_accept_rate - roc.false_accept_rate.new_tensor(far)[:, None]).abs()
             is_nearest = distance == distance.amin(1, keepdim=True)
             return roc.true_accept_rate.expand_as(distance).where(is_nearest, 0.0).amax(1)
@@ -197,7 +218,7 @@ class Verification(Displayed):
         if rule == "closest":
             return self._closest_error_rate()
         if rule == "voxceleb":
-            far, tar, thresholds = self._kept_corners()
+            far, tar, thresholds = self.roc_points()
             frr = 1 - tar
             closest = (frr - far).abs().sort(stable=True).indices[0]
             return EqualErrorRate(torch.maximum(far, frr)[closest], thresholds[closest])
@@ -277,21 +298,6 @@ class Verification(Displayed):
             num_true = torch.arange(1, self.num_genuine + 1, device=num_here.device)
         precision = num_true.double() / (num_true + num_false)
         return precision.mean()
-
-    def _kept_corners(self) -> ReceiverOperatingCharacteristic:
-        """Return the points that scikit-learn's `roc_curve` keeps by default: none between two equal steps."""
-        num_impostors, num_genuine, thresholds = self._points()
-        steps = torch.stack([num_impostors, num_genuine], 1).diff(dim=0)
-        is_new = steps.any(1)
-        if self.all_scores is None:
-            steps[steps[:, 1] == 0, 0] = 1  # several steps of one impostor each
-        steps = steps[is_new]
-        is_kept = functional.pad((steps[1:] != steps[:-1]).any(1), (0, 1), value=True)
-        is_kept[0] = True
-        kept = functional.pad(is_new.nonzero()[is_kept, 0] + 1, (1, 0))
-        far = num_impostors[kept].double() / self.num_impostors
-        tar = num_genuine[kept].double() / self.num_genuine
-        return ReceiverOperatingCharacteristic(far, tar, thresholds[kept])
 
     def _points(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return accepted impostors, accepted genuine pairs and threshold at every score, after a point without both.
