@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -25,6 +25,8 @@ from harness.claims import claim, compare, main
 from harness.detection_shapes import COCO, SHAPES
 from harness.problems import NOISE, market1501
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, _extras, diagnosis, evaluate
+from reid_torchmetrics.functional.detection.evaluation import EvaluatedImages
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 
 ROUNDS = 15
 UNTRAINED = 100.0
@@ -64,11 +66,14 @@ def no_trials() -> Iterator[None]:
     def without_trial(cause: Any) -> Any:
         return cause if cause.suspect is None else replace(cause, find=find_nothing)
 
-    calm = {
-        samples: (case_of, {name: without_trial(cause) for name, cause in causes.items()})
-        for samples, (case_of, causes) in diagnosis.REGISTRIES.items()
-    }
-    with mock.patch.object(diagnosis, "REGISTRIES", calm):
+    with ExitStack() as stack:
+        for samples_type in (EvaluatedImages, RankedSamples):
+            room = diagnosis.room_of(samples_type)
+            calm = {
+                samples: (case_of, {name: without_trial(cause) for name, cause in causes.items()})
+                for samples, (case_of, causes) in room.REGISTRIES.items()
+            }
+            stack.enter_context(mock.patch.dict(room.REGISTRIES, calm))
         yield
 
 

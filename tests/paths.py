@@ -52,7 +52,7 @@ PATHS = {
     "near_item": "tasks.draws.strata_ahead._NEAR_ONE",
     "near_items": "tasks.draws.strata_ahead._NEAR",
     "small_strata": "tasks.draws.strata_ahead._SMALL",
-    "searched_scores": "tasks.person_search._SCORES_AT_A_TIME",
+    "searched_scores": "tasks.persons_in_images._SCORES_AT_A_TIME",
     "pooling_bytes": "tasks.pooled_queries.WALK_BYTES",
     "resampled_draws": "tasks.comparison.resampling._DRAWS_AT_A_TIME",
     "max_chances": "functional.retrieval.measures.cutoffs._MAX_CHANCES",

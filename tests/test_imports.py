@@ -43,6 +43,22 @@ def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning
     assert seen & LARGE == {"PIL"}  # a large import would be found
 
 
+@pytest.mark.parametrize(
+    ("statement", "others"),
+    [
+        ("coco import COCOeval", ("functional.retrieval", "tasks.lists", "files.opened_files")),
+        ("diagnosis import note_images", ("functional.retrieval", "tasks.lists", "diagnosis.expected")),
+        ("diagnosis import compare_shards", ("functional.detection", "tasks.evaluators", "diagnosis.expected")),
+        ("data import read_samples", ("functional.detection", "tasks.evaluators", "files.coco_rows")),
+        ("tasks import rerank_k_reciprocal", ("functional.detection", "tasks.lists")),
+    ],
+)
+def test_a_use_of_one_half_imports_nothing_of_the_other(statement, others):
+    script = f"import sys\nfrom {PACKAGE}.{statement}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {f"{PACKAGE}.{other}" for other in others} & {*done.stdout.split()}
+
+
 def test_the_collector_looks_at_no_module_of_torch_as_a_new_object_after_an_import_of_coco():
     script = f"""
 import gc

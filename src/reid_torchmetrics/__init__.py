@@ -180,6 +180,7 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
         return getattr(import_module(".tasks", __name__), name) if has_tasks else None
 
     _extras.moved = _moved
+    _extras.name_in = lambda module, name: getattr(import_module(module), name)
 
     def _no_attribute(module: str, name: str) -> Exception:
         """Return the error that the `__getattr__` of a module raises."""

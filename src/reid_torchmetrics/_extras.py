@@ -35,6 +35,10 @@ no_attribute: Callable[[str, str], Exception]
 """Return the error for a name that a module does not have, with a hint at its place, from both; set likewise."""
 
 
+name_in: Callable[[str, str], Any]
+"""Return a name of a module of this package, which is imported by its own name; set likewise."""
+
+
 moved: Callable[[str, str], Any]
 """Return what a module of the engine had by a name, and a task has now; None for other names; set likewise."""
 

@@ -21,15 +21,46 @@ def tell_hints(module: dict[str, Any]) -> None:
     """
     module["__getattr__"] = _extras.names_elsewhere(module["__name__"])
     for name in module.get("__all__", ()):
-        value = module[name]
-        function = vars(value).get("__init__") if isinstance(value, type) else value
-        if not isinstance(function, FunctionType) or hasattr(function, "__signature__"):  # it refuses arguments itself
-            continue
-        if isinstance(value, type):
-            value.__init__ = with_hints(function)  # type: ignore[misc]
-        else:
-            module[name] = with_hints(function)
-            module[name].__module__ = module["__name__"]  # where `pickle` finds it
+        _tell_hints_of(module, name)
+
+
+def import_when_used(module: dict[str, Any], names_by_room: Mapping[str, str]) -> None:
+    """Make a package import its modules when their names are used, and tell hints as `tell_hints` does.
+
+    Args:
+        module: the `globals()` of the package.
+        names_by_room: the names that the package has from a module or package within it, separated by spaces.
+    """
+    package = module["__name__"]
+    public_names = module.get("__all__", [])
+    rooms = {name: f"{package}.{room}" for room, names in names_by_room.items() for name in names.split()}
+    find_elsewhere = _extras.names_elsewhere(package)
+
+    def find(name: str) -> Any:
+        if name not in rooms:
+            return find_elsewhere(name)
+        module[name] = _extras.name_in(rooms[name], name)
+        if name in public_names:
+            _tell_hints_of(module, name)
+        return module[name]
+
+    module["__getattr__"] = find
+    module["__dir__"] = lambda: public_names
+    for name in module.keys() & set(public_names):
+        _tell_hints_of(module, name)
+
+
+def _tell_hints_of(module: dict[str, Any], name: str) -> None:
+    """Make the errors of a public function or class name the argument that was probably meant."""
+    value = module[name]
+    function = vars(value).get("__init__") if isinstance(value, type) else value
+    if not isinstance(function, FunctionType) or hasattr(function, "__signature__"):  # it refuses arguments itself
+        return
+    if isinstance(value, type):
+        value.__init__ = with_hints(function)  # type: ignore[misc]
+    else:
+        module[name] = with_hints(function)
+        module[name].__module__ = module["__name__"]  # where `pickle` finds it
 
 
 def with_hints(function: Function) -> Function:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from reid_torchmetrics import AdviceWarning, DetectionMAP, PairVerification, ReIDMetrics, diagnose, diagnosis
-from reid_torchmetrics.diagnosis import Diagnosis, collecting
+from reid_torchmetrics import AdviceWarning, DetectionMAP, PairVerification, ReIDMetrics, diagnose
+from reid_torchmetrics.diagnosis import Diagnosis, collecting, detection, lists, pairs, retrieval
 from reid_torchmetrics.diagnosis.causes import Cause
 from tests.diagnosis.at_doors import detected, doors, image_doors, ranked
 from tests.diagnosis.at_doors.doors import Data
@@ -22,7 +22,7 @@ from tests.profiles import PROFILE, each_row, of_each
 
 REGISTRIES: dict[str, Mapping[str, Cause]] = {
     name: registry
-    for module in (diagnosis, diagnosis.retrieval)
+    for module in (detection, lists, pairs, retrieval)
     for name, registry in vars(module).items()
     if name.endswith("_CAUSES")
 }

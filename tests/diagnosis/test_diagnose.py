@@ -44,8 +44,9 @@ ROWS = {RankedSamples: causes("positions"), MatchedImages: causes("points")}
 
 def register(monkeypatch, samples, rows):
     """Look for these causes alone in results from such samples."""
-    case_of, _ = diagnosis.REGISTRIES[samples]
-    monkeypatch.setitem(diagnosis.REGISTRIES, samples, (case_of, {row.name: row for row in rows}))
+    registries = diagnosis.room_of(samples).REGISTRIES
+    case_of, _ = registries[samples]
+    monkeypatch.setitem(registries, samples, (case_of, {row.name: row for row in rows}))
 
 
 @pytest.fixture

@@ -173,10 +173,10 @@ class COCOeval:
         params = self.params
         if params.useSegm is not None:
             params.iouType = "segm" if params.useSegm == 1 else "bbox"
-        params.imgIds = np.unique(params.imgIds).tolist()
+        params.imgIds = _ascending(params.imgIds)
         params.maxDets = sorted(params.maxDets)
         if params.useCats:
-            params.catIds = np.unique(params.catIds).tolist()
+            params.catIds = _ascending(params.catIds)
         self._prepare()
         self._check_objects()
         self._assigned_results = None  # a subclass may have assigned some
@@ -333,3 +333,8 @@ class COCOeval:
             values = values[np.asarray(params.iouThrs) == row.threshold]
         values = values[values > -1]
         return float(values.mean()) if len(values) else -1.0
+
+
+def _ascending(ids: Any) -> list[Any]:
+    """Return different ids in ascending order, as `np.unique`, which imports NumPy's masked arrays."""
+    return sorted(set(np.ravel(ids).tolist()))

@@ -13,15 +13,17 @@ from io import BytesIO
 from itertools import combinations, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.model_tables import TABLE_FORMATS
-from reid_torchmetrics.tasks import IndexRecall
 
 from .terminal import PROGRAM, log, show
 from .values import named_values
+
+if TYPE_CHECKING:  # few evaluations are of an index
+    from reid_torchmetrics.tasks import IndexRecall
 
 _STANDARD_OUTPUT = "-"
 

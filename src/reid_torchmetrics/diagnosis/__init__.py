@@ -11,45 +11,50 @@ images are given, and knows nothing else of this package. No number depends on i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from reid_torchmetrics import _signatures
 from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from reid_torchmetrics.functional.world import World
-from reid_torchmetrics.tasks.lists import ListedSamples
-from reid_torchmetrics.tasks.vector_indexes import SearchedLists
-from reid_torchmetrics.tasks.verification import ComparedPairs
 
 from .answers import Diagnosis as Diagnosis
 from .answers import Evaluations as Evaluations
 from .answers import collecting as collecting
-from .causes import Cause, Finding, find_causes, warn_of
-from .detection import DETECTION_CAUSES, DetectionCase, MatchedImages
-from .detection import note_images as note_images
-from .expected import search_of as search_of
-from .lists import INDEX_CAUSES, LIST_CAUSES, IndexCase, ListCase
-from .on_demand import diagnose as diagnose
-from .pairs import PAIR_CAUSES, PairCase
-from .retrieval import FACTS, RETRIEVAL_CAUSES, RetrievalCase, compare_shards, is_known, read_updates
+from .causes import Finding, find_causes, warn_of
 
-REGISTRIES: Mapping[type, tuple[Callable[[Any, Any], Any], Mapping[str, Cause[Any]]]] = {
-    RankedSamples: (RetrievalCase, RETRIEVAL_CAUSES),
-    MatchedImages: (DetectionCase, DETECTION_CAUSES),
-    ListedSamples: (ListCase, LIST_CAUSES),
-    SearchedLists: (IndexCase, INDEX_CAUSES),
-    ComparedPairs: (PairCase, PAIR_CAUSES),
+if TYPE_CHECKING:
+    from .detection import note_images as note_images
+    from .expected import search_of as search_of
+    from .on_demand import diagnose as diagnose
+    from .retrieval import compare_shards as compare_shards
+
+_ROOMS = {
+    "RankedSamples": "retrieval",
+    "EvaluatedImages": "detection",
+    "EvaluatedObjects": "detection",
+    "MatchedImages": "detection",
+    "ListedSamples": "lists",
+    "SearchedLists": "lists",
+    "ComparedPairs": "pairs",
 }
-"""the case of results, and the causes by name that are looked for in it, by the type of the samples"""
-
-
-compare = compare_shards
+"""the modules with the causes that are looked for in results, by the type of the samples"""
 _CPU = torch.device("cpu")
+
+_signatures.import_when_used(
+    globals(),
+    {
+        "detection": "note_images",
+        "expected": "search_of",
+        "on_demand": "diagnose",
+        "retrieval": "compare_shards",
+    },
+)
 
 
 def look(results: Any, samples: Any, world: World) -> None:
@@ -65,7 +70,8 @@ def look(results: Any, samples: Any, world: World) -> None:
     if isinstance(evaluations, Evaluations):
         evaluations.append((results, samples, world))
         return
-    if isinstance(samples, RankedSamples):
+    if _ROOMS[type(samples).__name__] == "retrieval":
+        read_updates = room_of(type(samples)).read_updates
         samples = replace(samples, updates=read_updates(samples.updates, world))
 
     def find() -> tuple[list[Any], list[int]]:
@@ -86,13 +92,24 @@ def look(results: Any, samples: Any, world: World) -> None:
         world.guarded(warn)
 
 
+def room_of(samples_type: type) -> Any:
+    """Return the module with the causes of results from such samples.
+
+    Its `REGISTRIES` have the case of results, and the causes by name that are looked for in it, by the type of samples.
+    """
+    return import_module(f"{__name__}.{_ROOMS[samples_type.__name__]}")
+
+
 def _find(results: Any, samples: Any, world: World) -> list[Finding]:
     """Return the likely mistakes that this process finds."""
-    samples = MatchedImages.of(results, samples)
-    case_of, causes = REGISTRIES[type(samples)]
-    if isinstance(samples, RankedSamples):
+    kind = _ROOMS[type(samples).__name__]
+    room = room_of(type(samples))
+    if kind == "detection":
+        samples = room.MatchedImages.of(results, samples)
+    case_of, causes = room.REGISTRIES[type(samples)]
+    if kind == "retrieval":
         if results is None:  # nothing was ranked, as for lists of neighbors
-            causes = FACTS
-        elif is_known(results, samples, world.warning_log):
+            causes = room.FACTS
+        elif room.is_known(results, samples, world.warning_log):
             return []
     return find_causes(causes.values(), case_of(results, samples), world.warning_log)

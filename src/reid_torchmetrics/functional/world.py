@@ -383,7 +383,7 @@ def samples_shared(samples: Any, world: World) -> Any:
     """Compare the samples of all processes before they are ranked; return what was found, for `results_made`."""
     if _extras.diagnosis is None:
         return None
-    return _extras.diagnosis().compare(samples, world)
+    return _extras.diagnosis().compare_shards(samples, world)
 
 
 def results_made(results: Any, samples: Any, world: World = ALONE) -> None:

@@ -1,6 +1,9 @@
 """Causes of wrong numbers of retrieval; to add one, decorate its trial with `fact` or `cause`."""
 # mypy: implicit-reexport
 
+from reid_torchmetrics.diagnosis.causes import Registries
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+
 from . import copied_queries, facts, label_rows, repetitions, score_rows
 from .case import CAUSES_OF_RANKS, FACTS, RetrievalCase
 from .known_rankings import is_known
@@ -9,3 +12,4 @@ from .updates import read_updates
 
 RETRIEVAL_CAUSES = FACTS | CAUSES_OF_RANKS
 """all rows by name, in the order in which they are asked"""
+REGISTRIES: Registries = {RankedSamples: (RetrievalCase, RETRIEVAL_CAUSES)}
