@@ -1,14 +1,12 @@
 """Boxes of chosen images, which several processes hold."""
 
-import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP
 from tests import executed_shapes
 from tests.distributed.failures import message_of
-from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.detection_samples import fed, images
-from tests.tasks.test_image_boxes import numbers_of, turned
+from tests.tasks.test_image_boxes import turned
 
 NUM_IMAGES = 7
 SLANTED = [0, 0, 4, 0, 5, 3, 1, 3]
@@ -20,17 +18,6 @@ def given() -> tuple[list[dict], list[dict]]:
 
 def chosen() -> torch.Tensor:
     return torch.tensor([given()[1][place]["image_id"] for place in (6, 0, 3)])
-
-
-def asks(process: int, size: int, sharding: str) -> object:
-    own = SHARDINGS[sharding](NUM_IMAGES, size)[process]
-    return numbers_of(fed(DetectionMAP(), *([side[place] for place in own] for side in given())).boxes_of(chosen()))
-
-
-@pytest.mark.parametrize("sharding", ["round_robin", "empty_first"])
-def test_all_processes_get_the_boxes_of_all(processes, sharding):
-    expected = numbers_of(fed(DetectionMAP(), *given()).boxes_of(chosen()))
-    assert processes.run(2, asks, sharding) == [expected] * 2
 
 
 def asks_for_corners(process: int, size: int) -> list[object]:

@@ -1,6 +1,5 @@
 """An error on one process is an error on all, within seconds, and the metric can be used afterwards."""
 
-import functools
 import warnings
 from unittest import mock
 
@@ -9,50 +8,11 @@ import torch
 from torch import distributed
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMINP
-from reid_torchmetrics.functional.retrieval.ranking import tiles
 from reid_torchmetrics.functional.world import Settings
-from tests.distributed.failures import message_of, out_of_memory
+from tests.distributed.failures import message_of
 from tests.metrics.reid.samples import batches, fed, reference_of
 
 GIVEN = batches()
-
-
-def fails_then_works(process: int, size: int, place: str) -> tuple[str, float]:
-    """The message while the last process fails, and the value afterwards."""
-    metric = fed(ReIDMeanAP(max_bytes=2000), GIVEN[process::size])
-    with PLACES[place]() if process == size - 1 else mock.MagicMock():
-        message = message_of(metric.compute)
-    assert not metric._is_synced
-    return message, float(metric.compute())
-
-
-def late_out_of_memory() -> mock._patch:
-    """Let the third tile run out of memory."""
-    original, calls = tiles.Tiles.read, []
-
-    def read(*args, **options):
-        calls.append(args)
-        if len(calls) == 3:
-            raise torch.cuda.OutOfMemoryError("simulated")
-        return original(*args, **options)
-
-    return mock.patch.object(tiles.Tiles, "read", read)
-
-
-PLACES = {
-    "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_accepted_samples"),
-    "scoring later": late_out_of_memory,
-    "summarizing": functools.partial(out_of_memory, ReIDMeanAP, "summarize"),
-}
-"""some of the steps; `test_injected_errors` tries all of them on threads"""
-
-
-@pytest.mark.parametrize(("place", "size"), [*zip(PLACES, (2, 3, 2), strict=True)])
-def test_a_process_that_runs_out_of_memory_fails_on_all(processes, place, size):
-    expected = torch.tensor(reference_of(GIVEN).average_precision["rectangle"]).nanmean()
-    for message, value in processes.run(size, fails_then_works, place):
-        assert message == f"process {size - 1}: OutOfMemoryError: simulated"
-        assert value == pytest.approx(float(expected), abs=1e-6)
 
 
 def refuses_a_batch(process: int, size: int, method: str) -> tuple[str, float]:
