@@ -2,27 +2,13 @@
 
 from collections import Counter
 
-import numpy as np
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.plot import draw_boxes
 from reid_torchmetrics.plot.judged_boxes import JudgedBox
 from tests.functional.detection.detection_samples import fed, images
-from tests.plot.box_samples import (
-    CROWD,
-    IN_CROWD,
-    MISSED,
-    PICTURE,
-    RIGHT,
-    SIDE,
-    WRONG,
-    detections,
-    ground_truths,
-    judge,
-    nothing,
-)
+from tests.plot.box_samples import CROWD, IN_CROWD, MISSED, RIGHT, WRONG, detections, ground_truths, judge, nothing
 
 
 def outcomes(boxes: list[JudgedBox]) -> list[tuple[str, int, float | None]]:
@@ -48,30 +34,6 @@ def test_a_label_decides_unless_all_classes_are_one():
     assert outcomes(judge(other))[2:4] == [("missed", 1, None), ("missed", 2, None)]
     assert outcomes(judge(other))[4:] == [("wrong", 3, 0.9), ("wrong", 1, 0.6)]
     assert ("right", 3, 0.9) in outcomes(judge(other, average="micro"))
-
-
-def test_the_dicts_of_the_caller_stay_as_they_were():
-    true = ground_truths(difficult=torch.tensor([True, False, True]))
-    assert outcomes(judge(true=true)) == EXPECTED  # COCO knows no difficult ones
-    assert true["difficult"].tolist() == [True, False, True]
-
-
-@pytest.mark.parametrize("box_format", ["xywh", "cxcywh"])
-def test_boxes_may_have_another_format(box_format):
-    def converted(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        first, last = given["boxes"][:, :2], given["boxes"][:, 2:]
-        corner = first if box_format == "xywh" else (first + last) / 2
-        return given | {"boxes": torch.cat([corner, last - first], 1)}
-
-    assert judge(converted(detections()), converted(ground_truths()), box_format=box_format) == judge()
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.float64])
-def test_boxes_may_have_any_dtype(dtype):
-    found, true = (given | {"boxes": given["boxes"].to(dtype)} for given in (detections(), ground_truths()))
-    assert judge(found, true) == judge()
-    expected = draw_boxes(PICTURE, detections(), ground_truths(), height=SIDE)
-    assert np.array_equal(draw_boxes(PICTURE, found, true, height=SIDE), expected)
 
 
 def test_an_image_may_have_no_boxes_of_either_kind():

@@ -55,17 +55,6 @@ def test_the_axis_begins_below_the_first_value_and_ends_at_100_percent(lowest, s
     assert top > 100
 
 
-def test_the_axis_of_no_value_begins_at_0():
-    _, axes = plot_cmc(torch.full((3,), torch.nan))
-    assert axes.get_ylim() == (-1, 101)
-
-
-def test_the_legend_says_of_a_curve_that_it_is_undefined():
-    _, axes = plot_cmc({"first": torch.full((3,), torch.nan), "second": torch.tensor([0.5, 0.6, 0.7])})
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said == ["first  (n/a: no query was evaluated)", "second  (Rank-1 50.0 %)"]
-
-
 def test_a_metric_draws_its_own_curve_or_the_curves_that_it_is_given():
     metric = fed(ReIDCMCCurve(max_rank=4), batches())
     curve = metric.compute()

@@ -61,14 +61,6 @@ def test_the_numbers_of_a_row_have_room_side_by_side(num_classes):
         assert left.x1 <= right.x0
 
 
-def test_numbers_in_the_cells_need_no_scale_of_colors():
-    figure, axes = plot_confusion_matrix(MATRIX)
-    assert figure.axes == [axes]
-    figure, axes = plot_confusion_matrix(matrix_of([[1] * 14] * 14))
-    _, beside = figure.axes
-    assert (axes.images[0].get_clim(), beside.get_ylabel()) == ((0, 100), "of the row (%)")
-
-
 @pytest.mark.parametrize(
     ("num_classes", "num_texts", "num_names"), [(12, 169 - 1, 13), (13, 0, 14), (80, 0, 28), (300, 0, 26)]
 )

@@ -127,12 +127,6 @@ def test_several_evaluations_are_drawn_by_their_means():
     assert axes.get_title() == "Precision and recall, IoU 0.75"
 
 
-@pytest.mark.parametrize(("found", "num_positives"), [([[True]], [1]), ([[True], [False]], [1, 0])])
-def test_one_class_needs_no_mean_and_one_without_ground_truths_has_no_curve(found, num_positives):
-    _, axes = plot_detection_precision_recall(evaluated(found, num_positives))
-    assert legend(axes) == ["class 0  (AP 100.0 %)"]
-
-
 def test_nothing_to_draw_leaves_the_axes_empty():
     _, axes = plot_detection_precision_recall(evaluated([[False]], [0]))
     assert not axes.lines
@@ -160,30 +154,10 @@ def test_a_legend_stands_beside_or_below_the_curves_of_a_figure_of_our_own():
     assert covered(plot_detection_precision_recall(many, ax=axes)[1])
 
 
-def test_no_threshold_is_the_mean_over_all_of_them():
-    # A quarter of the box is missing: an overlap of 3/4, right at 0.5, 0.55, ... and 0.75, which are 6 of 10.
-    box, number = torch.tensor([[0.0, 0.0, 40.0, 40.0]]), torch.zeros(1, dtype=torch.int64)
-    smaller = Detections(box * torch.tensor([1, 1, 1, 0.75]), torch.ones(1), number, number)
-    results = evaluate_boxes(smaller, GroundTruths(box, number, number))
-    _, axes = plot_detection_precision_recall(results, iou_threshold=None)
-    assert list(axes.lines[0].get_ydata()) == pytest.approx([60] * 101)
-    assert axes.get_title() == "Precision and recall, mean over IoU thresholds"
-
-
-def test_thresholds_are_found_by_what_they_are_called():
-    _, axes = plot_detection_precision_recall(TWO, iou_threshold=0.9)  # in the grid it is 0.8999999999999999
-    assert axes.get_title() == "Precision and recall, IoU 0.9"
-
-
 def test_other_recalls_are_drawn_where_they_are():
     _, axes = plot_detection_precision_recall(evaluated([[True]], [2], rec_thresholds=(0.0, 0.5, 0.75)))
     assert list(axes.lines[0].get_xdata()) == [0, 50, 75]
     assert list(axes.lines[0].get_ydata()) == pytest.approx([100, 100, 0])
-
-
-def test_the_limit_of_detections_is_that_of_map():
-    _, axes = plot_detection_precision_recall(evaluated([[False, True]], [1], max_detection_thresholds=(1, 2)))
-    assert list(axes.lines[0].get_ydata()) == pytest.approx([50] * 101)
 
 
 @pytest.mark.usefixtures("unannotated")

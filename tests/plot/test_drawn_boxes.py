@@ -177,12 +177,6 @@ def test_a_grid_passes_its_options_on():
     assert np.array_equal(grid[12:-12, 12:-12], image)
 
 
-def test_a_grid_takes_a_batch():
-    batch = torch.stack([PICTURE, PICTURE]) / 255
-    grid = draw_box_grid(batch, [nothing()] * 2, [nothing()] * 2)
-    assert np.array_equal(grid, draw_box_grid([PICTURE] * 2, [nothing()] * 2, [nothing()] * 2))
-
-
 def test_a_grid_of_no_images_says_so(written):
     assert draw_box_grid([], [], []).shape[2] == 3
     assert written == ["no images"]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.plot import draw_duplicates
 from reid_torchmetrics.tasks import Duplicates
 
 
@@ -40,13 +39,6 @@ def test_within_one_set_both_pictures_are_of_it(written):
     pictures = torch.stack([gray(number) for number in range(1, 7)])
     assert shown(found(within=True).plot(pictures)) == [2, 5, 3, 6, 1, 4]
     assert " ".join(written).split()[-5:] == ["query", "0", "item", "3", "0.500"]
-
-
-def test_more_pairs_are_in_rows():
-    pairs = Duplicates(torch.arange(7), torch.arange(7), torch.arange(7) / 7, False, "cosine", 0.0, num_queries=7)
-    one, two = (draw_duplicates(pairs, gray, gray, k=k) for k in (5, 6))
-    assert one.shape[1] == two.shape[1]
-    assert one.shape[0] < two.shape[0] < 2 * one.shape[0]
 
 
 def test_a_wrong_value_is_named():

@@ -60,15 +60,6 @@ def test_bins_go_up_to_the_last_one_with_a_query(rank, last):
     assert bins(plot_first_ranks(results_of([1, rank], 10**6))[1])[-1] == last
 
 
-def test_ranks_beyond_1000_share_a_bin():
-    _, axes = plot_first_ranks(results_of([1000, 1001, 50_000, 2], 60_000))
-    assert heights(axes)[0][-2:] == [25, 50]
-
-
-def test_a_rank_between_two_is_in_the_bin_of_the_higher_one():
-    assert heights(plot_first_ranks(results_of([1.5, 2.5], 4))[1]) == [[0, 50, 50]]
-
-
 def test_queries_count_with_their_weights():
     assert heights(plot_first_ranks(results_of([1, 2, NAN], 2, weight=[3, 1, 5]))[1]) == [[75, 25]]
 

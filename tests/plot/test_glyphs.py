@@ -1,7 +1,6 @@
 """Characters that a font lacks: one warning names the font and the characters, wherever pictures are drawn."""
 
 import io
-import pickle
 import sys
 import warnings
 
@@ -117,30 +116,7 @@ def test_other_warnings_of_what_is_drawn_go_their_way():
     assert text.startswith("The font DejaVu Sans has no glyphs for '狗'. ")
 
 
-def test_the_warning_is_an_error_where_warnings_are_errors():
-    figure, _ = plot_confusion_matrix(confusion(), class_names=CHINESE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="The font DejaVu Sans has no glyphs"):
-            saved(figure)
-
-
-def test_the_warning_can_be_silenced():
-    figure, _ = plot_confusion_matrix(confusion(), class_names=CHINESE)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", message="The font")
-        saved(figure)
-    assert caught == []
-
-
 def test_pictures_without_matplotlib_warn_of_accents(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     (text,) = told(lambda: draw_boxes(PICTURE, FOUND, TRUE, class_names={0: "é"}))
     assert text.startswith("The font of Pillow has no glyphs for 'é'. ")
-
-
-def test_a_figure_can_be_pickled():
-    figure, _ = plot_confusion_matrix(confusion(), class_names={0: "dog"})
-    copy = pickle.loads(pickle.dumps(figure))
-    assert copy.axes[0].get_ylabel() == "ground truth"

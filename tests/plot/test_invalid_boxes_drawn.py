@@ -53,11 +53,6 @@ def test_a_box_without_a_place_is_counted(written, name, legend):
     assert image.dtype == np.uint8
 
 
-@pytest.mark.parametrize("box", [[-INF, -INF, INF, INF], [INF, INF, -INF, -INF], [-INF, 5, 9, 8], [1e30, 0, 1e38, 1]])
-def test_no_box_is_too_much(box):
-    assert draw_boxes(PICTURE, with_box(box), ground_truths(), height=SIDE).shape[1] == SIDE
-
-
 @pytest.mark.filterwarnings("ignore:.* are not finite or have")
 @pytest.mark.slow
 def test_the_worst_images_are_drawn_and_reported_with_them(tmp_path):

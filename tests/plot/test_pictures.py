@@ -34,13 +34,6 @@ def test_a_picture_has_the_same_pixels_in_every_form(form):
     assert np.array(as_image("it", FORMS[form])).tolist() == PIXELS.tolist()
 
 
-@pytest.mark.parametrize(
-    "gray", [PIXELS[..., 0], PIXELS[..., :1], Image.fromarray(PIXELS[..., 0]), CHANNELS_FIRST[:1], CHANNELS_FIRST[0]]
-)
-def test_a_gray_picture_has_equal_channels(gray):
-    assert np.array(as_image("it", gray)).tolist() == [[[255] * 3, [0] * 3], [[0] * 3, [51] * 3]]
-
-
 def test_transparent_pixels_are_white():
     transparent = OPAQUE.copy()
     transparent[0, 0, 3] = 0

@@ -112,15 +112,6 @@ def test_models_go_by_their_names_and_the_corrected_p_decides():
     assert axes.lines[2].get_markerfacecolor() == "white"
 
 
-def test_the_words_below_the_axis_are_inside_of_the_figure_whatever_the_names():
-    names, p_values = ("a long name of a model " * 3, "W" * 60), {"p_holm": 0.08}
-    two = comparison_of({"map": replace(difference(0.0, 0.01, 0.02, 0.04), **p_values)}, names=names)
-    figure, axes = plot_comparison(two)
-    figure.draw_without_rendering()
-    below = axes.xaxis.label.get_window_extent()
-    assert 0 <= below.x0 < below.x1 <= figure.bbox.x1
-
-
 def test_the_title_of_detectors_says_of_how_many_images():
     detectors = replace(TWO, num_queries=7, protocol=None)
     assert plot_comparison(detectors)[1].get_title() == "7 images, 95 % intervals"

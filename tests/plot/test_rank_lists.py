@@ -2,7 +2,6 @@
 
 import re
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,13 +63,6 @@ def frame(image: np.ndarray, left: int, top: int = TOP) -> set[tuple[int, ...]]:
     cell = image[top : top + HEIGHT + 2 * FRAME, left : left + WIDTH + 2 * FRAME].copy()
     cell[FRAME:-FRAME, FRAME:-FRAME] = cell[0, 0]
     return {tuple(pixel) for pixel in cell.reshape(-1, 3).tolist()}
-
-
-def test_the_first_gallery_item_is_drawn_and_padding_is_not():
-    index = torch.tensor([[0, 21], [0, -1]])
-    both = [draw(lists(index=index).select(torch.tensor([row]))) for row in (0, 1)]
-    assert [center(both[0], left)[0] for left in (FIRST, FIRST + STEP)] == [0, 21]
-    assert center(both[1], FIRST)[0] == 0
 
 
 def test_the_query_is_apart_from_its_candidates_in_the_order_of_the_list():
@@ -138,12 +130,6 @@ def test_captions_say_rank_score_identity_and_camera(written):
     ]
 
 
-def test_the_column_of_first_matches_is_left_out_if_none_is_behind_the_list(written):
-    draw_rank_lists(lists().select(torch.tensor([0])), gray, height=200)
-    assert written[:2] == ["query", "candidates"]
-    assert not {"first match", "rank 2"} & {*written}
-
-
 def test_the_average_precision_is_below_the_query(written):
     of_results = torch.tensor([0.1, 0.25, 0.3254])
     draw_rank_lists(lists(query=torch.tensor([2, 0])), gray, height=200, average_precision=of_results)
@@ -155,21 +141,6 @@ def test_parts_of_a_line_that_is_too_wide_have_lines_of_their_own(written):
     draw(lists(identities=torch.tensor([[5, 100_000], [5, -1]])).select(torch.tensor([0])))
     assert written[2:5] == ["query 7", "id 1", "cam 3"]  # captions are even
     assert written[5:] == ["#1  0.750", "id 5", "cam 3", "#2  0.500", "id 100000", "cam 4"]
-
-
-def test_large_scores_have_two_decimals(written):
-    draw_rank_lists(lists(scores=torch.tensor([[-1.0, -12.3456], [-123.456, torch.nan]])), gray)
-    assert {"#1  -1.00", "#2  -12.35", "#1  -123.46"} <= set(written)
-
-
-def test_identities_have_names_that_are_cut_where_they_are_too_long(written):
-    draw_rank_lists(
-        lists().select(torch.tensor([0])), gray, identity_names={1: "Ada", 5: "Bartholomew\nFeatherstonehaugh"}
-    )
-    assert written[3:5] == ["Ada", "cam 3"]  # in a line of its own, as all names
-    assert written[-2:] == ["Ada", "cam 4"]
-    (cut,) = [text for text in written if text.startswith("Barth")]
-    assert cut.endswith("\N{HORIZONTAL ELLIPSIS}")
 
 
 def test_names_must_be_strings():
@@ -228,13 +199,6 @@ def test_a_missing_picture_is_named(argument, number):
     message = f"`{argument}` must have a picture for each number; got none for {number}."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         draw_rank_lists(lists(), **({"pictures": gray} | {argument: [gray(0)]}))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_the_picture_does_not_depend_on_dtypes(dtype):
-    other = replace(lists(), scores=lists().scores.to(dtype), index=lists().index.int())
-    image = draw_rank_lists(other, lambda number: gray(number).to(dtype) / 255, height=HEIGHT)
-    assert np.array_equal(image, draw(lists()))
 
 
 @pytest.mark.parametrize(

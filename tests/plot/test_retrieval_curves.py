@@ -1,6 +1,5 @@
 """Pictures of precision and recall over queries: what is drawn is what the results have."""
 
-import math
 import re
 from dataclasses import replace
 
@@ -69,12 +68,6 @@ def test_single_queries_are_staircases_of_their_own_under_their_numbers():
     assert first.get_linewidth() < mean.get_linewidth()
 
 
-def test_a_query_without_a_match_has_no_curve_and_the_legend_says_so():
-    _, axes = plot_retrieval_precision_recall(results_of(["x---", "----"]), queries=[1])
-    assert legend(axes) == ["mean  (mAP 100.0 %)", "query 1  (n/a: no match)"]
-    assert len(axes.lines[1].get_xdata()) == 0
-
-
 def test_only_the_mean_of_more_than_ten_queries_has_a_name():
     results = results_of(["x--"] * 11)
     assert len(legend(plot_retrieval_precision_recall(results, queries=range(10))[1])) == 11
@@ -115,12 +108,6 @@ def test_average_precisions_by_different_rules_are_not_drawn_together():
     message = "`results` must all have the same rule of average precision; got 'AP at all positives', 'AP by "
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         plot_retrieval_precision_recall({"one": TWO, "two": other})
-
-
-def test_without_a_positive_there_is_no_curve_and_the_legend_says_so():
-    _, axes = plot_retrieval_precision_recall(NONE)
-    assert legend(axes) == ["n/a: no query was evaluated"]
-    assert all(math.isnan(value) for value in axes.lines[0].get_ydata())
 
 
 def test_there_is_no_curve_under_expected_ties():

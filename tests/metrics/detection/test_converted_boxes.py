@@ -78,14 +78,6 @@ def test_batches_of_one_dtype_in_a_row_are_converted_together(counted):
     assert counted == {"joins": 1, "conversions": 6}
 
 
-@pytest.mark.parametrize("options", [{}, {"boxes": True}])
-def test_results_convert_the_boxes_no_more_often_than_they_join_them(counted, options):
-    metric = updated(DetectionMAP(), "xyxy")
-    counted.clear()
-    metric.results(**options)
-    assert counted["conversions"] <= 2 * counted["joins"]
-
-
 def numbers(metric, box_format):
     return {name: value.tolist() for name, value in updated(metric, box_format).compute().items()}
 

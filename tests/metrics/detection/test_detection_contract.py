@@ -1,6 +1,5 @@
 """`DetectionMAP` as a metric: copies, moves, steps, merging, pictures, and the order in which images are numbered."""
 
-import inspect
 import pickle
 from copy import deepcopy
 
@@ -13,7 +12,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from reid_torchmetrics import DetectionMAP, ReIDMeanAP
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection.batches.images import interleaved_numbers, number_ids
 from tests.functional.detection.detection_samples import fed, images, is_same
 
@@ -34,12 +33,6 @@ def test_reset_forgets_and_a_second_epoch_is_like_the_first():
     again.reset()
     assert not any(getattr(again, name) for name in again._defaults)
     assert is_same(fed(again, PREDS, TARGET, size=1).compute(), VALUE)
-
-
-def test_images_after_compute_are_added_to_those_before():
-    grown = metric(0, 8)
-    grown.compute()
-    assert is_same(fed(grown, PREDS[8:], TARGET[8:]).compute(), VALUE)
 
 
 @pytest.mark.parametrize("copy", [deepcopy, DetectionMAP.clone, lambda held: pickle.loads(pickle.dumps(held))])
@@ -82,17 +75,6 @@ def test_moves_and_casts_change_no_image():
     held.set_dtype(torch.float16)  # casts boxes and scores, but no label, count or id
     assert [held.detection_labels[0].dtype, held.image_ids[0].dtype] == [torch.int64] * 2
     assert is_same(fed(DetectionMAP(compute_on_cpu=True, **OPTIONS), PREDS, TARGET).compute(), VALUE)
-
-
-def test_an_image_of_the_metric_without_boxes_changes_the_numbers_of_the_others_only():
-    empty = {"boxes": torch.tensor([]), "scores": torch.tensor([]), "labels": torch.tensor([])}
-    held = metric()
-    held.update([empty], [{"boxes": torch.empty(0, 4), "labels": torch.tensor([]), "image_id": -5}])
-    value = held.compute()
-    assert {image for image, _ in value["ious"]} == {-5, *(item["image_id"] for item in TARGET)}
-    for name in ("ious", "precision", "classes"):
-        value.pop(name)
-    assert is_same(value, {name: VALUE[name] for name in value})
 
 
 def test_ids_are_numbered_ascending_and_the_first_of_each_is_found():
@@ -162,20 +144,6 @@ def test_a_bad_option_is_named(options, error, message):
     assert message in str(caught.value)
 
 
-def test_an_unknown_option_is_refused_with_the_first_that_exist():
-    with pytest.raises(
-        ValueError, match=r"^Unexpected keyword arguments: `rul`, which may be `rule`; `DetectionMAP` takes "
-    ) as caught:
-        DetectionMAP(rul="voc")
-    listed, _, num_more = str(caught.value).partition(" takes ")[2].partition(" and ")
-    options = [*inspect.signature(DetectionMAP).parameters]
-    assert listed.split(", ") == options[:10]
-    assert num_more == f"{len(options) - 10} more."
-    for name in options[-7:]:  # of TorchMetrics, which knows all of them
-        values = {"process_group": None, "dist_sync_fn": None, "distributed_available_fn": lambda: False}
-        DetectionMAP(**{name: values.get(name, False)})
-
-
 def test_messages_of_torchmetrics_about_its_own_options_stay():
     with pytest.raises(ValueError, match=r"^Expected keyword argument `compute_on_cpu` to be an `bool` but got 5$"):
         DetectionMAP(compute_on_cpu=5)
@@ -188,12 +156,6 @@ def test_bools_of_numpy_are_bools(value):
     same = DetectionMAP(class_metrics=bool(value), extended_summary=bool(value))
     assert metric._option_texts() == same._option_texts()
     assert is_same(fed(metric, PREDS, TARGET).compute(), fed(same, PREDS, TARGET).compute())
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("kind", [DetectionMAP, ReIDMeanAP])
-def test_a_metric_can_be_scripted_as_the_testers_of_torchmetrics_do(kind):
-    assert torch.jit.script(kind()).original_name == kind.__name__
 
 
 class Holder(torch.nn.Module):

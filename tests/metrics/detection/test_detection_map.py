@@ -5,7 +5,6 @@ import warnings
 
 import pytest
 import torch
-from torchmetrics import MetricCollection
 
 from reid_torchmetrics import YoloMAP
 from reid_torchmetrics.functional.detection import RunLengths
@@ -140,14 +139,6 @@ def test_without_image_id_the_order_of_the_images_decides_on_equal_scores():
     assert first == pytest.approx(float(second), abs=1e-3)
 
 
-def test_batches_and_their_order_change_nothing_with_image_id():
-    preds, target = images(5, 20, num_levels=3, with_ids=True)
-    options = {"class_metrics": True, "extended_summary": True}
-    value = fed(DetectionMAP(**options), preds, target).compute()
-    assert is_same(fed(DetectionMAP(**options), preds, target, size=1).compute(), value)
-    assert is_same(fed(DetectionMAP(**options), preds[::-1], target[::-1], size=100).compute(), value)
-
-
 @pytest.mark.parametrize("kind", ["int", "tensor", "row"])
 def test_the_first_of_images_with_the_same_id_counts(kind):
     preds, target = images(6, 9, with_ids=True)
@@ -169,16 +160,6 @@ def test_map_is_at_the_largest_limit_where_100_is_none_of_them():
     value = fed(DetectionMAP(max_detection_thresholds=(3, 2, 1)), preds, target).compute()
     assert [name for name in value if name.startswith("mar_")][:2] == ["mar_1", "mar_2"]
     assert value["map"] == fed(DetectionMAP(max_detection_thresholds=[2, 1, 3]), preds, target).compute()["map"] > 0
-
-
-def test_an_area_that_is_not_positive_stands_for_width_times_height():
-    preds, target = images(8)
-    for item in target:
-        item.pop("area", None)
-    value = fed(DetectionMAP(), preds, target).compute()
-    for area in (0.0, -1.0):
-        given = [item | {"area": torch.full((len(item["labels"]),), area)} for item in target]
-        assert is_same(fed(DetectionMAP(), preds, given).compute(), value)
 
 
 @pytest.mark.parametrize("rule", AP_RULES)
@@ -230,12 +211,6 @@ def test_values_can_be_written_to_and_take_part_in_gradients(kind):
     assert not any(each.is_inference() for each in (matches.scores, matches.matched, metric.detection_boxes[0]))
 
 
-def test_backends_are_accepted_and_change_nothing():
-    preds, target = images(12, 4)
-    values = [fed(DetectionMAP(backend=name), preds, target).compute() for name in ("pycocotools", "faster_coco_eval")]
-    assert is_same(*values)
-
-
 def test_a_bound_on_memory_changes_nothing():
     preds, target = images(13)
     options = {"extended_summary": True, "average": "micro"}
@@ -260,15 +235,6 @@ def test_all_labels_are_one_class_in_every_number_but_those_of_the_classes():
         assert values[0] == values[1], name
 
 
-def test_a_limit_that_is_changed_after_the_metric_was_made_holds():
-    preds, target = images(14, 4)
-    metric = DetectionMAP(iou_type=("bbox",))
-    metric.max_detection_thresholds[-1] = 30
-    value = fed(metric, preds, target).compute()
-    assert is_same(value, fed(DetectionMAP(max_detection_thresholds=[1, 10, 30]), preds, target).compute())
-    assert metric.iou_type == ("bbox",)
-
-
 def test_an_image_with_too_many_detections_is_warned_of():
     found = {"boxes": box(1, 1, 5, 5).repeat(11, 1), "scores": torch.ones(11), "labels": torch.arange(11)}
     true = {"boxes": box(1, 1, 5, 5), "labels": torch.tensor([2])}
@@ -284,23 +250,6 @@ def test_an_image_with_too_many_detections_is_warned_of():
         metric.update([found], [true])
         DetectionMAP(max_detection_thresholds=[1, 2, 11]).update([found], [true])
     assert len(metric.detection_counts) == 2
-
-
-def test_one_metric_of_a_collection_holds_the_images_of_all():
-    preds, target = images(16, 8)
-    options = {
-        "macro": {},
-        "micro": {"average": "micro"},
-        "one": {"metric": "map_50"},
-        "limits": {"rec_thresholds": [0.5]},
-    }
-    collection = MetricCollection({name: DetectionMAP(**each) for name, each in options.items()}, prefix="val/")
-    values = fed(collection, preds, target).compute()
-    assert len(collection.compute_groups) == 1
-    assert values["val/one"] == fed(DetectionMAP(), preds, target).compute()["map_50"]
-    for name in ("macro", "micro", "limits"):
-        alone = fed(DetectionMAP(**options[name]), preds, target).compute()
-        assert {key: values[f"val/{name}_{key}"] for key in NUMBERS} == {key: alone[key] for key in NUMBERS}
 
 
 def test_only_the_first_shapes_of_a_repeated_image_are_written(tmp_path):

@@ -68,10 +68,6 @@ def test_classes_of_which_there_is_nothing_give_minus_one():
         assert float(fed(DetectionMAP(metric=name), *nothing).compute()) == -1
 
 
-def test_a_threshold_that_is_not_looked_at_gives_minus_one():
-    assert number("f1_75", iou_thresholds=[0.5]) == number("map_75", iou_thresholds=[0.5]) == -1
-
-
 def test_numbers_without_a_true_positive_are_zero_and_there_is_no_best_confidence():
     preds, target = example()
     preds[0]["boxes"] = preds[0]["boxes"] + 500
@@ -91,16 +87,6 @@ def test_values_of_the_metric_are_those_of_the_results(seed, average):
     for name, values in (("precision", points.precision), ("recall", points.recall), ("f1", points.f1)):
         value = fed(DetectionMAP(metric=f"{name}_75", confidence=0.4, average=average), *given).compute()
         assert float(value) == pytest.approx(float(values[5, has_positives].nanmean()), abs=1e-6)
-
-
-def test_the_numbers_of_classes_are_those_of_class_metrics():
-    values = fed(DetectionMAP(class_metrics=True), *GIVEN).compute()
-    for place, label in enumerate(values["classes"].tolist()):
-        assert float(fed(DetectionMAP(metric=f"map/{label}"), *GIVEN).compute()) == float(
-            values["map_per_class"][place]
-        )
-        recall = fed(DetectionMAP(metric=f"mar_100/{label}"), *GIVEN).compute()
-        assert float(recall) == float(values["mar_100_per_class"][place])
 
 
 def test_the_collection_has_the_numbers_of_coco_and_three_at_a_confidence():
@@ -128,11 +114,6 @@ def test_numbers_at_no_confidence_alone_need_none():
 def test_a_confidence_is_that_of_the_numbers_which_have_one():
     values = fed(DetectionMetrics(("map", "recall_50"), confidence=0.5), *example()).compute()
     assert float(values["recall_50"]) == pytest.approx(1 / 6)
-
-
-def test_area_ranges_and_limits_name_their_numbers():
-    metrics = DetectionMetrics(area_ranges={"any": (0, 1e9), "tiny": (0, 9)}, max_detection_thresholds=[1, 2, 3])
-    assert list(metrics) == ["map", "map_50", "map_75", "map_tiny", "mar_1", "mar_2", "mar_3", "mar_tiny", *POINTS]
 
 
 def test_results_and_boxes_are_those_of_a_member():

@@ -93,16 +93,6 @@ def test_thresholds_and_limits_may_be_numbers_of_numpy_and_tensors():
     assert found.max_detection_thresholds == [1, 10, 100]
 
 
-def test_a_recall_that_is_given_twice_counts_twice():
-    given = images(93, 5)
-    metric = fed(DetectionMAP(rec_thresholds=[0.2, 0.2, 0.8], extended_summary=True), *given)
-    values = metric.compute()
-    precision = values["precision"]
-    assert torch.equal(precision[:, 0], precision[:, 1])
-    mean = precision[..., 0, 2][precision[..., 0, 2] > -1].mean()
-    assert float(values["map"]) == pytest.approx(float(mean), abs=1e-6)
-
-
 GOOD_ROW = {"image_id": 1, "category_id": 2, "bbox": [0, 0, 5, 5], "score": 0.5}
 
 
