@@ -39,11 +39,6 @@ def test_within_one_set_both_items_of_a_pair_are_left_out(report):
     assert "1 pair of cosine 0.95 or more: 2 of 3 items have a near copy." in section(page, "duplicates").text
 
 
-def test_without_pairs_the_numbers_are_the_same(report):
-    page = report(duplicates=pairs([], []))
-    assert numbers(page) == [["mAP (%)", "66.67", "66.67"], ["Rank-1 (%)", "50.00", "50.00"]]
-
-
 def test_a_report_has_no_such_section_unless_it_is_asked_for(report):
     assert not report().all("section", id="duplicates")
 

@@ -109,10 +109,6 @@ def test_a_title_and_a_caption_are_two_sentences_that_do_not_repeat_each_other(r
     assert title not in row.caption.lower()
 
 
-def test_a_figure_is_the_same_every_time():
-    assert figure(DRAWN, "cmc", "caption") == figure(DRAWN, "cmc", "caption")
-
-
 @pytest.mark.parametrize("size", [(8, 16), (1, 1)])
 def test_a_picture_is_embedded_in_its_size_and_is_there_at_once(size):
     image = Image.fromarray(np.full((*reversed(size), 3), 128, dtype=np.uint8))

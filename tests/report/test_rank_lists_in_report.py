@@ -252,9 +252,3 @@ def test_the_page_says_how_to_get_missing_rank_lists(report):
         assert "metric.results(nearest=10)" in section(page, name).text
         assert section(page, name).all("img") == []
     assert [row["query"] for row in section(page, "hardest").rows(HARDEST)] == ["1", "0"]
-
-
-def test_queries_are_called_by_their_numbers_in_the_data_set(report):
-    lists = replace(problems.rank_lists(), query_index=torch.tensor([70, 71, 72]))
-    results = problems.of_metric(rank_lists=lists, query_index=torch.tensor([70, 71, 72]))
-    assert [row["query"] for row in section(report(results), "hardest").rows(HARDEST)] == ["71", "70"]

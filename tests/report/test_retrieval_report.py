@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from dataclasses import replace
 
 import pytest
 import torch
@@ -162,20 +161,6 @@ def test_a_page_without_a_valid_query_says_undefined(report):
     assert [(row["value"], row["95 % interval"]) for row in rows] == [("n/a", "n/a")] * 2
     assert math.isnan(results.means["map"])
     assert data(page)["measures"]["map"]["value"] is None
-
-
-def test_all_pairs_of_cameras_that_are_held_are_drawn(report):
-    def pairs(value):
-        one = torch.tensor([1])
-        return CameraPairs(one, one, torch.tensor([[value]], dtype=torch.float64), torch.tensor([[1]]))
-
-    held = {"map": pairs(0.5), "rank_1": pairs(0.25), "mean_rank": pairs(3.0)}
-    results = replace(problems.retrieval(reports=tuple(held)), problem=None, camera_pairs=held)
-    object.__setattr__(results, "by_camera_pair", held.__getitem__)
-    shown = section(report(results), "camera-pairs")
-    assert len(shown.all("figure")) == 2
-    tables = {"mAP (%)": "50.00", "Rank-1 (%)": "25.00", "Mean rank": "3"}
-    assert {name: shown.rows(name)[0]["gallery camera 1"] for name in tables} == tables
 
 
 def test_tables_have_the_cameras_with_the_most_queries(report):

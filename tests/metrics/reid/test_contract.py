@@ -5,7 +5,6 @@ from copy import deepcopy
 
 import pytest
 import torch
-from torchmetrics import MetricCollection, MetricTracker, MinMaxMetric
 
 from reid_torchmetrics import GalleryDraw, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed, reference_of
@@ -91,26 +90,6 @@ def test_forward_gives_the_value_of_the_batch_and_keeps_it(name):
 
 
 @EVERY_CLASS
-def test_a_metric_works_in_a_collection_a_tracker_and_a_composition(name):
-    given = batches()
-    value = fed(CLASSES[name](), given).compute()
-    collection = fed(MetricCollection({"one": CLASSES[name](), "two": CLASSES[name](ties="optimistic")}), given)
-    assert same(collection.compute()["one"], value)
-    tracker = MetricTracker(CLASSES[name](), maximize=True)
-    tracker.increment()
-    assert same(fed(tracker, given).compute(), value)
-    assert same(fed(CLASSES[name]() * 2, given).compute(), 2 * value)
-
-
-@pytest.mark.parametrize("name", sorted(set(CLASSES) - {"curve"}))
-def test_a_scalar_works_in_min_max(name):
-    value = fed(CLASSES[name](), batches()).compute()
-    found = fed(MinMaxMetric(CLASSES[name]()), batches()).compute()
-    assert same(found["raw"], value)
-    assert found["min"] == found["max"] == found["raw"]
-
-
-@EVERY_CLASS
 def test_integers_are_never_cast_and_floats_only_by_set_dtype(name):
     metric = CLASSES[name]()
     given = batches()
@@ -126,14 +105,6 @@ def test_integers_are_never_cast_and_floats_only_by_set_dtype(name):
 
 
 @EVERY_CLASS
-def test_states_follow_the_metric_to_a_device(name):
-    metric = fed(CLASSES[name](), batches()).to("meta")
-    for state in metric._defaults:
-        assert {block.device.type for block in getattr(metric, state)} <= {"meta"}
-    assert metric.device.type == "meta"
-
-
-@EVERY_CLASS
 def test_compute_on_cpu_keeps_states_where_they_are(name):
     metric = fed(CLASSES[name](compute_on_cpu=True), batches())
     metric.to("meta")  # Lightning does this at every log
@@ -145,16 +116,6 @@ def test_inference_mode_changes_nothing(name):
     with torch.inference_mode():
         value = fed(CLASSES[name](), batches()).compute()
     assert same(value, fed(CLASSES[name](), batches()).compute())
-
-
-@pytest.mark.needs("diagnosis")
-@EVERY_CLASS
-def test_queries_alone_give_nan_of_the_right_shape_and_a_warning(name):
-    metric = fed(CLASSES[name](), batches()[:2])
-    with pytest.warns(UserWarning, match="No query can be evaluated"):
-        value = metric.compute()
-    assert value.isnan().all()
-    assert value.shape == fed(CLASSES[name](), batches()).compute().shape
 
 
 class Holder(torch.nn.Module):

@@ -22,17 +22,6 @@ def test_the_short_names_are_the_classes():
     assert all(getattr(reid_torchmetrics, name).__name__ for name in reid_torchmetrics.__all__)
 
 
-def test_two_loaders_and_one_mixed_loader_give_the_same():
-    given = batches()
-    mixed = {name: torch.cat([batch[name] for batch in given]) for name in ("embeddings", "identities", "cameras")}
-    mask = torch.cat([torch.full((len(batch["identities"]),), batch["is_query"]) for batch in given])
-    order = torch.randperm(len(mask))
-    metric = ReIDMeanAP()
-    for part in order.split(9):
-        metric.update(**{name: values[part] for name, values in mixed.items()}, is_query=mask[part])
-    assert metric.compute() == pytest.approx(fed(ReIDMeanAP(), given).compute())
-
-
 def test_without_roles_every_sample_is_a_query_against_all_others():
     embeddings, identities = torch.randn(30, 4), torch.arange(30) % 7
     metric = ReIDMeanAP()

@@ -92,21 +92,6 @@ def test_names_are_kept_by_copies_files_and_sums(tmp_path):
     assert again.nearest(2).names() == results.nearest(2).names()
 
 
-def test_forward_and_reset_keep_batches_apart():
-    metric, plain = ReIDMeanAP(), ReIDMeanAP()
-    batches = [list(range(first, first + 19)) for first in (0, 19)]
-    for part in batches:
-        by_name = [IDENTITIES[place] for place in part]
-        numbers = [NUMBERS[place] for place in part]
-        values = metric(EMBEDDINGS[part], by_name), plain(EMBEDDINGS[part], numbers)
-        assert values[0] == values[1]
-    assert metric.compute() == plain.compute()
-    assert set(metric.results().names_of("identities").values()) == {*IDENTITIES}
-    metric.reset()
-    metric.update(EMBEDDINGS, NUMBERS)  # integers again
-    assert metric.results().label_names is None
-
-
 RULE = "`identities` must be names in every batch, or integers in every batch; got a batch of"
 BAD = [
     (IDENTITIES[:4], [1, 2, 3, 4], ValueError, f"{RULE} integers after batches of names."),

@@ -133,14 +133,3 @@ def test_a_label_that_acts_without_an_option_is_refused_beside_lists(label):
     message = f"^`{label}` must come without `ground_truth`, which alone says who is relevant; got both.$"
     with pytest.raises(ValueError, match=message):
         metric.update(query, is_query=True, index=index, **{label: LABELS_BESIDE_LISTS[label]})
-
-
-def test_identities_and_cameras_beside_lists_are_shown_and_decide_nothing():
-    query, gallery, lists = problem(0)
-    metric = ReIDMeanAP(protocol=OXFORD, ground_truth=lists)
-    cameras = [1, 2, 1, 2, 1]
-    metric.update(query, [7] * NUM_QUERIES, cameras, is_query=True, index=torch.arange(100, 100 + NUM_QUERIES))
-    metric.update(gallery, [7] * NUM_GALLERY, [1] * NUM_GALLERY, is_query=False, index=torch.arange(NUM_GALLERY))
-    results = metric.results()
-    assert results.means == expected(query, gallery, lists)
-    assert results.query_cameras.tolist() == cameras

@@ -11,7 +11,6 @@ from torchmetrics import MetricCollection
 
 from reid_torchmetrics import EmbeddingMetric, ReIDCMC, ReIDMeanAP, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
-from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.metrics.reid.ranking import rankings as cache
 from tests.metrics.reid.samples import batches, expected, fed, reference_of
 
@@ -31,20 +30,6 @@ def test_a_collection_ranks_once(rankings):
     assert rankings.call_count == 1
     fed(metrics, batches(seed=1)).compute()
     assert rankings.call_count == 2
-
-
-def test_a_collection_joins_its_samples_once_and_compares_no_values_again(rankings, monkeypatch):
-    joined, equal = mock.Mock(wraps=Samples.joined), mock.Mock(wraps=torch.equal)
-    monkeypatch.setattr(Samples, "joined", joined)
-    given = batches()
-    for metrics in (ReIDMetrics(), ReIDMetrics()):  # what was ranked before came before
-        fed(metrics, given)
-        monkeypatch.setattr(torch, "equal", equal)
-        metrics.compute()
-        monkeypatch.undo()
-        monkeypatch.setattr(Samples, "joined", joined)
-    assert joined.call_count == 2
-    assert equal.call_count == 0
 
 
 @pytest.mark.parametrize("view", [False, True])
@@ -119,22 +104,6 @@ def test_embeddings_that_are_written_to_after_update_are_an_error_that_names_clo
         metric.compute()
     metric.reset()
     assert fed(metric, batches()).compute() == fed(make(), batches()).compute()
-
-
-def test_tensors_written_to_before_update_or_in_a_copy_are_no_error():
-    given, metric = batches(), ReIDMeanAP()
-    whole = torch.cat([batch["embeddings"] for batch in given])
-    first = 0
-    for batch in given:
-        view = whole[first : (first := first + len(batch["identities"]))].mul_(2)  # a view of a larger tensor is cloned
-        metric.update(**(batch | {"embeddings": view}))
-        single = batch["embeddings"].mul_(2)
-        assert torch.equal(single, metric.embeddings[-1])
-    whole.zero_()
-    expected = fed(ReIDMeanAP(), given)
-    expected.half().float()  # other tensors, which nobody has written to
-    assert metric.compute() == fed(ReIDMeanAP(), given).compute()
-    assert expected.compute() > 0
 
 
 @pytest.mark.slow

@@ -68,20 +68,6 @@ def test_a_gathering_function_of_the_users_gathers_positions():
     assert float(metric.compute()) == VALUE
 
 
-def test_samples_of_one_index_agree_in_all_labels():
-    batch = batches(clothes=torch.arange(60), sequences=torch.arange(60))[0]
-    index = {"index": torch.arange(16)}
-    changed = {
-        "positions": ("position", batch["positions"] + 10),
-        "clothes": ("clothes", batch["clothes"] + 1),
-        "sequences": ("sequence", batch["clothes"] + 1),
-    }
-    for name, (word, values) in changed.items():
-        metric = fed(ReIDMeanAP(protocol=PLACES), [batch | index, batch | index | {name: values}])
-        with pytest.raises(ValueError, match=rf"got 0 for .*{word} .* and for .*{word} .*"):
-            metric.compute()
-
-
 BAD = [
     ({"positions": None}, "`positions` must be given for `radius` 25.0; got none."),
     ({"positions": torch.full((16, 2), torch.inf)}, "`positions` must be finite; got 16 rows"),

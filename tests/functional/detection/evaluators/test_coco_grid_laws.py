@@ -2,36 +2,12 @@
 
 import pytest
 import torch
-from hypothesis import given
 
-from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, evaluate_boxes
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
-from tests.detection_strategies import problems
 from tests.found_classes import match_images
-from tests.functional.detection.evaluators.test_coco_laws import few
-from tests.profiles import examples
-
-
-@examples(10)
-@given(problems(default_setting=True))
-def test_more_than_8_area_ranges_change_nothing_in_the_first_ones(problem):
-    """They no longer fit into the bits of a byte."""
-    more = {f"up to {limit}": (0.0, float(limit)) for limit in range(1, 59)}
-    before, after = problem.evaluated().coco, problem.evaluated(area_ranges=dict(problem.setting.areas) | more).coco
-    assert torch.equal(after.precision[..., :4, :], before.precision)
-    assert torch.equal(after.recall[..., :4, :], before.recall)
-
-
-@few
-@given(problems(default_setting=True))
-def test_limits_that_no_class_of_an_image_exceeds_are_one(problem):
-    """There are at most 30 detections."""
-    found = problem.evaluated(max_detection_thresholds=(30, 31, 10**6)).coco
-    for array in (found.precision, found.recall, found.scores):
-        assert torch.equal(array[..., 0], array[..., 1])
-        assert torch.equal(array[..., 0], array[..., 2])
 
 
 def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
@@ -59,13 +35,6 @@ def test_there_may_be_more_limits_than_an_int8_counts():
     assert recall[0, 0, 0].tolist() == [0.0] * 199 + [1.0]
 
 
-def test_limits_may_be_the_largest_integers():
-    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]), torch.zeros(1, dtype=torch.int64)
-    found, true = Detections(boxes, torch.ones(1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    results = evaluate_boxes(found, true, max_detection_thresholds=(2**63 - 1, 2**70))
-    assert results.coco.recall.flatten().tolist()[0] == 1
-
-
 def test_boxes_that_carry_gradients_give_results_that_do_not():
     boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]], requires_grad=True), torch.zeros(1, dtype=torch.int64)
     found, true = Detections(boxes, boxes[:, 2], zeros, zeros), GroundTruths(boxes, zeros, zeros)
@@ -82,7 +51,3 @@ def test_a_grid_that_matches_were_not_made_for_is_refused(evaluate, options):
     matches = match_images(Detections(boxes, torch.ones(2), zeros, zeros), GroundTruths(boxes, zeros, zeros))
     with pytest.raises(ValueError, match="`grid` must be the one that `matches` were made with; got"):
         evaluate(matches, CocoGrid(**options))
-
-
-def test_the_ranges_of_a_result_are_its_own():
-    assert CocoGrid(area_ranges=COCO_AREA_RANGES).area_ranges is not COCO_AREA_RANGES
