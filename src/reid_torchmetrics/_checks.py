@@ -392,7 +392,7 @@ def _tensor(argument: str, value: object, device: _Device = None, *, may_be_name
     if isinstance(value, Tensor):  # the fast path, because `update` is called often
         if value.layout != torch.strided:
             raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
-        return to_compute_device(value, device)
+        return value if value.device == device else to_compute_device(value)
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
         got = _describe_type(value, may_be_names=may_be_names)

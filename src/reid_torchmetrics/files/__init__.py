@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         read_table,
         sizes_by_id,
     )
-    from .opened_files import read_files, rows_by_role
+    from .opened_files import read_sides
     from .polygons import flips_of_objects
     from .result_files import FORMAT, StoredArray, load_results, save_results
     from .run_length_texts import compressed
@@ -62,7 +62,7 @@ _NAMES = {
     "foreign_annotations": "OTHER_DOCUMENTS remedy_of_json",
     "json_blocks": "UnreadRowsError",
     "object_tables": "ANNOTATION_COLUMNS RESULT_COLUMNS DataSetTable ObjectTable read_data_set read_table sizes_by_id",
-    "opened_files": "read_files rows_by_role",
+    "opened_files": "read_sides",
     "polygons": "flips_of_objects",
     "result_files": "FORMAT StoredArray load_results save_results",
     "run_length_texts": "compressed",

@@ -28,7 +28,27 @@ class _SelectedRows(NamedTuple):
     """places of the samples in the file"""
 
 
-def read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def read_sides(query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the query, the gallery and `self_index`, as `evaluate` takes them, where one side is files or both are.
+
+    The labels in the files are added to `arguments`.
+
+    Raises:
+        ValueError: an error of `_read_files` or `_rows_by_role`.
+    """
+    if are_files(query):
+        query, gallery, self_index = _rows_by_role(query, gallery, self_index)
+    sides = []
+    for argument, value in (("query", query), ("gallery", gallery)):
+        embeddings = value
+        if are_files(value):
+            embeddings, labels = _read_files(argument, value, arguments)
+            arguments.update(labels)
+        sides.append(embeddings)
+    return sides[0], sides[1], self_index
+
+
+def _read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the embeddings of all files, and their labels by the names of arguments, such as `query_identities`.
 
     Files are read in place, from their memory maps.
@@ -73,7 +93,7 @@ def _kept_rows(files: Files) -> Tensor | None:
     return torch.from_numpy(np.concatenate(positions))
 
 
-def rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any, Any]:
+def _rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any, Any]:
     """Choose the queries and the gallery items of files that have both, by the `roles` of the samples.
 
     Rows of neither role are left out. Where all others have both, or all rows one role, there is no gallery: each is

@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _arrays, _checks, _extras, _names
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics._signatures import with_typed_options
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import GivenJunkPairs, SideLabels, check_needed
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rerank, Rows, checked_rows, read_pair
 from reid_torchmetrics.functional.world import results_made
@@ -260,15 +261,6 @@ def evaluate_scores(
     return _evaluate(problem, RankedSamples(protocol, named_protocol, matrix=argument), ties=ties, max_rank=max_rank)
 
 
-def _read_if_files(argument: str, value: Any, arguments: dict[str, Any]) -> Any:
-    """Return the embeddings of files, and add their labels to `arguments`; other values are returned unchanged."""
-    if not are_files(value):
-        return value
-    embeddings, labels = _extras.files().read_files(argument, value, arguments)
-    arguments.update(labels)
-    return embeddings
-
-
 def _read_protocol(
     protocol: _names.ProtocolName | Protocol, arguments: Mapping[str, Any], *, lists: bool
 ) -> tuple[Protocol, dict[str, Any]]:
@@ -309,12 +301,13 @@ def _evaluate(
     _checks.positive_int("max_rank", max_rank)
     protocol = samples.protocol
     evaluated = EvaluatedProblem(problem, protocol, protocol.ties_or(ties), max_rank)
+    _checks.one_of("ties", evaluated.ties, TIE_POLICIES)
     options = evaluated.options()
     labels = problem.labels
     labels.check(options.protocol)
     ranking, cmc_ranking = evaluated.rank()
     setup = replace(
-        Setup.of(evaluated.ties, options.similarity, options.rerank, problem.provided_labels),
+        Setup.of(evaluated.ties, options.similarity, options.rerank, ranking.labels),
         multi_query=multi_query,
         lists=labels.ground_truth is not None,
         junk_pairs=labels.junk_pairs is not None,
@@ -343,10 +336,8 @@ def _find_samples(
         # `evaluate(embeddings, labels)`: a gallery is a matrix of embeddings.
         arguments["query_identities"] = gallery
         gallery = None
-    if are_files(query):
-        query, gallery, self_index = _extras.files().rows_by_role(query, gallery, self_index)
-    query = _read_if_files("query", query, arguments)
-    gallery = _read_if_files("gallery", gallery, arguments)
+    if are_files(query) or are_files(gallery):
+        query, gallery, self_index = _extras.files().read_sides(query, gallery, self_index, arguments)
     return query, gallery, self_index
 
 

@@ -88,14 +88,13 @@ class Embeddings:
         """A hash of the embeddings of the queries and of their order; None where no process has them all."""
         return self.query.fingerprint() if isinstance(self.query, scoring.Rows) else None
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Device of the embeddings."""
         return self.query.device
 
     def __post_init__(self) -> None:
         scoring.check_rerank(self.rerank, self.similarity)
-        _checks.cutoff("max_bytes", self.max_bytes)
 
     def scores(self, relevance: Relevance, world: World) -> scoring.Scores:
         """Return the scores of the gallery items that `relevance` keeps."""

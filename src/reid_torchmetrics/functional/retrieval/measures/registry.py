@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -19,7 +20,7 @@ from reid_torchmetrics import _hints
 from reid_torchmetrics._names import MedianRule
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
-from . import cutoffs, terms
+from . import cutoffs
 from .average_precision import average_precision, average_precision_at_r
 from .cutoffs import cmc_at, first_rank, hit_rate_at, reciprocal_rank
 from .means import mean_over_queries, median_over_queries
@@ -137,7 +138,7 @@ class Measure:
             raise ValueError(
                 f"`{self.name}` must return a tensor with one value for each query, [{ranks.num_queries}]; got {got}."
             )
-        return terms.mask_undefined(ranks.num_positives, values.double())
+        return values.double().masked_fill(ranks.num_positives == 0, torch.nan)
 
     def with_values(self, values: Tensor) -> Measure:
         """Return the measure for one ranking, with values that were computed before."""
@@ -440,7 +441,7 @@ def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
     row, k = parse_report(name)
     if row.expectation is None or not row.has_expectation(k):
         raise ValueError(f"`name` must be of a measure with an expectation, {with_expectation()}; got {name!r}.")
-    return terms.mask_undefined(drawn.num_positives, row.expectation(drawn, k))
+    return row.expectation(drawn, k).masked_fill(drawn.num_positives == 0, torch.nan)
 
 
 def likely_name(value: object) -> str:

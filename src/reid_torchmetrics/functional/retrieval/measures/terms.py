@@ -228,18 +228,9 @@ def per_block(
     Queries without positives have NaN, regardless of the value that `measure` returns for them.
     """
     check_ranks(ranks)
-    values = [measure(block) for block in ranks.split(max_positives)]
-    if len(values) == 1:
-        return mask_undefined(ranks.num_positives, values[0])
     no_values = torch.empty(0, dtype=torch.float64, device=ranks.rank.device)
-    return mask_undefined(ranks.num_positives, torch.cat([no_values, *values]))
-
-
-def mask_undefined(
-    num_positives: Int[Tensor, " queries"], values: Float[Tensor, " queries"]
-) -> Float[Tensor, " queries"]:
-    """Return `values` with NaN for queries without positives."""
-    return values.masked_fill(num_positives == 0, torch.nan)
+    values = torch.cat([no_values, *(measure(block) for block in ranks.split(max_positives))])
+    return values.masked_fill_(ranks.num_positives == 0, torch.nan)
 
 
 def from_one_positive(

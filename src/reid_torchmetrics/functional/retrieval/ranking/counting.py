@@ -123,8 +123,14 @@ def count_negatives(
     thresholds = positives.scores
     if not scores.is_cpu:
         return _count_on_device(negatives, positives, or_tied=or_tied)
-    cost = _cost_of_comparing(scores, thresholds, len(or_tied))
-    return _count_by_comparing_or_sorting(negatives, positives, cost, or_tied=or_tied)
+    cost_of_comparing = _cost_of_comparing(scores, thresholds, len(or_tied))
+    # Few scores above the lowest positive matter only if comparing costs more than picking.
+    are_few = cost_of_comparing >= _COST_OF_PICKING and _are_few_above(scores.numpy(), positives.lowest.numpy())
+    if not are_few and cost_of_comparing < _COST_OF_SORTING:
+        return _count_by_comparing(negatives, thresholds, or_tied=or_tied)
+    ordered = sort_rows(scores, argument=negatives.argument, floor=positives.lowest if are_few else None)
+    counts = [negatives_above(ordered, negatives.num_removed, thresholds, or_tied=tied) for tied in or_tied]
+    return counts[0][None] if len(counts) == 1 else torch.stack(counts)
 
 
 def _cost_of_comparing(scores: Tensor, thresholds: Tensor, num_counts: int) -> float:
@@ -133,21 +139,6 @@ def _cost_of_comparing(scores: Tensor, thresholds: Tensor, num_counts: int) -> f
     num_comparisons = num_counts * num_thresholds
     cost_of_calls = (_CALLS_OF_A_ROW + num_comparisons * _CALLS_OF_A_THRESHOLD) / max(1, scores.shape[1])
     return cost_of_calls + num_comparisons * _COST_OF_A_COMPARISON
-
-
-def _count_by_comparing_or_sorting(
-    negatives: Negatives, positives: Positives, cost_of_comparing: float, *, or_tied: Sequence[bool]
-) -> Int[Tensor, "counts queries padded"]:
-    """Count in the fastest way for floats: see `count_negatives`."""
-    scores = negatives.scores
-    thresholds = positives.scores
-    # Few scores above the lowest positive matter only if comparing costs more than picking.
-    are_few = cost_of_comparing >= _COST_OF_PICKING and _are_few_above(scores.numpy(), positives.lowest.numpy())
-    if not are_few and cost_of_comparing < _COST_OF_SORTING:
-        return _count_by_comparing(negatives, thresholds, or_tied=or_tied)
-    ordered = sort_rows(scores, argument=negatives.argument, floor=positives.lowest if are_few else None)
-    counts = [negatives_above(ordered, negatives.num_removed, thresholds, or_tied=tied) for tied in or_tied]
-    return counts[0][None] if len(counts) == 1 else torch.stack(counts)
 
 
 def _count_by_comparing(

@@ -220,11 +220,11 @@ def count_sharded_ranks(
         DistributedMetricError: an error on some process.
         ValueError: scores that are NaN.
     """
-    if world.size == 1:
-        ranks = count_ranks(scores, relevance, ties=ties)
-        return ranks, relevance.counts(ranks.num_positives)
     policy = TIE_POLICIES[ties]
     part = GalleryPart(scores, relevance, policy, places if policy.by_place else None)
+    if world.size == 1:
+        ranks = _rank_tiles(part)
+        return ranks, relevance.counts(ranks.num_positives)
     counting = _Counting(world, part)
     for group, sizes in counting.groups:
         counting.rank(group, sizes)

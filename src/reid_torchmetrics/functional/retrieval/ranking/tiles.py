@@ -107,19 +107,6 @@ def rows_with_gallery(scores: Scores, extra_bytes: int, per_row: int = 0, *, few
     return min(rows, _MOST_ROWS) if scores.device.type == "cpu" else rows
 
 
-def size_of_walk(scores: Scores, extra_bytes: int, per_row: int) -> tuple[int, int]:
-    """Return the queries per tile and gallery items per panel for one tile at a time: all items, if enough queries fit.
-
-    The bytes are those of `rows_with_gallery`.
-    """
-    # With small products panels cost no second product.
-    fewest = FEWEST_ROWS if scores.at is None else scores.product_shape.unit
-    rows = rows_with_gallery(scores, extra_bytes, per_row, fewest=fewest)
-    if rows:
-        return rows, scores.num_gallery
-    return cut_in_panels(scores, extra_bytes, per_row, num_tiles=scores.num_tiles)
-
-
 def cut_in_panels(
     scores: Scores,
     extra_bytes: int = 0,
@@ -324,14 +311,21 @@ def cells_of_positives(
 
 
 def size_of_tiles(part: GalleryPart, longest_run: int | None = None) -> tuple[int, int]:
-    """Return the queries per tile and the gallery columns per panel that fit `scores.max_bytes`.
+    """Return the queries per tile and gallery columns per panel that fit `scores.max_bytes`; all columns, if possible.
 
     `longest_run` is the largest number of items that are listed for a query; None for that of this part.
     """
     if longest_run is None:
         longest_run = part.relevance.longest_run
-    bytes_per_score = bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
-    return size_of_walk(part.scores, bytes_per_score, per_row=_BYTES_PER_POSITIVE * longest_run)
+    scores = part.scores
+    bytes_per_score = bytes_of_counting(scores, by_place=part.ties.by_place is not None)
+    bytes_per_row = _BYTES_PER_POSITIVE * longest_run
+    # With small products panels cost no second product.
+    fewest = FEWEST_ROWS if scores.at is None else scores.product_shape.unit
+    rows = rows_with_gallery(scores, bytes_per_score, bytes_per_row, fewest=fewest)
+    if rows:
+        return rows, scores.num_gallery
+    return cut_in_panels(scores, bytes_per_score, bytes_per_row, num_tiles=scores.num_tiles)
 
 
 def best_first(

@@ -256,8 +256,9 @@ def _replace_names(
     must_be_read = lists_names(rules)
     for label in NAMED_LABELS:
         arguments = [f"{prefix}{label}" for prefix in prefixes]
-        if must_be_read or not all(_are_numbers(given.get(argument)) for argument in arguments):
-            _number_label(label, numbered.values, rules, arguments, number, numbered.names)
+        present = [argument for argument in arguments if given.get(argument) is not None]
+        if present and (must_be_read or not all(_are_numbers(given[argument]) for argument in present)):
+            _number_label(label, numbered.values, rules, present, number, numbered.names)
     _number_extra_labels(numbered, rules, [f"{prefix}{EXTRA}" for prefix in prefixes], number)
     return numbered
 
@@ -275,10 +276,7 @@ def _number_label(
     with_numbers: list[str] = []
     remedy = _remedy_for_missing(label, rules)
     for argument in arguments:
-        value = values.get(argument)
-        if value is None:
-            continue
-        value = _read_values(argument, value, remedy)
+        value = _read_values(argument, values[argument], remedy)
         are_names = _are_names(value)
         if are_names and value[0] in ("", JUNK_NAME) and np.isin(value, ["", JUNK_NAME]).all():
             value = np.where(value == "", MISSING, JUNK)
@@ -436,8 +434,8 @@ def _replace_nan(argument: str, values: Tensor) -> Tensor:
 
 
 def _are_numbers(value: Any) -> bool:
-    """Return whether a value is a tensor, an array of numbers or None, by its type alone."""
-    return value is None or isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind in "iufb")
+    """Return whether a value is a tensor or an array of numbers, by its type alone."""
+    return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind in "iufb")
 
 
 def _are_names(value: Any) -> bool:

@@ -108,15 +108,12 @@ class Label:
     """the roles of samples that have it; batches of another role may lack it"""
     may_be_several: bool = False
     """whether a sample may have several values; the label is then a matrix [samples, labels] of bools"""
+    is_extra: bool = False
+    """whether it holds all labels that users name, one column for each"""
     compared_by: tuple[str, ...] = ()
     """those of `AGREEMENT_RULES` that may name it"""
     why_not_compared: str = "it has an option of its own"
     """the reason why others may not name it"""
-
-    @property
-    def is_extra(self) -> bool:
-        """Whether it holds all labels that users name, one column for each."""
-        return self.name == EXTRA
 
     @property
     def has_columns(self) -> bool:
@@ -162,7 +159,7 @@ _ROWS = (
     ),
     Label("clothes", "clothes", rules=CLOTHES_RULES, compared_by=AGREEMENT_RULES),
     Label("positions", "position", torch.float64, why_not_compared="they are compared by a `radius`"),
-    Label(EXTRA, "label", why_not_compared="it is the argument that holds labels by name"),
+    Label(EXTRA, "label", is_extra=True, why_not_compared="it is the argument that holds labels by name"),
     Label("groups", "group", sides=("gallery",), why_not_compared="they are of the gallery alone"),
     Label("index", "index", decides=False, why_not_compared="it numbers the samples"),
 )

@@ -101,7 +101,7 @@ def _read_blocks(argument: str, value: object, **options: Any) -> tuple[BlocksOf
         all_marks = torch.cat(marks)
         own_marks = union_of_marks(all_marks if value.kept is None else all_marks[value.kept])
     blocks = [embeddings for embeddings, _ in parts]
-    for block in blocks:
+    for block in blocks[1:]:
         _checks.same_dimension(argument, block.shape[1], f"{argument} in earlier blocks", blocks[0].shape[1])
     return BlocksOfRows(blocks, value.kept), own_marks
 

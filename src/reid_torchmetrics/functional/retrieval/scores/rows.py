@@ -52,6 +52,7 @@ class Rows:
         self.dimension = blocks[0].shape[1]
         self.device = blocks[0].device
         self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
+        self._only_block = self._blocks[0] if kept is None and len(blocks) == 1 else None
         self._norms: dict[torch.dtype, Tensor] = {}
         # Of all rows that these were selected from.
         self._have_rounded_codes: dict[torch.dtype, Tensor] = {}
@@ -62,10 +63,9 @@ class Rows:
         """The rows of this process: all rows."""
         return self
 
-    def whole(self, dtype: torch.dtype) -> Tensor | None:
-        """Return all rows as one tensor of `dtype` if that needs no copy, else None."""
-        untouched = self._kept is None and len(self._blocks) == 1 and self._blocks[0].dtype == dtype
-        return self._blocks[0] if untouched else None
+    def need_no_copy(self, dtype: torch.dtype) -> bool:
+        """Return whether all rows are one tensor of `dtype`."""
+        return self._only_block is not None and self._only_block.dtype == dtype
 
     def select(self, kept: Int[Tensor, " kept"] | slice | None) -> Rows:
         """Select rows at positions in any order; None for all. A range is allowed if no row has been left out."""
@@ -107,9 +107,8 @@ class Rows:
 
         Without `buffer`, rows of several blocks are always copied.
         """
-        whole = self.whole(dtype)
-        if whole is not None:
-            return whole[rows]
+        if self._only_block is not None and self._only_block.dtype == dtype:
+            return self._only_block[rows]
         may_share = buffer is not None
         if buffer is None:
             buffer = torch.empty((len(range(self.size)[rows]), self.dimension), dtype=dtype, device=self.device)

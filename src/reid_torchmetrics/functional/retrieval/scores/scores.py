@@ -133,8 +133,8 @@ class EmbeddingScores(Scores):
         # The memory for tiles. Rows that are prepared for every tile need large tiles; otherwise a quarter is as fast.
         self._bound = max_bytes
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
-        needs_no_copy = gallery.whole(self.dtype) is not None
-        self._is_whole = needs_no_copy and not self._similarity.copies_gallery  # the whole gallery at once
+        # Whether the whole gallery is scored at once.
+        self._is_whole = gallery.need_no_copy(self.dtype) and not self._similarity.copies_gallery
         self.max_bytes = max_bytes // 2
         if self._keeps_prepared or self._is_whole:
             self.max_bytes = max_bytes // 4
