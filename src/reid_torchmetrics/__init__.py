@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from . import _extras, _hints, _registries
+from . import _extras, _hints, _names, _registries
 from ._collector import collector_paused
 from ._version import __version__ as __version__
 
@@ -70,13 +70,7 @@ if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name_
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {
     "tasks.comparison": {"TABLE_FORMATS": "markdown latex csv", "RETRIEVAL_METHODS": "interval"},
-    "tasks.benchmarks": {
-        "PROTOCOLS": "prcc prcc_single_shot deepchange vc_clothes celeb_reid ltcc ltcc_cc ltcc_sc ccvid_cc pitts30k"
-        " tokyo247 msls nordland sysu_mm01_all_single sysu_mm01_all_multi sysu_mm01_indoor_single"
-        " sysu_mm01_indoor_multi regdb llcm cuhk_pedes icfg_pedes rstpreid flickr30k coco_captions msrvtt"
-        " oxford5k paris6k roxford5k_easy rparis6k_easy roxford5k_medium rparis6k_medium roxford5k_hard"
-        " rparis6k_hard gldv2 cub200 cars196 sop inshop trec cuhk_sysu prw sketchy hashing guie happywhale",
-    },
+    "tasks.benchmarks": {"PROTOCOLS": " ".join(get_args(_names.BenchmarkProtocol))},
     "tasks.lists": {"LIST_READERS": "positions numbers"},
     "tasks.hashing": {
         "SEVERAL_LABELS": "check_matrix SharedLabels to_words from_words",
@@ -106,8 +100,8 @@ _ROWS_OF_TASKS = {
     "tasks.image_boxes": {"RESULT_METHODS": "all_boxes boxes_of boxes_of_metric"},
     "tasks.rotated_boxes": {"SHAPE_TYPES": "rotated", "SHAPES_IN_WORDS": "rotated"},
     "tasks.evaluators": {
-        "EVALUATORS": "lvis lvis_fixed voc ultralytics scaled_yolov4 yolov4",
-        "AP_RULES": "voc07 voc yolo yolov5 ultralytics",
+        "EVALUATORS": " ".join(get_args(_names.TaskEvaluator)),
+        "AP_RULES": " ".join(get_args(_names.TaskRule)),
         "EXTRAS": "difficult lists",
     },
 }

@@ -10,6 +10,8 @@ from typing import Literal
 # Of embeddings.
 SimilarityName = Literal["cosine", "euclidean", "dot", "hamming"]
 TieName = Literal["pessimistic", "optimistic", "stable", "grouped", "expected"]
+TieByPlace = Literal["stable"]
+"""those that need places in a gallery"""
 CameraRule = Literal["same_identity", "all", "only", "keep"]
 ClothesRule = Literal["keep", "drop_same", "drop_other"]
 ApRule = Literal["rectangle", "trapezoid", "interpolated_11", "interpolated_101"]
@@ -38,38 +40,94 @@ Role = Literal["query", "gallery"]
 MatrixKind = Literal["embeddings", "distances", "scores"]
 QualityMeasure = Literal["rankme", "dead_dimensions", "norm_mean", "norm_std", "alignment", "uniformity", "hubness"]
 PairMetric = Literal["accuracy", "auc", "eer", "eer_closest", "eer_voxceleb", "min_dcf", "tar_at_far"]
-_OfPersons = Literal["market1501", "market1501_official", "dukemtmc", "msmt17", "mars", "mars_official", "casia_b"]
-_OfDrawnGalleries = Literal["cuhk03_np", "cuhk03_openreid", "cuhk03_torchreid"]
-_OfVehicles = Literal["vehicleid", "veri776", "veri776_official", "veri776_image_to_track", "aicity"]
-_OfClothes = Literal["prcc", "prcc_single_shot", "deepchange", "vc_clothes", "celeb_reid"]
-_OfSysu = Literal["sysu_mm01_all_single", "sysu_mm01_all_multi", "sysu_mm01_indoor_single", "sysu_mm01_indoor_multi"]
-_OfTexts = Literal["cuhk_pedes", "icfg_pedes", "rstpreid", "flickr30k", "coco_captions", "msrvtt"]
-_OfOxford = Literal["oxford5k", "roxford5k_easy", "roxford5k_medium", "roxford5k_hard"]
-_OfParis = Literal["paris6k", "rparis6k_easy", "rparis6k_medium", "rparis6k_hard"]
-_OfMetricLearning = Literal["gldv2", "cub200", "cars196", "sop", "inshop"]
-_OfLabeledClothes = Literal["ltcc", "ltcc_cc", "ltcc_sc", "ccvid_cc"]
-_OfPlaces = Literal["pitts30k", "tokyo247", "msls", "nordland"]
-_Others = Literal["sketchy", "hashing", "guie", "happywhale", "trec", "cuhk_sysu", "prw"]
-_OfReid = Literal[_OfPersons, _OfDrawnGalleries, _OfVehicles, _OfClothes, _OfLabeledClothes, _OfSysu, "regdb", "llcm"]
-ProtocolName = Literal[_OfReid, _OfTexts, _OfOxford, _OfParis, _OfMetricLearning, _OfPlaces, _Others]
+BenchmarkProtocol = Literal[
+    "prcc",
+    "prcc_single_shot",
+    "deepchange",
+    "vc_clothes",
+    "celeb_reid",
+    "ltcc",
+    "ltcc_cc",
+    "ltcc_sc",
+    "ccvid_cc",
+    "pitts30k",
+    "tokyo247",
+    "msls",
+    "nordland",
+    "sysu_mm01_all_single",
+    "sysu_mm01_all_multi",
+    "sysu_mm01_indoor_single",
+    "sysu_mm01_indoor_multi",
+    "regdb",
+    "llcm",
+    "cuhk_pedes",
+    "icfg_pedes",
+    "rstpreid",
+    "flickr30k",
+    "coco_captions",
+    "msrvtt",
+    "oxford5k",
+    "paris6k",
+    "roxford5k_easy",
+    "rparis6k_easy",
+    "roxford5k_medium",
+    "rparis6k_medium",
+    "roxford5k_hard",
+    "rparis6k_hard",
+    "gldv2",
+    "cub200",
+    "cars196",
+    "sop",
+    "inshop",
+    "trec",
+    "cuhk_sysu",
+    "prw",
+    "sketchy",
+    "hashing",
+    "guie",
+    "happywhale",
+]
+"""those that `tasks.benchmarks` adds, in this order"""
+ProtocolName = Literal[
+    "market1501",
+    "market1501_official",
+    "dukemtmc",
+    "msmt17",
+    "mars",
+    "mars_official",
+    "casia_b",
+    "cuhk03_np",
+    "cuhk03_openreid",
+    "cuhk03_torchreid",
+    "vehicleid",
+    "veri776",
+    "veri776_official",
+    "veri776_image_to_track",
+    "aicity",
+    BenchmarkProtocol,
+]
 
 # Of detections.
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
-IouType = Literal["bbox", "segm", "keypoints", "rotated"]
 CocoIouType = Literal["bbox", "segm", "keypoints"]
+IouType = Literal[CocoIouType, "rotated"]
 LvisIouType = Literal["bbox", "segm"]
 VocIouType = Literal["bbox", "rotated"]
-DetectionRule = Literal["coco", "voc07", "voc", "yolo", "yolov5", "ultralytics"]
 ThresholdsName = Literal["coco", "torchmetrics"]
-VocRule = Literal["voc", "voc07"]
+VocRule = Literal["voc07", "voc"]
 YoloRule = Literal["yolo", "yolov5", "ultralytics", "voc"]
+TaskRule = Literal[VocRule, YoloRule]
+"""those that `tasks.evaluators` adds, in this order"""
+DetectionRule = Literal["coco", TaskRule]
 YoloMatching = Literal["ultralytics", "scaled_yolov4", "yolov4"]
 Average = Literal["macro", "micro"]
 Backend = Literal["pycocotools", "faster_coco_eval"]
 InvalidAction = Literal["count", "drop", "raise"]
 UnknownCategories = Literal["raise", "drop"]
 DetectionAreas = Literal["coco", "shape"]
-EvaluatorName = Literal["coco", "lvis", "lvis_fixed", "voc", YoloMatching]
+TaskEvaluator = Literal["lvis", "lvis_fixed", "voc", YoloMatching]
+"""those that `tasks.evaluators` adds, in this order"""
+EvaluatorName = Literal["coco", TaskEvaluator]
 LimitOf = Literal["image and class", "image", "class"]
 ClaimRule = Literal["voc", "dota", "scaled_yolov4", "yolov4"]
 ConfusionMatrixRule = Literal["coco", "hotcoco", "ultralytics", "supervision"]

@@ -69,7 +69,8 @@ def check_evaluator(name: str, row: Evaluator, folder: Path) -> None:
     )
     found = {
         reference_words: name in reference.EVALUATORS,
-        "is no `EvaluatorName`: add it in _names.py": name in get_args(_names.EvaluatorName),
+        "is no `EvaluatorName`: add it to `TaskEvaluator` in _names.py, by which its task is found": name
+        in get_args(_names.EvaluatorName),
         "is on no page of docs/: add a row to detection/options.md": any(f'"{name}"' in page for page in pages),
     }
     assert_nothing_missing(name, found)

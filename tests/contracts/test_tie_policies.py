@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import ReIDMeanAP, _names, evaluate_scores
-from reid_torchmetrics.command.inputs import TIES_BY_PLACE
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.tasks import RankCounter
@@ -47,8 +46,8 @@ def check_tie_policy(policy: TiePolicy) -> None:
         reference_words: name in reference.TIE_ORDERS,
         "is no `TieName`: add it in _names.py": name in get_args(_names.TieName),
         "has no `sentence`: say who goes first": bool(policy.sentence),
-        "needs places of the gallery: add it to `TIES_BY_PLACE` in command/inputs.py": (
-            policy.by_place is None or name in TIES_BY_PLACE
+        "needs places of the gallery: add it to `TieByPlace` in _names.py": (
+            policy.by_place is None or name in get_args(_names.TieByPlace)
         ),
     }
     for page, text in PAGES.items():
@@ -181,7 +180,7 @@ def test_a_policy_that_breaks_the_contract_is_told_so(policy, message):
         "is no `TieName`: add it",
         "is not in docs/concepts/ties",
         "is not in docs/conv",
-        "needs places of the gallery: add it to `TIES_BY_PLACE`",
+        "needs places of the gallery: add it to `TieByPlace`",
     ],
 )
 def test_a_policy_that_other_places_do_not_know_is_told_what_to_add(words):

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -30,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.measures import cutoffs, means
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
+from reid_torchmetrics.tasks import benchmarks
 from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from reid_torchmetrics.tasks.evaluators import CLAIMS, YOLO_RULES
 from reid_torchmetrics.tasks.identification import FPIR_RULES
@@ -48,6 +50,7 @@ MADE = {name: each for name, each in CLASSES.items() if not inspect.isabstract(e
 TABLES = {
     "SimilarityName": SIMILARITIES,
     "TieName": TIE_POLICIES,
+    "TieByPlace": [name for name, policy in TIE_POLICIES.items() if policy.by_place is not None],
     "CameraRule": SAME_CAMERA_RULES,
     **{f"{name.capitalize()}Rule": rules for name, rules in LABEL_RULES.items()},
     "ApRule": measures.AP_RULES,
@@ -57,6 +60,7 @@ TABLES = {
     "CmcMode": measures.CMC_MODES,
     "EmptyTargetAction": measures.EMPTY_TARGET_ACTIONS,
     "ProtocolName": retrieval.PROTOCOLS,
+    "BenchmarkProtocol": [protocol.name for protocol in chain.from_iterable(benchmarks._FIELDS)],
     "FpirRule": FPIR_RULES,
     "PairMetric": PAIR_METRICS,
     "MedianRule": means._MEDIAN_RULES,
@@ -66,6 +70,7 @@ TABLES = {
     "OriginalDistance": ORIGINAL_DISTANCES,
     "MissingQueries": MISSING_QUERIES,
     "EvaluatorName": EVALUATORS,
+    "TaskEvaluator": EVALUATORS.keys() - {"coco"},
     "ClaimRule": CLAIMS,
     "ConfusionMatrixRule": CONFUSION_RULES,
     "Role": _PREFIXES,
@@ -77,6 +82,7 @@ TABLES = {
     "BoxFormat": BOX_FORMATS,
     "IouType": ("bbox", *SHAPE_TYPES),
     "DetectionRule": AP_RULES,
+    "TaskRule": AP_RULES.keys() - {"coco"},
     "VocRule": EVALUATORS["voc"].rules,
     "YoloRule": YOLO_RULES,
     "YoloMatching": [name for name, row in EVALUATORS.items() if row.reports_confidence],

@@ -31,8 +31,6 @@ _NEED_ITEMS = (
 """options, labels and kinds of files that need the items of a gallery"""
 _NEED_EXACT = ("recall_k", "similarity", "packed", "order")
 """options of `lists` about exact search"""
-TIES_BY_PLACE = ("stable",)
-"""tie policies that need places in a gallery; their table needs torch, so a test compares both"""
 
 
 class Source(NamedTuple):
@@ -135,7 +133,7 @@ def check_streamed(inputs: Mapping[str, Any]) -> None:
     """
     needs = [name for name in _NEED_ITEMS if inputs.get(name)]
     ties = inputs.get("ties")
-    if ties in TIES_BY_PLACE:
+    if ties in get_args(_names.TieByPlace):
         needs.append(f"ties={ties!r}")
     if needs:
         raise ValueError(f"`--stream` must come without `{needs[0]}`, as it drops the items of the gallery; got both.")
