@@ -136,6 +136,13 @@ def test_evaluators_have_the_options_of_their_metric(evaluator, metric):
     assert set(EVALUATOR_OPTIONS[evaluator]) == names
 
 
+def test_every_row_is_an_option_of_a_command():
+    read = {name for command in COMMANDS for _, name, *_ in options.command_options(command)}
+    read |= {f"{command}.{name}" for command in COMMANDS for _, name, *_ in options.command_options(command)}
+    unread = sorted(options.TABLE["options"].keys() - read)
+    assert not unread, f"add {unread} to a group of a command in command/options.json"
+
+
 @pytest.mark.parametrize("name", options.TABLE["classes"])
 def test_fields_of_objects_are_those_of_the_class(name):
     made = getattr(reid_torchmetrics, name)

@@ -3,8 +3,9 @@
     "k": ["N?", "cutoff of average precision and MRR", "none"]     --k N  cutoff of average precision and MRR [none]
 
 A row has the kind of value, what it is, and its default in words. Options are named like the parameters of the function
-behind the subcommand, and a test compares both. The table is read without torch, so that help and errors are there at
-once. Only options that were given are passed on, so that None keeps its meaning: `--k null`.
+behind the subcommand, and a test compares both. In what it is, "{names}" stands for the values of its type in `_names`.
+The table is read without torch, so that help and errors are there at once. Only options that were given are passed on,
+so that None keeps its meaning: `--k null`.
 """
 
 from __future__ import annotations
@@ -347,7 +348,9 @@ def _add(group: Any, option: Option, command: str) -> None:
         settings = {"action": _ReadConfig, "command": command}
     else:
         settings["metavar"] = _metavar(kind)
-    help_text = f"{option.text} [{option.default}]" if option.default else option.text
+    help_text = option.text.replace("{names}", ", ".join(kind.suggestions))
+    if option.default:
+        help_text += f" [{option.default}]"
     added = group.add_argument(option.flag, help=help_text, **settings)
     added.required = False  # a file of options may have it
 
