@@ -54,7 +54,7 @@ def missing_names(label: Label) -> list[str]:
             [f"{side}_{name}" for side in label.sides],
             name in ("index", *POSITIONAL),
         ),
-        "`StreamOptions` in functional/retrieval/ranking/rank_counter.py": (
+        "`StreamOptions` in tasks/streams/rank_counter.py": (
             rank_counter.StreamOptions,
             [f"query_{name}", f"positive_{name}"],
             not is_streamed or name in POSITIONAL,
@@ -97,7 +97,7 @@ def missing_rules(label: Label) -> list[str]:
             f"is no key of `RelevanceOptions` with the type {list(label.rules)}: add it, and a type in _names.py"
         )
     if name not in get_type_hints(rank_counter.StreamOptions):
-        missing.append(f"is no key of `StreamOptions` in rank_counter.py: add `{name}`")
+        missing.append(f"is no key of `StreamOptions` in tasks/streams/rank_counter.py: add `{name}`")
     return missing
 
 

@@ -4,6 +4,7 @@ A file that is cut anywhere is refused by an error that names it. A cut between 
 leaves a whole file; there the rows that are read must be the first ones.
 """
 
+import inspect
 import io
 import json
 import re
@@ -127,8 +128,10 @@ def has_suffix(text: str, suffix: str) -> bool:
 def check_suffix(suffix: str, folder: Path) -> None:
     """Raise an AssertionError unless a suffix keeps the contract of a format; its message says what to add."""
     example_words = "has no example: add how such a file is written to `WRITERS` in tests/contracts/test_readers.py"
+    reader = read_samples if suffix in FORMATS else read_labels
     found = {
         example_words: suffix in WRITERS,
+        f"is not in the docstring of `{reader.__name__}`: add it": has_suffix(inspect.getdoc(reader) or "", suffix),
         "is not in SECURITY.md: add it to the row of its reader, with what reads it": suffix in SECTION,
         "is not in docs/how_to/files.md: say there what such a file holds": has_suffix(FILES, suffix),
     }

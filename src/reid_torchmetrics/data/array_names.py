@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -30,6 +30,7 @@ FIELD_NAMES = {
     "names": "names name paths path filenames filename file_names file_name image_path img_path",
 }
 """names of arrays by their meaning; positions may also be two columns"""
+FIELD_NAMES |= {label: label for label in get_args(_names.LabelField) if label not in FIELD_NAMES}
 
 FURTHER_NAMES = {
     "embeddings": "vector vectors representation representations image_embeds text_embeds descriptor descriptors",

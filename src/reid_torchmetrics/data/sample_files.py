@@ -117,7 +117,7 @@ def read_samples(
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
             pattern are shards, in natural order, 2 before 10; but the .npy of a folder are the arrays of one file, by
-            their names, if one has the name of a label, such as `pids.npy`.
+            their names, if one has the name of a label, such as `pids.npy`. A .pt may be called .pth, and a .h5 .hdf5.
         role: the side, "query" or "gallery", to read from a file with arrays of both.
         names: names of arrays by their meaning, such as `{"embeddings": "my_array", "identities": "y"}`. Without a name
             from you, exactly one array may have the meaning by its name. An array alone in a .npy or .pt has no name,
