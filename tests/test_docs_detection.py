@@ -148,7 +148,8 @@ def test_the_table_of_options_has_the_arguments_and_their_defaults():
 @pytest.mark.parametrize("option", OPTIONS)
 def test_the_reference_lists_every_value_of_an_option(option):
     (said,) = re.findall(rf"^    {option}: (.*(?:\n {{8}}.*)*)", inspect.getdoc(DetectionMAP), flags=re.MULTILINE)
-    assert {*OPTIONS[option]} <= {*re.findall(r'"(\w+)"', said)}
+    lacking = sorted({*OPTIONS[option]} - {*re.findall(r'"(\w+)"', said)})
+    assert not lacking, f"the docstring of `DetectionMAP` must list {lacking} as values of `{option}`"
 
 
 @pytest.mark.parametrize("rule", AP_RULES)

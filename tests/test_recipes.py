@@ -72,6 +72,11 @@ CHECKS = {
     ],
 }
 """the tests that are run for a recipe, by the name of its page"""
+MORE_FILES = {
+    "label": "type checkers know the labels of streams, and the signatures of relevance and of protocols its option",
+    "similarity": "docstrings list the names where users read them",
+}
+"""recipes with changes of more than two files of the package"""
 RUN_RECIPES = """
 import pathlib, runpy, sys
 
@@ -143,6 +148,13 @@ def test_each_block_of_a_tour_prints_a_value(name):
     assert len(written) >= 8
     assert all(map(printed, written))
     assert len(text.splitlines()) <= 120
+
+
+def test_a_recipe_changes_two_files_of_the_package_or_there_is_a_reason():
+    for name, recipe in RECIPES.items():
+        changed = {change.path for change in recipe.changes if change.path.startswith("src/")}
+        changed = {path for path in changed if (ROOT / path).exists()}
+        assert (len(changed) > 2) == (name in MORE_FILES), f"{name} changes {sorted(changed)}"
 
 
 def test_every_recipe_has_tests():

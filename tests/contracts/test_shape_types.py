@@ -14,7 +14,7 @@ from torch import Tensor
 from reid_torchmetrics import DetectionMAP, _names
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.inputs.keypoints import COCO_SIGMAS
-from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
+from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES, SHAPES_IN_WORDS
 from reid_torchmetrics.functional.detection.inputs.shapes import ObjectColumns, ShapeType
 from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
@@ -112,6 +112,7 @@ def check_shape_type(name: str, make: MakeType) -> None:
     found = {
         reference_words: name in REFERENCES,
         "is no `IouType`: add it in _names.py": name in get_args(_names.IouType),
+        "has no word in reports: add it to `SHAPES_IN_WORDS`, beside its row": name in SHAPES_IN_WORDS,
         "has no row in the table of `iou_type` in docs/detection.md: add it": row_on_page in DOCS,
     }
     assert_nothing_missing(name, found)
@@ -209,6 +210,7 @@ def changed(**members: Any) -> MakeType:
     [
         ("discs", SHAPE_TYPES["rotated"], "'discs' has no slow reference: add how shapes are drawn"),
         ("discs", SHAPE_TYPES["rotated"], "'discs' is no `IouType`: add it"),
+        ("discs", SHAPE_TYPES["rotated"], "'discs' has no word in reports: add it to `SHAPES_IN_WORDS`"),
         ("discs", SHAPE_TYPES["rotated"], "'discs' has no row in the table of `iou_type`"),
         ("rotated", changed(key="masks"), "'rotated' must have a `key` of its own; got 'masks'"),
         ("rotated", lambda _: type("Open", (ROTATED,), {"__final__": False})(), "the class of 'rotated' must be final"),

@@ -200,7 +200,8 @@ def test_the_words_of_plot_name_every_figure():
 
 
 def test_a_figure_that_results_do_not_have_is_refused_with_the_reason():
-    with pytest.raises(ValueError, match="`figure` must be one of 'cmc', 'precision_recall', 'first_ranks'; got 'roc'"):
+    names = ", ".join(map(repr, plot.FIGURES[type(problems.retrieval())]))
+    with pytest.raises(ValueError, match=f"`figure` must be one of {names}; got 'roc'"):
         problems.retrieval().plot("roc")
     with pytest.raises(ValueError, match=r"got 'confusion_matrix': results\(across_classes=True\) of a metric holds"):
         problems.detection().plot("confusion_matrix")

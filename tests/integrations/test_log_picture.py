@@ -110,6 +110,13 @@ def test_a_picture_is_in_a_store_of_mlflow(tmp_path, monkeypatch):
     assert pixels_in(path).tolist() == PIXELS.tolist()
 
 
+def test_every_logger_has_a_stand_in_or_the_real_client():
+    real = {"TensorBoardLogger", "SummaryWriter", "DummyLogger"}
+    names = {name for name in pictures._SENDERS if "." not in name}
+    lacking = sorted(names - real - {client.__name__ for client in CLIENTS})
+    assert not lacking, f"add stand-ins for {lacking} to `CLIENTS` in tests/integrations/clients.py"
+
+
 @pytest.mark.usefixtures("_packages")
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_gets_an_image_of_pillow_with_its_name_and_step(client, tmp_path):
