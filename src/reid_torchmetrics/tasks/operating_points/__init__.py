@@ -14,4 +14,5 @@ from .operating_points import (
     best_f1,
     confidence_curve,
     precision_recall_curve,
+    tally_matches,
 )
