@@ -54,18 +54,24 @@ def find_lists(
     if len(ground_truth) != num_queries:
         rule = f"hold one entry for each of {num_queries} queries"
         raise ValueError(f"`ground_truth` must {rule}; got {len(ground_truth)}.")
-    named_lists = [_as_named_lists(lists, protocol) for lists in ground_truth]
-    check_list_names(named_lists, protocol)
-    lists_by_query = [_read_lists(query, lists, num_gallery) for query, lists in enumerate(named_lists)]
+    lists_by_query = _read_queries(dict(enumerate(ground_truth)), protocol, num_gallery).values()
     positives = [_join(lists, protocol.positive_lists) for lists in lists_by_query]
     junk = [_join(lists, protocol.junk_lists) for lists in lists_by_query]
-    check_listed_once("ground_truth", positives, junk)
     return positives, junk
 
 
-def _as_named_lists(lists: Any, protocol: Protocol) -> Mapping[str, Any]:
-    """Return the lists of a query by name; a plain list is one of positives."""
-    return lists if isinstance(lists, Mapping) else {protocol.positive_lists[0]: lists}
+def _read_queries(entries: Mapping[int, Any], protocol: Protocol, limit: int) -> dict[int, dict[str, Tensor]]:
+    """Return the lists of each query by name, as tensors of numbers below a limit; a plain list is one of positives."""
+    named_lists = {}
+    for number, lists in entries.items():
+        named_lists[number] = lists if isinstance(lists, Mapping) else {protocol.positive_lists[0]: lists}
+    number_at = list(entries).__getitem__
+    check_list_names(list(named_lists.values()), protocol, name=number_at)
+    lists_by_query = {number: _read_lists(number, lists, limit) for number, lists in named_lists.items()}
+    items_by_query = [torch.cat(list(lists.values())) for lists in lists_by_query.values()]
+    no_items = [items[:0] for items in items_by_query]
+    check_listed_once("ground_truth", items_by_query, no_items, name=number_at)
+    return lists_by_query
 
 
 def _join(lists: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
@@ -168,16 +174,10 @@ class ListedTruth:
         if isinstance(ground_truth, (str, bytes)) or not isinstance(ground_truth, (Mapping, Sequence)):
             raise TypeError(f"`ground_truth` must be {_FORMS}; got {type(ground_truth).__name__}.")
 
-        lists = {}
-        entries = ground_truth.items() if isinstance(ground_truth, Mapping) else enumerate(ground_truth)
-        for number, values in entries:
+        entries = ground_truth if isinstance(ground_truth, Mapping) else dict(enumerate(ground_truth))
+        for number in entries:
             _checks.integer("ground_truth", number)
-            lists[number] = _read_lists(number, _as_named_lists(values, protocol), _ANY_NUMBER)
-        number_at = list(lists).__getitem__
-        check_list_names(list(lists.values()), protocol, name=number_at)
-        items_by_query = [torch.cat(list(lists_of_query.values())) for lists_of_query in lists.values()]
-        no_items = [items[:0] for items in items_by_query]
-        check_listed_once("ground_truth", items_by_query, no_items, name=number_at)
+        lists = _read_queries(entries, protocol, _ANY_NUMBER)
 
         digest = hashlib.sha256()
         for number in sorted(lists):

@@ -9,7 +9,7 @@ Items are positions in the gallery, or names where the labels of the gallery are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.relevance import EXTRA, SIDES, Relevance, argument_of
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, Relevance, argument_of
 
 from .item_ids import Lists, read_names
 from .list_forms import ItemReader, ListQueries, Truth, find_queries, read_retrieved
@@ -54,59 +54,49 @@ def read_labeled_lists(
         TypeError: names beside arrays, or mappings beside arrays.
         ValueError: mappings with other keys, items or queries that have no label, or another number of lists.
     """
-    arrays = _split_extra_labels({name: value for name, value in labels.items() if value is not None})
-    query_labels = _labels_of_side(arrays, "query_")
-    gallery_labels = _labels_of_side(arrays, "gallery_")
-    mappings_of_queries = _mappings(query_labels)
-    mappings_of_gallery = _mappings(gallery_labels)
-
+    query_labels = _labels_of_side(labels, "query")
+    gallery_labels = _labels_of_side(labels, "gallery")
     queries = ListQueries()
-    if mappings_of_queries or isinstance(retrieved, Mapping):
+    if _are_mappings(query_labels) or isinstance(retrieved, Mapping):
         queries = _find_queries(retrieved, query_labels, missing_queries, unknown_queries)
-        keys = queries.keys or ()
-        retrieved = [retrieved.get(key, ()) for key in keys]  # type: ignore[union-attr]
-        for name, values in mappings_of_queries.items():
-            arrays[name] = [values[key] for key in keys]
-    names: list[Any] | None = None
-    if mappings_of_gallery:
-        argument, *_ = mappings_of_gallery
-        names = list(_first(mappings_of_gallery))
-        for name, values in mappings_of_gallery.items():
-            arrays[name] = [values[item] for item in names]
-        names = read_names(argument, names)
+        retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]  # type: ignore[union-attr]
+    item_names = list(_first(gallery_labels)) if _are_mappings(gallery_labels) else None
 
-    num_queries = len(_first(_labels_of_side(arrays, "query_")))
-    num_gallery = len(_first(_labels_of_side(arrays, "gallery_")))
-    items = read_items(retrieved, names, reader, queries, num_queries, num_gallery)
-    return LabeledLists(items, queries, _join_extra_labels(arrays, labels))
-
-
-def _labels_of_side(labels: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {name: values for name, values in labels.items() if name.startswith(prefix)}
-
-
-def _split_extra_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the labels by argument, with an argument for each extra label, as it may be a mapping of names."""
-    split: dict[str, Any] = {}
+    # Mappings become lists, in the order of the queries and of the names of items.
+    arrays: dict[str, Any] = {}
     for argument, values in labels.items():
-        if not (argument.endswith(f"_{EXTRA}") and isinstance(values, Mapping)):
-            split[argument] = values
+        keys = queries.keys if argument.startswith("query_") else item_names
+        if _holds_extra_labels(argument, values):
+            arrays[argument] = {name: _in_order(value, keys) for name, value in values.items()}
+        elif values is not None:
+            arrays[argument] = _in_order(values, keys)
+    names = None if item_names is None else read_names(next(iter(gallery_labels)), item_names)
+    num_queries = len(_first(_labels_of_side(arrays, "query")))
+    num_gallery = len(_first(_labels_of_side(arrays, "gallery")))
+    items = read_items(retrieved, names, reader, queries, num_queries, num_gallery)
+    return LabeledLists(items, queries, arrays)
+
+
+def _labels_of_side(labels: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """Return the labels of a side by argument, each extra label by itself, as it may be a mapping of names."""
+    by_argument: dict[str, Any] = {}
+    for argument, values in labels.items():
+        if not argument.startswith(side):
             continue
-        for name, value in values.items():
-            if value is not None:
-                split[argument_of(argument, name)] = value
-    return split
+        if _holds_extra_labels(argument, values):
+            by_argument.update((argument_of(argument, name), value) for name, value in values.items())
+        else:
+            by_argument[argument] = values
+    return {argument: values for argument, values in by_argument.items() if values is not None}
 
 
-def _join_extra_labels(split: dict[str, Any], labels: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inverse of `_split_extra_labels`, given its argument `labels`."""
-    joined = dict(split)
-    for side in SIDES:
-        argument = f"{side}_{EXTRA}"
-        extra_labels = labels.get(argument)
-        if isinstance(extra_labels, Mapping):
-            joined[argument] = {name: joined.pop(argument_of(argument, name), None) for name in extra_labels}
-    return joined
+def _holds_extra_labels(argument: str, values: object) -> bool:
+    return argument.endswith(f"_{EXTRA}") and isinstance(values, Mapping)
+
+
+def _in_order(values: Any, keys: Collection[Any] | None) -> Any:
+    """Return the values of a mapping of names in the order of its keys; other values as they are."""
+    return values if values is None or keys is None else [values[key] for key in keys]
 
 
 def _first(values: Mapping[str, Any]) -> Any:
@@ -115,11 +105,11 @@ def _first(values: Mapping[str, Any]) -> Any:
     return first
 
 
-def _mappings(labels: Mapping[str, Any]) -> dict[str, Mapping[Any, Any]]:
-    """Return the labels of a side if they are mappings; raise unless all are, with the same keys, or none is."""
+def _are_mappings(labels: Mapping[str, Any]) -> bool:
+    """Return whether the labels of a side are mappings; raise unless all are, with the same keys, or none is."""
     mappings = {name: value for name, value in labels.items() if isinstance(value, Mapping)}
     if not mappings:
-        return {}
+        return False
     (first_name, first), *_ = mappings.items()
     for name, value in labels.items():
         if name not in mappings:
@@ -127,7 +117,7 @@ def _mappings(labels: Mapping[str, Any]) -> dict[str, Mapping[Any, Any]]:
         if value.keys() != first.keys():
             missing = [key for key in first if key not in value] or [key for key in value if key not in first]
             raise ValueError(f"`{name}` must have the keys of `{first_name}`; got a difference in {missing[0]!r}.")
-    return mappings
+    return True
 
 
 def _find_queries(
