@@ -25,7 +25,6 @@ from reid_torchmetrics import (
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
-from reid_torchmetrics.tasks.pooled_queries import pool_queries
 
 GENERATOR = torch.Generator().manual_seed(7)
 X = torch.randn((24, 5), generator=GENERATOR)
@@ -135,7 +134,6 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         lambda scores: tasks.verify(retrieval.scores_from_matrix(scores, RELEVANCE), RELEVANCE),
         {"scores": X[:8] @ X[8:].T},
     ),
-    "pool_queries": (pool_queries, {"query": X, "query_identities": IDS, "query_cameras": CAMERAS}),
     "expand_queries": (lambda query, gallery: retrieval.expand_queries(query, gallery, k=3), EMBEDDINGS),
     "QueryExpansion": (
         lambda query, gallery, own: QueryExpansion(k=2, expanded="together").expand(query, gallery, self_index=own),

@@ -5,6 +5,8 @@ import torch
 
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate, evaluate_scores, find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation import Labels
+from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.tasks import KReciprocal, QueryExpansion, compare, expand_queries, rerank_k_reciprocal
 from reid_torchmetrics.tasks.pooled_queries import pool_queries
 from reid_torchmetrics.tasks.reranking import EXPANSIONS, ORIGINAL_DISTANCES
@@ -187,8 +189,9 @@ def test_embeddings_are_changed_there(device):
         kept = torch.arange(0, 60, 2).to(where)
         scores = rerank_k_reciprocal(*sides, k1=6, k2=3, kept=kept, max_bytes=10**5)
         expansion = QueryExpansion(k=3, expanded="gallery_first")
-        pooled = pool_queries(sides[0], moved(identities, where), moved(cameras, where))
-        return [scores.distances(), pooled, expand_queries(*sides, k=3), *expansion.expand(*sides)]
+        labels = Labels({"identities": moved(identities, where), "cameras": moved(cameras, where)}, {})
+        rows, labels = pool_queries(Rows([sides[0]]), labels, sides[1])
+        return [scores.distances(), rows.all(), labels.query, expand_queries(*sides, k=3), *expansion.expand(*sides)]
 
     assert_as_on_the_cpu(device, changed)
 

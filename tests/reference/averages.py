@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 
 
 def pooled(
-    vectors: NDArray[np.float64], labels: Sequence[Hashable], *, normalize: bool
+    vectors: NDArray[np.float64], labels: Sequence[Hashable]
 ) -> tuple[list[Hashable], list[NDArray[np.float64]]]:
-    """Return the labels in the order in which they first appear, and the mean vector of each."""
+    """Return the labels in the order in which they first appear, and the mean unit vector of each."""
     seen = list(dict.fromkeys(labels))
     means = []
     for label in seen:
         total = np.zeros(vectors.shape[1])
         for vector, own in zip(vectors, labels, strict=True):
             if own == label:
-                norm = math.sqrt(sum(x * x for x in vector)) if normalize else 1.0
+                norm = math.sqrt(sum(x * x for x in vector))
                 total += vector / (norm or 1.0)
         means.append(total / list(labels).count(label))
     return seen, means

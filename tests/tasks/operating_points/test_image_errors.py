@@ -131,11 +131,6 @@ def test_the_counts_of_an_image_are_those_of_its_boxes_alone(problem):
     [
         (lambda: errors(0.0).worst(0), ValueError, "`n` must be at least 1; got 0."),
         (lambda: errors(0.0).worst(1.5), TypeError, "`n` must be an int; got float."),
-        (
-            lambda: image_errors(example(), NUM_POSITIVES, torch.zeros(2), threshold=1),
-            ValueError,
-            "`threshold` must be the number of one of 1 thresholds; got 1.",
-        ),
     ],
 )
 def test_a_wrong_argument_is_named(call, error, message):

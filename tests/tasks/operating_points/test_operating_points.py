@@ -165,11 +165,6 @@ BAD = [
         "`label` must be the label of a class that occurs; got 2.",
     ),
     (lambda: precision_recall_curve(EXAMPLE, "cat"), TypeError, "`label` must be an int; got str."),
-    (
-        lambda: precision_recall_curve(EXAMPLE, 1, threshold=1),
-        ValueError,
-        "`threshold` must be the number of one of 1 thresholds; got 1.",
-    ),
 ]
 
 

@@ -98,12 +98,7 @@ def image_errors(
         num_positives: number of ground truths in each image that count.
         confidence: the least accepted score of each class; rounded to the dtype of the scores.
         threshold: index of the IoU threshold.
-
-    Raises:
-        TypeError: `threshold` is not an int.
-        ValueError: a `threshold` that does not exist.
     """
-    _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
     is_accepted = matches.scores >= confidence.to(matches.scores.dtype).index_select(0, matches.class_index)
     is_right, is_ignored = matches.outcomes(threshold)
 

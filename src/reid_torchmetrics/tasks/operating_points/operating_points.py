@@ -172,10 +172,9 @@ def precision_recall_curve(matches: Matches, label: int, *, threshold: int = 0) 
         threshold: index of the IoU threshold.
 
     Raises:
-        TypeError: an option of the wrong type.
-        ValueError: a `label` that is not among the classes, or a `threshold` that does not exist.
+        TypeError: `label` is not an int.
+        ValueError: it is not among the classes.
     """
-    _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
     number = number_of_class(matches.classes, label)
     tally = tally_matches(matches, slice(threshold, threshold + 1))
     first, end = tally.edges[number : number + 2].tolist()
@@ -231,10 +230,9 @@ def confidence_curve(matches: Matches, label: int | None = None, *, threshold: i
         threshold: index of the IoU threshold.
 
     Raises:
-        TypeError: an option of the wrong type.
-        ValueError: a `label` that is not among the classes, or a `threshold` that does not exist.
+        TypeError: `label` is not an int.
+        ValueError: it is not among the classes.
     """
-    _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
     tally = tally_matches(matches, slice(threshold, threshold + 1))
     num_positives = matches.num_positives[0]
     is_included = num_positives > 0
@@ -272,12 +270,7 @@ def best_confidence(matches: Matches, *, threshold: int = 0) -> Float[Tensor, " 
     Args:
         matches: matches in all images.
         threshold: index of the IoU threshold.
-
-    Raises:
-        TypeError: `threshold` is not an int.
-        ValueError: a `threshold` that does not exist.
     """
-    _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
     confidence = best_f1(matches).confidence[threshold]
     if bool(confidence.isinf().any()):
         curve = confidence_curve(matches, threshold=threshold)

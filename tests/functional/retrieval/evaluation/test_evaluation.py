@@ -5,6 +5,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval.evaluation import Labels
+from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.tasks import KReciprocal, QueryExpansion, rerank_k_reciprocal
 from reid_torchmetrics.tasks.pooled_queries import pool_queries
 from tests.functional.retrieval.evaluation.one_call import (
@@ -63,14 +65,13 @@ def test_oxford_and_paris_take_good_and_ok_for_positives_as_their_own_files_have
 @pytest.mark.needs("diagnosis")
 def test_multi_query_pools_the_queries_of_an_identity_and_camera():
     results = evaluate(QUERY, GALLERY, *LABELS, multi_query=True)
-    pooled = pool_queries(QUERY, QUERY_ID, QUERY_CAM)
-    expected = evaluate(pooled.embeddings, GALLERY, pooled.identities, GALLERY_ID, pooled.cameras, GALLERY_CAM)
+    rows, labels = pool_queries(Rows([QUERY]), Labels({"identities": QUERY_ID, "cameras": QUERY_CAM}, {}), GALLERY)
+    pooled, identities, cameras = rows.all(), *labels.query.values()
+    expected = evaluate(pooled, GALLERY, identities, GALLERY_ID, cameras, GALLERY_CAM)
     assert results.means == expected.means
-    assert results.query_identities.tolist() == pooled.identities.tolist()
+    assert results.query_identities.tolist() == identities.tolist()
     with pytest.warns(UserWarning, match=r"^`multi_query=True` pooled nothing: each query is the only one"):
-        again = evaluate(
-            pooled.embeddings, GALLERY, pooled.identities, GALLERY_ID, pooled.cameras, GALLERY_CAM, multi_query=True
-        )
+        again = evaluate(pooled, GALLERY, identities, GALLERY_ID, cameras, GALLERY_CAM, multi_query=True)
     assert again.means == pytest.approx(expected.means)
 
 
