@@ -6,7 +6,7 @@ Retrieval is compared query by query, see `pair`; detections by resampled images
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -326,7 +326,8 @@ def compare(
     if generator.device.type != "cpu":
         raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
     _checks.boolean("per_identity", per_identity)
-    if per_identity and getattr(first, "query_identities", None) is None:
+    identities = getattr(first, "query_identities", None) if per_identity else None
+    if per_identity and identities is None:
         raise ValueError("`per_identity` must come with results that know identities; got others.")
 
     # Each model is compared with the first one by the same draws.
@@ -334,15 +335,23 @@ def compare(
     seed: int | None = generator.initial_seed()
     if not torch.equal(state, torch.Generator("cpu").manual_seed(generator.initial_seed()).get_state()):
         seed = None  # the generator has drawn before
+    comparison = partial(
+        Comparison,
+        level=level,
+        num_resamples=resampling.num_resamples,
+        num_permutations=resampling.num_permutations,
+        per_identity=per_identity,
+        seed=seed,
+        cutoff=cutoff,
+    )
     comparisons = []
     for name, results in others:
         generator.set_state(state)
         names = str(first_name), str(name)
         if is_retrieval:
-            comparison = _compare_queries(first, results, names, resampling, per_identity=per_identity)
+            comparisons.append(_compare_queries(first, results, names, resampling, comparison, identities))
         else:
-            comparison = _compare_images(first, results, names, resampling, per_identity=per_identity)
-        comparisons.append(replace(comparison, seed=seed, cutoff=cutoff))
+            comparisons.append(_compare_images(first, results, names, resampling, comparison))
     if len(comparisons) > 1:
         comparisons = corrected(comparisons)
     return replace(comparisons[0], further_comparisons=tuple(comparisons[1:]))
@@ -384,45 +393,35 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _compare_images(
-    a: Any, b: Any, names: tuple[str, str], resampling: Resampling, *, per_identity: bool
+    a: Any, b: Any, names: tuple[str, str], resampling: Resampling, comparison: Callable[..., Comparison]
 ) -> Comparison:
-    """Compare the `DetectionResults` of two models."""
+    """Compare the `DetectionResults` of two models; `comparison` has the options of the draws."""
     paired = PairedDetections.of((a, b), names)
     by_class = paired.class_differences
-    num_better = (by_class > ROUNDING).sum(0).tolist()
-    num_worse = (by_class < -ROUNDING).sum(0).tolist()
-    num_equal = (by_class.abs() <= ROUNDING).sum(0).tolist()
-    means_a, means_b = paired.means.tolist()
+    by_class = by_class.masked_fill(by_class.abs() <= ROUNDING, 0.0)
+    means = paired.means.T.tolist()
     all_chances = chances_of_draws(paired, resampling)
     differences = {}
     for column, (name, number) in enumerate(a.numbers.items()):
-        differences[name] = Difference(
-            means_a[column],
-            means_b[column],
-            *all_chances[column],
-            num_better=num_better[column],
-            num_worse=num_worse[column],
-            num_equal=num_equal[column],
-            title=number.title,
-        )
-    return Comparison(
-        names=names,
+        differences[name] = _difference(number, means[column], by_class[:, column], all_chances[column])
+    return comparison(
+        names,
         differences=differences,
         conventions=a.conventions,
         num_queries=paired.num_images,
         num_valid=paired.num_images,
-        level=resampling.level,
-        num_resamples=resampling.num_resamples,
-        num_permutations=resampling.num_permutations,
-        per_identity=per_identity,
-        seed=None,
     )
 
 
 def _compare_queries(
-    a: RetrievalResults, b: RetrievalResults, names: tuple[str, str], resampling: Resampling, *, per_identity: bool
+    a: RetrievalResults,
+    b: RetrievalResults,
+    names: tuple[str, str],
+    resampling: Resampling,
+    comparison: Callable[..., Comparison],
+    identities: Tensor | None,
 ) -> Comparison:
-    """Compare the retrieval results of two models."""
+    """Compare the retrieval results of two models; queries of one of the identities are drawn as a whole."""
     pairs = pair(a, b, names)
     rank_a, rank_b = pairs.pop("first_rank")
     is_gained = (rank_a > 1) & (rank_b == 1)
@@ -442,13 +441,13 @@ def _compare_queries(
         defined,
         resampling,
         weights=weights,
-        identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
+        identities=None if identities is None else identities.cpu(),
         substitute=0.0 if counts_all_queries else None,
     )
 
     query_index = a.query_index.cpu()
-    return Comparison(
-        names=names,
+    return comparison(
+        names,
         differences={
             name: _difference(a.numbers[name], means[name], values, resampled.get(name, UNDEFINED))
             for name, values in differences.items()
@@ -456,11 +455,6 @@ def _compare_queries(
         conventions={name: a.conventions[name] for name in pairs},
         num_queries=len(query_index),
         num_valid=min(a.counts.valid, b.counts.valid),
-        level=resampling.level,
-        num_resamples=resampling.num_resamples,
-        num_permutations=resampling.num_permutations,
-        per_identity=per_identity,
-        seed=None,
         gained=is_gained.nonzero()[:, 0],
         lost=is_lost.nonzero()[:, 0],
         gained_index=query_index[is_gained],
