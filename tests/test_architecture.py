@@ -163,7 +163,10 @@ NEVER = [
 """modules that a layer does not use although it may import the package: tools by a string, process groups, windows"""
 
 WHOLES = ["", "private", "shared", "functional", "functional.retrieval", "functional.detection", "metrics"]
-FACES = [f"{PACKAGE}.{layer}" for layer in LAYERS if layer not in (*WHOLES, "integrations.pictures", "tasks.walks")]
+FILES = ("integrations.pictures", "tasks.walks", "tasks.rotated_boxes")
+"""layers of one file"""
+
+FACES = [f"{PACKAGE}.{layer}" for layer in LAYERS if layer not in (*WHOLES, *FILES)]
 """rooms that others enter by what their `__init__` imports"""
 
 
@@ -283,7 +286,7 @@ def forbidden_uses(sources: dict[str, str], layer: str, banned: str) -> list[str
 
 def modules_behind(room: str) -> list[str]:
     """The modules of a room, without those of a room in it."""
-    inner_faces = [face for face in FACES if face.startswith(f"{room}.")]
+    inner_faces = [f"{PACKAGE}.{layer}" for layer in LAYERS if f"{PACKAGE}.{layer}".startswith(f"{room}.")]
     of_room = [module for module in _modules() if module.startswith(f"{room}.")]
     return [module for module in of_room if not any(inside(module, face) for face in inner_faces)]
 
@@ -436,12 +439,8 @@ ONE_IMPORTER = {
     "plot.warning_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
     "report.detection_page": "one page",
     "report.retrieval_page": "one page",
-    "tasks.comparison.chances": "intervals and p-values, which know no models; over 500 lines with the comparison",
-    "tasks.comparison.comparison_text": "words; over 500 lines with the comparison",
     "tasks.comparison.paired_queries": "one order of the queries, with the reasons why there is none",
     "tasks.vector_indexes.exact_search": "scores of a gallery in blocks; over 400 lines with the lists of an index",
-    "tasks.streams.thresholds": "scores of positives; over 500 lines with the counter",
-    "tasks.places.group_scores": "scores of groups, which know no relevance",
 }
 """modules that a single other module imports, and why they are files of their own"""
 

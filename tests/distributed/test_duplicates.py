@@ -9,8 +9,8 @@ import torch
 from reid_torchmetrics import DistributedMetricError, ReIDMeanAP
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.tasks import Duplicates
-from reid_torchmetrics.tasks.all_pairs import pair_samples
 from reid_torchmetrics.tasks.duplicates import find_pairs
+from reid_torchmetrics.tasks.walks import pair_samples
 from tests.distributed import threads
 from tests.distributed.problems import Problem, problem
 from tests.distributed.test_laws import spread

@@ -11,7 +11,7 @@ import torch
 from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
-from reid_torchmetrics.tasks.evaluators.lists_of_classes import listed_rows
+from reid_torchmetrics.tasks.evaluators.lvis import listed_rows
 from tests.functional.detection.detection_samples import fed
 from tests.golden.federated_cases import detection_cases
 

@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import LeftOutQueries
 from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
 from reid_torchmetrics.functional.world import ALONE, SentRows, exchange_rows
 
-from .all_pairs import AllPairs
+from .walks import AllPairs
 
 _QUERY = 1 << 62
 """subtracted from numbers of queries, so that they differ from the numbers of all gallery items"""

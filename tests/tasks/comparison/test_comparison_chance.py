@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import bootstrap_interval
-from reid_torchmetrics.tasks.comparison.chances import sign_flip_p_values
+from reid_torchmetrics.tasks.comparison.resampling import sign_flip_p_values
 from tests.profiles import examples
 from tests.reference import averages, comparisons
 from tests.tasks.comparison.two_models import compared, evaluated, numbers_of, ranked, seeded

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, MatrixScores, Rows
-from reid_torchmetrics.tasks.places.group_scores import GroupScores
+from reid_torchmetrics.tasks.places.grouped_gallery import GroupScores
 from tests.profiles import examples
 
 

@@ -1,6 +1,6 @@
 """The rules of a counter in one spelling."""
 
-from reid_torchmetrics.tasks.streams.rules import in_one_spelling
+from reid_torchmetrics.tasks.streams.counts import in_one_spelling
 
 
 def test_equal_rules_have_one_spelling():

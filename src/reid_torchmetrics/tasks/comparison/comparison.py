@@ -24,11 +24,10 @@ from reid_torchmetrics.functional.retrieval.evaluation import GalleryDraw, Proto
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 from reid_torchmetrics.functional.saved_results import SavedResults
 
-from .chances import ROUNDING, UNDEFINED, Chance, chances, chances_of_draws
-from .comparison_text import comparison_display, comparison_table, comparison_text
+from .model_tables import comparison_display, comparison_table, comparison_text
 from .paired_detections import PairedDetections
 from .paired_queries import cut_as_lists, pair
-from .resampling import Resampling, seeded
+from .resampling import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws, seeded
 
 _JSON_FIELDS = (
     "names",

@@ -1,7 +1,6 @@
 """Evaluators of detections besides COCO's: Pascal VOC's and DOTA's, those of the YOLO family, and LVIS'."""
 # mypy: implicit-reexport
 
-from . import area_rules, lists_of_classes  # add the rows
 from .best_of_all import CLAIMS, match_best_of_all
 from .lvis import FREQUENCIES, groups_by_frequency, match_federated, read_frequencies
 from .voc import VOC_EVALUATOR, VOC_RULES, VocEvaluator, with_voc_options

@@ -1,4 +1,4 @@
-"""Pascal VOC's evaluator of boxes, and DOTA's of rotated boxes."""
+"""Pascal VOC's evaluator of boxes, DOTA's of rotated boxes, and their rules for the area under a curve."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import (
     EXTRAS,
     Dicts,
@@ -17,6 +19,7 @@ from reid_torchmetrics.functional.detection.batches import (
     checked_flags,
     join_optional,
 )
+from reid_torchmetrics.functional.detection.curves import AP_RULES, Curves, Rule, mean_at_recalls
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, average_without_limits
 from reid_torchmetrics.functional.detection.inputs import Shapes
 
@@ -24,6 +27,13 @@ from .best_of_all import match_best_of_all, with_edges
 
 VOC_RULES = ("voc", "voc07")
 """the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
+
+
+def _mean_over_positives(
+    curves: Curves, envelope: Float[Tensor, " points"], _: Float[Tensor, " recalls"]
+) -> Float[Tensor, " curves"]:
+    """Return the area under the steps of the envelope: its sum at all true positives by the number of ground truths."""
+    return segments.reduce(envelope, "sum", curves.num_true_positives.flatten()) / curves.num_positives.flatten()
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,8 @@ EXTRAS["difficult"] = ExtraColumns(
     pack=_pack_difficult,
     options=_difficult,
 )
+AP_RULES["voc07"] = Rule(mean_at_recalls, num_recalls=11, title="Pascal VOC 2007")
+AP_RULES["voc"] = Rule(_mean_over_positives, num_recalls=0, title="Pascal VOC")
 VOC_EVALUATOR = VocEvaluator(
     title="Pascal VOC",
     match=match_best_of_all,

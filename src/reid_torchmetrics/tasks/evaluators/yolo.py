@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
@@ -23,15 +24,53 @@ from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassA
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.tasks.operating_points import curves_from_flags
 
-from .area_rules import trapezoids
 from .best_of_all import match_best_of_all
 
 _NUM_CONFIDENCES = 1000
 _WINDOW = 101  # confidences in the moving average of F1: a tenth of all, made odd
 _EPSILON = 1e-16  # in the denominator of F1
+_MAX_VALUES = 1 << 17  # number of places of envelopes that are read at a time, to fit a cache
 _CLASSES = 256  # evaluated at all confidences at a time: a bound on memory
 YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
 """rules of `average_precision` in the YOLO family; it calls "voc" continuous"""
+
+
+def trapezoids(
+    points: curves.Curves, envelope: Float[Tensor, " points"], recalls: Float[Tensor, " recalls"], *, tail: float
+) -> Float[Tensor, " curves"]:
+    """Return the area of trapezoids under the envelope at some recalls, with a slope after the last recall R.
+
+    Lines between the points of the envelope are the staircase itself: at the recall of a true positive they drop to the
+    next step. Only the last line slopes, from the precision of all detections at R to 0 at min(R + `tail`, 1).
+    """
+    padded = functional.pad(envelope, (0, 1))
+    all_starts = points.starts.reshape(-1, 1)
+    all_true_positives = points.num_true_positives.reshape(-1, 1)
+    all_positives = points.num_positives.reshape(-1, 1)
+    all_detections = points.num_detections.reshape(-1, 1)
+
+    def area(some: slice) -> Tensor:
+        num_true_positives = all_true_positives[some]
+        num_positives = all_positives[some].double()
+        # The largest m with a recall m / n, in float64, that is at most each recall.
+        order = (recalls * num_positives).floor()
+        order = torch.where((order + 1) / num_positives <= recalls, order + 1, order)
+        order = torch.where(order / num_positives > recalls, order - 1, order)
+        # The staircase: the envelope at the first true positive beyond each recall.
+        num_passed = order.long().minimum(num_true_positives)
+        is_step = num_passed < num_true_positives
+        steps = padded[torch.where(is_step, all_starts[some] + num_passed, len(envelope))]
+        # The slope after the last true positive.
+        last = num_true_positives / num_positives
+        foot = (last + tail).clamp(max=1)
+        precision = num_true_positives.double() / all_detections[some].clamp(min=1)
+        slope = precision * (foot - recalls) / (foot - last)
+        heights = torch.where(is_step, steps, torch.where(recalls < foot, slope, 0.0))
+        return torch.trapezoid(heights, recalls)
+
+    # In blocks, so that many curves at many recalls need little memory.
+    blocks = segments.ranges(len(all_starts), max(1, _MAX_VALUES // max(len(recalls), 1)))
+    return torch.cat([envelope[:0], *map(area, blocks)])
 
 
 class JudgedDetections(NamedTuple):
@@ -295,6 +334,9 @@ def match_greedily(
     return matches.with_rows(torch.arange(len(detections.labels), device=order.device), order)
 
 
+curves.AP_RULES["yolo"] = curves.Rule(partial(trapezoids, tail=1e-3), num_recalls=101, title="YOLO")
+curves.AP_RULES["yolov5"] = curves.Rule(partial(trapezoids, tail=1.0), num_recalls=101, title="YOLOv5")
+curves.AP_RULES["ultralytics"] = curves.Rule(partial(trapezoids, tail=0.0), num_recalls=101, title="Ultralytics")
 # Rows are compared as parts of cache keys, and partials only equal themselves, so each is made once.
 _yolo = partial(
     Evaluator,

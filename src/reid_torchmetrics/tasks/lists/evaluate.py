@@ -47,9 +47,18 @@ from reid_torchmetrics.functional.world import results_made
 from .ground_truth import listed_where_true
 from .index_lists import IndexLists, as_lists
 from .item_ids import Lists
-from .labeled_lists import Entries, LabeledLists, count_repeated, judge, read_labeled_lists
+from .labeled_lists import (
+    Entries,
+    LabeledLists,
+    ListedSamples,
+    count_positives,
+    count_repeated,
+    find_pairs_without_junk,
+    judge,
+    rank_lists,
+    read_labeled_lists,
+)
 from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Truth, find_queries, read_retrieved, read_truth
-from .list_ranks import ListedSamples, count_positives, find_pairs_without_junk, rank_lists
 
 ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[Any, Any]
 """Labels in the order of the samples, or by their names"""

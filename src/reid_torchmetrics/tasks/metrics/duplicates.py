@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reid_torchmetrics.metrics.reid import METRIC_METHODS, EmbeddingMetric
-from reid_torchmetrics.tasks.all_pairs import pair_samples
 from reid_torchmetrics.tasks.duplicates import Duplicates, check_threshold, find_pairs
+from reid_torchmetrics.tasks.walks import pair_samples
 
 
 def _duplicates(metric: EmbeddingMetric, threshold: float) -> Duplicates:

@@ -30,7 +30,7 @@ from reid_torchmetrics.functional.retrieval.relevance import check_needed
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics import base
 from reid_torchmetrics.metrics.reid import check_not_written, record_update
-from reid_torchmetrics.tasks.all_pairs import pair_samples
+from reid_torchmetrics.tasks.walks import pair_samples
 
 _FIRST = 3
 """column of the first coordinate in the matrix A"""

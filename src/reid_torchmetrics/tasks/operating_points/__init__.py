@@ -2,9 +2,16 @@
 # mypy: implicit-reexport
 
 from . import result_methods  # adds the rows
-from .detection_curves import DetectionCurve, RankedDetections, compute_ap, curves_from_flags, ranked_detections
+from .detection_curves import (
+    DetectionCurve,
+    MatchedDetections,
+    RankedDetections,
+    compute_ap,
+    curves_from_flags,
+    list_matches,
+    ranked_detections,
+)
 from .image_errors import ImageErrors, image_errors
-from .matched_detections import MatchedDetections, list_matches
 from .operating_points import (
     ConfidenceCurve,
     OperatingPoints,

@@ -20,9 +20,8 @@ from reid_torchmetrics.functional.detection.evaluation import (
 from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .detection_curves import RankedDetections, ranked_detections
+from .detection_curves import RankedDetections, list_matches, ranked_detections
 from .image_errors import ImageErrors, image_errors
-from .matched_detections import list_matches
 from .operating_points import at_confidence, best_confidence, best_f1, confidence_curve, precision_recall_curve
 
 _POINT_VALUES = ("precision", "recall", "f1", "confidence")

@@ -1,10 +1,12 @@
-"""Sums over blocks of a gallery, on one machine or several: numbers, and the keys of the blocks; and a sample."""
+"""Sums over blocks of a gallery, on one machine or several; what they depend on, in one spelling; and a sample."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -12,7 +14,16 @@ import torch
 from jaxtyping import Float, Int, Real, Shaped
 from torch import Tensor
 
+from reid_torchmetrics import _progress
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.displays import Displayed
+from reid_torchmetrics.functional.retrieval.ranking import GalleryPart, Positives, Tiles, best_first, cells_of_positives
+from reid_torchmetrics.functional.retrieval.relevance import (
+    AGREEMENT_RULES,
+    LABEL_OPTIONS,
+    find_relevance,
+    in_one_order,
+)
 
 Sum = TypeVar("Sum", bound="_Sum")
 Nothing: TypeAlias = Literal[0]
@@ -123,3 +134,63 @@ def _check_digest(argument: str, digest: str, expected: str) -> None:
             f"`{argument}` must be of a counter with the same queries, positives, options and statistics; got that of"
             " another one."
         )
+
+
+def in_one_spelling(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return checked rules of `find_relevance` in a form that is equal for equal rules.
+
+    Defaults are filled in, collections are sorted, and each label occurs once.
+    """
+    parameters = inspect.signature(find_relevance).parameters
+    rules = {name: rules.get(name, parameters[name].default) for name in LABEL_OPTIONS}
+    mapping = rules["camera_map"] or {}
+    changed = {camera: mapping[camera] for camera in in_one_order(mapping) if camera != mapping[camera]}
+    rules["camera_map"] = changed or None
+    if rules["search_cameras"] is not None:
+        rules["search_cameras"] = in_one_order(rules["search_cameras"])
+    if rules["radius"] is not None:
+        rules["radius"] = float(rules["radius"])
+    for name in ("junk_identities", *AGREEMENT_RULES):
+        rules[name] = in_one_order(rules[name])
+    return rules
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """The scores of all positives, query by query, the best first."""
+
+    scores: Float[Tensor, " positives"]
+    num_positives: Int[Tensor, " queries"]
+
+    @cached_property
+    def edges(self) -> list[int]:
+        """Position of the first positive of each query, and at the end the number of all positives."""
+        return segments.edges(self.num_positives).tolist()
+
+    def select(self, rows: slice) -> tuple[Positives, Int[Tensor, " positives"], slice]:
+        """Return the positives of some queries in padded rows, their cells, and their range among all positives."""
+        num_positives = self.num_positives[rows]
+        inside = slice(self.edges[rows.start], self.edges[rows.stop])
+        width = max(1, int(num_positives.max()))
+        cells = cells_of_positives(num_positives, width)
+        padded = self.scores.new_full((len(num_positives), width), -torch.inf)
+        padded.view(-1)[cells] = self.scores[inside]
+        last = (num_positives - 1).clamp(min=0)
+        lowest = padded.gather(1, last[:, None])[:, 0].where(num_positives > 0, torch.inf)
+        places = torch.zeros_like(padded, dtype=torch.int64)
+        return Positives(padded, places, lowest), cells, inside
+
+
+def read_positives(part: GalleryPart) -> Thresholds:
+    """Read the scores of the positives in a part of the gallery."""
+    tiles = Tiles(part)
+    num_positives = torch.zeros_like(part.relevance.run_length)
+    thresholds = [torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)]
+    for rows in _progress.steps(tiles.rows, "Ranking", parts=tiles.num_fills):
+        tile = part.relevance.tile(rows)
+        num_positives[rows] = tile.num_positives
+        if bool(tile.num_positives.any()):
+            scores = tiles.read(rows, tile, ahead=True)
+            best = best_first(scores, tile.columns, tile.positive, ties=part.ties).scores
+            thresholds.append(best.view(-1)[cells_of_positives(tile.num_positives, best.shape[1])])
+    return Thresholds(torch.cat(thresholds), num_positives)

@@ -27,9 +27,8 @@ from reid_torchmetrics.functional.retrieval.relevance import names_of_labels, on
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import results_made
 
-from .counts import Counts, StreamSample
+from .counts import Counts, StreamSample, in_one_spelling
 from .rank_counter import RankCounter
-from .rules import in_one_spelling
 
 
 @torch.no_grad()

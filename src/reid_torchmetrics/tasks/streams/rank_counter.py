@@ -60,9 +60,16 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 from reid_torchmetrics.tasks.hashing import read_block
 
-from .counts import Counts, GalleryStatistics, Nothing, StreamSample, digest_of, keys_of
-from .rules import in_one_spelling
-from .thresholds import read_positives
+from .counts import (
+    Counts,
+    GalleryStatistics,
+    Nothing,
+    StreamSample,
+    digest_of,
+    in_one_spelling,
+    keys_of,
+    read_positives,
+)
 
 Identities: TypeAlias = _checks.IntegersOrNames | _checks.SeveralLabels
 

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.tasks.rotated_boxes import RotatedType, crossing_edges, polygons, rotated_corners, rotated_iou
+from reid_torchmetrics.tasks import rotated_boxes
+from reid_torchmetrics.tasks.rotated_boxes import RotatedType, crossing_edges, rotated_corners, rotated_iou
 from tests.profiles import examples
 from tests.reference.rotated import edges_cross, polygon_iou
 from tests.reference.rotated import rotated_iou as reference_iou
@@ -142,7 +143,7 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
     overlaps = rotated_iou(boxes, boxes)
     torch.testing.assert_close(overlaps.diagonal(), torch.ones(20).double(), rtol=0, atol=1e-12)
     assert float(overlaps.max()) <= 1  # not even by rounding
-    monkeypatch.setitem(polygons._PAIRS_AT_A_TIME, "cpu", 3)
+    monkeypatch.setitem(rotated_boxes._PAIRS_AT_A_TIME, "cpu", 3)
     assert torch.equal(rotated_iou(boxes, boxes), overlaps)
 
 
