@@ -20,7 +20,10 @@ def test_the_metrics_of_other_evaluators_give_the_values_of_the_cpu(device, dete
 
     def values(where):
         metric = fed(make(class_metrics=True).to(where), *moved((PREDICTED, true), where))
-        return [metric.compute(), metric.results().average_precision, vars(metric.results().ranked)]
+        results = metric.results()
+        curve = results.ranked.for_class(2)
+        about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls(), curve.average_precision("coco")]
+        return [metric.compute(), results.average_precision, vars(results.ranked), about]
 
     assert_as_on_the_cpu(device, values)
 

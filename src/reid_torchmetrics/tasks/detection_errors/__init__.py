@@ -2,7 +2,6 @@
 # mypy: implicit-reexport
 
 from .confusion import CONFUSION_RULES, ConfusionMatrix, confusion_matrix
-from .error_breakdown import ERROR_KINDS, ErrorBreakdown, error_breakdown
+from .error_breakdown import ERROR_KINDS, ErrorBreakdown, error_breakdown, why_no_breakdown
 from .localization_error import LRP_VALUES, LocalizationErrors, localization_errors
 from .object_pairs import LEAST_OVERLAP, ObjectPairs, merge_object_pairs, pair_objects
-from .result_methods import why_no_breakdown

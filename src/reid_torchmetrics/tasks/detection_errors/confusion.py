@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional.detection.evaluation import RESULT_METHODS, DetectionResults
 from reid_torchmetrics.functional.detection.inputs import place_of_labels
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed
+from reid_torchmetrics.tasks.operating_points import best_confidence
 
 from .object_pairs import ObjectPairs
 
@@ -47,6 +49,8 @@ CONFUSION_RULES: dict[str, ConfusionRule] = {
     "supervision": ConfusionRule(by_score=False, is_strict=True, takes_last=False, has_ignored=False, has_crowds=False),
 }
 """COCO's matching as if all labels were equal, and the differences in other libraries"""
+_RULES_OF_EVALUATORS: dict[str, _names.ConfusionMatrixRule] = {"Ultralytics": "ultralytics"}
+"""rules of confusion matrices by the title of the evaluator; COCO's for all others"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -360,3 +364,43 @@ def flag_of_match(
 ) -> Bool[Tensor, " detections"]:
     """Return the flag of the ground truth that each detection is matched to, False for none."""
     return torch.cat([flags, flags.new_zeros(1)])[match]
+
+
+def objects_of(results: DetectionResults, purpose: str) -> ObjectPairs:
+    """Return the pairs of objects across classes; raise if the results lack them."""
+    if results.objects is None:
+        raise ValueError(f"`across_classes` must be True in `results(...)` for {purpose}; got False.")
+    assert isinstance(results.objects, ObjectPairs)  # noqa: S101 - for the type checker
+    return results.objects
+
+
+def _confusion_matrix(
+    results: DetectionResults,
+    *,
+    iou_threshold: float,
+    confidence: float | None,
+    rule: _names.ConfusionMatrixRule | None,
+    num_classes: int | None,
+) -> ConfusionMatrix:
+    """See `DetectionResults.confusion_matrix`."""
+    objects = objects_of(results, "a confusion matrix")
+    least_scores: float | Tensor
+    if confidence is not None:
+        least_scores = confidence
+    else:
+        threshold = results.averages.grid.threshold_index(iou_threshold)
+        least_scores = best_confidence(results.matches, threshold=threshold)
+        if results.is_micro:  # the only confidence is for all labels
+            least_scores = least_scores.expand(len(objects.classes))
+    if rule is None:
+        rule = _RULES_OF_EVALUATORS.get(results.evaluator.title, "coco")
+    return confusion_matrix(
+        objects,
+        least_scores,
+        iou_threshold=iou_threshold,
+        rule=rule,
+        num_classes=num_classes,
+    )
+
+
+RESULT_METHODS["confusion_matrix"] = _confusion_matrix

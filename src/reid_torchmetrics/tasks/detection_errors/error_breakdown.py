@@ -17,12 +17,14 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._names import ErrorRule
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, recalls_on
+from reid_torchmetrics.functional.detection.evaluation import RESULT_METHODS, DetectionResults
+from reid_torchmetrics.functional.detection.evaluators import Evaluator
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
 from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs, select
 from reid_torchmetrics.functional.displays import Display, Displayed
 from reid_torchmetrics.tasks.operating_points import curves_from_flags
 
-from .confusion import CONFUSION_RULES, LARGEST_THRESHOLD, check_threshold, flag_of_match, match_candidates
+from .confusion import CONFUSION_RULES, LARGEST_THRESHOLD, check_threshold, flag_of_match, match_candidates, objects_of
 from .object_pairs import ObjectPairs
 
 ERROR_KINDS: dict[str, str] = {
@@ -326,3 +328,37 @@ def _are_within_limit(objects: ObjectPairs) -> Bool[Tensor, " detections"]:
     order = objects.scores.argsort(descending=True, stable=True)
     place = segments.ranks(objects.images[order])
     return torch.empty_like(objects.is_outside).index_copy_(0, order, place < _TIDECV_LIMIT)
+
+
+def why_no_breakdown(evaluator: Evaluator) -> str:
+    """Return the reason why the errors of an evaluator have no kinds; "" if they have kinds."""
+    if evaluator.has_breakdown:
+        return ""
+    if evaluator.is_federated:
+        return "images are annotated for some classes only"
+    return "a detection takes the best ground truth of all, whether it is left or not"
+
+
+def _error_breakdown(
+    results: DetectionResults, *, iou_threshold: float, background_threshold: float, rule: ErrorRule | None
+) -> ErrorBreakdown:
+    """See `DetectionResults.error_breakdown`."""
+    reason = why_no_breakdown(results.evaluator)
+    if reason:
+        raise ValueError(
+            "`error_breakdown` must be called on results of an evaluator that matches greedily and knows all"
+            f" classes of each image, such as COCO; got {results.evaluator.title}: {reason}."
+        )
+    objects = objects_of(results, "a breakdown of errors")
+    if results.is_micro:
+        no_labels = torch.zeros_like(objects.labels)
+        objects = replace(objects, labels=no_labels, true_labels=torch.zeros_like(objects.true_labels))
+    return error_breakdown(
+        objects,
+        iou_threshold=iou_threshold,
+        background_threshold=background_threshold,
+        rule=results.averages.rule if rule is None else rule,
+    )
+
+
+RESULT_METHODS["error_breakdown"] = _error_breakdown

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.evaluation import (
+    MORE_VALUES,
+    RESULT_METHODS,
+    DetectionResults,
+    ImageMatches,
+    NamedValue,
+)
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 from reid_torchmetrics.tasks.operating_points import tally_matches
@@ -111,3 +120,31 @@ def localization_errors(
     best = torch.where(has_true_positive, best, all_missed[:, None]).masked_fill(num_positives == 0, torch.nan)
     error, mean_localization, false_positives, false_negatives, confidence = best
     return LocalizationErrors(error, mean_localization, false_positives, false_negatives, confidence)
+
+
+def _localization_errors(results: DetectionResults, *, iou_threshold: float, area: str | None) -> LocalizationErrors:
+    """See `DetectionResults.localization_errors`."""
+    grid = results.averages.grid
+    threshold = grid.threshold_index(iou_threshold)
+    area_index = 0
+    if area is not None:
+        names = list(grid.area_ranges)
+        _checks.one_of("area", area, names)
+        area_index = names.index(area)
+    return localization_errors(results.matches, grid.iou_thresholds[threshold], threshold=threshold, area=area_index)
+
+
+def _mean_localization_error(name: str, images: ImageMatches, label: int | None, _: float | None) -> Tensor:
+    """Compute a number of localization errors at the threshold of pictures and reports."""
+    grid = images.request.grid
+    threshold = grid.shown_threshold
+    index = grid.threshold_index(threshold)
+    errors = images.once(localization_errors, threshold, threshold=index)
+    return errors.for_label(images.matches.classes, label).means()[name]
+
+
+RESULT_METHODS["localization_errors"] = _localization_errors
+for _name in LRP_VALUES:
+    MORE_VALUES[_name] = NamedValue(
+        partial(_mean_localization_error, _name), needs_localization=True, higher_is_better=False
+    )

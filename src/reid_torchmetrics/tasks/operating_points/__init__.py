@@ -1,7 +1,6 @@
 """A detector that is used at a confidence: precision, recall and F1, errors in images, and the curves of detections."""
 # mypy: implicit-reexport
 
-from . import result_methods  # adds the rows
 from .detection_curves import (
     DetectionCurve,
     MatchedDetections,

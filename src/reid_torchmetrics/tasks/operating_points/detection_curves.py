@@ -21,9 +21,8 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import AP_RULES, Curves, evenly_spaced
-from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.functional.detection.evaluation import RESULT_METHODS, DetectionResults
 from reid_torchmetrics.functional.detection.inputs import nearest_threshold
-from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import Display, Displayed, counted, cut, more_rows
 
 from .image_errors import ImageRows
@@ -219,15 +218,15 @@ class RankedDetections(Displayed, ImageRows):
     """number of ground truths that count"""
     class_index: Int[Tensor, " detections"]
     row: Int[Tensor, " detections"]
-    """row among all detections or, in results of a metric, among the detections in the image"""
+    """row among the detections in the image"""
     image: Int[Tensor, " detections"]
-    """number of the image or, in results of a metric with integer ids, its `image_id`"""
+    """its `image_id`, or the number of the image if there are no ids or ids are names"""
     score: Float[Tensor, " detections"]
     is_true_positive: Bool[Tensor, "thresholds detections"]
     is_ignored: Bool[Tensor, "thresholds detections"]
     """neither true nor false positives"""
-    iou_thresholds: Sequence[float] = ()
-    """the IoU thresholds of the evaluation; empty if they are unknown"""
+    iou_thresholds: Sequence[float]
+    """the IoU thresholds of the evaluation"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """names of all images by number; None without names"""
 
@@ -252,18 +251,22 @@ class RankedDetections(Displayed, ImageRows):
         )
 
 
-def ranked_detections(matches: Matches) -> RankedDetections:
+def ranked_detections(results: DetectionResults) -> RankedDetections:
     """Return detections with their outcomes in the first area range; none is beyond the largest limit."""
+    matches = results.matches
     is_true_positive, is_ignored = matches.outcomes()
+    number = matches.images.long()
     return RankedDetections(
         classes=matches.classes,
         num_positives=matches.num_positives[0],
         class_index=matches.class_index.long(),
         row=matches.rows.long(),
-        image=matches.images.long(),
+        image=results.images.to(number.device)[number],
         score=matches.scores.double(),
         is_true_positive=is_true_positive,
         is_ignored=is_ignored,
+        iou_thresholds=tuple(results.averages.grid.iou_thresholds),
+        image_names=results.image_names,
     )
 
 
@@ -362,3 +365,7 @@ def _boxes_at(results: DetectionResults, number: Tensor, index: Tensor) -> Tenso
     counts = torch.tensor([len(part) for part in boxes], dtype=torch.int64, device=device)
     starts = segments.starts(counts)
     return torch.cat(boxes)[starts[number] + index]
+
+
+RESULT_METHODS["detections"] = list_matches
+RESULT_METHODS["ranked"] = ranked_detections

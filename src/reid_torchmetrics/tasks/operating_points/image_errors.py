@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.evaluation import RESULT_METHODS, DetectionResults
 from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut, more_rows
+
+from .operating_points import at_confidence, best_confidence
 
 
 class ImageRows:
@@ -112,3 +115,16 @@ def image_errors(
         num_false_positives=count(~(is_right | is_ignored)),
         num_misses=num_positives - num_true_positives,
     )
+
+
+def _image_errors(results: DetectionResults, *, threshold: int, confidence: float | None) -> ImageErrors:
+    """See `DetectionResults.image_errors`."""
+    if confidence is None:
+        least_scores = best_confidence(results.matches, threshold=threshold)
+    else:
+        least_scores = at_confidence(results.matches, confidence).confidence[threshold]
+    counts = image_errors(results.matches, results.num_positives, least_scores, threshold=threshold)
+    return replace(counts, image=results.images, image_names=results.image_names)
+
+
+RESULT_METHODS["image_errors"] = _image_errors
