@@ -109,14 +109,6 @@ def test_detections_in_a_crossing_order_are_told_once_and_counted(metric_class):
         assert getattr(metric, counter) == 3
 
 
-def test_ground_truths_in_a_crossing_order_are_dropped_where_invalid_objects_are():
-    detection, ground_truth = image(CORNERS, CROSSED)
-    metric = VocMAP(iou_type="rotated", invalid="drop")
-    with pytest.warns(UserWarning, match=r"^Dropped 1 objects that .* edges cross"):
-        metric.update([detection], [ground_truth])
-    assert metric.num_dropped == 1
-
-
 @pytest.mark.filterwarnings(f"ignore:.* {WARNING}")
 def test_a_detection_in_a_crossing_order_stays_a_false_positive_in_tables_merged_metrics_and_checkpoints():
     detection, ground_truth = image(UNEVEN, CORNERS)

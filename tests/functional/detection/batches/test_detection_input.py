@@ -212,15 +212,6 @@ def test_a_crowd_that_is_neither_0_nor_1_is_an_error_where_boxes_are_dropped_too
         DetectionMAP(invalid="drop").update(preds, target)
 
 
-@pytest.mark.parametrize(
-    "value", [torch.tensor([1]), torch.tensor([True]), torch.tensor([1.0]), torch.tensor([1]).byte()]
-)
-def test_a_crowd_may_have_any_dtype(value):
-    metric = DetectionMAP()
-    metric.update(*batch({"target.iscrowd": value}))
-    assert metric.ground_truth_crowds[0].tolist() == [False, False, True]
-
-
 @pytest.mark.parametrize(("found", "true"), [(4, 3), ("b", "a"), (torch.tensor(4), torch.tensor([3])), ("3", 3)])
 def test_detections_with_the_id_of_another_image_are_refused(found, true):
     preds, target = (

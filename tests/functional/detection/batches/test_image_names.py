@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP
 from tests.functional.detection.detection_samples import box, fed, images, is_same, named
 
 NAMES = (
@@ -51,15 +51,6 @@ def test_values_are_those_of_ids_in_the_order_of_the_names():
     assert is_same(without_names(VALUE), metric(target=TARGET).compute())
     other = fed(DetectionMAP(**OPTIONS), PREDS, named(TARGET, NAMES)[::-1])  # other names of the images
     assert not is_same(without_names(other.compute()), without_names(VALUE))
-
-
-@pytest.mark.parametrize("make", [DetectionMAP, LvisMAP, VocMAP, YoloMAP, lambda: DetectionMetrics(classes={1: "dog"})])
-def test_every_metric_takes_names_in_any_order(make):
-    expected = fed(make(), PREDS, TARGET).compute()
-    for order in (range(len(NAMES)), reversed(range(len(NAMES)))):
-        places = [*order]
-        shuffled = [PREDS[place] for place in places], [NAMED[place] for place in places]
-        assert is_same(fed(make(), *shuffled, size=4).compute(), expected)
 
 
 def tensors(value: object) -> dict:
@@ -214,13 +205,6 @@ def values_of(*ids: object) -> dict[str, object]:
 )
 def test_whole_floats_are_ints_and_paths_are_names(ids, same):
     assert is_same(values_of(*ids), values_of(*same))
-
-
-def test_none_is_no_id():
-    preds, target = of(None, None)
-    held = fed(DetectionMAP(), preds, target)
-    held.update([FOUND], [TRUE])
-    assert len(held.results().images) == 3
 
 
 @pytest.mark.parametrize(("first", "then"), [("str", "int"), ("int", "str")])

@@ -158,15 +158,6 @@ def test_one_warning_says_how_many_there_are_and_a_number_counts_all():
     assert (metric.num_invalid, metric.num_dropped) == (24, 0)
 
 
-def test_boxes_of_no_size_are_neither_counted_nor_warned_of():
-    found = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.zeros(1, dtype=torch.int64)}
-    metric = DetectionMAP()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        metric.update([found], [{"boxes": box(1, 1, 5, 5), "labels": torch.tensor([0])}])
-    assert metric.num_invalid == 0
-
-
 def test_steps_merging_and_collections_count_them():
     given = spoilt()
     metric = DetectionMAP(metric="map")
@@ -205,30 +196,6 @@ def test_every_metric_counts_drops_or_refuses_them(metric):
         fed(metric(invalid="raise"), *given)
     with pytest.raises(ValueError, match="`invalid` must be one of 'count', 'drop', 'raise'; got 'ignore'"):
         metric(invalid="ignore")
-
-
-@pytest.mark.parametrize(
-    ("metric", "kinds"), [(VocMAP, KINDS), (YoloMAP, KINDS), (DetectionMAP, ("both inverted", "NaN"))]
-)
-def test_without_areas_each_is_a_false_positive(metric, kinds):
-    given = spoilt(kinds)
-    as_points = [
-        item
-        | {
-            "boxes": torch.where(
-                (item["boxes"][:, 2:] > item["boxes"][:, :2]).all(1, keepdim=True)
-                & item["boxes"].isfinite().all(1, keepdim=True),
-                item["boxes"],
-                1e4,
-            )
-        }
-        for item in given[0]
-    ]
-    expected = fed(metric(), as_points, given[1]).compute()
-    found = fed(metric(), *given).compute()
-    assert {name: float(found[name]) for name in ("map", "map_50")} == {
-        n: float(expected[n]) for n in ("map", "map_50")
-    }
 
 
 def test_the_flags_of_voc_are_dropped_with_their_boxes():
@@ -281,14 +248,6 @@ def test_results_say_what_became_of_them():
     preds, _ = results.boxes_of(worst.image)
     assert torch.equal(preds[0]["boxes"].nan_to_num(), found["boxes"].nan_to_num())
     assert "1 image," in str(results)
-
-
-def test_overlaps_of_the_extended_summary_are_0():
-    label = torch.zeros(4, dtype=torch.int64)
-    found = {"boxes": torch.tensor([*KINDS.values()]), "scores": torch.ones(4), "labels": label}
-    metric = DetectionMAP(extended_summary=True)
-    values = fed(metric, [found], [{"boxes": box(0, 0, 9, 9), "labels": label[:1]}]).compute()
-    assert values["ious"][0, 0].tolist() == [[0.0]] * 4
 
 
 def test_files_hold_them_as_python_writes_them_and_pycocotools_reads_them(tmp_path):

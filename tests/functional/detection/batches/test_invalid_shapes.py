@@ -1,7 +1,6 @@
 """Detected keypoints and rotated boxes that are not finite or of negative size, and boxes so beside masks."""
 
 import math
-import warnings
 from dataclasses import replace
 from random import Random
 
@@ -53,18 +52,6 @@ def test_one_keypoint_that_is_nan_is_enough_and_one_that_is_infinite_is_far():
     recall = metric.results().coco.recall[:, :, 0, -1]  # 16 / 17 is 0.941; class 1 has two objects, class 2 one
     assert recall.tolist() == [[1.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
     assert metric.num_invalid == 2
-
-
-def test_an_object_of_nothing_but_nan_is_a_false_positive_in_every_area_range():
-    image = three("keypoints")
-    image["target"]["iscrowd"][:] = 0
-    image["target"]["area"][:] = 2000.0
-    image["preds"]["scores"] = torch.tensor([0.7, 0.8, 0.9])
-    image["preds"]["keypoints"][2] = NAN  # the best of class 1, which has two objects
-    metric = DetectionMAP(iou_type="keypoints", iou_thresholds=[0.5])
-    metric.update([image["preds"]], [image["target"]])
-    # Of two the second is right, and one of the objects is found: 1/2 at 51 of 101 recalls.
-    assert metric.results().coco.precision[0, :, 0, :2, -1].mean(0).tolist() == pytest.approx([51 / 101 / 2] * 2)
 
 
 BAD = {
@@ -119,31 +106,6 @@ def test_boxes_beside_masks_count_and_their_masks_too(as_lists):
     values = metric.compute()
     assert float(values["segm_map"]) == float(expected.compute()) > float(values["bbox_map"])
     assert metric.num_invalid == 1
-
-
-SPOILT = [("keypoints", (0, 3, 1), NAN), ("rotated", (1, 3), -1.0), (("bbox", "segm"), (2, 3), -9.0)]
-
-
-@pytest.mark.parametrize(("iou_type", "place", "value"), SPOILT)
-def test_one_warning_says_how_many_there_are(iou_type, place, value):
-    image = three(iou_type)
-    key = {"keypoints": "keypoints", "rotated": "rotated_boxes"}.get(iou_type, "boxes")
-    image["preds"][key][place] = value
-    metric = DetectionMAP(iou_type=iou_type)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for number in range(3):
-            metric.update([image["preds"]], [image["target"] | {"image_id": number}])
-    (warning,) = caught
-    assert str(warning.message).startswith("1 detected objects are not finite or have a negative size")
-    assert warning.filename == __file__
-    assert metric.num_invalid == 3
-    other = DetectionMAP(iou_type=iou_type)
-    other.update([image["preds"]], [image["target"] | {"image_id": 3}])
-    other.merge_state(metric)
-    assert other.num_invalid == 4
-    recalls = [each.results().coco.recall for each in (other, metric)]  # four and three times the same image
-    assert torch.equal(*recalls)
 
 
 def test_the_batch_is_the_same_in_any_size():

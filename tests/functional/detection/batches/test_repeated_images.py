@@ -38,12 +38,6 @@ def test_ids_that_are_counted_in_each_batch_are_refused():
     assert fed(metric, preds[:4], target[:4]).compute()["map"] >= 0
 
 
-def test_tiles_with_the_id_of_their_image_are_refused_in_one_batch():
-    tiles = [TRUE, {"boxes": TWO + 5, "labels": torch.tensor([1, 2]), "image_id": 7}]
-    with pytest.raises(ValueError, match=f"^{message(7)}$"):
-        fed(DetectionMAP(), [FOUND, FOUND], tiles).compute()
-
-
 CHANGES = {
     "a box": {"boxes": TWO + torch.tensor([[0, 0, 0, 0], [0, 0, 0, 1e-5]])},
     "a label": {"labels": torch.tensor([1, 3])},
@@ -116,14 +110,6 @@ def test_a_warning_of_repeated_images_counts_those_that_differ_and_all_that_do_n
     metric.update([FOUND] * 2 + [FOUND | {"boxes": TWO + 300}] * 3, target)  # two of five came again as they were
     with pytest.warns(UserWarning, match="^Images that came again .*, 3 of 5, .*, and none of the 5 counts: "):
         metric.compute()
-
-
-@pytest.mark.needs("diagnosis")
-def test_images_without_ground_truths_that_share_an_id_are_counted():
-    nothing = {"boxes": torch.empty(0, 4), "labels": torch.empty(0), "image_id": 3}
-    found = [FOUND | {"scores": FOUND["scores"] * factor} for factor in (1, 0.5, 0.7, 0.2)]
-    with pytest.warns(UserWarning, match="^Images that came again on their process, 3 of 3, "):
-        fed(DetectionMAP(), found, [nothing] * 4).compute()
 
 
 def test_images_that_a_sampler_repeats_have_no_warning_about_other_detections():

@@ -152,12 +152,3 @@ def test_objects_that_are_difficult_are_told_by_a_block_of_values(odd):
     image["target"]["difficult"] = ODD[odd][0](torch.tensor([0, 1, 0]))
     with pytest.raises((TypeError, ValueError), match=r"`target\[0\]\['difficult'\]` must"):
         VocMAP().update([image["preds"]], [image["target"]])
-
-
-def test_a_rotated_box_without_a_width_is_a_false_positive_and_not_left_out():
-    boxes, labels = torch.tensor([[4.0, 4, 0, 8, 0], [4, 4, 8, 8, 0]]), torch.tensor([1, 1])
-    metric = DetectionMAP(iou_type="rotated", invalid="drop", metric="map")
-    found = {"rotated_boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}
-    metric.update([found], [{"rotated_boxes": boxes[1:], "labels": labels[1:]}])
-    assert metric.num_dropped == 0
-    assert float(metric.compute()) == pytest.approx(1 / 2)
