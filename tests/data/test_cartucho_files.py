@@ -83,8 +83,8 @@ FAULTS = [
     ("dog 1 2 3 4", "dog,1,1,2,3,4", "`results` must have lines of 'class confidence left top right bottom' and no spaces in names; got 'dog,1,1,2,3,4', {results}:2."),
     ("dgo 1 2 3 4", "dog 1 1 2 3 4", "`labels` must have classes of `class_names` only; got 'dgo'"),
     ("dog 1 2 3 4", "fish 1 1 2 3 4", "`results` must have classes of `class_names` only; got 'fish' in 'fish 1 1 2 3 4', {results}:2."),
-    ("dog 1 2 x 4", "dog 1 1 2 3 4", "`labels` must have a finite number for 'right' in a line; got 'x' in 'dog 1 2 x 4', {labels}:2."),
-    ("dog 1 2 3 4", "dog nan 1 2 3 4", "`results` must have a finite number for 'confidence' in a line; got 'nan' in 'dog nan 1 2 3 4', {results}:2."),
+    ("dog 1 2 x 4", "dog 1 1 2 3 4", "`labels` must have a finite number for 'right'; got 'x' in 'dog 1 2 x 4', {labels}:2."),
+    ("dog 1 2 3 4", "dog nan 1 2 3 4", "`results` must have a finite number for 'confidence'; got 'nan' in 'dog nan 1 2 3 4', {results}:2."),
     ("dog 3 2 1 4", "dog 1 1 2 3 4", "`labels` must have right and bottom edges behind left and top ones; got 'dog 3 2 1 4', {labels}:2."),
 ]  # fmt: skip
 """a line of labels, a line of results, and what is said of them"""

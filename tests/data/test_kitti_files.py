@@ -85,11 +85,11 @@ FAULTS = [
     (GOOD_LABEL, GOOD_LABEL, f"`results` must have {RULE} score'; got '{GOOD_LABEL}', {{results}}:2."),
     (labeled("car", "1 2 3 4"), GOOD_RESULT, "`labels` must have classes of `class_names` only; got 'car'"),
     (GOOD_LABEL, detected("DontCare", "1 2 3 4", 1), "`results` must have classes of `class_names` only; got 'DontCare'"),
-    (labeled("Car", "1 2 inf 4"), GOOD_RESULT, "`labels` must have a finite number for 'right' in a line; got 'inf' in"),
-    (labeled("DontCare", "1 2 3 x"), GOOD_RESULT, "`labels` must have a finite number for 'bottom' in a line; got 'x' in"),
+    (labeled("Car", "1 2 inf 4"), GOOD_RESULT, "`labels` must have a finite number for 'right'; got 'inf' in"),
+    (labeled("DontCare", "1 2 3 x"), GOOD_RESULT, "`labels` must have a finite number for 'bottom'; got 'x' in"),
     (labeled("Car", "1 4 3 2"), GOOD_RESULT, "`labels` must have right and bottom edges behind left and top ones; got"),
     (labeled("DontCare", "3 2 1 4"), GOOD_RESULT, "`labels` must have right and bottom edges behind left and top ones; got"),
-    (GOOD_LABEL, detected("Car", "1 2 3 4", "high"), "`results` must have a finite number for 'score' in a line; got 'high'"),
+    (GOOD_LABEL, detected("Car", "1 2 3 4", "high"), "`results` must have a finite number for 'score'; got 'high'"),
 ]  # fmt: skip
 """a line of labels, a line of results, and what is said of them"""
 

@@ -100,8 +100,8 @@ GOOD, GOOD_RESULT = annotated("a", DOG, "0,1,0,1"), f"a,{DOG},1,0,1,0,1"
 FAULTS = [
     (annotated("a", "dog", "0,1,0,1"), GOOD_RESULT, "`annotations` must have classes of `class_names` only; got 'dog' in"),
     (GOOD, "a,dog,1,0,1,0,1", "`results` must have classes of `class_names` only; got 'dog' in"),
-    (annotated("a", DOG, "0,x,0,1"), GOOD_RESULT, "`annotations` must have a finite number for 'XMax' in a line; got 'x' in"),
-    (GOOD, f"a,{DOG},,0,1,0,1", "`results` must have a finite number for 'Score' in a line; got '' in"),
+    (annotated("a", DOG, "0,x,0,1"), GOOD_RESULT, "`annotations` must have a finite number for 'XMax'; got 'x' in"),
+    (GOOD, f"a,{DOG},,0,1,0,1", "`results` must have a finite number for 'Score'; got '' in"),
     (annotated("a", DOG, "0,640,0,480"), GOOD_RESULT, "`annotations` must have shares of the image, from 0 to 1, in a line"),
     (GOOD, f"a,{DOG},1,0,1.5,0,1", "`results` must have shares of the image, from 0 to 1, in a line"),
     (annotated("a", DOG, "1,0,0,1"), GOOD_RESULT, "`annotations` must have right and bottom edges behind left and top ones"),

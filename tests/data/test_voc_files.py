@@ -87,8 +87,9 @@ def test_a_metric_knows_the_images_by_their_names(folders):
     ]
 
 
-YMIN = "'bndbox/ymin' of `object[0]`"
-DIFFICULT = "'difficult' of `object[0]` must be 0, 1, Unspecified or empty"
+YMIN = "`annotations` must have a finite number for 'ymin'; got"
+DIFFICULT = "a finite number for 'difficult'; got 'hard' in 'dog 11 21 110.5 120 hard'"
+EDGES = "right and bottom edges behind left and top ones; got 'dog 11 21 10 120 0', "
 FIRST_TAG = "the first tag must be 'annotation'"
 
 
@@ -96,20 +97,22 @@ FIRST_TAG = "the first tag must be 'annotation'"
     ("file", "text", "message"),
     [
         ("results/dog.txt", "2008_000002 0.9 1 2 3\n", "four edges in a line; got '2008_000002 0.9 1 2 3',"),
-        ("results/dog.txt", "2008_000002 high 1 2 3 4\n", "a finite number for 'confidence' in a line; got 'high' in "),
+        ("results/dog.txt", "2008_000002 high 1 2 3 4\n", "a finite number for 'confidence'; got 'high' in "),
         ("results/dog.txt", "\n7 0.9 1 2 3 4\n", "in annotated images only; got '7', "),
         ("results/cow_boy.txt", "", "with names that end with a class; got 'cow_boy.txt'."),
         ("annotations/2.xml", "<annotation><object></annotation>", "`annotations` must have objects with a name"),
         ("annotations/2.xml", changed_dog("dog", "wolf"), "`class_names` only; got 'wolf'"),
-        ("annotations/2.xml", changed_dog("21", "top"), f"2.xml: {YMIN} must be a finite number; got 'top'."),
+        ("annotations/2.xml", changed_dog("21", "top"), f"{YMIN} 'top' in 'dog 11 top 110.5 120 0', "),
         ("annotations/2.xml", changed_dog("ymin", "y"), "an object without 'bndbox/ymin'"),
-        ("annotations/2.xml", changed_dog("21", "nan"), f"2.xml: {YMIN} must be a finite number; got 'nan'."),
-        ("annotations/2.xml", changed_dog(">0<", ">hard<"), f"2.xml: {DIFFICULT}; got 'hard'."),
+        ("annotations/2.xml", changed_dog("21", "nan"), f"{YMIN} 'nan' in "),
+        ("annotations/2.xml", changed_dog(">0<", ">hard<"), DIFFICULT),
+        ("annotations/2.xml", changed_dog("110.5", "10"), EDGES),
+        ("annotations/2.xml", changed_dog("110.5", "?"), "2.xml: object[0]."),
         ("annotations/2.xml", "<annotations></annotations>", f"2.xml: {FIRST_TAG}; got 'annotations'."),
         (
             "results/dog.txt",
             "2008_000002 nan 1 2 3 4\n",
-            "a finite number for 'confidence' in a line; got 'nan' in ",
+            "a finite number for 'confidence'; got 'nan' in ",
         ),
         ("results/dog.txt", "2008_000002 0.5 1 2 inf 4\n", "dog.txt:1."),
     ],

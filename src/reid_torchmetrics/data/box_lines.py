@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -104,6 +104,12 @@ def check_lines(lines: LineTable, is_valid: _Mask, rule: str) -> None:
         raise lines.fault(int(is_valid.argmin()), rule)
 
 
+def check_edges(lines: LineTable, boxes: Float[NDArray[np.float64], "lines 4"]) -> None:
+    """Raise for a box with an edge beyond the opposite one."""
+    is_box = np.asarray((boxes[:, 2:] >= boxes[:, :2]).all(axis=1))
+    check_lines(lines, is_box, "right and bottom edges behind left and top ones")
+
+
 def labels_by_name(class_names: Sequence[str]) -> dict[str, int]:
     """Return the label of each class, its place among the names.
 
@@ -133,7 +139,7 @@ def finite_numbers(lines: LineTable, start: int, names: Sequence[str]) -> Float[
     is_finite = np.isfinite(numbers)
     if not is_finite.all():
         position, column = divmod(int(is_finite.argmin()), len(names))
-        raise lines.fault(position, f"a finite number for {names[column]!r} in a line", 1 + start + column)
+        raise lines.fault(position, f"a finite number for {names[column]!r}", 1 + start + column)
     return numbers
 
 
@@ -165,8 +171,7 @@ class BoxReader:
         """
         lines = sides.ground_truths
         columns = self._columns(lines, lines.files, start)
-        is_box = np.asarray((columns["boxes"][:, 2:] >= columns["boxes"][:, :2]).all(axis=1))
-        check_lines(lines, is_box, "right and bottom edges behind left and top ones")
+        check_edges(lines, columns["boxes"])
         return split_images(columns | flags, lines.files, sides.names, has_ids=True)
 
     def _columns(self, lines: LineTable, files: Files, start: int) -> dict[str, NDArray[Any]]:
@@ -176,10 +181,10 @@ class BoxReader:
             is_inside = np.asarray(are_shares(numbers).all(axis=1))
             check_lines(lines, is_inside, "shares of the image, from 0 to 1, in a line with a box")
         boxes = _to_edges(numbers, self.box_format) * np.tile(self.sizes.of_lines(files), 2)
-        return {"boxes": boxes, "labels": _find_labels(lines, self.labels)}
+        return {"boxes": boxes, "labels": find_labels(lines, self.labels)}
 
 
-def _find_labels(lines: LineTable, labels: dict[str, int]) -> Int[NDArray[np.int64], " lines"]:
+def find_labels(lines: LineTable, labels: Mapping[str, int]) -> Int[NDArray[np.int64], " lines"]:
     """Return the label of the class in each line.
 
     Raises:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import compress
+from itertools import accumulate, chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,6 +118,25 @@ def read_lines(argument: str, paths: Sequence[Path]) -> LineTable:
     find_line = partial(_find_line, paths, files)
     lengths = np.array(num_words, np.int64) - 1
     return LineTable(argument, files, list(vocabulary), places, last_words, lengths, numbers, find_line)
+
+
+def table_of_lines(argument: str, lines_by_image: Mapping[str, Sequence[Line]]) -> LineTable:
+    """Return the table of the lines of each image, whose first word is a class, and whose other words are numbers."""
+    lines = list(chain.from_iterable(lines_by_image.values()))
+    ends = list(accumulate(map(len, lines_by_image.values())))
+    vocabulary: dict[str, int] = {}
+    classes = [vocabulary.setdefault(line.words[0], len(vocabulary)) for line in lines]
+    numbers = parse_numbers(list(chain.from_iterable(line.words[1:] for line in lines)))
+    return LineTable(
+        argument,
+        files=dict(zip(lines_by_image, map(slice, [0, *ends], ends), strict=True)),
+        vocabulary=list(vocabulary),
+        words=np.array(classes, np.int64),
+        last_words=[line.words[-1] for line in lines],
+        lengths=np.array([len(line.words) - 1 for line in lines], np.int64),
+        numbers=np.array(numbers, np.float64),
+        find_line=lines.__getitem__,
+    )
 
 
 def parse_numbers(words: Collection[str]) -> list[float]:

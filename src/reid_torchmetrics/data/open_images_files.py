@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .array_files import reading
 from .box_lines import BoxReader, Dicts, labels_by_name, pair_images
 from .folders import warn_of_exchange
 from .image_sizes import ImageSizes, Sizes
-from .line_tables import Line, LineTable, parse_numbers
+from .line_tables import Line, LineTable, table_of_lines
 from .text_files import read_rows
 
 _IMAGE = "ImageID"
 _BOX = ("XMin", "YMin", "XMax", "YMax")
 _REQUIRED = (_IMAGE, "LabelName", *_BOX)
+_GROUP = "IsGroupOf"
 _SPELLINGS = {
-    "IsGroupOf": "IsGroupOf",
+    _GROUP: _GROUP,
     "Source": "Source",
     "Score": "Score",
     "Confidence": "Score",
     "Conf": "Score",
 }
 """names of further columns by their names in files"""
-_ANNOTATION_COLUMNS = frozenset(("IsGroupOf", "Source"))
+_ANNOTATION_COLUMNS = frozenset((_GROUP, "Source"))
 """columns of annotations alone"""
 _IS_GROUP = {"1": 1, "true": 1, "0": 0, "-1": 0, "false": 0, "": 0}
 """meaning of the values of `IsGroupOf`, in small letters; -1 is unknown"""
@@ -86,13 +87,13 @@ def read_open_images(
         )
     if not true_table.rows:
         raise ValueError(f"`annotations` must have a row for each box; got a header alone, {annotations}.")
-    ground_truths = true_table.lines("annotations", _BOX)
+    flags = [name for name in true_table.columns if name == _GROUP]
+    ground_truths = true_table.lines("annotations", (*_BOX, *flags))
     detections = detected_table.lines("results", (*_BOX, "Score"))
     sides = pair_images(ground_truths, detections, annotations, results)
     reader = BoxReader(classes, ImageSizes(image_sizes), _BOX, has_shares=True)
     preds = reader.detections(sides, start=0, score=len(_BOX), score_name="Score")
-    are_groups = [_is_group(ground_truths, position) for position in range(len(ground_truths))]
-    return preds, reader.ground_truths(sides, start=0, iscrowd=np.array(are_groups, np.int64))
+    return preds, reader.ground_truths(sides, start=0, iscrowd=_are_groups(ground_truths, has_flags=bool(flags)))
 
 
 class _Table(NamedTuple):
@@ -107,35 +108,20 @@ class _Table(NamedTuple):
         return "Score" in self.columns and _ANNOTATION_COLUMNS.isdisjoint(self.columns)
 
     def lines(self, argument: str, number_columns: Sequence[str]) -> LineTable:
-        """Return the class and some numbers of each row, by image; the last word is that of `IsGroupOf`, if any.
+        """Return the class and some columns of each row, by image.
 
         Raises:
             ValueError: A row without an image.
         """
-        place_by_name = {name: place for place, name in enumerate(self.columns)}
+        image_place = self.columns.index(_IMAGE)
+        places = [self.columns.index(name) for name in ("LabelName", *number_columns)]
         by_image: dict[str, list[Line]] = {}
         for row in self.rows:
-            image = row.words[place_by_name[_IMAGE]]
+            image = row.words[image_place]
             if not image:
                 raise _row_error(argument, f"an image in the column {_IMAGE!r} of each row", row)
-            by_image.setdefault(image, []).append(row)
-        rows = list(chain.from_iterable(by_image.values()))
-        ends = list(accumulate(map(len, by_image.values())))
-        places = [place_by_name[name] for name in ("LabelName", *number_columns)]
-        lines = [row._replace(words=[row.words[place] for place in places]) for row in rows]
-        vocabulary: dict[str, int] = {}
-        classes = [vocabulary.setdefault(line.words[0], len(vocabulary)) for line in lines]
-        group = place_by_name.get("IsGroupOf")
-        return LineTable(
-            argument,
-            files=dict(zip(by_image, map(slice, [0, *ends], ends), strict=True)),
-            vocabulary=list(vocabulary),
-            words=np.array(classes, np.int64),
-            last_words=["" if group is None else row.words[group] for row in rows],
-            lengths=np.full(len(rows), len(number_columns)),
-            numbers=np.array(parse_numbers(list(chain.from_iterable(line.words[1:] for line in lines))), np.float64),
-            find_line=lines.__getitem__,
-        )
+            by_image.setdefault(image, []).append(row._replace(words=[row.words[place] for place in places]))
+        return table_of_lines(argument, by_image)
 
 
 def _read_table(argument: str, path: Path) -> _Table:
@@ -180,15 +166,16 @@ def _row_error(argument: str, rule: str, row: Line, value: str = "") -> ValueErr
     return ValueError(f"`{argument}` must have {rule}; got {value}{row.text!r}, {row.where}.")
 
 
-def _is_group(lines: LineTable, position: int) -> int:
-    """Return 1 for a box around a group of objects, and 0 for other boxes.
+def _are_groups(lines: LineTable, *, has_flags: bool) -> NDArray[np.int64]:
+    """Return 1 for a box around a group of objects, and 0 for other boxes, by the last word of each line.
 
     Raises:
         ValueError: Another value of `IsGroupOf`.
     """
-    word = lines.last_words[position]
-    if word.lower() not in _IS_GROUP:
-        raise _row_error(
-            "annotations", "0, 1 or -1 in the column 'IsGroupOf'", lines.find_line(position), f"{word!r} in "
-        )
-    return _IS_GROUP[word.lower()]
+    if not has_flags:
+        return np.zeros(len(lines), np.int64)
+    words = [word.lower() for word in lines.last_words]
+    for position, word in enumerate(words):
+        if word not in _IS_GROUP:
+            raise lines.fault(position, f"0, 1 or -1 in the column {_GROUP!r}", -1)
+    return np.array([_IS_GROUP[word] for word in words], np.int64)

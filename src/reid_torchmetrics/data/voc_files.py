@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +17,9 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.files import ImagesByName
 from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
-from .box_lines import check_lines, finite_numbers, labels_by_name
+from .box_lines import check_edges, check_lines, find_labels, finite_numbers, labels_by_name
 from .folders import Folder, has_files, list_files, warn_of_exchange
-from .line_tables import LineTable, is_number, parse_numbers, read_lines, split_images
+from .line_tables import Line, LineTable, parse_numbers, read_lines, split_images, table_of_lines
 from .text_files import read_text_lines
 
 VOC_CLASSES = (
@@ -54,16 +51,6 @@ class _Shape(NamedTuple):
     """names of its numbers, for messages"""
     rule: str
     """contents of a line, for messages"""
-
-
-class _Object(NamedTuple):
-    """A ground truth."""
-
-    name: str
-    """its class"""
-    numbers: Sequence[float]
-    """its shape"""
-    is_difficult: bool
 
 
 _BOX = _Shape("boxes", _EDGES, "an image, a confidence and four edges in a line")
@@ -108,7 +95,9 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
     labels = labels_by_name(class_names) if class_names else {}  # documents without objects have no class
     documents = list_files("annotations", annotations, ".xml")
     # Each image has a document, also one without objects.
-    target = _read_objects(documents, labels, _BOX, _read_voc_objects)
+    lines = table_of_lines("annotations", {path.stem: _read_document(path) for path in documents})
+    target = _ground_truths(lines, labels, _BOX)
+    check_edges(lines, lines.columns(0, len(_EDGES)))
     return _read_detections(results, documents, labels, _BOX), target
 
 
@@ -126,7 +115,7 @@ def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
         return ()
     names: set[str] = set()
     for path in list_files("annotations", annotations, ".xml"):
-        names.update(_read_class_names(path))
+        names.update(line.words[0] for line in _read_document(path))
     return tuple(sorted(names))
 
 
@@ -172,8 +161,11 @@ def read_dota(
     if _are_dota_results(paths, labels) and not _are_dota_results(result_paths, labels):
         warn_of_exchange("annotations", annotations, results)
         paths, results = result_paths, annotations
-    read_objects = partial(_read_dota_objects, is_checked=invalid != "drop")
-    target = _read_objects(paths, labels, _CORNERS, read_objects)
+    lines = table_of_lines("annotations", {path.stem: _read_dota_objects(path) for path in paths})
+    target = _ground_truths(lines, labels, _CORNERS)
+    if invalid != "drop" and len(lines):
+        corners = torch.from_numpy(lines.columns(0, len(_CORNERS.columns)))
+        check_lines(lines, ~crossing_edges(corners).numpy(), CORNER_ORDER)
     return _read_detections(results, paths, labels, _CORNERS), target
 
 
@@ -184,15 +176,10 @@ def _are_dota_results(paths: Sequence[Path], classes: Collection[str]) -> bool:
     has_detections = False
     for path in paths:
         for _, line in islice(read_text_lines(path), 1):
-            if not _is_detection(line, _CORNERS):
+            if len(parse_numbers(line.split()[1:])) != 1 + len(_CORNERS.columns):
                 return False
             has_detections = True
     return has_detections
-
-
-def _is_detection(line: str, shape: _Shape) -> bool:
-    numbers = _parse_numbers(line.split()[1:])
-    return len(numbers) == 1 + len(shape.columns)
 
 
 def _find_class(path: Path, classes: Collection[str]) -> str | None:
@@ -254,62 +241,25 @@ def _find_images(lines: LineTable, documents: Sequence[Path]) -> Int[NDArray[np.
     return np.array(images, np.int64)[lines.words]
 
 
-def _parse_numbers(words: Sequence[str]) -> list[float]:
-    """Return words as numbers; an empty list if some word is no number."""
-    return list(map(float, words)) if all(map(is_number, words)) else []
-
-
-def _read_objects(
-    paths: Sequence[Path], labels: Mapping[str, int], shape: _Shape, read: Callable[[Path], Sequence[_Object]]
-) -> _Dicts:
-    """Return the dict of the ground truths in each image, given a function that reads the objects of a file.
-
-    Raises:
-        ValueError: A class is not among `class_names`.
-    """
-    object_labels: list[int] = []
-    numbers: list[float] = []
-    difficult: list[bool] = []
-    files = {}
-    for path in paths:
-        start = len(difficult)
-        for item in read(path):
-            if item.name not in labels:
-                raise ValueError(f"`annotations` must have objects of `class_names` only; got {item.name!r}, {path}.")
-            # Flat lists do not keep the garbage collector busy.
-            object_labels.append(labels[item.name])
-            numbers += item.numbers
-            difficult.append(item.is_difficult)
-        files[path.stem] = slice(start, len(difficult))
+def _ground_truths(lines: LineTable, labels: Mapping[str, int], shape: _Shape) -> _Dicts:
+    """Return the dict of the ground truths in each image, given lines of a class, a shape and a flag."""
+    numbers = finite_numbers(lines, 0, (*shape.columns, "difficult"))
     columns = {
-        "labels": np.array(object_labels, np.int64),
-        shape.key: np.array(numbers, np.float64).reshape(-1, len(shape.columns)),
-        "difficult": np.array(difficult, np.bool_),
+        "labels": find_labels(lines, labels),
+        shape.key: numbers[:, :-1],
+        "difficult": numbers[:, -1] != 0,
     }
-    return split_images(columns, files, files, has_ids=True)
+    return split_images(columns, lines.files, lines.files, has_ids=True)
 
 
-def _read_voc_objects(path: Path) -> list[_Object]:
-    """Return the objects in a document."""
-    with _reading_document(path):
-        return [_read_object(element, position) for position, element in enumerate(_find_objects(path))]
-
-
-def _read_class_names(path: Path) -> list[str]:
-    """Return the class of each object in a document."""
-    with _reading_document(path):
-        return [_find_text(element, "name", position) for position, element in enumerate(_find_objects(path))]
-
-
-@contextmanager
-def _reading_document(path: Path) -> Iterator[None]:
-    """Name the document in errors.
+def _read_document(path: Path) -> list[Line]:
+    """Return the class, the edges and the flag of each object in a document.
 
     Raises:
-        ValueError: The document cannot be read.
+        ValueError: The document cannot be read, or an object lacks a tag or has it twice.
     """
     try:
-        yield
+        return [_read_object(element, f"object[{place}]", path) for place, element in enumerate(_find_objects(path))]
     except (ET.ParseError, LookupError, ValueError) as error:  # LookupError: an unknown encoding
         rule = "objects with a name and the edges of a box"
         raise ValueError(f"`annotations` must have {rule}; {path}: {error}.") from error
@@ -330,77 +280,46 @@ def _find_objects(path: Path) -> list[ET.Element]:
     return root.findall("object")
 
 
-def _read_object(element: ET.Element, position: int) -> _Object:
-    """Return the object of an element.
-
-    Raises:
-        ValueError: A tag is missing, or has another value; the message names it, and the position of the object.
-    """
-    name = _find_text(element, "name", position)
+def _read_object(element: ET.Element, place: str, path: Path) -> Line:
+    """Return the class, the edges and the flag of an object."""
+    name = _find_text(element, "name", place)
     box = element.find("bndbox")
-    words = [_find_text(box, edge, position, "bndbox/") for edge in _EDGES]
-    edges = parse_numbers(words)
-    if not all(map(math.isfinite, edges)):
-        place = [math.isfinite(edge) for edge in edges].index(False)
-        rule = f"'bndbox/{_EDGES[place]}' of `object[{position}]` must be a finite number"
-        raise ValueError(f"{rule}; got {words[place]!r}")
-    left, top, right, bottom = edges
-    if right < left or bottom < top:
-        got = f"{right - left:g} x {bottom - top:g}"
-        raise ValueError(f"the box of `object[{position}]` must have a width and a height of at least 0; got {got}")
+    edges = [_find_text(box, edge, place, "bndbox/") for edge in _EDGES]
     flag = ""
     if element.find("difficult") is not None:  # not all documents have it
-        flag = _find_text(element, "difficult", position)
-    is_difficult = flag.lower() not in _NOT_DIFFICULT
-    if is_difficult and not (flag.isascii() and flag.removeprefix("-").isdecimal()):
-        rule = f"'difficult' of `object[{position}]` must be 0, 1, Unspecified or empty"
-        raise ValueError(f"{rule}; got {flag!r}")
-    return _Object(name, edges, is_difficult and int(flag) != 0)
+        flag = _find_text(element, "difficult", place)
+    words = [name, *edges, "0" if flag.lower() in _NOT_DIFFICULT else flag]
+    return Line(words, " ".join(words), f"{path}: {place}")
 
 
-def _find_text(element: ET.Element | None, tag: str, position: int, path: str = "") -> str:
+def _find_text(element: ET.Element | None, tag: str, place: str, path: str = "") -> str:
     """Return the text of the child with a tag, without spaces around it.
 
     Raises:
-        ValueError: There is no such child, or several; the message names its path and the position of the object.
+        ValueError: There is no such child, or several; the message names its path and the object.
     """
     children = [] if element is None else element.findall(tag)
     if len(children) != 1:
         count = f"with {len(children)} of" if children else "without"
-        raise ValueError(f"`object[{position}]` is an object {count} {path + tag!r}")
+        raise ValueError(f"`{place}` is an object {count} {path + tag!r}")
     return (children[0].text or "").strip()
 
 
-def _read_dota_objects(path: Path, *, is_checked: bool) -> list[_Object]:
-    """Return the objects in a text file; with `is_checked`, raise if edges of an object cross."""
-    lines = [(where, line) for where, line in read_text_lines(path) if not line.startswith(_HEADERS)]
-    objects = [_parse_dota_object(line, where) for where, line in lines]
-    if objects and is_checked:
-        corners = torch.tensor([item.numbers for item in objects], dtype=torch.float64, device="cpu")
-        crossing_lines = crossing_edges(corners).nonzero().flatten().tolist()
-        if crossing_lines:
-            where, line = lines[crossing_lines[0]]
-            raise ValueError(f"`annotations` must have {CORNER_ORDER}; got {line!r}, {where}.")
-    return objects
-
-
-def _parse_dota_object(line: str, where: str) -> _Object:
-    """Return the object in a line.
+def _read_dota_objects(path: Path) -> list[Line]:
+    """Return the class, the corners and the flag of each object in a text file.
 
     Raises:
-        ValueError: A malformed line, or a number that is not finite.
+        ValueError: A line with too many or too few words.
     """
-    words = line.split()
-    num_numbers = len(_CORNERS.columns)
-    corners = _parse_numbers(words[:num_numbers])
-    try:
-        name, *flag_words = words[num_numbers:]
-        (flag,) = map(int, flag_words or ["0"])
-    except ValueError:  # no class, several flags, or a flag that is no integer
-        corners = []
-    if len(corners) != num_numbers:
-        rule = "x and y of four corners and a class in a line, and maybe a flag"
-        raise ValueError(f"`annotations` must have {rule}; got {line!r}, {where}.")
-    if not all(map(math.isfinite, corners)):
-        raise ValueError(f"`annotations` must have finite numbers in a line; got {line!r}, {where}.")
-    return _Object(name, corners, flag != 0)
+    objects = []
+    for where, line in read_text_lines(path):
+        if line.startswith(_HEADERS):
+            continue
+        words = line.split()
+        num_corners = len(_CORNERS.columns)
+        corners, names, flags = words[:num_corners], words[num_corners : num_corners + 1], words[num_corners + 1 :]
+        if not names or len(flags) > 1:
+            rule = "x and y of four corners and a class in a line, and maybe a flag"
+            raise ValueError(f"`annotations` must have {rule}; got {line!r}, {where}.")
+        objects.append(Line([*names, *corners, *(flags or ["0"])], line, where))
+    return objects
