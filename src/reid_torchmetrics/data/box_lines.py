@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ from reid_torchmetrics import _checks, _hints, _names
 
 from .folders import Folder, list_files, match_images, warn_of_exchange
 from .image_sizes import ImageSizes, are_shares
-from .line_tables import Files, LineTable, read_lines, split_images
+from .line_tables import Files, LineTable, exchange, read_lines, split_images
 
 Dicts: TypeAlias = list[dict[str, Any]]
 EDGES = ("left", "top", "right", "bottom")
@@ -86,7 +86,7 @@ def read_folders(
     is_exchanged = may_be_detections.all() and not are_detections.any()
     if is_exchanged and len(ground_truths) and len(detections):
         warn_of_exchange("labels", labels, results)
-        ground_truths, detections = replace(detections, argument="labels"), replace(ground_truths, argument="results")
+        ground_truths, detections = exchange(ground_truths, detections)
         are_true, are_detections = may_be_true, may_be_detections
         labels, results = results, labels
     check_lines(ground_truths, are_true, rule)

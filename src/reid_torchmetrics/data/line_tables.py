@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, chain, compress
 from pathlib import Path
@@ -62,6 +62,11 @@ class LineTable:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @property
+    def are_results(self) -> bool:
+        """Whether the lines are detections."""
+        return self.argument == "results"
+
     @cached_property
     def starts(self) -> Int[NDArray[np.int64], " lines"]:
         """Place of the first number of each line."""
@@ -85,6 +90,11 @@ class LineTable:
         line = self.find_line(position)
         word = "" if column is None else f"{line.words[column]!r}{hint} in "
         return ValueError(f"`{self.argument}` must have {rule}; got {word}{line.text!r}, {line.where}.")
+
+
+def exchange(ground_truths: LineTable, detections: LineTable) -> tuple[LineTable, LineTable]:
+    """Return the lines of exchanged folders in the right order, ground truths first."""
+    return replace(detections, argument=ground_truths.argument), replace(ground_truths, argument=detections.argument)
 
 
 def read_lines(argument: str, paths: Sequence[Path]) -> LineTable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from reid_torchmetrics.functional.detection.inputs import RunLengths
 from .box_lines import pair_images
 from .folders import Folder, warn_of_exchange
 from .image_sizes import LEAST_SHARE, MOST_SHARE, ImageSizes, Size, are_shares
-from .line_tables import Files, LineTable, split_images
+from .line_tables import Files, LineTable, exchange, split_images
 from .yolo_layouts import (
     CORNERS,
     NUM_BOX,
@@ -121,22 +120,21 @@ def read_yolo_folders(
     detections = read_yolo_lines("results", results)
 
     # Find the layout of all lines, in the other order of the folders if they are exchanged.
-    layout = find_layout(ground_truths, detections, iou_type)
+    layout = find_layout((ground_truths, detections), iou_type)
     exchanged = None
     if layout is None or layout.kind == "polygons":
         exchanged = _find_exchanged_layout(ground_truths, detections, layout, iou_type)
     if exchanged is not None:
         warn_of_exchange("labels", labels, results)
-        ground_truths = replace(ground_truths, argument="results")
-        detections = replace(detections, argument="labels")
-        ground_truths, detections = detections, ground_truths
+        ground_truths, detections = exchange(ground_truths, detections)
         labels, results = results, labels
         layout = exchanged
     if layout is None:
-        raise first_fault(ground_truths, detections, usual_layout(ground_truths, detections, iou_type))
+        tables = ground_truths, detections
+        raise first_fault(tables, usual_layout(tables, iou_type))
     sides = pair_images(ground_truths, detections, labels, results)
-    target_shapes = _ShapesOfLines(ground_truths, layout, is_result=False)
-    pred_shapes = _ShapesOfLines(detections, layout, is_result=True)
+    target_shapes = _ShapesOfLines(ground_truths, layout)
+    pred_shapes = _ShapesOfLines(detections, layout)
     _check_order(pred_shapes)
     class_names, notes = _match_classes(target_shapes, pred_shapes, labels, results, needs_names=needs_names)
     is_inferred_rotated = iou_type is None and layout is CORNERS
@@ -196,11 +194,12 @@ def _find_exchanged_layout(
         return None
     if layout is not None and iou_type not in (None, "bbox"):
         return None
+    tables = exchange(labels, results)
     if layout is not None:
-        return find_pose(results, labels, needs_box=True)
-    exchanged = find_layout(results, labels, iou_type)
+        return find_pose(tables, needs_box=True)
+    exchanged = find_layout(tables, iou_type)
     may_be_pose = exchanged is not None and exchanged.kind == "polygons"
-    if may_be_pose and find_pose(labels, results, needs_box=False) is not None:
+    if may_be_pose and find_pose((labels, results), needs_box=False) is not None:
         return None
     return exchanged
 
@@ -223,12 +222,11 @@ class _ShapesOfLines:
         ValueError: A number is no share of the image.
     """
 
-    def __init__(self, lines: LineTable, layout: Layout, *, is_result: bool) -> None:
+    def __init__(self, lines: LineTable, layout: Layout) -> None:
         self.lines = lines
         self.layout = layout
-        self.is_result = is_result
         self.classes = find_classes(lines)
-        by_length = sizes_by_length(lines, layout, is_result=is_result)
+        by_length = sizes_by_length(lines, layout)
         self.sizes = np.array([by_length[length] for length in lines.lengths.tolist()], np.int64)
         """number of values of each shape; all lines fit the layout"""
         self._check_numbers()
@@ -240,12 +238,12 @@ class _ShapesOfLines:
         size = np.repeat(self.sizes, lines.lengths)
         least = np.full(len(column), LEAST_SHARE)
         most = np.full(len(column), MOST_SHARE)
-        if self.layout.width(is_result=self.is_result) == 3:
+        if self.layout.width(self.lines) == 3:
             is_visibility = (column >= NUM_BOX) & (column < size) & ((column - NUM_BOX) % 3 == 2)
             least[is_visibility] = 0
             most[is_visibility] = _MAX_VISIBILITY
         is_valid = (lines.numbers >= least) & (lines.numbers <= most)  # NaN is not
-        is_valid |= column >= size + self.is_result
+        is_valid |= column >= size + self.lines.are_results
         if not is_valid.all():
             place = int(is_valid.argmin())
             position = int(np.searchsorted(lines.starts + lines.lengths, place, side="right"))
@@ -261,9 +259,9 @@ class _ShapesOfLines:
             kinds: Shapes to return, by `iou_type`.
         """
         columns = {"labels": self.classes} | self._columns(sizes.of_lines(files), kinds)
-        if self.is_result:
+        if self.lines.are_results:
             columns["scores"] = self.lines.numbers[self.lines.starts + self.sizes]
-        images = split_images(columns, files, names, has_ids=not self.is_result)
+        images = split_images(columns, files, names, has_ids=not self.lines.are_results)
         if "segm" in kinds:
             polygons = self._polygons()
             for name, image in zip(names, images, strict=True):
@@ -279,7 +277,7 @@ class _ShapesOfLines:
             columns["boxes"] = self._edges() * np.tile(sizes, 2)
         if "keypoints" in kinds:
             columns["keypoints"] = self._keypoints(sizes)
-            if not self.is_result:
+            if not self.lines.are_results:
                 box_width, box_height = self.lines.columns(2, 2).T
                 columns["area"] = box_width * box_height * sizes[:, 0] * sizes[:, 1]
         return columns
@@ -314,7 +312,7 @@ class _ShapesOfLines:
     def _keypoints(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return x, y and visibility of keypoints, in pixels: [lines, keypoints, 3]."""
         num_keypoints = self.layout.num_keypoints
-        width = self.layout.width(is_result=self.is_result)
+        width = self.layout.width(self.lines)
         numbers = self.lines.columns(NUM_BOX, num_keypoints * width)
         points = numbers.reshape(len(numbers), num_keypoints, width)
         if width != 3:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -34,6 +34,8 @@ _SEVERAL_KEYPOINTS = 3  # fewer keypoints of two numbers are as long as triangle
 _MIN_TRACK = 2  # a coordinate may be 1, so ids of polygons are told from coordinates by one that is larger
 
 Kind = Literal["polygons", "corners", "pose"]
+Tables: TypeAlias = tuple[LineTable, LineTable]
+"""the lines of ground truths, and those of detections"""
 
 
 @dataclass(frozen=True)
@@ -46,25 +48,22 @@ class Layout:
     may_be_box: bool = False
     """whether a box may stand in place of the shape"""
     num_keypoints: int = 0
-    label_width: int = 0
-    """numbers of a keypoint in a ground truth, 2 or 3"""
-    result_width: int = 0
-    """numbers of a keypoint in a detection, 2 or 3"""
+    widths: tuple[int, int] = (0, 0)
+    """numbers of a keypoint in a ground truth and in a detection, 2 or 3"""
 
-    def allows(self, size: int, *, is_result: bool) -> bool:
-        """Return whether a shape may have `size` numbers."""
+    def allows(self, size: int, lines: LineTable) -> bool:
+        """Return whether a shape in some lines may have `size` numbers."""
         if size == NUM_BOX and self.may_be_box:
             return True
         if self.kind == "polygons":
             return size >= _MIN_POLYGON and size % 2 == 0
         if self.kind == "corners":
             return size == _NUM_CORNERS
-        width = self.result_width if is_result else self.label_width
-        return self.num_keypoints > 0 and size == NUM_BOX + self.num_keypoints * width
+        return self.num_keypoints > 0 and size == NUM_BOX + self.num_keypoints * self.width(lines)
 
-    def width(self, *, is_result: bool) -> int:
-        """Return the number of values of a keypoint."""
-        return self.result_width if is_result else self.label_width
+    def width(self, lines: LineTable) -> int:
+        """Return the number of values of a keypoint in some lines."""
+        return self.widths[lines.are_results]
 
 
 BOXES = Layout(kind="polygons", description="a box or polygon", may_be_box=True)
@@ -73,137 +72,117 @@ CORNERS = Layout(kind="corners", description="x and y of four corners")
 KEYPOINTS = Layout(kind="pose", description="a box and keypoints of 2 or 3 numbers, as many in each line,")
 
 
-def sizes_by_length(lines: LineTable, layout: Layout, *, is_result: bool) -> dict[int, int | None]:
+def sizes_by_length(lines: LineTable, layout: Layout) -> dict[int, int | None]:
     """Return the number of values of the shape by the length of a line; None if lines of a length do not fit.
 
     In results a confidence follows, and perhaps a tracking id: a whole number in all lines that are one number longer.
     """
-    has_ids = is_result and _have_ids(lines, layout)
+    num_further = [0]
+    if lines.are_results:
+        num_further = [1, 2] if _have_ids(lines, layout) else [1]
     by_length: dict[int, int | None] = {}
     for length in lines.distinct_lengths:
-        by_length[length] = _shape_size(length, layout, is_result=is_result, has_ids=has_ids)
+        sizes = [length - number for number in num_further if layout.allows(length - number, lines)]
+        by_length[length] = sizes[0] if sizes else None
     return by_length
 
 
-def _shape_size(length: int, layout: Layout, *, is_result: bool, has_ids: bool) -> int | None:
-    """Return the number of values of the shape in a line of `length` numbers; None if the line does not fit."""
-    candidates = [length]
-    if is_result:
-        candidates = [length - 1, length - 2] if has_ids else [length - 1]
-    for size in candidates:
-        if layout.allows(size, is_result=is_result):
-            return size
-    return None
-
-
-def fits(labels: LineTable, results: LineTable, layout: Layout) -> bool:
+def fits(tables: Tables, layout: Layout) -> bool:
     """Return whether all lines fit a layout."""
-    return None not in _sizes(labels, results, layout)
+    return all(None not in sizes_by_length(lines, layout).values() for lines in tables)
 
 
-def find_layout(labels: LineTable, results: LineTable, iou_type: str | None) -> Layout | None:
+def find_layout(tables: Tables, iou_type: str | None) -> Layout | None:
     """Return the layout of all lines; None if some line does not fit.
 
-    Args:
-        labels: Lines of ground truths.
-        results: Lines of detections.
-        iou_type: Kind of shapes to read; None infers it.
-
     Raises:
-        ValueError: The lines may be of several kinds, and `iou_type` does not tell which.
+        ValueError: The lines may be of several kinds, and `iou_type`, None for any kind, does not tell which.
     """
-    if not len(labels) and not len(results):
+    if not any(map(len, tables)):
         return KEYPOINTS if iou_type == "keypoints" else BOXES
     if iou_type == "keypoints":
-        return find_pose(labels, results, needs_box=False)
+        return find_pose(tables, needs_box=False)
     if iou_type in ("segm", "rotated"):
         layout = POLYGONS if iou_type == "segm" else CORNERS
-        return layout if fits(labels, results, layout) else None
-    pose = find_pose(labels, results, needs_box=True)
-    if not fits(labels, results, BOXES):
+        return layout if fits(tables, layout) else None
+    pose = find_pose(tables, needs_box=True)
+    if not fits(tables, BOXES):
         return pose
-    return _find_layout_of_polygons(labels, results, pose, iou_type)
+    return _find_layout_of_polygons(tables, pose, iou_type)
 
 
-def _find_layout_of_polygons(
-    labels: LineTable, results: LineTable, pose: Layout | None, iou_type: str | None
-) -> Layout:
+def _find_layout_of_polygons(tables: Tables, pose: Layout | None, iou_type: str | None) -> Layout:
     """Return the layout of lines that may all be boxes or polygons, and keypoints if there is a `pose`.
 
     Raises:
         ValueError: The lines may be of several kinds, and `iou_type` does not tell which.
     """
-    may_be_corners = fits(labels, results, CORNERS)
-    if may_be_corners and _are_rotated(labels, results):
+    may_be_corners = fits(tables, CORNERS)
+    if may_be_corners and _are_rotated(tables):
         return CORNERS if iou_type is None else BOXES
-    if pose is not None:
-        if _is_surely_pose(labels, results, pose):
-            return pose
-        raise _several_meanings(labels, results, pose, iou_type)
-    if may_be_corners and iou_type is None:
-        raise _several_meanings(labels, results, pose, iou_type)
+    if pose is not None and _is_surely_pose(tables, pose):
+        return pose
+    if pose is not None or (may_be_corners and iou_type is None):
+        raise _several_meanings(tables, pose, iou_type)
     return BOXES
 
 
-def find_pose(labels: LineTable, results: LineTable, *, needs_box: bool) -> Layout | None:
+def find_pose(tables: Tables, *, needs_box: bool) -> Layout | None:
     """Return the layout of boxes with keypoints; None if lines do not fit.
 
     Args:
-        labels: Lines of ground truths.
-        results: Lines of detections.
+        tables: The lines.
         needs_box: Whether the keypoints must lie in their boxes, which tells them from polygons; lines with a box
             alone are allowed then.
     """
-    candidates = _pose_candidates(labels, results, may_be_box=needs_box)
-    poses = [layout for layout in candidates if fits(labels, results, layout)]
+    candidates = _pose_candidates(tables, may_be_box=needs_box)
+    poses = [layout for layout in candidates if fits(tables, layout)]
     for layout in poses:
-        if _are_in_boxes(labels, results, layout):
+        if _are_in_boxes(tables, layout):
             return layout
     if needs_box or not poses:
         return None
-    lines, is_result = _lines_of_pose(labels, results)
+    lines = _lines_of_pose(tables)
     for layout in poses:
-        if _have_visibilities(lines, layout, is_result=is_result):
+        if _have_visibilities(lines, layout):
             return layout
     return poses[0]
 
 
-def usual_layout(labels: LineTable, results: LineTable, iou_type: str | None) -> Layout:
+def usual_layout(tables: Tables, iou_type: str | None) -> Layout:
     """Return the layout that most lines have, to name the first line of another."""
     if iou_type in ("segm", "rotated"):
         return POLYGONS if iou_type == "segm" else CORNERS
-    usual_labels = _lines_of_usual_length(labels)
-    usual_results = _lines_of_usual_length(results)
+    labels, results = map(_lines_of_usual_length, tables)
     needs_box = iou_type != "keypoints"
-    pose = find_pose(usual_labels, usual_results, needs_box=needs_box)
-    if pose is None:
-        pose = find_pose(usual_labels, _lines_of_length(results, -1), needs_box=needs_box)
-    if pose is not None:
-        return pose
+    for further_lines in (results, _lines_of_length(results, -1)):
+        pose = find_pose((labels, further_lines), needs_box=needs_box)
+        if pose is not None:
+            return pose
     return BOXES if needs_box else KEYPOINTS
 
 
-def first_fault(labels: LineTable, results: LineTable, layout: Layout) -> ValueError:
+def first_fault(tables: Tables, layout: Layout) -> ValueError:
     """Return the error for the first line that does not fit a layout: its rule, the line and its numbers."""
-    for lines, is_result in ((labels, False), (results, True)):
-        sizes = sizes_by_length(lines, layout, is_result=is_result)
+    for lines in tables:
+        sizes = sizes_by_length(lines, layout)
         for position, length in enumerate(lines.lengths.tolist()):
             if sizes[length] is None:
-                return _line_fault(lines, position, length, layout, is_result=is_result)
+                return _line_fault(lines, position, length, layout)
     return ValueError("`labels` and `results` must have lines of one kind; got several.")
 
 
-def _line_fault(lines: LineTable, position: int, size: int, layout: Layout, *, is_result: bool) -> ValueError:
+def _line_fault(lines: LineTable, position: int, size: int, layout: Layout) -> ValueError:
     """Return the error for a line with too many or too few numbers, with what may be the reason."""
     rule = f"a class, {layout.description}"
-    if is_result:
-        rule += " and a confidence"
     hint = ""
-    if is_result and layout.allows(size, is_result=True):
-        hint += "; Ultralytics writes confidences with `save_conf=True`"
-    if is_result and layout.allows(size - 2, is_result=True):
-        hint += "; a tracking id may follow the confidence if it is a whole number in all such lines"
-    num_behind_box = size - is_result - NUM_BOX
+    if lines.are_results:
+        rule += " and a confidence"
+        if layout.allows(size, lines):
+            hint += "; Ultralytics writes confidences with `save_conf=True`"
+        if layout.allows(size - 2, lines):
+            hint += "; a tracking id may follow the confidence if it is a whole number in all such lines"
+    num_behind_box = size - lines.are_results - NUM_BOX
     if layout is BOXES and num_behind_box > 0 and num_behind_box % 3 == 0:
         hint += "; iou_type='keypoints' reads boxes and keypoints, also those that do not lie in their boxes"
     got = f"{_line(lines, position)} with {size} numbers behind the class{hint}"
@@ -218,11 +197,8 @@ def _line(lines: LineTable, position: int) -> str:
 
 def _have_ids(results: LineTable, layout: Layout) -> bool:
     """Return whether all lines that are too long for a shape and a confidence end with a tracking id."""
-    lengths = []
-    for length in results.distinct_lengths:
-        is_shape = layout.allows(length - 1, is_result=True)
-        if not is_shape and layout.allows(length - 2, is_result=True):
-            lengths.append(length)
+    too_long = [length for length in results.distinct_lengths if not layout.allows(length - 1, results)]
+    lengths = [length for length in too_long if layout.allows(length - 2, results)]
     is_long = np.isin(results.lengths, lengths)
     ends_whole = all(word.isdecimal() for word in compress(results.last_words, is_long.tolist()))  # 7, but not 7.0
     if not is_long.any() or not ends_whole:
@@ -231,23 +207,16 @@ def _have_ids(results: LineTable, layout: Layout) -> bool:
     return NUM_BOX + 2 in lengths or bool((last_numbers >= _MIN_TRACK).any())
 
 
-def _sizes(labels: LineTable, results: LineTable, layout: Layout) -> set[int | None]:
-    """Return the numbers of values of the shapes in all lines, with None if some line does not fit the layout."""
-    label_sizes = sizes_by_length(labels, layout, is_result=False)
-    result_sizes = sizes_by_length(results, layout, is_result=True)
-    return set(label_sizes.values()) | set(result_sizes.values())
-
-
-def _is_surely_pose(labels: LineTable, results: LineTable, pose: Layout) -> bool:
+def _is_surely_pose(tables: Tables, pose: Layout) -> bool:
     """Return whether lines that fit boxes with keypoints are no polygons.
 
     Ground truths have visibilities or keypoints at 0 0, which polygons hardly have, or there are many lines: polygons
     are not all of one length whose first two corners are a box around the others.
     """
-    lines, is_result = _lines_of_pose(labels, results)
-    if not is_result and pose.label_width == 3:
+    lines = _lines_of_pose(tables)
+    if not lines.are_results and pose.width(lines) == 3:
         return True
-    keypoints = _keypoints(lines, pose, is_result=is_result)
+    keypoints = _keypoints(lines, pose)
     if len(keypoints) >= _MANY_LINES:
         return True
     if pose.num_keypoints < _SEVERAL_KEYPOINTS:
@@ -255,12 +224,13 @@ def _is_surely_pose(labels: LineTable, results: LineTable, pose: Layout) -> bool
     return bool((keypoints[..., :2] == 0).all(axis=-1).any())
 
 
-def _several_meanings(labels: LineTable, results: LineTable, pose: Layout | None, iou_type: str | None) -> ValueError:
+def _several_meanings(tables: Tables, pose: Layout | None, iou_type: str | None) -> ValueError:
     """Return the error for lines that may be several things, with the kinds that they may have."""
+    labels, results = tables
     candidates = []
     if pose is not None:
         candidates.append("'keypoints' for a box and keypoints")
-    if fits(labels, results, CORNERS):
+    if fits(tables, CORNERS):
         candidates.append("'rotated' for four corners of rotated boxes")
     candidates.append("'segm' for polygons")
     if pose is None:
@@ -274,9 +244,9 @@ def _several_meanings(labels: LineTable, results: LineTable, pose: Layout | None
     return ValueError(f"`iou_type` {rule} where lines may be several things: {names}; got {iou_type!r} for {line}.")
 
 
-def _are_rotated(labels: LineTable, results: LineTable) -> bool:
+def _are_rotated(tables: Tables) -> bool:
     """Return whether four corners are parallelograms, as rotated boxes are in shares, and one is not along the axes."""
-    numbers = np.concatenate([labels.columns(0, _NUM_CORNERS), results.columns(0, _NUM_CORNERS)])
+    numbers = np.concatenate([lines.columns(0, _NUM_CORNERS) for lines in tables])
     corners = numbers.reshape(-1, 4, 2)
     tolerance = _SLANT * (corners.max(axis=1) - corners.min(axis=1)).max(axis=1)
     first, second, third, fourth = corners.transpose(1, 0, 2)
@@ -287,8 +257,9 @@ def _are_rotated(labels: LineTable, results: LineTable) -> bool:
     return bool((np.maximum(first_slant, second_slant) > tolerance).any())
 
 
-def _pose_candidates(labels: LineTable, results: LineTable, *, may_be_box: bool) -> list[Layout]:
+def _pose_candidates(tables: Tables, *, may_be_box: bool) -> list[Layout]:
     """Return the layouts of boxes with keypoints that may fit, with keypoints of three numbers before those of two."""
+    labels, results = tables
     boxes_alone = {NUM_BOX} if may_be_box else set()
     sizes = labels.distinct_lengths - boxes_alone
     is_result = not sizes
@@ -309,29 +280,25 @@ def _pose_candidates(labels: LineTable, results: LineTable, *, may_be_box: bool)
             description=f"a box and {num_keypoints} keypoints",
             may_be_box=may_be_box,
             num_keypoints=num_keypoints,
-            label_width=width,
-            result_width=width,
+            widths=(width, width),
         )
         other_width = 2 if width == 3 else 3
         candidates.append(pose)
-        if is_result:
-            candidates.append(replace(pose, label_width=other_width))
-        else:
-            candidates.append(replace(pose, result_width=other_width))
+        candidates.append(replace(pose, widths=(other_width, width) if is_result else (width, other_width)))
     return candidates
 
 
-def _are_in_boxes(labels: LineTable, results: LineTable, layout: Layout) -> bool:
+def _are_in_boxes(tables: Tables, layout: Layout) -> bool:
     """Return whether lines begin with a box in the image that holds the keypoints that follow; few may leave it."""
-    lines, is_result = _lines_of_pose(labels, results)
+    lines = _lines_of_pose(tables)
     boxes = lines.columns(0, NUM_BOX)
     edges = edges_of_boxes(boxes)
     if (boxes[:, 2:] <= 0).any() or not ((edges >= LEAST_SHARE) & (edges <= MOST_SHARE)).all():
         return False
-    if not _have_visibilities(lines, layout, is_result=is_result):
+    if not _have_visibilities(lines, layout):
         return False
-    points = _keypoints(lines, layout, is_result=is_result)[..., :2]
-    edges = edges[_have_keypoints(lines, is_result=is_result), None]
+    points = _keypoints(lines, layout)[..., :2]
+    edges = edges[_have_keypoints(lines), None]
     is_inside = ((points >= edges[..., :2] - _TOLERANCE) & (points <= edges[..., 2:] + _TOLERANCE)).all(axis=-1)
     is_labeled = (points != 0).any(axis=-1)
     return bool((is_inside & is_labeled).sum() >= _MIN_SHARE_INSIDE * is_labeled.sum())
@@ -344,35 +311,33 @@ def edges_of_boxes(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Float[NDArra
     return np.concatenate([centers - halves, centers + halves], axis=1)
 
 
-def _lines_of_pose(labels: LineTable, results: LineTable) -> tuple[LineTable, bool]:
-    """Return the lines that show whether shapes have keypoints, and whether they are detections."""
-    is_result = labels.distinct_lengths <= {NUM_BOX}
-    return (results if is_result else labels), is_result
+def _lines_of_pose(tables: Tables) -> LineTable:
+    """Return the lines that show whether shapes have keypoints: ground truths, or detections beside boxes alone."""
+    labels, results = tables
+    return results if labels.distinct_lengths <= {NUM_BOX} else labels
 
 
-def _have_keypoints(lines: LineTable, *, is_result: bool) -> Bool[NDArray[np.bool_], " lines"]:
+def _have_keypoints(lines: LineTable) -> Bool[NDArray[np.bool_], " lines"]:
     """Return which lines are no box alone; a confidence and a tracking id may follow a detected box."""
-    has_keypoints: NDArray[np.bool_] = lines.lengths > NUM_BOX + 2 * is_result
+    has_keypoints: NDArray[np.bool_] = lines.lengths > NUM_BOX + 2 * lines.are_results
     return has_keypoints
 
 
-def _keypoints(
-    lines: LineTable, layout: Layout, *, is_result: bool
-) -> Float[NDArray[np.float64], "shapes keypoints width"]:
+def _keypoints(lines: LineTable, layout: Layout) -> Float[NDArray[np.float64], "shapes keypoints width"]:
     """Return the numbers of the keypoints of each line that is no box alone."""
-    width = layout.width(is_result=is_result)
-    numbers = lines.columns(NUM_BOX, layout.num_keypoints * width, _have_keypoints(lines, is_result=is_result))
+    width = layout.width(lines)
+    numbers = lines.columns(NUM_BOX, layout.num_keypoints * width, _have_keypoints(lines))
     return numbers.reshape(len(numbers), layout.num_keypoints, width)
 
 
-def _have_visibilities(lines: LineTable, layout: Layout, *, is_result: bool) -> bool:
+def _have_visibilities(lines: LineTable, layout: Layout) -> bool:
     """Return whether keypoints have visibilities of ground truths, or confidences of detected keypoints, if any."""
-    if layout.width(is_result=is_result) == 2:
+    if layout.width(lines) == 2:
         return True
-    numbers = _keypoints(lines, layout, is_result=is_result)[..., 2]
+    numbers = _keypoints(lines, layout)[..., 2]
     are_visibilities = np.isin(numbers, (0, 1, 2)).all(axis=1)
     are_shares = ((numbers >= LEAST_SHARE) & (numbers <= MOST_SHARE)).all(axis=1)
-    return bool((are_visibilities | (is_result & are_shares)).all())
+    return bool((are_visibilities | (lines.are_results & are_shares)).all())
 
 
 def _lines_of_usual_length(lines: LineTable) -> LineTable:
