@@ -117,7 +117,7 @@ BROKEN = [
     (read_retrieved, "a.json", b'{"q": 1}', JSON + " {'q': 1}."),
     (read_retrieved, "a.csv", b"query_id,doc_id,score\nq,a,1\n", "the file must be comma-separated values, a query and its items by white space, below a row of names; got query_id, doc_id, score: convert it by `pandas.read_csv(path).to_csv('lists.txt', sep=' ', index=False)`."),
     (read_retrieved, "a.gz", b"\x1f\x8b", "lists must be text, .json, .csv or one of .npy, .h5, .hdf5, .ivecs; got '.gz': convert it by `Path('lists.txt').write_bytes(gzip.open(path).read())`."),
-    (read_retrieved, "a.trec", b"q Q0 a 0 1e400 x\n", "1: a score must be a finite number; got 1e400."),
+    (read_retrieved, "a.trec", b"q Q0 a 0 1e400 x\n", "1: a line must be query Q0 item rank score name; got 'q Q0 a 0 1e400 x'."),
     (read_labels, "a.tsv", b"anna\nben\n", "a column must be a label by its name, or by `names={'identities': NAME}`; got anna, the name of the only column; a file of values alone must be .txt."),
     (read_labels, "a.csv", b"pid,camid\n1,2\0\n", "the file must be comma-separated values in UTF-8, rows as long as the first, which names them; got a null character."),
     (read_retrieved, "a.json", b'{"q": ["a", 1]}', JSON + " ['a', 1] for 'q'."),

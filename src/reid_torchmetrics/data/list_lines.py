@@ -8,14 +8,12 @@ items     item item ...                     VisDA, VeRi: numbers of items, of th
 qrels     query 0 item grade                TREC
 grades    query item grade                  BEIR, below a header
 
-Tables, a query, an item and a number in each line, are read by columns if all lines fit; else line by line, so that an
-error names the line.
+Tables, a query, an item and a number in each line, are read by columns. Lines are looked at one by one to find the form
+of all, to read lists, and to name the line of an error.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
@@ -26,34 +24,11 @@ from reid_torchmetrics import _hints
 
 from .array_files import file_error
 from .text_files import file_text, split_lines
-from .word_columns import are_decimal, parse_floats, parse_integers, split_words
+from .word_columns import MARK, are_decimal, parse_floats, parse_integers, split_words
 
-# No digit fits two parts, which would take quadratic time.
-NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_INTEGER = r"[0-9]{1,18}"  # int64
 RETRIEVED_FORMS = ("run", "rank", "query", "items", "scores")
 TRUTH_FORMS = ("qrels", "grades", "pairs", "items")
 
-_PATTERNS = {
-    "run": re.compile(rf"(?P<query>\S+)\s+(?P<constant>\S+)\s+(?P<item>\S+)\s+\S+\s+(?P<number>{NUMBER})\s+\S+"),
-    "rank": re.compile(rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>{_INTEGER})"),
-    "scores": re.compile(rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>{NUMBER})"),
-    "query": re.compile(r"(?P<query>\S+)(?!\s+[Qq]0\s)(?P<items>(?:\s+\S+)+)"),
-    "pairs": re.compile(r"(?P<query>\S+)(?P<items>\s+\S+)"),
-    "items": re.compile(rf"(?P<items>{_INTEGER}(?:\s+{_INTEGER})*)"),
-    "qrels": re.compile(rf"(?P<query>\S+)\s+\S+\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})"),
-    "grades": re.compile(rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})"),
-}
-_WORDS = {
-    "run": "query Q0 item rank score name",
-    "rank": "query item rank",
-    "scores": "query item score",
-    "query": "query item item ...",
-    "pairs": "query item",
-    "items": "item item ...",
-    "qrels": "query 0 item grade",
-    "grades": "query item grade",
-}
 _NUM_COLUMNS_OF_ITEMS = 3  # query, item and rank or score
 _MAX_INTERNED = 1 << 15  # items with one string each: beyond the size of the cache this costs more than it saves
 
@@ -86,7 +61,17 @@ _TABLES = {
     "qrels": _TableForm(4, item=2, number=3, parse=parse_integers),
     "grades": _TableForm(3, item=1, number=2, parse=parse_integers),
 }
-"""forms of tables, read by columns"""
+"""forms of tables"""
+_WORDS = {
+    "run": "query Q0 item rank score name",
+    "rank": "query item rank",
+    "scores": "query item score",
+    "query": "query item item ...",
+    "pairs": "query item",
+    "items": "item item ...",
+    "qrels": "query 0 item grade",
+    "grades": "query item grade",
+}
 _HEADERS = ("query-id", "query_id", "queryid", "qid", "query")
 """first words of a header"""
 _NUMBERS_IN_HEADERS = {
@@ -118,19 +103,28 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
         ValueError: Lines that fit several forms or none, an item that a query repeats, or distances by their header.
     """
     text = file_text(path)
-    lines_below, header = _without_header(text)
-    has_header = bool(header)
+    if MARK in text:
+        raise file_error(path, "the file must be text", "a null character")
+    text_below, header = _without_header(text)
     if form is None and "rank" in forms and len(header) == _NUM_COLUMNS_OF_ITEMS:
         form = _form_of_header(path, header[-1])
-    table = _read_by_columns(lines_below, forms, form, has_header=has_header)
+    form_of_table, table = _read_by_columns(text_below, forms, form, has_header=bool(header))
     if table is not None:
         return table
     lines = list(split_lines(path, text))
-    if has_header:
+    if header:
         lines = lines[1:]
     if not lines:
         raise file_error(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
-    return _read_by_lines(path, lines, forms, form, has_header=has_header)
+    form = form or form_of_table or _find_form(path, lines, forms)
+    if form == "items":
+        return _numbered_lists(lines)
+    if form in ("query", "pairs"):
+        return _named_lists(lines, form)
+    _, table = _read_by_columns(text_below, forms, form, has_header=bool(header))
+    if table is None:
+        raise _fault_of_table(path, lines, form)
+    return table
 
 
 def _without_header(text: str) -> tuple[str, list[str]]:
@@ -161,58 +155,58 @@ def _form_of_header(path: Path, name: str) -> str | None:
     return None
 
 
-def _read_by_columns(text: str, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
-    """Return the table in a text; None if its lines are no table, or if its form depends on single lines."""
-    candidates = [name for name in forms if name in _TABLES] if form is None else [form]
-    for name in candidates:
+def _read_by_columns(
+    text: str, forms: Sequence[str], form: str | None, *, has_header: bool
+) -> tuple[str | None, dict[str, Any] | None]:
+    """Return the form of a table, and its contents, None if a line is at fault.
+
+    The form is None if lines are no table, or if only single lines tell whether they are.
+    """
+    for name in forms if form is None else [form]:
         if name not in _TABLES:
-            return None
+            continue
         layout = _TABLES[name]
         if form is None and name == "qrels":
             layout = replace(layout, constant=1)
         if form is None and name == "grades" and not has_header:
-            return None
-        table = _read_table(text, layout)
-        if table is None:
+            break
+        table, num_rows = _read_table(text, layout)
+        if not num_rows:
             continue
-        if name != "rank":
-            return table
-        is_rank = form == "rank" or _are_counted(table)
-        has_repeated_rank = any(len(set(ranks.values())) < len(ranks) for ranks in table.values())
-        return _sort_by_rank(table) if is_rank and not has_repeated_rank else None
-    return None
+        if form is None and name == "rank" and not _are_counted(table):
+            break
+        # An item that a query repeats has replaced the first one.
+        has_repeats = sum(map(len, table.values())) < num_rows
+        if name == "rank":
+            has_repeats |= any(len(set(ranks.values())) < len(ranks) for ranks in table.values())
+        if has_repeats:
+            return name, None
+        return name, _sort_by_rank(table) if name == "rank" else table
+    return None, None
 
 
-def _read_table(text: str, form: _TableForm) -> _Table | None:
-    """Return the numbers in a text by query and item; None if some line has another form or repeats an item."""
+def _read_table(text: str, form: _TableForm) -> tuple[_Table, int]:
+    """Return the numbers in a text by query and item, and the number of lines, 0 if some line has another form."""
     table: _Table = {}
     num_rows = 0
     constants: set[str] = set()
     interned: dict[str, str] = {}
     width = form.num_columns + 1  # with the mark
-    for lines in split_words(text, form.num_columns):
-        if lines is None:
-            return None
-        block, words = lines
+    for block, words in split_words(text, form.num_columns):
         number_words = words[form.number :: width]
-        if not (are_decimal(block) or are_decimal("".join(number_words))):
-            return None
-        numbers = form.parse(number_words)
-        if numbers is None:
-            return None
+        is_decimal = bool(words) and (are_decimal(block) or are_decimal("".join(number_words)))
+        numbers = form.parse(number_words) if is_decimal else None
         if form.constant is not None:
             constants.update(words[form.constant :: width])
-        if len(constants) > 1:
-            return None
+        if numbers is None or len(constants) > 1:
+            return {}, 0
         items: Iterable[str] = words[form.item :: width]
         if len(interned) < _MAX_INTERNED:
             # Equal items become one string, whose hash is computed once.
             items = map(interned.setdefault, items, items)
         _add_rows(table, words[::width], items, numbers)
         num_rows += len(numbers)
-    # An item that a query repeats has replaced the first one.
-    num_items = sum(len(row) for row in table.values())
-    return table if 0 < num_items == num_rows else None
+    return table, num_rows
 
 
 def _add_rows(table: _Table, queries: Sequence[str], items: Iterable[str], numbers: Sequence[Any]) -> None:
@@ -228,36 +222,34 @@ def _sort_by_rank(table: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]
     return {query: sorted(ranks, key=ranks.__getitem__) for query, ranks in table.items()}
 
 
-def _read_by_lines(path: Path, lines: _Lines, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
-    """Return the lists in lines, read line by line, so that an error names the line."""
-    form = form or _find_form(path, lines, forms, has_header=has_header)
+def _fits(words: Sequence[str], form: str) -> bool:
+    """Return whether the words of a line have a form."""
     if form == "items":
-        return _numbered_lists(lines)
-    if form in ("query", "pairs"):
-        return _named_lists(lines, form)
-    table = _read_table_by_lines(lines, form)
-    if form != "rank":
-        return table
-    for query, ranks in table.items():
-        if len(set(ranks.values())) < len(ranks):
-            raise file_error(path, "the ranks of a query must differ", f"{list(ranks.values())[:10]} for {query!r}")
-    return _sort_by_rank(table)
+        return are_decimal("".join(words)) and _parse_digits(words) is not None
+    if form == "query":
+        return len(words) > 1 and (len(words) == 2 or words[1] not in ("Q0", "q0"))
+    if form == "pairs":
+        return len(words) == 2
+    table = _TABLES[form]
+    if len(words) != table.num_columns or not are_decimal(words[table.number]):
+        return False
+    return table.parse([words[table.number]]) is not None
 
 
-def _match_lines(lines: _Lines, form: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield the place of each line, and its match.
+def _split_words_of_lines(lines: _Lines, form: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place of each line, and its words.
 
     Raises:
         ValueError: A line of another form.
     """
     for where, line in lines:
-        match = _PATTERNS[form].fullmatch(line)
-        if match is None:
+        words = line.split()
+        if not _fits(words, form):
             raise file_error(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
-        yield where, match
+        yield where, words
 
 
-def _find_form(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: bool) -> str:
+def _find_form(path: Path, lines: _Lines, forms: Sequence[str]) -> str:
     """Return the form of all lines, or else the form that fits the most lines from the first on.
 
     Raises:
@@ -266,13 +258,7 @@ def _find_form(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: b
     if all(line.split()[-1].isdecimal() for _, line in lines):
         # Whole numbers are scores only where a header or the user says so.
         forms = [form for form in forms if form != "scores"]
-    num_fitting: dict[str, int] = {}
-    for form in forms:
-        num_fitting[form] = _count_fitting(lines, form)
-        # Distinctive forms differ in their numbers of columns, so that at most one fits.
-        if num_fitting[form] == len(lines) and _is_distinctive(lines, form, has_header=has_header):
-            return form
-    return choose_form(path, len(lines), num_fitting, _WORDS)
+    return choose_form(path, len(lines), {form: _count_fitting(lines, form) for form in forms}, _WORDS)
 
 
 def choose_form(path: Path, num_lines: int, num_fitting: Mapping[str, int], meanings: Mapping[str, str]) -> str:
@@ -298,48 +284,24 @@ def choose_form(path: Path, num_lines: int, num_fitting: Mapping[str, int], mean
 def _count_fitting(lines: _Lines, form: str) -> int:
     """Return the number of lines with a form, from the first line to the first one without it."""
     constants: set[str] = set()
-    keys: set[tuple[str, str]] = set()
+    keys: set[tuple[str, ...]] = set()
     for index, (_, line) in enumerate(lines):
-        match = _PATTERNS[form].fullmatch(line)
-        if match is None:
+        words = line.split()
+        if not _fits(words, form):
             return index
         if form == "run":
-            constants.add(match["constant"])
-        if len(constants) > 1:
-            return index
+            constants.add(words[1])
         # Ranks of a query differ, and so do queries with more than one item in their line.
-        key = _key_of_line(match, form)
-        if key in keys:
+        key: tuple[str, ...] = ()
+        if form == "rank":
+            key = words[0], words[2]
+        elif form == "query" and len(words) > 2:
+            key = (words[0],)
+        if len(constants) > 1 or key in keys:
             return index
-        if key is not None:
+        if key:
             keys.add(key)
     return len(lines)
-
-
-def _key_of_line(match: re.Match[str], form: str) -> tuple[str, str] | None:
-    """Return the part of a line that no other line may repeat; None if any line may repeat all of it."""
-    if form == "rank":
-        return match["query"], match["number"]
-    if form == "query" and len(match["items"].split()) > 1:
-        return match["query"], ""
-    return None
-
-
-def _is_distinctive(lines: _Lines, form: str, *, has_header: bool) -> bool:
-    """Return whether a constant column, counted ranks or a header tell a table from a list of items."""
-    if form in ("run", "scores"):  # the second column is one word; numbers are not whole
-        return True
-    if form == "qrels":
-        return len({tuple(line.split()[1:2]) for _, line in lines}) == 1
-    if form == "grades":
-        return has_header
-    if form != "rank":
-        return False
-    ranks: dict[str, dict[int, int]] = {}  # by query and line
-    for index, (_, line) in enumerate(lines):
-        query, _, rank = line.split()
-        ranks.setdefault(query, {})[index] = int(rank)
-    return _are_counted(ranks)
 
 
 def _are_counted(table: Mapping[str, Mapping[Any, int]]) -> bool:
@@ -357,8 +319,8 @@ def _numbered_lists(lines: _Lines) -> list[list[int]]:
     """Return the items of each line of the file; a blank line is a query without items."""
     last_place, _ = lines[-1]
     lists: list[list[int]] = [[] for _ in range(_line_number(last_place))]
-    for where, match in _match_lines(lines, "items"):
-        lists[_line_number(where) - 1] = [int(item) for item in match["items"].split()]
+    for where, words in _split_words_of_lines(lines, "items"):
+        lists[_line_number(where) - 1] = list(map(int, words))
     return lists
 
 
@@ -373,40 +335,40 @@ def _named_lists(lines: _Lines, form: str) -> dict[str, list[str]]:
         ValueError: A query repeats an item, or has several lines with several items.
     """
     lists: dict[str, dict[str, None]] = {}
-    for where, match in _match_lines(lines, form):
-        query = match["query"]
-        words = match["items"].split()
-        if query in lists and len(words) > 1:
+    for where, (query, *items_of_line) in _split_words_of_lines(lines, form):
+        if query in lists and len(items_of_line) > 1:
             raise file_error(where, "a query with several items must have one line", f"{query!r} again")
         items = lists.setdefault(query, {})
-        for item in words:
+        for item in items_of_line:
             if item in items:
-                raise file_error(where, "a query must have an item once", f"{item!r} again for {query!r}")
+                raise _repeated_item(where, query, item)
             items[item] = None
     return {query: list(items) for query, items in lists.items()}
 
 
-def _read_table_by_lines(lines: _Lines, form: str) -> _Table:
-    """Return the numbers in lines by query and item.
+def _fault_of_table(path: Path, lines: _Lines, form: str) -> ValueError:
+    """Return the error for the first fault in the lines of a table.
 
     Raises:
-        ValueError: A line of another form, or an item that a query repeats.
+        ValueError: A line of another form.
     """
-    number_type = float if form in ("run", "scores") else int
-    table: _Table = {}
+    table = _TABLES[form]
+    numbers: dict[str, dict[str, str]] = {}
     constants: set[str] = set()
-    for where, match in _match_lines(lines, form):
-        query = match["query"]
-        item = match["item"]
+    for where, words in _split_words_of_lines(lines, form):
         # The second column of a run says nothing, but tells it from lists of a query and five items.
-        if form == "run":
-            constants.add(match["constant"])
+        if table.constant is not None:
+            constants.add(words[table.constant])
         if len(constants) > 1:
-            raise file_error(where, "the second column of a run must be one word, such as Q0", sorted(constants))
-        items = table.setdefault(query, {})
-        if item in items:
-            raise file_error(where, "a query must have an item once", f"{item!r} again for {query!r}")
-        items[item] = number_type(match["number"])
-        if math.isinf(items[item]):
-            raise file_error(where, "a score must be a finite number", match["number"])
-    return table
+            return file_error(where, "the second column of a run must be one word, such as Q0", sorted(constants))
+        query, item = words[0], words[table.item]
+        if item in numbers.setdefault(query, {}):
+            return _repeated_item(where, query, item)
+        numbers[query][item] = words[table.number]
+    ranks_by_query = {query: list(map(int, words.values())) for query, words in numbers.items()}
+    query = next(query for query, ranks in ranks_by_query.items() if len(set(ranks)) < len(ranks))
+    return file_error(path, "the ranks of a query must differ", f"{ranks_by_query[query][:10]} for {query!r}")
+
+
+def _repeated_item(where: str, query: str, item: str) -> ValueError:
+    return file_error(where, "a query must have an item once", f"{item!r} again for {query!r}")

@@ -19,9 +19,10 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, file_error, read_arrays
-from .list_lines import NUMBER, choose_form
+from .list_lines import choose_form
 from .table_files import TABLES
 from .text_files import read_text_lines
+from .word_columns import are_decimal, parse_floats
 
 _WORDS_OF_FLAGS = {"True": True, "False": False}
 PAIR_NAMES = {
@@ -154,11 +155,12 @@ def _read_scores(path: Path, pairs: Sequence[str]) -> list[float]:
     Raises:
         ValueError: Another line.
     """
-    numbers = []
+    numbers: list[float] = []
     for index, (where, line) in enumerate(read_text_lines(path)):
         pair = pairs[index] if index < len(pairs) else "no pair"
         number = " ".join(line.split()).removeprefix(f"{pair} ").removesuffix(f" {pair}")
-        if not re.fullmatch(NUMBER, number):
+        score = parse_floats([number]) if are_decimal(number) else None
+        if score is None:
             raise file_error(where, f"a line must be the score of {pair}", repr(line[:80]))
-        numbers.append(float(number))
+        numbers += score
     return numbers

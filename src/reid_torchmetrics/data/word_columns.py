@@ -5,8 +5,7 @@ A mark is put behind each line, so that columns are slices of all words:
     lines    a 7 2          words    a 7 2 | a 9 1 |      columns  a a     7 9     2 1
              a 9 1
 
-The mark is a character that no line has. Lines of another form are left to the reader of lines, as it can name them in
-errors.
+The mark is a character that no text has.
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ import math
 from collections.abc import Iterator, Sequence
 
 _BLOCK_SIZE = 1 << 14  # characters that are read together, so that the words of a block stay in the cache
-_MARK = "\0"
+MARK = "\0"
+"""the mark behind each line"""
 _MAX_DIGITS = 18  # digits of an integer that always fits 64 bits
 
 
-def split_words(text: str, num_columns: int) -> Iterator[tuple[str, list[str]] | None]:
-    """Yield many lines at a time and their words, with a mark behind each line; None for another number of words."""
-    if _MARK in text:
-        yield None
-        return
+def split_words(text: str, num_columns: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield many lines at a time and their words, with a mark behind each line; no words at a line of other columns."""
     for block in _split_blocks(text):
         words = _split_marked_words(block, num_columns)
         if words is None:
-            yield None
+            yield block, []
             return
         if words:
             yield block, words
@@ -44,7 +41,8 @@ def parse_floats(words: Sequence[str]) -> list[float] | None:
         numbers = list(map(float, words))
     except ValueError:
         return None
-    return numbers if math.isfinite(sum(numbers)) else None
+    are_finite = math.isfinite(sum(numbers)) or all(map(math.isfinite, numbers))  # a sum may overflow
+    return numbers if are_finite else None
 
 
 def parse_integers(words: Sequence[str]) -> list[int] | None:
@@ -82,10 +80,10 @@ def _split_marked_words(block: str, num_columns: int) -> list[str] | None:
 
 
 def _split_and_mark(lines: str) -> list[str]:
-    return lines.replace("\n", f" {_MARK} ").split()
+    return lines.replace("\n", f" {MARK} ").split()
 
 
 def _are_lines(words: Sequence[str], num_columns: int, *, num_lines: int) -> bool:
     """Return whether a mark follows the columns of each line, and nothing else."""
     width = num_columns + 1
-    return len(words) == width * num_lines and words[num_columns::width].count(_MARK) == num_lines
+    return len(words) == width * num_lines and words[num_columns::width].count(MARK) == num_lines
