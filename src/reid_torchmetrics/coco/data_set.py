@@ -34,7 +34,6 @@ from reid_torchmetrics.files import (
     checked_masks_of_rows,
     fill_boxes_and_areas,
     find_images,
-    is_image_id,
     named_images,
     parsed,
     read_data_set,
@@ -94,7 +93,7 @@ class COCO:
         """Read a file without a dict for each annotation; `UnreadRowsError` for files that are unlike most."""
         file = _File(readable(path).read_bytes())
         lists = file.read_data_set(has_masks=False)
-        if not _have_distinct_ids(lists.images) or not _have_distinct_ids(lists.categories):
+        if lists.categories is None:  # a data set of captions
             raise UnreadRowsError
         check_keys("annotations", lists.annotations, [_COLUMNS["annotations", "iscrowd"]], ("ignore",))
         check_crowds(lists.annotations.columns["iscrowd"])
@@ -110,7 +109,7 @@ class COCO:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._file = None
         self.dataset = _parsed(self._source, file)
-        self._index_annotations()
+        self._index_annotations(self.dataset["annotations"])
         return vars(self)[name]
 
     def table(self, *, has_masks: bool) -> ObjectTable | None:
@@ -130,27 +129,26 @@ class COCO:
         """Compute the other attributes from `dataset`."""
         self._file = None
         self._index_images(self.dataset)
-        self._index_annotations()
+        columns = list(_INDEXED_COLUMNS)
+        if "categories" in self.dataset:  # data sets of captions have none
+            columns.append(_COLUMNS["annotations", "category_id"])
+        self._index_annotations(self._rows(self.dataset, "annotations", columns).rows)
 
     def _index_images(self, lists: Mapping[str, Any]) -> None:
         """Compute `imgs` and `cats`."""
         images = self._rows(lists, "images", [_COLUMNS["images", "id"]])
-        check_kind_of_ids(RowList(self._source, "images", images))
-        categories = self._rows(lists, "categories", list(TABLES["categories"]))
-        for rows in (RowList(self._source, "images", images), RowList(self._source, "categories", categories)):
-            message = repeated_id(rows)
+        check_kind_of_ids(images)
+        categories = self._rows(lists, "categories", TABLES["categories"])
+        for row_list in (images, categories):
+            message = repeated_id(row_list)
             if message:  # pycocotools takes the last row
                 warn(message)
-        self.imgs = {row["id"]: row for row in images}
-        self.cats = {row["id"]: row for row in categories}
+        self.imgs = _by_id(images.rows)
+        self.cats = _by_id(categories.rows)
 
-    def _index_annotations(self) -> None:
-        """Compute `anns`, `imgToAnns` and `catToImgs`."""
-        columns = list(_INDEXED_COLUMNS)
-        if "categories" in self.dataset:  # data sets of captions have none
-            columns.append(_COLUMNS["annotations", "category_id"])
-        annotations = self._rows(self.dataset, "annotations", columns)
-        self.anns = {row["id"]: row for row in annotations}
+    def _index_annotations(self, annotations: Iterable[Row]) -> None:
+        """Compute `anns`, `imgToAnns` and `catToImgs` from annotations that were checked."""
+        self.anns = _by_id(annotations)
         self.imgToAnns: dict[Any, list[Row]] = defaultdict(list)
         self.catToImgs: dict[Any, list[Any]] = defaultdict(list)
         for row in annotations:
@@ -158,14 +156,15 @@ class COCO:
             if "category_id" in row:
                 self.catToImgs[row["category_id"]].append(row["image_id"])
 
-    def _rows(self, lists: Mapping[str, Any], name: str, columns: list[Column]) -> list[Row]:
+    def _rows(self, lists: Mapping[str, Any], name: str, columns: Sequence[Column]) -> RowList:
         """Return the rows of a list of the data set after a check of some columns; none if it has no such list."""
         rows = lists.get(name, [])
         if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
             raise ValueError(f"`{self._source}` must hold `{name}`, a list of objects; got {shortened(rows)}.")
+        row_list = RowList(self._source, name, rows)
         if rows:
-            RowList(self._source, name, rows).check(columns)
-        return list(rows)
+            row_list.check(columns)
+        return row_list
 
     def info(self) -> None:
         """Print the `info` of the data set."""
@@ -241,21 +240,21 @@ class COCO:
         Results that name the files of images, by `file_name` or as `image_id`, get the ids of the images. If the names
         may be ids as well, a warning says how they were read.
         """
-        source = _source_name(resFile, "resFile")
-        results = COCO()
-        results._source = source
+        results: COCO = COCO.__new__(COCO)  # of images and categories that were checked
+        results._source = _source_name(resFile, "resFile")
+        results._file = None
         if isinstance(resFile, (str, os.PathLike)):
             with suppress(UnreadRowsError):
-                results._file = _read_results(source, resFile, self.imgs, self)
+                results._file = _read_results(results._source, resFile, self.imgs, self)
                 results.imgs = dict(self.imgs)
                 results.cats = copy.deepcopy(self.cats)
-                for name in _TABLES:
-                    delattr(results, name)
                 return results
         rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else _content(resFile)
         # `self` may be a data set of pycocotools.
-        results.dataset = _data_set_of_results(source, rows, self)
-        results.createIndex()
+        results.dataset = _data_set_of_results(results._source, rows, self)
+        results.imgs = _by_id(results.dataset["images"])
+        results.cats = _by_id(results.dataset["categories"])
+        results._index_annotations(results.dataset["annotations"])
         return results
 
     @staticmethod
@@ -363,6 +362,11 @@ def _content(source: Any) -> Any:
     return parsed(source) if isinstance(source, (str, os.PathLike)) else source
 
 
+def _by_id(rows: Iterable[Row]) -> dict[Any, Row]:
+    """Return rows by their ids."""
+    return {row["id"]: row for row in rows}
+
+
 def _as_list(ids: Ids) -> list[Any]:
     """Return ids in a list; a single id in a list of one."""
     is_sequence = hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str)
@@ -389,13 +393,6 @@ class _File:
         if self.truth is None:
             return self.read_data_set(has_masks=has_masks, images=images).annotations
         return read_table(io.BytesIO(self.text), RESULT_COLUMNS, sizes_by_id(images) if has_masks else None)
-
-
-def _have_distinct_ids(rows: Any) -> bool:
-    """Return whether rows are dicts with ids that differ."""
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and is_image_id(row.get("id")) for row in rows):
-        return False
-    return len({row["id"] for row in rows}) == len(rows)
 
 
 def _parsed(source: str, file: _File) -> dict[str, Any]:
