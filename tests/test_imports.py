@@ -59,6 +59,26 @@ def test_a_use_of_one_half_imports_nothing_of_the_other(statement, others):
     assert not {f"{PACKAGE}.{other}" for other in others} & {*done.stdout.split()}
 
 
+UNNAMED_ROWS = """
+import gc, pkgutil
+from importlib import import_module
+import reid_torchmetrics.metrics.detection, reid_torchmetrics.metrics.reid, reid_torchmetrics.tasks
+from reid_torchmetrics import _registries
+registries = [value for value in gc.get_objects() if isinstance(value, _registries.Registry)]
+of_engine = [set(registry._rows) for registry in registries]
+for module in pkgutil.walk_packages(reid_torchmetrics.tasks.__path__, "reid_torchmetrics.tasks."):
+    import_module(module.name)
+for registry, names in zip(registries, of_engine, strict=True):
+    for name in sorted(registry._rows.keys() - names - registry._tasks().keys()):
+        print(f"{registry._title}[{name!r}]")
+"""
+
+
+def test_every_row_that_a_task_adds_is_named_so_that_its_look_up_imports_the_task():
+    done = subprocess.run([sys.executable, "-c", UNNAMED_ROWS], capture_output=True, text=True, check=True)
+    assert not done.stdout, f"add the names to `_ROWS_OF_TASKS` in __init__.py, or to their type there:\n{done.stdout}"
+
+
 def test_the_collector_looks_at_no_module_of_torch_as_a_new_object_after_an_import_of_coco():
     script = f"""
 import gc
