@@ -85,9 +85,9 @@ CLOTHES_RULES = {
     "drop_other": "drop the gallery items with the query's identity and other clothes (same clothes)",
 }
 SEVERAL_LABELS: Registry[Any] = Registry("SEVERAL_LABELS", {})
-"""what a task adds for several labels: `check_matrix`, which returns a matrix of labels as bools or raises,
-`SharedLabels`, which finds the items that share a label with a query, `to_words` and `from_words`, which pack the bools
-of a sample into integers"""
+"""rows for samples with several labels:
+`check_matrix`, which returns a matrix of labels as bools or raises, `SharedLabels`, which finds the items that share a
+label with a query, `to_words` and `from_words`, which pack the bools of a sample into integers"""
 BITS_OF_A_WORD = 63  # the sign stays free
 
 
