@@ -109,6 +109,10 @@ def _search_of_embeddings(case: str) -> Search:
 def packages() -> dict[str, dict[str, Any]]:
     """The numbers of packages, by theme and case."""
     recorded: dict[str, dict[str, Any]] = json.loads((FOLDER / "packages.json").read_text(encoding="utf-8"))
+    further = json.loads((FOLDER / "further_packages.json").read_text(encoding="utf-8"))
+    for theme, cases in further.items():
+        for case, numbers in cases.items():
+            recorded[theme][case] |= numbers
     return recorded
 
 

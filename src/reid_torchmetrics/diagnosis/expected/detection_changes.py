@@ -103,13 +103,6 @@ def _reverse_rows(objects: MatchedObjects, _: str) -> MatchedObjects:
     )
 
 
-def _have_ties(objects: MatchedObjects, _: str) -> bool:
-    detections = objects.detections
-    order, classes = order_by_class_and_score(detections.labels.long(), detections.scores)
-    scores = detections.scores[order]
-    return bool(((scores[1:] == scores[:-1]) & (classes[1:] == classes[:-1])).any())
-
-
 def _forget_scores(objects: MatchedObjects, _: str) -> MatchedObjects:
     length = len(objects.detections.labels)
     scores = torch.linspace(1, 0, length, dtype=torch.float64, device=objects.detections.labels.device)
@@ -122,10 +115,6 @@ def _limit_images(objects: MatchedObjects, most: int) -> MatchedObjects:
     ranks = segments.runs(0, images.long().bincount())[1]
     rows = order[ranks < most].sort().values
     return replace(objects, detections=detections.at(rows))
-
-
-def _have_many(objects: MatchedObjects, most: int) -> bool:
-    return bool((objects.detections.images.bincount() > most).any())
 
 
 def _count_whole_pixels(objects: MatchedObjects, _: str) -> MatchedObjects:
@@ -157,26 +146,25 @@ def _read_boxes(objects: MatchedObjects, value: tuple[str, str]) -> MatchedObjec
     return replace(objects, detections=detections, ground_truths=ground_truths)
 
 
-def _have_format(objects: MatchedObjects, value: tuple[str, str]) -> bool:
-    return objects.are_boxes and objects.box_format not in {None, value[1]}
-
-
-def _is_difficult(objects: MatchedObjects, _: str) -> bool:
-    return objects.is_difficult is not None and bool(objects.is_difficult.any())
-
-
 INPUT_CHANGES: dict[str, InputChange] = {
     "iscrowd": InputChange(_change_crowds, lambda objects, _: bool(objects.is_crowd.any())),
-    "difficult": InputChange(lambda objects, _: replace(objects, is_difficult=None), _is_difficult),
+    "difficult": InputChange(
+        lambda objects, _: replace(objects, is_difficult=None),
+        lambda objects, _: objects.is_difficult is not None and bool(objects.is_difficult.any()),
+    ),
     "area": InputChange(
         lambda objects, _: replace(objects, ground_truths=objects.ground_truths.with_columns(areas=None)),
         _have_other_areas,
     ),
-    "box_format": InputChange(_read_boxes, _have_format),
+    "box_format": InputChange(
+        _read_boxes, lambda objects, value: objects.are_boxes and objects.box_format not in {None, value[1]}
+    ),
     "labels": InputChange(_change_labels, lambda *_: True),
-    "limit_of_images": InputChange(_limit_images, _have_many),
+    "limit_of_images": InputChange(
+        _limit_images, lambda objects, most: bool((objects.detections.images.bincount() > most).any())
+    ),
     "scores": InputChange(_forget_scores, lambda *_: True),
-    "ties": InputChange(_reverse_rows, _have_ties),
+    "ties": InputChange(_reverse_rows, lambda *_: True),
     "edges": InputChange(_count_whole_pixels, lambda objects, _: objects.are_boxes),
 }
 """changes of the objects, by name, in the order in which they are made"""

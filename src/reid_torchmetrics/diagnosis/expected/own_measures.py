@@ -20,6 +20,8 @@ from reid_torchmetrics.functional.retrieval.measures import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks
 
+from .rows import CUTOFFS
+
 Values = Callable[[PositiveRanks], Tensor]
 OWN_MEASURES: dict[str, Measure] = {}
 """the measures by their names in `retrieval.json`"""
@@ -59,12 +61,21 @@ def _cut_at(function: Callable[..., Tensor], k: int | None, ranks: PositiveRanks
 
 
 for _name, _function in _METRIC_LEARNING_MEASURES.items():
-    for _words, _k in (("5", 5), ("max_bin_count", None)):
+    for _words, _cutoff in (("5", 5), ("max_bin_count", None)):
         _add(
             f"pytorch-metric-learning: {_name}, k={_words}",
             f"of the first {_words} items",
-            partial(_cut_at, _function, _k),
+            partial(_cut_at, _function, _cutoff),
         )
+
+
+def _f1(k: int, ranks: PositiveRanks) -> Tensor:
+    """Return 2 P R / (P + R) of precision and recall of the first `k` items."""
+    return 2 * k * precision_at(ranks, k) / (k + ranks.num_positives)
+
+
+for _k in CUTOFFS:
+    _add(f"PyTorch Geometric: LinkPredF1({_k})", f"F1 of the first {_k} items", partial(_f1, _k))
 
 
 def _found(ranks: PositiveRanks) -> PositiveRanks:

@@ -39,16 +39,9 @@ def _best_accuracy(counts: Verification, _: ComparedPairs) -> Tensor:
     return num_correct.max().clamp(min=counts.num_impostors) / num_pairs
 
 
-def _best_f1(counts: Verification, _: ComparedPairs) -> Tensor:
+def _best_f1(counts: Verification, _: ComparedPairs) -> float:
     genuine, impostors = held("scores", counts.all_scores)[1:]
-    f1: Tensor = 2 * genuine / (genuine + impostors + counts.num_genuine)
-    return f1.max()
-
-
-def _check_kinds(counts: Verification) -> None:
-    """Raise unless there are pairs of both kinds, so that no error rate is divided by 0."""
-    if not counts.is_defined:
-        raise ValueError("`same` must be True for some pairs and False for others.")
+    return float((2 * genuine / (genuine + impostors + counts.num_genuine)).max())
 
 
 def _error_rate(rule: Any, counts: Verification, _: ComparedPairs) -> Tensor:
@@ -57,7 +50,6 @@ def _error_rate(rule: Any, counts: Verification, _: ComparedPairs) -> Tensor:
 
 def _smaller_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
     """Return the smaller mean of FAR and FRR at the two scores around their crossing."""
-    _check_kinds(counts)
     genuine, impostors = held("scores", counts.all_scores)[1:]
     num_pairs = counts.num_genuine * counts.num_impostors
     far = impostors * counts.num_genuine  # times all pairs, in integers
@@ -70,24 +62,23 @@ def _smaller_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
 
 def _mean_error_rate(counts: Verification, _: ComparedPairs) -> Tensor:
     """Return the mean of FAR and FRR at the two points of scikit-learn's `roc_curve` around their crossing."""
-    _check_kinds(counts)
     far, tar = counts.roc_points()[:2]
-    crossing = int((far > 1 - tar).nonzero()[0, 0])
+    crossing = int((far > 1 - tar).int().argmax())
     return (far + 1 - tar)[crossing - 1 : crossing + 1].mean() / 2
 
 
 def _miss_rate(far: float, counts: Verification, pairs: ComparedPairs) -> float:
-    _check_kinds(counts)
+    if not counts.is_defined:
+        raise ValueError("`same` must be True for some pairs and False for others.")
     scores = pairs.scores.double().cpu().numpy()
     same = pairs.same.cpu().numpy()
     return float(np.mean(scores[same] <= np.quantile(scores[~same], 1 - far)))
 
 
-def _reject_rate(frr: float, _: Verification, pairs: ComparedPairs) -> Tensor:
+def _reject_rate(frr: float, _: Verification, pairs: ComparedPairs) -> float:
     """Return the rate at the first point of scikit-learn's `roc_curve` with the nearest false reject rate."""
     rates, reject_rates = count_given_pairs(-pairs.scores, ~pairs.same).roc_points()[:2]
-    nearest: Tensor = reject_rates[(rates - frr).abs().argmin()]
-    return nearest
+    return float(reject_rates[(rates - frr).abs().argmin()])
 
 
 def _tar(far: float, rule: Any, counts: Verification, _: ComparedPairs) -> Tensor:
@@ -95,8 +86,16 @@ def _tar(far: float, rule: Any, counts: Verification, _: ComparedPairs) -> Tenso
 
 
 def _tar_between(far: float, counts: Verification, _: ComparedPairs) -> float:
-    curve = counts.roc()
-    return float(np.interp(far, curve.false_accept_rate.cpu().numpy(), curve.true_accept_rate.cpu().numpy()))
+    rates, accept_rates = (points.cpu().numpy() for points in counts.roc()[:2])
+    return float(np.interp(far, rates, accept_rates))
+
+
+def _impostor_reject_rate(far: float, counts: Verification, _: ComparedPairs) -> Tensor:
+    """Return the FRR at the last score of an impostor with a FAR of at most `far`, or above all impostors."""
+    genuine, impostors = (functional.pad(numbers, (1, 0)) for numbers in held("scores", counts.all_scores)[1:])
+    most = impostors[impostors / counts.num_impostors <= far].max()
+    accepted = genuine[impostors == most]
+    return 1 - accepted[0 if most else -1] / counts.num_genuine
 
 
 def _cost(target: float, factor: float, counts: Verification, _: ComparedPairs) -> Tensor:
@@ -141,6 +140,9 @@ for _far in FARS:
         ),
         f"fnmr_at_fmr_{_far:g}": _NumberOfPairs(
             f"FNMR at FMR {_far:g}, with an interpolated threshold", partial(_miss_rate, _far)
+        ),
+        f"frr_at_far_{_far:g}": _NumberOfPairs(
+            f"FRR at FAR {_far:g}, at the score of an impostor", partial(_impostor_reject_rate, _far)
         ),
         f"trr_at_frr_{_far:g}": _NumberOfPairs(
             f"true reject rate at a false reject rate of {_far:g}", partial(_reject_rate, _far)
