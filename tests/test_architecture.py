@@ -111,8 +111,8 @@ TOOLS = {
     "data": ["private", "functional", "tasks", "files"],
     "coco": ["private", "shared", "functional.detection", "files"],
     "plot": ["private", "functional", "tasks"],
-    "report": ["private", "functional", "tasks", "plot"],
-    "integrations.pictures": ["private", "plot"],
+    "report": ["private", "functional", "tasks", "files", "plot"],
+    "integrations.pictures": ["private", "files", "plot"],
     "integrations": ["private", "functional", "metrics", "plot", "integrations.pictures"],
     "command": [
         "private",
@@ -134,7 +134,7 @@ LAYERS = ENGINE | TASKS | TOOLS | {"": ["private", "functional", "metrics", *TAS
 """all layers; the last one is the `__init__` and the `__main__` of the package"""
 
 PACKAGES = {
-    "private": {"msgspec", "numpy", "torch", "tqdm"},
+    "private": {"numpy", "torch", "tqdm"},
     "functional": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},
     "metrics": {"numpy", "torch", "torchmetrics", "typing_extensions"},
     "tasks": {"jaxtyping", "numpy", "pandas", "torch", "typing_extensions"},

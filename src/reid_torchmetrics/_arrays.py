@@ -150,32 +150,3 @@ def _tensor_of_array(array: Array) -> Tensor:
         interface = array.__array_interface__ | {"data": (array.ctypes.data, False)}
         array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=array))
     return torch.from_numpy(array)
-
-
-def number_identities(*identities: Array) -> tuple[Array, ...]:
-    """Number names in the order of the sorted names of all arrays together; "-1" stays -1.
-
-    Args:
-        identities: arrays of strings [N], such as those of queries and gallery; integers are returned as they are.
-
-    Returns:
-        int64 [N] for each array; the same name has the same number in all.
-
-    Raises:
-        TypeError: strings in one array and integers in another.
-
-    Example:
-        >>> import numpy as np
-        >>> number_identities(np.array(["bo", "al"]), np.array(["cy", "bo", "-1"]))
-        (array([1, 0]), array([ 2,  1, -1]))
-    """
-    kinds = {array.dtype.kind for array in identities}
-    if "U" not in kinds:
-        return identities
-    if kinds != {"U"}:
-        dtypes = " and ".join(str(array.dtype) for array in identities)
-        raise TypeError(f"`identities` must hold strings in all arrays, or integers in all; got {dtypes}.")
-    all_names = np.concatenate([array.ravel() for array in identities])
-    names = np.unique(all_names[all_names != "-1"])
-    numbers = [np.where(array == "-1", -1, np.searchsorted(names, array)) for array in identities]
-    return tuple(numbers)

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import decoded_json, readable
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.files import (
     ANNOTATION_COLUMNS,
@@ -32,12 +31,14 @@ from reid_torchmetrics.files import (
     check_keys,
     check_kind_of_ids,
     checked_masks_of_rows,
+    decoded_json,
     fill_boxes_and_areas,
     find_images,
     named_images,
     parsed,
     read_data_set,
     read_table,
+    readable,
     repeated_id,
     shortened,
     sizes_by_id,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import readable
+from reid_torchmetrics.files import readable
 
 _MAX_BYTES = 2**18
 """the largest file of options; the names of a thousand classes take a tenth of it"""

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._files import read_keys
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.data import (
     DOTA_CLASSES,
@@ -26,7 +25,7 @@ from reid_torchmetrics.data import (
     read_voc,
     yolo_files,
 )
-from reid_torchmetrics.files import read_images, remedy_of_json
+from reid_torchmetrics.files import read_images, read_keys, remedy_of_json
 from reid_torchmetrics.functional.detection.evaluation import (
     EvaluatedImages,
     MatchRequest,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 
 from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import natural_order
+from reid_torchmetrics.files import natural_order
 
 from .options import command_options
 from .terminal import UsageError

@@ -9,8 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from reid_torchmetrics import _arrays, _hints, _names, data
-from reid_torchmetrics._files import natural_order
-from reid_torchmetrics.files import bare_name
+from reid_torchmetrics.files import bare_name, natural_order
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 

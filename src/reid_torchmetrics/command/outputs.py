@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._files import write_whole
+from reid_torchmetrics.files import write_whole
 from reid_torchmetrics.functional.model_tables import TABLE_FORMATS
 
 from .terminal import PROGRAM, log, show

@@ -104,7 +104,12 @@ def _find_listed(relevance: Relevance, num_items: int) -> _arrays.Array:
     """Return which items of the gallery are listed for some query; junk items are not."""
     is_listed = np.zeros(num_items, dtype=bool)
     kept = slice(None) if relevance.kept is None else relevance.kept.numpy()
-    is_listed[kept] = relevance.listed_anywhere().numpy()
+    if relevance.shared is not None:
+        is_listed[kept] = relevance.shared.are_shared().numpy()
+    else:
+        is_listed_of_kept = np.zeros(relevance.num_kept, dtype=bool)
+        is_listed_of_kept[relevance.order.numpy()] = True
+        is_listed[kept] = is_listed_of_kept
     return is_listed
 
 

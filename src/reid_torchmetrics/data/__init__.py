@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from reid_torchmetrics import _signatures
-from reid_torchmetrics._arrays import number_identities as number_identities
 
 if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .cartucho_files import read_cartucho as read_cartucho
     from .kitti_files import KITTI_CLASSES as KITTI_CLASSES
     from .kitti_files import read_kitti as read_kitti
+    from .label_arrays import number_identities as number_identities
     from .label_files import NAME_PATTERNS as NAME_PATTERNS
     from .label_files import labels_from_names as labels_from_names
     from .label_files import read_labels as read_labels
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
 _NAMES = {
     "cartucho_files": "read_cartucho",
     "kitti_files": "KITTI_CLASSES read_kitti",
+    "label_arrays": "number_identities",
     "label_files": "NAME_PATTERNS labels_from_names read_labels",
     "list_files": "read_ground_truth read_retrieved",
     "open_images_files": "read_open_images",
@@ -43,6 +44,6 @@ _NAMES = {
     "yolo_names": "read_yolo_names",
 }
 """the public names of each module, which is imported with the first of them that is used"""
-__all__ = sorted(["number_identities", *" ".join(_NAMES.values()).split()])  # noqa: PLE0605 - names are written once
+__all__ = sorted(" ".join(_NAMES.values()).split())  # noqa: PLE0605 - names are written once
 
 _signatures.import_when_used(globals(), _NAMES)

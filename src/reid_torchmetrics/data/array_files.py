@@ -34,7 +34,7 @@ from torch import Tensor
 from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import Allowance, readable
+from reid_torchmetrics.files import Allowance, readable
 
 from .foreign_forms import CONVERSIONS, Unread, conversion, conversion_of_file
 from .hdf5_files import read_hdf5

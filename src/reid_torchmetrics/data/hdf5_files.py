@@ -15,7 +15,7 @@ import numpy as np
 
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import Allowance
+from reid_torchmetrics.files import Allowance
 
 from .foreign_forms import CONVERSIONS, Unread
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._files import Allowance, readable
+from reid_torchmetrics.files import Allowance, readable
 
 from .array_files import FORMATS, UNNAMED, Format, file_error, read_arrays, reading
 from .foreign_forms import conversion, conversion_of_lists

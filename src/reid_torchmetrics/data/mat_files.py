@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._files import Allowance
+from reid_torchmetrics.files import Allowance
 
 from .foreign_forms import Unread
 

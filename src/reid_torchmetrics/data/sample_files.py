@@ -20,7 +20,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._files import natural_order
+from reid_torchmetrics.files import natural_order
 from reid_torchmetrics.functional.displays import Displayed
 
 from .array_files import FORMATS, Format, PythonObjects, file_error, naming_file, read_arrays

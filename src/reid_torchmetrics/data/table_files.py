@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._files import Allowance
+from reid_torchmetrics.files import Allowance
 
 from .array_files import Format, import_optional
 from .foreign_forms import Unread

@@ -19,7 +19,7 @@ import numpy as np
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._files import Allowance
+from reid_torchmetrics.files import Allowance
 
 from .array_files import UNNAMED, count_bytes
 from .array_names import FIELD_NAMES, FURTHER_NAMES

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from reid_torchmetrics import _hints, _names
-from reid_torchmetrics._files import read_json
 from reid_torchmetrics.functional.detection.batches import LISTS, SMALLEST_AREA, are_valid_boxes
 from reid_torchmetrics.functional.detection.inputs import shape_types
 
+from .access import read_json
 from .coco_areas import fill_boxes_and_areas, note_on_areas, shape_of_areas
 from .coco_columns import (
     ANNOTATIONS,

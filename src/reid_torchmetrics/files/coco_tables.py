@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reid_torchmetrics._files import readable
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns
 
+from .access import readable
 from .coco_areas import note_on_areas
 from .coco_columns import ANNOTATIONS, IMAGES, RESULTS, Column, Row, RowList, check_kind_of_ids
 from .coco_images import Note, find_images

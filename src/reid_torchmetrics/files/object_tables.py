@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics._collector import collector_paused
-from reid_torchmetrics._files import readable
 from reid_torchmetrics.functional.detection.inputs import RunMasks
 
+from .access import readable
 from .coco_columns import is_image_id
 from .coco_masks import RunLengthRow, is_side, masks_of_column
 from .json_blocks import NO_JSON, RowDecoder, UnreadRowsError, blocks_of

@@ -29,10 +29,10 @@ from numpy.lib import format as npy
 from torch import Tensor
 
 from reid_torchmetrics import _hints
-from reid_torchmetrics._files import Allowance, readable, write_whole
 from reid_torchmetrics._version import __version__
 from reid_torchmetrics.functional.saved_results import OWN_AXES, Part, SavedResults
 
+from .access import Allowance, readable, write_whole
 from .saved_retrieval import find_lacking
 
 FORMAT = 3

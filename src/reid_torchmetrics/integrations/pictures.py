@@ -22,7 +22,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import write_whole
+from reid_torchmetrics.files import write_whole
 from reid_torchmetrics.plot import one_warning_of_glyphs, picture_at
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import write_whole
+from reid_torchmetrics.files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.displays import UNDEFINED
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults

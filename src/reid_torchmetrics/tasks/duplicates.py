@@ -24,10 +24,9 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, more_rows
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.evaluation import LeftOutQueries
-from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
 from reid_torchmetrics.functional.world import ALONE, SentRows, exchange_rows
 
-from .walks import AllPairs
+from .walks import AllPairs, cells_of_true
 
 _QUERY = 1 << 62
 """subtracted from numbers of queries, so that they differ from the numbers of all gallery items"""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _progress
@@ -15,7 +15,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.evaluation import RankingOptions, Updates, share_defined
-from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels
+from reid_torchmetrics.functional.retrieval.ranking import Walk, count_true, cut_in_panels, places_of_true
 from reid_torchmetrics.functional.retrieval.scores import Scores, Spares
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import ALONE, World
@@ -168,3 +168,10 @@ def pair_samples(
     if own_places is None:
         own_places = torch.full_like(numbers, -1)
     return AllPairs(scores, places, own_places, within_one_set=False, query_hash=query_hash, world=together)
+
+
+def cells_of_true(mask: Bool[Tensor, "rows columns"]) -> tuple[Int[Tensor, " cells"], Int[Tensor, " cells"]]:
+    """Return the rows and the columns of the True values of a mask."""
+    places = places_of_true(mask)
+    row = segments.numbers(count_true(mask), len(places))
+    return row, places.sub_(row, alpha=mask.shape[1])

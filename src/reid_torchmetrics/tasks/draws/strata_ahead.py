@@ -46,11 +46,11 @@ from reid_torchmetrics.functional.retrieval.ranking import (
     GalleryPart,
     TiePolicy,
     Walk,
-    cells_of_true,
     places_of_true,
     rows_with_gallery,
 )
 from reid_torchmetrics.functional.retrieval.relevance import TileRelevance
+from reid_torchmetrics.tasks.walks import cells_of_true
 
 from .strata import Strata
 

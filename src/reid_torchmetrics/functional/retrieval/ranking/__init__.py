@@ -1,7 +1,7 @@
 """Ranks of positives from scores and relevance; all measures are computed from `PositiveRanks`."""
 # mypy: implicit-reexport
 
-from .counting import Positives, are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
+from .counting import Positives, are_above, count_true, negatives_above, places_of_true, sort_rows
 from .nearest import Nearest, nearest
 from .positive_ranks import (
     UNRETRIEVED,

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
 from .top_k import keys_of_scores, rising_keys
@@ -408,13 +408,6 @@ def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]
     if mask.shape[1] < _LONG_ROW:
         return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
     return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64, device="cpu")
-
-
-def cells_of_true(mask: Bool[Tensor, "rows columns"]) -> tuple[Int[Tensor, " cells"], Int[Tensor, " cells"]]:
-    """Return the rows and the columns of the True values of a mask."""
-    places = places_of_true(mask)
-    row = segments.numbers(count_true(mask), len(places))
-    return row, places.sub_(row, alpha=mask.shape[1])
 
 
 def places_of_true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:

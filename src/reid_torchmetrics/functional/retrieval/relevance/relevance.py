@@ -242,15 +242,6 @@ class Relevance(Displayed):
         positive[row, column] = tile.positive[row, place]
         return positive, negative
 
-    def listed_anywhere(self) -> Bool[Tensor, " kept"]:
-        """Mark the kept gallery items that are listed for some query."""
-        if self.shared is not None:
-            is_shared: Bool[Tensor, " kept"] = self.shared.are_shared()
-            return is_shared
-        is_listed = torch.zeros(self.num_kept, dtype=torch.bool, device=self.device)
-        is_listed[self.order] = True
-        return is_listed
-
     @property
     def num_others(self) -> Int[Tensor, " queries"]:
         """Number of kept gallery items listed for each query, without listed junk and the query itself."""

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics import _files
-from reid_torchmetrics.files import parsed
+from reid_torchmetrics.files import access, parsed
 
 CONTENTS = {
     "boxes": b'[{"image_id": 1, "bbox": [0.5, 1e2, 3, -4.25], "score": 0.0012345678901234567}]',
@@ -46,7 +45,7 @@ def outcome(path):
 def outcome_of_json(path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            _files.msgspec.json, "decode", lambda contents: json.loads(contents.decode(json.detect_encoding(contents)))
+            access.msgspec.json, "decode", lambda contents: json.loads(contents.decode(json.detect_encoding(contents)))
         )
         return outcome(path)
 
@@ -78,11 +77,11 @@ def test_msgspec_reads_boxes(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_bytes(CONTENTS["boxes"])
     monkeypatch.delattr(json, "loads")
-    assert _files.read_json(path) == [{"image_id": 1, "bbox": [0.5, 100.0, 3, -4.25], "score": 0.0012345678901234567}]
+    assert access.read_json(path) == [{"image_id": 1, "bbox": [0.5, 100.0, 3, -4.25], "score": 0.0012345678901234567}]
 
 
 @pytest.mark.parametrize("other", ["1", "NaN"])
 def test_some_keys_of_an_object_are_read_alone(tmp_path, other):
     path = tmp_path / "a.json"
     path.write_text(f'{{"a": [{{"b": 1}}], "c": {other}, "d": 3}}', encoding="utf-8")
-    assert _files.read_keys(path, ("a", "e")) == {"a": [{"b": 1}], "e": None}
+    assert access.read_keys(path, ("a", "e")) == {"a": [{"b": 1}], "e": None}
