@@ -1,12 +1,10 @@
 """A broken input is one line that names it, exit status 1, and nothing written."""
 
 import json
-import pickle
 import random
 
 import numpy as np
 import pytest
-import torch
 
 OUT = [
     "--json",
@@ -45,42 +43,32 @@ def broken(tmp_path):
         "nan_rows": {"feat": nan_rows(), "pids": LABELS},
         "wide": {"feat": np.eye(6, 5, dtype=np.float32), "pids": LABELS},
         "no_labels": {"feat": ROWS},
-        "two_names": {"feat": ROWS, "features": ROWS, "pids": LABELS},
-        "no_embeddings": {"pids": LABELS},
         "d": {"distmat": ROWS, "q_pids": LABELS, "g_pids": LABELS[:4]},
         "nan_distances": {"distmat": nan_rows(), "q_pids": LABELS, "g_pids": LABELS[:4]},
         "cosines": {"scores": LABELS, "same": LABELS % 2},
         "one_kind": {"scores": LABELS, "same": LABELS * 0 + 1},
         "not_flags": {"scores": LABELS, "same": LABELS},
         "five_flags": {"scores": LABELS, "same": LABELS[:5] % 2},
-        "rank_3": {"feat": ROWS[:, :, None], "pids": LABELS},
-        "ints": {"feat": LABELS[:, None], "pids": LABELS},
-        "half_labels": {"feat": ROWS, "pids": LABELS + 0.5},
         "empty": {"feat": ROWS[:0], "pids": LABELS[:0]},
     }
     for name, each in arrays.items():
         np.savez(tmp_path / f"{name}.npz", **each)
-    (tmp_path / "truncated.npz").write_bytes((tmp_path / "g.npz").read_bytes()[:300])
     np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object))
     np.save(tmp_path / "rows.npy", ROWS)
     np.save(tmp_path / "reals.npy", ROWS / 2)
     np.save(tmp_path / "two.npy", ROWS[:2])
     np.save(tmp_path / "ids.npy", LABELS)
     np.save(tmp_path / "lists.npy", np.array([[0, 1]]))
-    torch.save([torch.eye(2)] * 2, tmp_path / "listed.pt")
-    (tmp_path / "labels.pkl").write_bytes(pickle.dumps({"gnd": print}))
     texts = {
         "features.txt": "1 a b\nname 1 2\n",
         "trials.txt": "1 a b\n0 a c\n",
         "three.txt": "1\n2\n3\n",
         "one.txt": "1\n",
         "swapped.txt": "0.5 a c\n0.1 a b\n",
-        "uneven.csv": "pid,camid\n1,2\n3\n",
         "short.csv": "pid\n1\n2\n",
         "paths.csv": "path\n" + 12 * "door/1.jpg\n",
         "nothing.csv": "",
         "bad.run": "q1 Q0 d1 1 0.9 x\nq1 d2 0.5\n",
-        "twice.run": "q1 Q0 d1 1 0.9 x\nq1 Q0 d1 2 0.5 x\n",
         "good.run": "q1 Q0 d1 1 0.9 x\n",
         "good.qrels": "q2 0 d1 1\n",
         "tower_9.txt": "a\nb\n",
@@ -89,9 +77,7 @@ def broken(tmp_path):
         "lvis.json": json.dumps(LVIS),
         "results.json": json.dumps([RESULT]),
         "unknown_image.json": json.dumps([RESULT | {"image_id": 3}]),
-        "unknown_category.json": json.dumps([RESULT | {"category_id": 6}]),
         "bad_box.json": json.dumps([RESULT | {"bbox": [0, 0, 4]}]),
-        "bad_score.json": json.dumps([RESULT | {"score": "high"}]),
         "options.yaml": "rule: [",
         "a_file": "",
     }
@@ -103,16 +89,7 @@ def broken(tmp_path):
 BROKEN = [
     # words, beginning of the line, status
     ("evaluate g.npz no_shards", "There is no file of"),
-    ("evaluate features.txt g.npz", "features.txt: the suffix must be one of"),
-    ("evaluate g.npz truncated.npz", "truncated.npz: "),
-    ("evaluate g.npz objects.npy", "objects.npy: "),
-    ("evaluate g.npz listed.pt", "listed.pt: "),
-    ("evaluate g.npz rank_3.npz", "rank_3.npz: "),
-    ("evaluate g.npz ints.npz", "ints.npz: "),
     ("evaluate g.npz five_labels.npz", "five_labels.npz: "),
-    ("evaluate g.npz half_labels.npz", "half_labels.npz: "),
-    ("evaluate g.npz two_names.npz", "two_names.npz: "),
-    ("evaluate g.npz no_embeddings.npz", "no_embeddings.npz: "),
     ("evaluate g.npz g.npz wide.npz", "wide.npz: a shard must have the form of g.npz"),
     ("evaluate g.npz g.npz g.npz", "each of `query` and `gallery` must name files, none of them twice"),
     ("evaluate g.npz wide.npz", "wide.npz: embeddings must be as wide as those of g.npz; got 5 and 4."),
@@ -146,9 +123,7 @@ BROKEN = [
     ("evaluate g.npz g.npz --reports mpa", "`--reports` must"),
     ("evaluate g.npz g.npz --k 0", "`--k` must be"),
     ("evaluate g.npz g.npz --protocol roxford5k_hard", "`--protocol` 'roxford5k_hard' needs `--ground-truth`"),
-    ("evaluate g.npz g.npz --labels uneven.csv", "uneven.csv: the file must be comma-separated values"),
     ("evaluate rows.npy rows.npy --labels short.csv", "short.csv: `identities` must have a row for each of"),
-    ("evaluate rows.npy rows.npy --labels nothing.csv", "nothing.csv: "),
     ("evaluate g.npz g.npz --labels short.csv short.csv", "short.csv and short.csv: `identities` must have a row"),
     ("evaluate g.npz g.npz --names embeddings", "`--names` must be words such as NAME=VALUE"),
     ("evaluate g.npz g.npz --names embeddings=x", "g.npz: `x`, named as embeddings, must be in the file; got `feat`"),
@@ -161,10 +136,8 @@ BROKEN = [
     ("evaluate g.npz g.npz --pictures a_file", "a_file: must be a folder to write to"),
     ("evaluate g.npz g.npz g.npz --max-rank 5", "each of `query` and `gallery` must name files"),
     ("lists bad.run good.qrels", "bad.run:2: "),
-    ("lists twice.run good.qrels", "twice.run:2: a query must have an item once"),
     ("lists good.run good.qrels", "`retrieved` must have no query that `positives` lacks; got 'q1'."),
     ("lists tower_9.txt good.qrels", "tower_9.txt: must be named like a query of good.qrels; got 'tower_9'."),
-    ("lists lists.npy labels.pkl", "labels.pkl: "),
     ("lists lists.npy no_shards", "There is no file *_good.txt in 'no_shards'."),
     ("detect no_shards results.json", "`ground_truths` and `detections` must both be files of JSON, or both folders"),
     ("pairs g.npz", "g.npz: arrays must be `scores` and `same`, one of each; got feat, pids."),
@@ -217,15 +190,7 @@ BROKEN = [
         "detect data_set.json unknown_image.json",
         "`unknown_image.json` must have results in images of the data set only",
     ),
-    (
-        "detect data_set.json unknown_category.json",
-        "`unknown_category.json` must have results in categories of the data set only; got 6",
-    ),
     ("detect data_set.json bad_box.json", "`bad_box.json` must have four numbers as `bbox`"),
-    (
-        "detect data_set.json bad_score.json",
-        '`bad_score.json` must have a finite number as `score`; got "high" in `results[0]`',
-    ),
     ("detect lvis.json results.json", "`lvis.json` must be annotated in full"),
     (
         "detect data_set.json results.json --iou-type rotated",
