@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 
 import reid_torchmetrics
-from reid_torchmetrics import data, functional
+from reid_torchmetrics import data
 from reid_torchmetrics.command.options import COMMANDS, command_options
 from reid_torchmetrics.data.array_names import FIELD_NAMES
+from reid_torchmetrics.functional import detection, retrieval
 
 KEYS_OF_FILES = {"same", "keypoints", *FIELD_NAMES, *" ".join(FIELD_NAMES.values()).split()}
 """what files call their arrays, columns and lists, which functions may have as arguments, too"""
@@ -19,7 +20,7 @@ KEYS_OF_FILES = {"same", "keypoints", *FIELD_NAMES, *" ".join(FIELD_NAMES.values
 def words_of_python():
     """Names of public functions and classes, and of their arguments."""
     words = set()
-    for module in (reid_torchmetrics, functional.retrieval, functional.detection, data):
+    for module in (reid_torchmetrics, retrieval, detection, data):
         for name in module.__all__:
             words.add(name)
             for part in (getattr(module, name), getattr(getattr(module, name), "update", None)):

@@ -96,7 +96,7 @@ BROKEN = [
     ("evaluate g.npz nan_rows.npz", "nan_rows.npz: embeddings must be finite; got 1 rows that are not, first 3."),
     ("evaluate nan_rows.npz g.npz --max-rank 3", "nan_rows.npz: embeddings must be finite"),
     ("evaluate no_labels.npz no_labels.npz", "identities must be given unless relevance is by `--radius`"),
-    ("evaluate g.npz no_labels.npz", "`identities` must"),
+    ("evaluate g.npz no_labels.npz", "`identities` of the query and `identities` of the gallery must be given unless"),
     ("evaluate g.npz g.npz --protocol pitts30k", "positions must be given for `--radius` 25.0, as an array or"),
     (
         "evaluate rows.npy rows.npy --labels reals.npy reals.npy",
