@@ -67,13 +67,6 @@ def test_folders_are_evaluated_by_the_rules_of_any_evaluator(command, request, f
     assert found[name] == pytest.approx((cat + 1) / 2, abs=1e-12)
 
 
-def test_names_of_classes_come_from_the_file_beside_the_labels(command, yolo):
-    outcome = command("detect", *yolo, "--evaluator", "yolo", "--format", "csv")
-    assert outcome.status == 0
-    assert "names of classes from" in outcome.err
-    assert "data.yaml" in outcome.err
-
-
 @pytest.mark.parametrize("name", ["classes.txt", "obj.names"])
 def test_a_list_of_classes_beside_the_labels_is_no_label_file(command, tmp_path, yolo, name):
     (tmp_path / "set" / "labels" / "val" / name).write_text("cat\ndog\n", encoding="utf-8")
@@ -91,14 +84,6 @@ def test_sizes_of_objects_need_the_size_of_the_images(command, yolo):
     # 100 x 100 and 200 x 200 pixels: all objects are large.
     assert found["map_large"] == found["map"]
     assert "--image-size" not in outcome.err
-
-
-def test_classes_of_pascal_voc_are_found_in_the_annotations(command, tmp_path, voc):
-    document = tmp_path / "Annotations" / "b.xml"
-    document.write_text(document.read_text(encoding="utf-8").replace("dog", "forklift"), encoding="utf-8")
-    (tmp_path / "results" / "comp4_det_val_dog.txt").rename(tmp_path / "results" / "comp4_det_val_forklift.txt")
-    found = numbers(command("detect", *voc, "--evaluator", "voc", "--json", "-"))
-    assert found["map"] == 0.75
 
 
 @pytest.mark.filterwarnings("default")

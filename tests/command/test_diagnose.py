@@ -52,12 +52,6 @@ def test_what_is_found_is_said_in_options_and_not_warned_of(command):
     assert "warning" not in err
 
 
-@pytest.mark.usefixtures("files")
-def test_errors_are_those_of_the_command(command):
-    assert command("diagnose", "pairs", "none.npz")[0] == 1
-    assert command("diagnose", "pairs", "pairs.npz", "--far", "x")[0] == 2
-
-
 @pytest.mark.parametrize("name", [*sorted({*COMMANDS} - {*DIAGNOSED}), "pear"])
 def test_other_commands_are_refused(command, name):
     status, _, err = command("diagnose", name)

@@ -77,13 +77,6 @@ def test_pairs_within_one_set_are_printed_by_every_option(command, tmp_path):
     assert said.err.splitlines()[-1] == f"{found.summary}; groups: {len(found.groups())}"
 
 
-def test_nothing_near_is_a_table_without_rows(command, tmp_path):
-    two_files(tmp_path)
-    said = command("duplicates", "q.npy", "--threshold", "1")
-    assert (said.out, said.status) == ("query,gallery,score\n", 0)
-    assert said.err.endswith("0 pairs of cosine 1 or more: 0 of 9 items have a near copy; groups: 0\n")
-
-
 @pytest.mark.parametrize("make", [shards, roles, two_files])
 def test_two_processes_share_the_files_and_print_once(command, two_processes, tmp_path, make):
     words = ["duplicates", *make(tmp_path), "--threshold", "0.9"]

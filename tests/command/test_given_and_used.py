@@ -220,17 +220,6 @@ def test_names_of_every_column_are_used(command, tmp_path, make):
         assert values_of(command("evaluate", *words, *names, "--json", "-")) == expected(labels)
 
 
-def test_names_that_both_tables_or_both_files_beside_them_have_are_used(command, tmp_path):
-    for role in ("query", "gallery"):
-        samples = side(role, with_columns("cameras"))
-        columns = {"zoo": samples["identities"], "zap": samples["cameras"]}
-        (tmp_path / f"{role}.csv").write_text(table(columns), encoding="utf-8")
-        np.savez(tmp_path / f"{role}.npz", embs=samples["feat"])
-    words = ["query.npz", "gallery.npz", "--labels", "query.csv", "gallery.csv", "--json", "-"]
-    printed = command("evaluate", *words, "--names", "embeddings=embs", "identities=zoo", "cameras=zap")
-    assert values_of(printed) == expected(with_columns("cameras"))
-
-
 def test_a_name_is_used_on_both_sides(command, tmp_path):
     (tmp_path / "labels.csv").write_text(table({"camid": LABELS["cameras"]}), encoding="utf-8")
     query, gallery = side("query", with_columns()), side("gallery", with_columns())

@@ -142,15 +142,6 @@ def shell_order():
     return sorted(str(path) for path in Path().glob("part-*.npy"))
 
 
-@pytest.mark.parametrize("stream", [[], ["--stream"]])
-@pytest.mark.parametrize("labels", ["gallery_ids.npy", "ids-*.npy"])
-def test_shards_in_a_pattern_are_in_natural_order(samples, labels, stream, capsys):
-    words = ["query.npy", "part-*.npy", "--labels", "query_ids.npy", labels, "--same-camera", "keep", *stream]
-    value, said = printed_map(capsys, *words)
-    assert value == pytest.approx(expected_map(samples, same_camera="keep"), abs=1e-6)
-    assert f"gallery: 11 files, part-0.npy ... part-10.npy in natural order, {ROWS} rows each; labels" in said
-
-
 @pytest.mark.usefixtures("samples")
 def test_another_order_is_refused_unless_it_is_asked_for(capsys):
     words = ["query.npy", *shell_order(), "--labels", "query_ids.npy", "gallery_ids.npy", "--same-camera", "keep"]

@@ -48,13 +48,6 @@ def test_tables_of_labels_judge_lists(files, lists):
     assert numbers([lists, "--labels", "query.csv", "gallery.csv", "--protocol", "market1501"]) == expected
 
 
-def test_arrays_of_labels_judge_lists(files):
-    order, labels = files
-    expected = evaluate_lists(order, **labels, protocol="market1501").means
-    words = ["query_pids.npy", "gallery_pids.npy", "cameras=query_camids.npy", "cameras=gallery_camids.npy"]
-    assert numbers(["I.npy", "--labels", *words, "--protocol", "market1501"]) == expected
-
-
 REFUSED = [
     (["I.npy", "--labels", "query.csv"], "`--labels` must be a file of the queries and one of the gallery; got 1."),
     (["I.json", "--labels", "query_pids.npy", "gallery_pids.npy"], "the table must name its rows, as the lists name"),
@@ -114,14 +107,6 @@ def test_a_column_that_lists_cannot_follow_is_refused(column, values, message, c
     np.savez("query.npz", identities=[0] * NUM_QUERIES, **{column: values})
     assert command.main(["lists", "I.npy", "--labels", "query.npz", "gallery_pids.npy"]) == 1
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("files")
-def test_roles_of_the_sides_change_nothing():
-    expected = numbers(["I.npy", "--labels", "query_pids.npy", "gallery_pids.npy"])
-    for side, number in (("query", NUM_QUERIES), ("gallery", NUM_GALLERY)):
-        np.savez(f"{side}.npz", identities=np.load(f"{side}_pids.npy"), roles=[side] * number)
-    assert numbers(["I.npy", "--labels", "query.npz", "gallery.npz"]) == expected
 
 
 @pytest.mark.usefixtures("files")

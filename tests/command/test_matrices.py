@@ -79,22 +79,6 @@ def test_a_matrix_is_found_by_its_name_among_other_arrays(command, in_folder, na
     assert numbers(printed)["map"] == pytest.approx((1 + 1 / 2) / 2, abs=1e-12)
 
 
-LABELS = {
-    "two tables": ["q.csv", "g.csv"],
-    "arrays": ["q.npy", "g.npy"],
-    "arrays by what they are": ["identities=q.npy", "identities=g.npy"],
-    "lines of text": ["identities=q.txt", "identities=g.txt"],
-    "one table": ["both.csv"],
-}
-
-
-@pytest.mark.usefixtures("in_folder")
-@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
-def test_labels_come_in_every_form(command, labels):
-    printed = command("evaluate", "--distances", "distmat.npy", "--labels", *labels, *SAME_CAMERA, "--json", "-")
-    assert numbers(printed)["map"] == pytest.approx(7 / 12, abs=1e-12)
-
-
 def test_a_column_of_roles_tells_the_rows_of_a_table_apart(command, in_folder):
     rows = ["pid,split", "1,gallery", "1,query", "2,gallery", "2,query", "1,gallery"]
     (in_folder / "mixed.csv").write_text("\n".join(rows), encoding="utf-8")
@@ -255,13 +239,6 @@ def test_options_about_embeddings_are_errors(command, words, option):
     printed = command("evaluate", "--distances", "distmat.npy", "--labels", "q.csv", "g.csv", *words)
     assert printed.status == 1
     assert f"`--{option}` must come with embeddings; got `--distances`." in printed.err
-
-
-@pytest.mark.usefixtures("in_folder")
-def test_options_about_embeddings_that_are_off_do_nothing(command):
-    words = ["--labels", "q.csv", "g.csv", *SAME_CAMERA, "--no-packed", "--no-multi-query", "--no-stream"]
-    printed = command("evaluate", "--distances", "distmat.npy", *words, "--json", "-")
-    assert numbers(printed)["map"] == pytest.approx(7 / 12, abs=1e-12)
 
 
 def test_a_name_that_says_scores_is_no_matrix_of_distances(command, in_folder):

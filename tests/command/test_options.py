@@ -200,11 +200,6 @@ def test_examples_of_help_are_parsed(command, capsys):
         options.parse(command, shlex.split(line)[2:])
 
 
-def test_both_spellings_of_a_flag_have_dashes():
-    for word, value in (("--multi-query", True), ("--no-multi-query", False)):
-        assert options.parse("evaluate", ["q.npz", word])[1] == {"multi_query": value}
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -53,11 +53,6 @@ def test_text_is_in_percent_and_json_in_shares(command, tmp_path, words, number)
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["measures"]["map"]["value"] == 0.75
 
 
-def test_decimals_of_a_table(command, tmp_path):
-    said = command("lists", "a.run", *lists(tmp_path), "--format", "csv", "--decimals", "3")
-    assert said.out.splitlines()[1] == "model,75.000,1.500"
-
-
 def test_pairs_as_a_table(command, tmp_path):
     np.savez(tmp_path / "pairs.npz", scores=[0.9, 0.4, 0.6, 0.1], same=[1, 1, 0, 0])
     said = command(

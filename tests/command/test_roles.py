@@ -208,18 +208,6 @@ def test_one_role_in_a_table_of_both_files_tells_no_sides_apart(command, in_fold
     assert "one role in every row of the labels: it does not tell queries and gallery apart" in printed.err
 
 
-@pytest.mark.parametrize("side", ["query", "gallery"])
-def test_rows_of_both_roles_keep_their_place_where_one_side_alone_has_names(command, in_folder, side):
-    names = np.array([f"{letter}.jpg" for letter in "abcdef"])
-    rows = np.flatnonzero({"query": IS_QUERY, "gallery": IS_GALLERY}[side])[::-1]
-    np.savez("named.npz", feat=PLACES[rows], names=names[rows])
-    write_table("named.csv", name=names, **FLAGS)
-    files = ["named.npz" if role == side else f"{role}.npy" for role in ("query", "gallery")]
-    printed = command("evaluate", *files, "--labels", "named.csv", *OPTIONS)
-    assert map_of(printed) == pytest.approx(BOTH_MAP, abs=1e-12)
-    assert f"rows of the {side} joined by `name`" in printed.err
-
-
 WILD = np.array([[0.0], [1.0], [0.4], [1.9], [0.6]])
 WILD_IDENTITIES = [1, 1, 2, 1, 2]
 # The gallery is the first three: the fourth finds them in the order 2 3 1, (1 + 2/3) / 2; the last has 3 first.
@@ -253,20 +241,6 @@ def test_train_of_other_identities_than_test_is_an_error(command, in_folder):
     assert "cub.csv: `split` must have a common identity in train, the gallery, and in test, the queries" in printed.err
 
 
-def test_train_beside_queries_and_a_gallery_is_left_out(command, in_folder):
-    np.save(in_folder / "three.npy", np.r_[WILD, [[0.7]]])
-    split = ["gallery"] * 3 + ["query"] * 2 + ["train"]
-    write_table("three.csv", identity=[*WILD_IDENTITIES, 2], split=split)
-    for more in ([], ["--max-rank", "3"]):
-        printed = command("evaluate", "three.npy", "--labels", "three.csv", *OPTIONS, *more)
-        assert map_of(printed) == pytest.approx(WILD_MAP, abs=1e-12)
-        assert "rows without a role, which are left out: 1 of 6" in printed.err
-    np.save(in_folder / "q.npy", WILD[3:])
-    np.save(in_folder / "g.npy", WILD[:3])
-    printed = command("evaluate", "q.npy", "g.npy", "--labels", "three.csv", *OPTIONS)
-    assert map_of(printed) == pytest.approx(WILD_MAP, abs=1e-12)
-
-
 def test_rows_of_both_roles_in_tables_of_each_side_are_an_error(command, in_folder):
     for side, rows in (("q", IS_QUERY), ("g", IS_GALLERY)):
         write_table(f"{side}.csv", **{name: values[rows] for name, values in FLAGS.items()})
@@ -274,14 +248,6 @@ def test_rows_of_both_roles_in_tables_of_each_side_are_an_error(command, in_fold
     assert printed.status == 1
     assert "`roles` of queries and gallery must come in one table of all rows" in printed.err
     assert "got 2 rows that are queries and gallery items with query.npy." in printed.err
-
-
-def test_items_of_both_roles_may_come_in_several_shards_of_a_side(command, in_folder):
-    for number, rows in enumerate(np.array_split(PLACES[IS_GALLERY], 2)):
-        np.save(in_folder / f"g-{number}.npy", rows)
-    for words in ([], ["--stream"]):
-        printed = command("evaluate", "query.npy", "g-*.npy", "--labels", "labels.csv", *OPTIONS, *words)
-        assert map_of(printed) == pytest.approx(BOTH_MAP, abs=1e-12)
 
 
 def test_duplicates_need_one_role_in_each_row(command, in_folder):
