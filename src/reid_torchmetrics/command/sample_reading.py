@@ -148,7 +148,7 @@ def options_for(labels: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
         names: set[Any] = set()
         for role in SIDES:
             values = labels.get(f"{role}_{label}", ())
-            names.update(values.values() if isinstance(values, Mapping) else np.unique(values).tolist())
+            names.update(values.values() if isinstance(values, Mapping) else np.ravel(values).tolist())
         if any(isinstance(name, str) and name.isdecimal() for name in names):
             rules.append(rule)
     return rules_as_names(options, rules)
