@@ -27,6 +27,7 @@ extensions = [
     "names_table",
     "outside_links",
     "public_names",
+    "row_anchors",
     "short_signatures",
     "stacked_tables",
 ]

@@ -1,5 +1,6 @@
 """Makes the page of known evaluators and conventions: `python -m tests.differences_page` writes it."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,9 @@ def page() -> str:
     parts = [INTRODUCTION.replace("PRINTED", printed())]
     for title, (evaluators, changes) in KINDS.items():
         rows = [evaluator_row(evaluator) for evaluator in evaluators]
+        first_of_names = {evaluator.name: row for evaluator, row in reversed(list(zip(evaluators, rows, strict=True)))}
+        for name, row in first_of_names.items():
+            row[0] = f'<a id="{anchor(title, name)}"></a>{row[0]}'
         parts.append(f"\n## {title}\n\n### Evaluators of {title.lower()}\n\n")
         parts.append(table(("evaluator", "function", "numbers", "options here", "what it does"), rows))
         parts.append(f"\n### Conventions of {title.lower()}\n\n")
@@ -92,7 +96,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
-def evaluator_row(evaluator: KnownEvaluator) -> Sequence[str]:
+def anchor(title: str, name: str) -> str:
+    """The anchor of the first row of an evaluator, to which other pages link."""
+    return "-".join(re.findall(r"[a-z0-9]+", f"{title} {name}".lower()))
+
+
+def evaluator_row(evaluator: KnownEvaluator) -> list[str]:
     """The cells of an evaluator."""
     names = "; ".join(
         f"{theirs}: {report if isinstance(report, str) else 'none here'}"
@@ -103,13 +112,13 @@ def evaluator_row(evaluator: KnownEvaluator) -> Sequence[str]:
         option(name, value) for name, value in evaluator.options.items() if (name, value) not in defaults.items()
     )
     version = f"{evaluator.name}, {evaluator.version}"
-    return (
+    return [
         version,
         evaluator.source.replace("_", "\\_"),
         names.format(**PLACEHOLDERS),
         options or "the defaults",
         evaluator.words,
-    )
+    ]
 
 
 def change_row(change: ConventionChange) -> Sequence[str]:

@@ -114,9 +114,9 @@ def headings(path: Path) -> list[Heading]:
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors of the headings, as GitHub makes them: a repeated one is numbered."""
+    """The anchors in the text, and those of headings, as GitHub makes them: a repeated one is numbered."""
     seen: Counter[str] = Counter()
-    found = set()
+    found = set(re.findall(r'<a id="([^"]+)">', without_fences(path.read_text(encoding="utf-8"))))
     for heading in headings(path):
         plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading.title)
         anchor = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
