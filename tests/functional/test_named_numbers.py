@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from reid_torchmetrics.functional.model_tables import split_conventions
 from reid_torchmetrics.tasks.comparison import comma_separated
 from tests.functional.saved_results import COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.report import pages, problems
+
+PICTURES = (Path(__file__).parents[2] / "docs" / "how_to" / "pictures.md").read_text(encoding="utf-8")
 
 
 def test_numbers_of_a_retrieval_are_looked_up_by_name():
@@ -197,6 +200,8 @@ def test_the_words_of_plot_name_every_figure():
     for kind, rows in plot.FIGURES.items():
         for name in rows:
             assert f'"{name}"' in kind.plot.__doc__, f"`results.plot` must name the figure {name!r} in its docstring"
+    for name in plot.FIGURES[type(problems.retrieval())]:
+        assert f"`val/{name}`" in PICTURES, f"add `val/{name}` to the table of loggers in docs/how_to/pictures.md"
 
 
 def test_a_figure_that_results_do_not_have_is_refused_with_the_reason():

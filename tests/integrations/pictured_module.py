@@ -9,6 +9,8 @@ from lightning.pytorch import loggers
 from torch.utils.data import DataLoader, TensorDataset
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.plot import FIGURES
 
 SAMPLES = TensorDataset(
     torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.8, 0.3], [0.1, 0.9]]),
@@ -111,7 +113,7 @@ def named(names, *steps) -> list[str]:
     return sorted(f"{name}_step_{step:06d}.png" for name in names for step in steps)
 
 
-CURVES = ["cmc", "first_ranks", "precision_recall"]
+CURVES = sorted(FIGURES[RetrievalResults])
 
 
 def tags(stage: str, *more: str) -> list[str]:
