@@ -6,7 +6,7 @@ of two files then speak of different things, but their names do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reid_torchmetrics import _hints
@@ -14,6 +14,9 @@ from reid_torchmetrics import _hints
 from .coco_columns import CATEGORIES, IMAGES, RESULTS, Row, RowList, shortened
 from .coco_images import Note
 from .file_names import ImagesByName
+
+_KEYS_OF_NAMES = {"images": ("file_name", "image_id"), "categories": ("name", "category_id")}
+"""keys of names in the lists of a data set, and of the ids of its rows in annotations"""
 
 
 def repeated_id(rows: RowList) -> str:
@@ -50,45 +53,35 @@ def rows_of_data_set(
     """
     annotations = RowList(path, "results", content["annotations"])
     annotations.check(RESULTS[:2])
-    image_names, image_ids = _names_and_ids(data_set.get("images", ()), "file_name")
-    own_images = RowList(path, "images", content.get("images", []))
-    images = _ids_by_own_id(own_images, "file_name", image_names, ImagesByName(image_names, image_ids).find)
-    category_names, category_ids = _names_and_ids(data_set.get("categories", ()), "name")
-    ids_by_name: dict[str, list[Any]] = {name: [] for name in category_names}
-    for name, category_id in zip(category_names, category_ids, strict=True):
-        ids_by_name[name].append(category_id)
-    own_categories = RowList(path, "categories", content.get("categories", []))
-    categories = _ids_by_own_id(own_categories, "name", category_names, lambda name: ids_by_name.get(name, []))
-
-    rows = []
-    for position, row in enumerate(annotations.rows):
-        image_id = images.get(row["image_id"], row["image_id"])
-        category_id = categories.get(row["category_id"], row["category_id"])
-        if image_id is None:
-            raise _unknown_name(annotations, position, "images", own_images, image_names)
-        if category_id is not None:
-            rows.append({**row, "image_id": image_id, "category_id": category_id})
-        elif not drops_unknown:
-            raise _unknown_name(annotations, position, "categories", own_categories, category_names)
-    named = [name for name, ids in (("images", images), ("categories", categories)) if ids]
+    results = annotations
+    joined = []
+    for name, (key, id_key) in _KEYS_OF_NAMES.items():
+        names, ids = _names_and_ids(data_set.get(name, ()), key)
+        own_rows = RowList(path, name, content.get(name, []))
+        ids_by_own_id = _ids_by_own_id(own_rows, key, names, ids)
+        if not ids_by_own_id:
+            continue
+        joined.append(name)
+        drops = drops_unknown and name == "categories"
+        kept = []
+        for position, row in enumerate(results.rows):
+            own_name, match = ids_by_own_id.get(row[id_key], ("", row[id_key]))
+            if match is not None:
+                row[id_key] = match
+                kept.append(position)
+            elif not drops:
+                raise ValueError(
+                    f"`{path}` must have detections in {name} of the data set only; got {shortened(own_name)} in"
+                    f" {results.place(position)}, where the data set has {_hints.listed(names)}."
+                )
+        results = results.select(kept)
     text = f"{path}: detections from `annotations` with a `score`"
-    if named:
-        text = f"{text}, {' and '.join(named)} by their names"
-    if len(rows) < len(annotations.rows):
-        text = f"{text}, without {len(annotations.rows) - len(rows):,} of categories that the data set lacks"
-    return rows, [Note(text, is_doubtful=False)]
-
-
-def _unknown_name(
-    annotations: RowList, position: int, name: str, own_rows: RowList, names: Sequence[str]
-) -> ValueError:
-    """Return the error for a detection with the name of an image or a category that the data set lacks."""
-    key, id_key = ("file_name", "image_id") if name == "images" else ("name", "category_id")
-    (row,) = (row for row in own_rows.rows if row["id"] == annotations.rows[position][id_key])
-    return ValueError(
-        f"`{annotations.source}` must have detections in {name} of the data set only; got {shortened(row.get(key))} in"
-        f" {annotations.place(position)}, where the data set has {_hints.listed(names)}."
-    )
+    if joined:
+        text = f"{text}, {' and '.join(joined)} by their names"
+    num_dropped = len(annotations.rows) - len(results.rows)
+    if num_dropped:
+        text = f"{text}, without {num_dropped:,} of categories that the data set lacks"
+    return list(results.rows), [Note(text, is_doubtful=False)]
 
 
 def are_results(content: Any) -> bool:
@@ -103,40 +96,45 @@ def _names_and_ids(rows: Any, key: str) -> tuple[list[str], list[Any]]:
     return [row[key] for row in named_rows], [row["id"] for row in named_rows]
 
 
-def _ids_by_own_id(
-    own_rows: RowList, key: str, names: Sequence[str], find: Callable[[str], Sequence[Any]]
-) -> dict[Any, Any]:
-    """Return the ids in the data set by those in a file of detections, None for a name that the data set lacks.
+def _ids_by_own_id(own_rows: RowList, key: str, names: Sequence[str], ids: Sequence[Any]) -> dict[Any, tuple[Any, Any]]:
+    """Return the names of rows, and the ids in the data set, by the ids in a file of detections.
 
-    There are none, so that ids are those of the data set, where one of both sides has no names.
+    An id is None for a name that the data set lacks. Nothing is returned, so that ids are those of the data set, where
+    one of both sides has no names.
 
     Args:
         own_rows: images or categories of the file of detections.
         key: the key of their names.
         names: names in the data set.
-        find: returns the ids in the data set for a name.
+        ids: their ids.
 
     Raises:
         ValueError: an invalid row, a name of several rows of the data set, or no common name.
     """
-    own_rows.check(IMAGES if own_rows.name == "images" else CATEGORIES)
+    is_image = own_rows.name == "images"
+    own_rows.check(IMAGES if is_image else CATEGORIES)
     check_distinct(own_rows)
     own_names, _ = _names_and_ids(own_rows.rows, key)
     if not names or not own_names:
         return {}
-    ids = {}
+    images = ImagesByName(names, ids)
+    ids_by_own_id = {}
     for position, row in enumerate(own_rows.rows):
         name = row.get(key)
-        matches = find(name) if isinstance(name, str) else []
+        matches: list[Any] = []
+        if is_image and isinstance(name, str):
+            matches = images.find(name)
+        elif not is_image:
+            matches = [match for known, match in zip(names, ids, strict=True) if known == name]
         if len(matches) > 1:
             raise own_rows.invalid(position, key, f"a name of one of the {own_rows.name} of the data set")
-        ids[row["id"]] = matches[0] if matches else None
-    if all(match is None for match in ids.values()):
+        ids_by_own_id[row["id"]] = name, matches[0] if matches else None
+    if all(match is None for _, match in ids_by_own_id.values()):
         raise ValueError(
             f"`{own_rows.source}` must have {own_rows.name} of the data set; got {_hints.listed(own_names)} where the"
             f" data set has {_hints.listed(names)}."
         )
-    return ids
+    return ids_by_own_id
 
 
 def find_categories(results: RowList, categories: Sequence[Row]) -> list[Note]:
