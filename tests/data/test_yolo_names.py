@@ -25,6 +25,7 @@ def test_classes_have_their_names(tmp_path, name, text, names):
     assert read_yolo_names(tmp_path / name) == names
 
 
+RULE = "`names` must be a list of texts, or a mapping from whole numbers, from 0 on, to texts; got"
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
 
 
@@ -33,10 +34,10 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9
     [
         ("data.yaml", "path: x\nnc: 2\n", "must have the names of classes as `names`; got `path`, `nc`."),
         ("data.yaml", "- a\n", "as `names`; got no mapping."),
-        ("data.yaml", "names: cat\n", "`names` must be a list or a mapping; got 'cat'."),
-        ("data.yaml", "names: {cat: 0}\n", "`names` must have whole numbers from 0 as keys; got 'cat'."),
-        ("data.yaml", "names: {-1: cat}\n", "as keys; got '-1'."),
-        ("data.yaml", "names: [[a], b]\n", "`names` must have texts as values; got a list."),
+        ("data.yaml", "names: cat\n", f"{RULE} 'cat'."),
+        ("data.yaml", "names: {cat: 0}\n", f"{RULE} '0' for 'cat'."),
+        ("data.yaml", "names: {-1: cat}\n", f"{RULE} 'cat' for '-1'."),
+        ("data.yaml", "names: [[a], b]\n", f"{RULE} 'a list' for '0'."),
         ("data.yaml", "names: []\n", "must have the name of a class; got none."),
         ("data.yaml", "names: [a\n", "the file must be a mapping in YAML; got ParserError"),
         (
@@ -44,8 +45,8 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9
             "names: !!python/object/apply:os.system [ls]\nx: *y\n",
             "the file must be a mapping in YAML; got",
         ),
-        ("data.yaml", f"{BOMB}names: [*a11]\n", "`names` must have texts as values; got a list."),
-        ("data.yaml", f"{BOMB}names: *a11\n", "`names` must have texts as values; got a list."),
+        ("data.yaml", f"{BOMB}names: [*a11]\n", f"{RULE} 'a list' for '0'."),
+        ("data.yaml", f"{BOMB}names: *a11\n", f"{RULE} 'a list' for '0'."),
         ("classes.txt", "\n\n", "must have the name of a class; got none."),
         ("classes.json", "[]", "the suffix must be one of .yaml, .yml, .txt, .names, .labels; got '.json'."),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -279,10 +279,8 @@ def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], label_names: Coll
         ValueError: No matrix may be it, or several may.
     """
     matrices = [name for name in arrays if name not in label_names and len(np.shape(arrays[name])) == 2]
-    opposite = {"distances": "scores", "scores": "distances"}.get(str(rules.kind))
-    candidates = matrices
-    if opposite is not None:
-        candidates = [name for name in matrices if not rules.allow(opposite, name)]
+    opposite = {"distances": "scores", "scores": "distances"}.get(str(rules.kind), "")
+    candidates = [name for name in matrices if not opposite or not rules.allow(opposite, name)]
     if len(candidates) > 1:
         candidates = [name for name in candidates if 1 not in np.shape(arrays[name])]
     if len(candidates) > 1:
@@ -297,18 +295,13 @@ def _quote(names: Collection[str]) -> str:
     return _checks.listed(names, "`{}`".format) or "no array with a name"
 
 
-def describe_contents(names: str, passed_over: Mapping[str, str]) -> str:
+def describe_contents(arrays: Collection[str], passed_over: Mapping[str, str], form: Callable[[str], str]) -> str:
     """Return the names of the arrays in a file, and behind them those of other values with their types."""
+    names = _checks.listed(arrays, form)
     if not passed_over:
         return names or "none"
     others = _checks.listed([f"`{name}`, {kind}" for name, kind in passed_over.items()], str)
     return f"{names or 'none'}, and without a reader {others}"
-
-
-def notes_on_passed_over(path: Path, passed_over: Mapping[str, str]) -> list[str]:
-    """Return a line for each value that is not read, though its name has a meaning."""
-    names = [name for name in passed_over if any(_normalize(name) in _spellings(key, None) for key in FIELD_NAMES)]
-    return [f"{path}: `{name}` is passed over, {passed_over[name]}" for name in names]
 
 
 def describe_guesses(
@@ -317,6 +310,7 @@ def describe_guesses(
     arrays: Mapping[str, Any],
     user_names: Mapping[str, str],
     unread_roles: Sequence[str],
+    passed_over: Mapping[str, str],
 ) -> list[str]:
     """Return a line for each decision about the arrays of a file that a user may want to check.
 
@@ -326,6 +320,7 @@ def describe_guesses(
         arrays: Arrays of the file by name; one line for words of roles with more than one meaning.
         user_names: Names of arrays that the user gave.
         unread_roles: Names of arrays of roles that are ignored because the file has flags; one line for each.
+        passed_over: Types of values that are not read; one line for each whose name has a meaning.
     """
     lines = [f"`{name}` as {key}" for key, name in names.items() if name not in (UNNAMED, key, user_names.get(key))]
     if "roles" in names:
@@ -333,4 +328,7 @@ def describe_guesses(
         if note:
             lines.append(note)
     lines += [f"no roles from `{name}`, as there are flags" for name in unread_roles]
+    for name, kind in passed_over.items():
+        if any(_normalize(name) in _spellings(key, None) for key in FIELD_NAMES):
+            lines.append(f"`{name}` is passed over, {kind}")
     return [f"{path}: {line}" for line in lines]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -149,7 +149,7 @@ class BoxReader:
 
     labels: dict[str, int]
     """labels by the name of the class"""
-    sizes: ImageSizes
+    sizes: ImageSizes = field(default_factory=ImageSizes)
     columns: Sequence[str] = EDGES
     """names of the numbers of a box, for messages"""
     box_format: _names.BoxFormat = "xyxy"

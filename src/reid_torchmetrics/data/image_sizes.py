@@ -35,7 +35,7 @@ class ImageSizes:
         sizes: One size for all images, or sizes by name; None if coordinates are not scaled.
     """
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes = None) -> None:
         self.sizes = sizes
         self.by_bare_name: dict[str, list[str]] = {}
         if isinstance(sizes, Mapping):

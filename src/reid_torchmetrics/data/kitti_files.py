@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from .box_lines import EDGES, BoxReader, Dicts, labels_by_name, read_folders
 from .folders import Folder
-from .image_sizes import ImageSizes
 from .line_tables import LineTable
 
 KITTI_CLASSES = ("Car", "Van", "Truck", "Pedestrian", "Person_sitting", "Cyclist", "Tram", "Misc")
@@ -65,9 +64,8 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
     if REGION in classes:
         raise ValueError(f"`class_names` must be without {REGION!r}, which is no class; got {class_names!r}.")
     sides = read_folders(labels, results, _find_roles, rule=_RULE, result_rule=_RESULT_RULE)
-    sizes = ImageSizes(None)
-    preds = BoxReader(classes, sizes).detections(sides, _BOX, _SCORE, "score")
-    target = BoxReader(classes | {REGION: _NO_LABEL}, sizes).ground_truths(sides, _BOX)
+    preds = BoxReader(classes).detections(sides, _BOX, _SCORE, "score")
+    target = BoxReader(classes | {REGION: _NO_LABEL}).ground_truths(sides, _BOX)
     images = []
     for pred, ground_truths in zip(preds, target, strict=True):
         images.append(_with_crowds(ground_truths, pred["labels"].tolist()))

@@ -14,15 +14,7 @@ import numpy as np
 from reid_torchmetrics import _checks, _names
 
 from .array_files import FORMATS, UNNAMED, file_error, naming_file, read_arrays
-from .array_names import (
-    FIELD_NAMES,
-    MATRICES,
-    NameRules,
-    describe_contents,
-    describe_guesses,
-    find_names,
-    notes_on_passed_over,
-)
+from .array_names import FIELD_NAMES, MATRICES, NameRules, describe_contents, describe_guesses, find_names
 from .label_arrays import Labels, as_label, as_labels
 from .role_flags import join_flags
 from .table_files import TABLES, TEXTS
@@ -120,11 +112,10 @@ def read_labels(
         rule = "a column must be a label by its name, or by `names={'identities': NAME}`"
         if path.suffix.lower() in TEXTS | TABLES and is_header_missing(list(columns)):
             rule = "the first row must name the columns, or an argument such as `names={'identities': 'column 2'}` must"
-        got = describe_contents(_checks.listed(columns, str), passed_over)
+        got = describe_contents(columns, passed_over, str)
         raise file_error(path, rule, f"{got}{_note_on_header(path, columns)}")
     if guesses is not None:
-        guesses += describe_guesses(path, column_names, columns, names or {}, unread_roles)
-        guesses += notes_on_passed_over(path, passed_over)
+        guesses += describe_guesses(path, column_names, columns, names or {}, unread_roles, passed_over)
     return as_labels(path, column_names, columns, missing_identities=missing_identities)
 
 

@@ -32,7 +32,6 @@ from .array_names import (
     describe_guesses,
     find_names,
     find_unnamed_matrix,
-    notes_on_passed_over,
 )
 from .foreign_forms import conversion
 from .label_arrays import Labels, as_labels
@@ -224,11 +223,10 @@ def _open(path: Path, rules: NameRules, *, is_shard: bool = False) -> SampleFile
     names = find_names(path, [*_KEYS, *rules.labels], arrays, rules, unnamed_key=rules.kind or "embeddings")
     if rules.kind is not None and rules.kind not in names:
         names[rules.kind] = find_unnamed_matrix(path, arrays, names.values(), rules)
-    kind = _find_kind(path, names, describe_contents(_checks.listed(arrays, "`{}`".format), passed_over))
+    kind = _find_kind(path, names, describe_contents(arrays, passed_over, "`{}`".format))
     if "roles" in names and np.ndim(arrays[names["roles"]]) == 0:  # one word about the whole file
         del names["roles"]
-    guesses = describe_guesses(path, names, arrays, user_names, unread_roles)
-    guesses += notes_on_passed_over(path, passed_over)
+    guesses = describe_guesses(path, names, arrays, user_names, unread_roles, passed_over)
 
     # Check the matrix. Its rows are queries, and its columns gallery items.
     name = names.pop(kind)

@@ -22,6 +22,7 @@ _TEXT = (".txt", ".names", ".labels")
 _MAX_BYTES = 4_000_000  # size of a file; 100,000 classes need half of it
 _MAX_SHOWN = 80  # characters of a value in a message
 _NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml", "classes.txt", "*.names", "_darknet.labels")
+_RULE = "`names` must be a list of texts, or a mapping from whole numbers, from 0 on, to texts"
 _NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 
 
@@ -125,23 +126,13 @@ def _read_yaml(path: Path) -> dict[int, str]:
     if isinstance(names, list):
         names = {str(label): name for label, name in enumerate(names)}
     if not isinstance(names, dict):
-        raise file_error(path, "`names` must be a list or a mapping", repr(_shorten(names)))
-    return {_check_label(path, label): _check_name(path, name) for label, name in names.items()}
-
-
-def _check_label(path: Path, label: Any) -> int:
-    """Return a key of `names` as a number."""
-    # `int` accepts more, such as `1_0`.
-    if not isinstance(label, str) or not (label.isascii() and label.isdecimal()):
-        raise file_error(path, "`names` must have whole numbers from 0 as keys", repr(_shorten(label)))
-    return int(label)
-
-
-def _check_name(path: Path, name: Any) -> str:
-    """Return a value of `names`, a text."""
-    if not isinstance(name, str):
-        raise file_error(path, "`names` must have texts as values", f"a {type(name).__name__}")
-    return name
+        raise file_error(path, _RULE, repr(_shorten(names)))
+    for label, name in names.items():
+        # `int` accepts more, such as `1_0`.
+        is_number = isinstance(label, str) and label.isascii() and label.isdecimal()
+        if not is_number or not isinstance(name, str):
+            raise file_error(path, _RULE, f"{_shorten(name)!r} for {_shorten(label)!r}")
+    return {int(label): name for label, name in names.items()}
 
 
 def _shorten(value: Any) -> str:
