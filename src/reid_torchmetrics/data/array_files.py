@@ -20,6 +20,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from pickle import UnpicklingError
@@ -39,7 +40,6 @@ from reid_torchmetrics.files import Allowance, readable
 from .foreign_forms import CONVERSIONS, Unread, conversion, conversion_of_file
 from .hdf5_files import read_hdf5
 from .mat_files import is_version_7_3, read_mat
-from .vector_files import read_vectors
 
 
 class _Unnamed(str):
@@ -91,6 +91,8 @@ class _ArrayLayout(NamedTuple):
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _LENGTHS, _AFTER_LENGTHS = 26, 30  # offsets in the header of a member of a zip archive
+_LENGTH_SIZE = 4  # bytes of the length of a vector
+_BYTES = "u1"
 
 
 def file_error(where: object, rule: str, got: object) -> ValueError:
@@ -347,12 +349,25 @@ def _read_mat(path: Path) -> dict[str, Any]:
     return read_hdf5(path) if is_version_7_3(path) else read_mat(path)
 
 
-def _read_fvecs(path: Path) -> dict[str, Any]:
-    return {UNNAMED: read_vectors(path, "<f4")}
+def read_vectors(path: Path, *, dtype: str) -> dict[str, Any]:
+    """Return the vectors of a file, mapped: of each its length, an integer of 32 bits, and then its values.
 
-
-def _read_bvecs(path: Path) -> dict[str, Any]:
-    return {UNNAMED: read_vectors(path, "u1").astype(np.float32)}
+    Raises:
+        ValueError: Vectors of unequal lengths, or a file that does not end with a vector.
+    """
+    num_bytes = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(_LENGTH_SIZE), "little", signed=True)
+    vector_size = _LENGTH_SIZE + length * np.dtype(dtype).itemsize
+    if length < 1 or num_bytes % vector_size:
+        raise ValueError(f"{num_bytes} bytes where the first vector has {length} values")
+    vectors = np.memmap(path, np.dtype([("length", "<i4"), ("values", dtype, (length,))]), mode="r")
+    deviating = np.flatnonzero(vectors["length"] != length)
+    if len(deviating):
+        first = deviating[0]
+        raise ValueError(f"{vectors['length'][first]} values in vector {first} where the first has {length}")
+    values = vectors["values"]
+    return {UNNAMED: values.astype(np.float32) if dtype == _BYTES else values}
 
 
 _TORCH = Format(_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
@@ -366,7 +381,7 @@ FORMATS: dict[str, Format] = {
     ".mat": Format(_read_mat, "a whole MATLAB file of version 5 to 7.3"),
     ".h5": _HDF5,
     ".hdf5": _HDF5,
-    ".fvecs": Format(_read_fvecs, "vectors of floats, all of one length"),
-    ".bvecs": Format(_read_bvecs, "vectors of bytes, all of one length"),
+    ".fvecs": Format(partial(read_vectors, dtype="<f4"), "vectors of floats, all of one length"),
+    ".bvecs": Format(partial(read_vectors, dtype=_BYTES), "vectors of bytes, all of one length"),
 }
 """formats by suffix"""

@@ -13,6 +13,7 @@ import pickle
 import pickletools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -24,12 +25,11 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics.files import Allowance, readable
 
-from .array_files import FORMATS, UNNAMED, Format, file_error, read_arrays, reading
+from .array_files import FORMATS, UNNAMED, Format, file_error, read_arrays, read_vectors, reading
 from .foreign_forms import conversion, conversion_of_lists
 from .list_lines import RETRIEVED_FORMS, TRUTH_FORMS, read_lines
 from .table_files import TABLES
 from .text_files import first_line, open_text, read_rows, read_text_lines
-from .vector_files import read_vectors
 
 _NUM_ITEM_BYTES = 8  # of a reference in a list
 _VERI_POSITIVES = "gt_index.txt"
@@ -221,15 +221,11 @@ def _read_neighbors(path: Path) -> Array:
     return neighbors
 
 
-def _read_ivecs(path: Path) -> dict[str, Array]:
-    return {UNNAMED: read_vectors(path, "<i4")}
-
-
 _ARRAYS: dict[str, Format] = {
     ".npy": FORMATS[".npy"],
     ".h5": FORMATS[".h5"],
     ".hdf5": FORMATS[".hdf5"],
-    ".ivecs": Format(_read_ivecs, "vectors of integers, all of one length"),
+    ".ivecs": Format(partial(read_vectors, dtype="<i4"), "vectors of integers, all of one length"),
 }
 """formats of files of neighbors, by suffix"""
 
