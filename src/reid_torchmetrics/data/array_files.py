@@ -14,7 +14,6 @@ Headers are compared with the sizes of the files before anything is inflated, an
 from __future__ import annotations
 
 import importlib
-import math
 import re
 import struct
 from collections import Counter
@@ -24,18 +23,17 @@ from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, NamedTuple
 from zipfile import ZIP_STORED, ZipFile, ZipInfo, is_zipfile
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from torch import Tensor
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.files import Allowance, readable
+from reid_torchmetrics.files import Allowance, ArrayLayout, readable
 
 from .foreign_forms import CONVERSIONS, Unread, conversion, conversion_of_file
 from .hdf5_files import read_hdf5
@@ -77,19 +75,6 @@ class Format(NamedTuple):
     """a whole file in words, for messages"""
 
 
-class _ArrayLayout(NamedTuple):
-    """The layout of the numbers in a .npy file."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    offset: int
-    order: Literal["C", "F"]
-
-    def map_file(self, path: Path) -> Array:
-        return np.memmap(path, mode="r", shape=self.shape, dtype=self.dtype, offset=self.offset, order=self.order)
-
-
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _LENGTHS, _AFTER_LENGTHS = 26, 30  # offsets in the header of a member of a zip archive
 _LENGTH_SIZE = 4  # bytes of the length of a vector
 _BYTES = "u1"
@@ -240,29 +225,16 @@ def _read_member(path: Path, archive: ZipFile, member: ZipInfo, allowance: Allow
         return _read_layout(name, file, size).map_file(path)
 
 
-def _read_layout(name: str, file: IO[bytes], size: int) -> _ArrayLayout:
+def _read_layout(name: str, file: IO[bytes], size: int) -> ArrayLayout:
     """Return the layout of the .npy data of `size` bytes that start at the current position of a file.
 
     Raises:
-        ValueError: Another version of the format, an array of Python objects, or a shape that does not fit the size.
+        ValueError: An array of Python objects, or data that is damaged.
     """
-    start = file.tell()
-    version = npy.read_magic(file)
-    if version not in _HEADERS:
-        raise ValueError(f"{name} in version {version[0]}.{version[1]} of the format")
-    shape, is_fortran, dtype = _HEADERS[version](file)
-    offset = file.tell()
-
-    if dtype.hasobject:
-        raise _ObjectsError(_describe_objects(name, shape))
-    # Without bytes, any number of values would fit into the file.
-    if dtype.itemsize == 0:
-        raise ValueError(f"{name} of dtype {dtype.str}, whose values have no bytes")
-    if any(length < 0 for length in shape):
-        raise ValueError(f"{name} of shape {list(shape)}")
-    if offset - start + math.prod(shape) * dtype.itemsize != size:
-        raise ValueError(f"{name} of shape {list(shape)} and dtype {dtype} in {size} bytes")
-    return _ArrayLayout(shape, dtype, offset, order="F" if is_fortran else "C")
+    layout = ArrayLayout.read(name, file, size)
+    if layout.dtype.hasobject:
+        raise _ObjectsError(_describe_objects(name, layout.shape))
+    return layout
 
 
 def _describe_objects(name: str, shape: Sequence[int]) -> str:

@@ -41,22 +41,18 @@ def find_box_layout(ground_truths: Folder, detections: Folder) -> BoxLayout | No
         true_classes, classes = map(_classes_of_table, paths)
         if true_classes is None or classes is None:
             return None
-        return BoxLayout("open_images", _sorted_names(true_classes, classes))
+        return BoxLayout("open_images", tuple(sorted(true_classes | classes)))
     if not all(has_files(path, ".txt") for path in paths):
         return None
     name = _layout_of_lines(paths)
     if name is None:
         return None
-    class_names = _sorted_names(*map(_classes_of_lines, paths))
+    class_names = {words[0] for path in paths for words in _lines(path)}
     if name == "kitti":
-        class_names = tuple(class_name for class_name in class_names if class_name != REGION)
-        if set(class_names) <= set(KITTI_CLASSES):
-            class_names = KITTI_CLASSES
-    return BoxLayout(name, class_names)
-
-
-def _sorted_names(*names_of_sides: set[str]) -> tuple[str, ...]:
-    return tuple(sorted(set().union(*names_of_sides)))
+        class_names.discard(REGION)
+        if class_names <= set(KITTI_CLASSES):
+            return BoxLayout(name, KITTI_CLASSES)
+    return BoxLayout(name, tuple(sorted(class_names)))
 
 
 def _lines(folder: Path) -> Iterator[list[str]]:
@@ -78,10 +74,6 @@ def _layout_of_lines(folders: list[Path]) -> str | None:
         elif len(words) in _NUM_CARTUCHO:
             names.add("cartucho")
     return names.pop() if len(names) == 1 else None
-
-
-def _classes_of_lines(folder: Path) -> set[str]:
-    return {words[0] for words in _lines(folder)}
 
 
 def _classes_of_table(path: Path) -> set[str] | None:

@@ -32,14 +32,13 @@ from reid_torchmetrics import _hints
 from reid_torchmetrics._version import __version__
 from reid_torchmetrics.functional.saved_results import OWN_AXES, Part, SavedResults
 
-from .access import Allowance, readable, write_whole
+from .access import Allowance, ArrayLayout, readable, write_whole
 from .saved_retrieval import find_lacking
 
 FORMAT = 3
 """format of the files; it is raised when a stored field is added, and formats from `_OLDEST` on are still read"""
 _OLDEST = 2  # format 1 stored numbers, before the first release
 _HEADER = "header.json"
-_HEADERS: Any = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _PLAIN: dict[Any, tuple[type, ...]] = {float: (float, int), Any: (bool, int, float, str, type(None))}
 """types of values by their annotation, where it is not the type"""
 _annotations_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
@@ -212,16 +211,12 @@ class StoredArray(NamedTuple):
 
 def _describe_array(archive: ZipFile, entry: ZipInfo) -> StoredArray:
     """Read the header of an array; raise unless its size fits."""
+    name = f"`{entry.filename}`"
     with archive.open(entry) as file:
-        shape, _, dtype = _HEADERS[npy.read_magic(file)](file)
-        size = file.tell() + math.prod(shape) * dtype.itemsize
-    if dtype.hasobject:
-        raise ValueError(f"`{entry.filename}` must hold no objects, which need allow_pickle; got {dtype}.")
-    if size != entry.file_size:
-        raise ValueError(
-            f"`{entry.filename}` must have the {size} bytes of {dtype} {list(shape)}; got {entry.file_size}."
-        )
-    return StoredArray(dtype.name, shape, partial(_read, archive, entry))
+        layout = ArrayLayout.read(name, file, entry.file_size)
+    if layout.dtype.hasobject:
+        raise ValueError(f"{name} must hold no objects, which need allow_pickle; got {layout.dtype}.")
+    return StoredArray(layout.dtype.name, layout.shape, partial(_read, archive, entry))
 
 
 def _read(archive: ZipFile, entry: ZipInfo) -> Tensor:
