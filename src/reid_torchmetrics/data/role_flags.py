@@ -82,34 +82,23 @@ def join_flags(arrays: Mapping[str, Any], user_names: Mapping[str, str]) -> tupl
         ValueError: Flags of unequal length or of other values.
     """
     names = {str(name).lower().replace("-", "_"): name for name in arrays}
-    query = _find_flags("is_query", names, arrays)
-    gallery = _find_flags("is_gallery", names, arrays)
+    # A single flag is about the whole file, and no flag of its samples.
+    flag_names = [names[column] for column in _FLAG_COLUMNS if column in names and np.ndim(arrays[names[column]])]
     roles_name = user_names.get("roles")
-    if (query is None and gallery is None) or roles_name not in (None, query, gallery):
+    if not flag_names or roles_name not in (None, *flag_names):
         return dict(arrays), []
 
     dropped = [names[word] for word in names if word in _SPLIT_COLUMNS and names[word] not in user_names.values()]
     joined = {name: values for name, values in arrays.items() if name not in dropped}
-    if query is None or gallery is None:
+    if len(flag_names) < len(_FLAG_COLUMNS):
         return joined, dropped
-    is_query, _ = _parse_flags(query, joined.pop(query))
-    is_gallery, _ = _parse_flags(gallery, joined.pop(gallery))
+    flags = [_parse_flags(name, joined.pop(name))[0] for name in flag_names]
+    is_query, is_gallery = flags
     if len(is_query) != len(is_gallery):
-        got = f"{len(is_query)} and {len(is_gallery)}"
-        raise ValueError(f"`{query}` and `{gallery}` must have one length; got {got}.")
-    joined[roles_name or FLAGS] = np.stack([is_query, is_gallery], axis=1)
+        rule = " and ".join(f"`{name}`" for name in flag_names)
+        raise ValueError(f"{rule} must have one length; got {len(is_query)} and {len(is_gallery)}.")
+    joined[roles_name or FLAGS] = np.stack(flags, axis=1)
     return joined, dropped
-
-
-def _find_flags(column: str, names: Mapping[str, str], arrays: Mapping[str, Any]) -> str | None:
-    """Return the name of the array of flags for a column; None if there is none.
-
-    A single flag is about the whole file, and no flag of its samples.
-    """
-    name = names.get(column)
-    if name is None or np.ndim(arrays[name]) == 0:
-        return None
-    return name
 
 
 def as_roles(name: str, values: Any, length: int | None, identities: Array | None = None) -> Array:

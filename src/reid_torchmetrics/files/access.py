@@ -1,4 +1,4 @@
-"""Files: check that they can be read, parse JSON and headers of arrays, bound what is inflated, and write whole ones."""
+"""Files: check that they can be read, parse JSON and headers of arrays, bound what is inflated, and write all of it."""
 
 from __future__ import annotations
 
