@@ -365,9 +365,11 @@ def _fault_of_table(path: Path, lines: _Lines, form: str) -> ValueError:
         if item in numbers.setdefault(query, {}):
             return _repeated_item(where, query, item)
         numbers[query][item] = words[table.number]
-    ranks_by_query = {query: list(map(int, words.values())) for query, words in numbers.items()}
-    query = next(query for query, ranks in ranks_by_query.items() if len(set(ranks)) < len(ranks))
-    return file_error(path, "the ranks of a query must differ", f"{ranks_by_query[query][:10]} for {query!r}")
+    for query, words_of_query in numbers.items():
+        ranks = list(map(int, words_of_query.values())) if form == "rank" else []
+        if len(set(ranks)) < len(ranks):
+            return file_error(path, "the ranks of a query must differ", f"{ranks[:10]} for {query!r}")
+    return file_error(path, f"all lines must be {_WORDS[form]}", "other lines")
 
 
 def _repeated_item(where: str, query: str, item: str) -> ValueError:
