@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# supervision 0.31.2: `as_coco` marks objects in two parts, or with a hole, as crowds, which no evaluation counts.
+# supervision 0.31.2: `as_coco` marks objects in two parts, or with a hole, as crowds, which COCO leaves out of the evaluation.
 #
 # One expects: a data set of three objects with masks has three objects in any format that holds masks.
 # What happens: `as_coco` writes a mask that is not one piece without holes as run lengths, and sets `iscrowd` to 1 with
-#     it. COCO's evaluation leaves crowds out, so that finding one object of three has an average recall of 1.0 at an
+#     it. Crowds are not counted, so that finding one object of three has an average recall of 1.0 at an
 #     overlap of 0.5. `as_yolo` and `as_pascal_voc` write an object for each part instead: four objects.
 # Why it matters: objects are in parts where something stands in front of them. Converting the labels drops the occluded
 #     objects, the hard ones, from the evaluation, and detections of them are no longer wrong or right. Nothing is said.
@@ -11,7 +11,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/env"
-"$folder/env/bin/pip" install --quiet supervision==0.31.2 pycocotools==2.0.11 numpy==2.4.6
+"$folder/env/bin/pip" install --quiet supervision==0.31.2 opencv-python-headless==5.0.0.93 pycocotools==2.0.11 numpy==2.4.6
 cd "$folder"
 "$folder/env/bin/python" - <<'PYTHON'
 import contextlib
