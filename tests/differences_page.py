@@ -61,6 +61,12 @@ PRINTED
 The tables below have everything that is tried. Each evaluator was run, and a test compares its recorded numbers.
 Options that are not in its row are up to you; those of retrieval are beside the defaults of Market-1501.
 In names k is a cutoff, N one beyond all lists, FAR a false accept rate, and P the prior of minDCF.
+
+These numbers of detection have no row, because their objects are matched in another way:
+
+- kwcoco's own score, `score_kwcoco`, matches the objects of all classes together and adds points to classes with few.
+- globox by size compares a detection with objects of other sizes only where no free object of the size is left.
+- nuScenes matches by the distance of centers; only its order of equal scores is among the conventions.
 """
 
 
