@@ -9,7 +9,7 @@ from inspect import Parameter
 from types import FunctionType
 from typing import Any, TypeVar, cast, get_type_hints
 
-from . import _checks, _extras, _hints
+from . import _extras, _hints
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -116,6 +116,8 @@ def with_typed_options(options: type, *, refuses_others: bool = True) -> Callabl
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            from . import _checks  # noqa: PLC0415 - imports torch, without which the command prints its help
+
             _checks.known_arguments(name, kwargs, accepted)
             return function(*args, **kwargs)
 
