@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from reid_torchmetrics import _signatures
 
 if TYPE_CHECKING:
-    from .access import Allowance, ArrayLayout, decoded_json, natural_order, read_json, read_keys, readable, write_whole
+    from .access import Allowance, decoded_json, natural_order, read_json, read_keys, readable, write_whole
+    from .array_layouts import ArrayLayout
     from .coco_areas import fill_boxes_and_areas
     from .coco_columns import (
         ANNOTATIONS,
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
     from .saved_retrieval import fields_of_retrieval, retrieval_of_fields
 
 _NAMES = {
-    "access": "Allowance ArrayLayout decoded_json natural_order read_json read_keys readable write_whole",
+    "access": "Allowance decoded_json natural_order read_json read_keys readable write_whole",
+    "array_layouts": "ArrayLayout",
     "coco_areas": "fill_boxes_and_areas",
     "coco_columns": "ANNOTATIONS CATEGORIES IMAGES TABLES Column RowList check_kind_of_ids counts_although_ignored"
     " is_image_id is_missing shortened similar_key",

@@ -1,20 +1,20 @@
-"""Files: check that they can be read, parse JSON and headers of arrays, bound what is inflated, and write all of it."""
+"""Files: check that they can be read, parse JSON, bound what they inflate to, and write them as a whole.
+
+Nothing here imports NumPy, without which the command tells errors about files.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import msgspec
-import numpy as np
-from numpy.lib import format as npy
 
 MAX_INFLATED = "REID_TORCHMETRICS_MAX_INFLATED"
 """environment variable: the number of bytes that any file may inflate to"""
@@ -22,7 +22,6 @@ _MAX_INFLATED = 2**26
 """its default, 64 MiB"""
 _MAX_RATIO = 100
 """a file may always inflate to this many times its size; embeddings and labels of real data stay below"""
-_HEADERS: Any = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def readable(path: str | os.PathLike[str]) -> Path:
@@ -110,43 +109,6 @@ class Allowance:
             rule = f"where this file may take {self._limit}"
             remedy = f"if you trust it, set the environment variable {MAX_INFLATED} to more bytes"
             raise ValueError(f"{name} of {num_bytes} bytes in memory, {rule}; {remedy}")
-
-
-class ArrayLayout(NamedTuple):
-    """The layout of the numbers of an array in a file, as `numpy.save` writes it."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    offset: int
-    order: Literal["C", "F"]
-
-    @classmethod
-    def read(cls, name: str, file: IO[bytes], size: int) -> ArrayLayout:
-        """Read the header of the data of `size` bytes that start at the current position of a file.
-
-        Raises:
-            ValueError: Another version of the format, or a shape that does not fit the size.
-        """
-        start = file.tell()
-        version = npy.read_magic(file)
-        if version not in _HEADERS:
-            raise ValueError(f"{name} in version {version[0]}.{version[1]} of the format")
-        shape, is_fortran, dtype = _HEADERS[version](file)
-        layout = cls(shape, dtype, file.tell(), "F" if is_fortran else "C")
-        if dtype.hasobject:  # of any size, as only pickle reads them
-            return layout
-        # Without bytes, any number of values would fit into the file.
-        if dtype.itemsize == 0:
-            raise ValueError(f"{name} of dtype {dtype.str}, whose values have no bytes")
-        if any(length < 0 for length in shape):
-            raise ValueError(f"{name} of shape {list(shape)}")
-        if layout.offset - start + math.prod(shape) * dtype.itemsize != size:
-            raise ValueError(f"{name} of shape {list(shape)} and dtype {dtype} in {size} bytes")
-        return layout
-
-    def map_file(self, path: Path) -> np.memmap[Any, Any]:
-        """Return the array in a file, mapped."""
-        return np.memmap(path, mode="r", shape=self.shape, dtype=self.dtype, offset=self.offset, order=self.order)
 
 
 def write_whole(path: Path, contents: bytes) -> None:

@@ -32,7 +32,8 @@ from reid_torchmetrics import _hints
 from reid_torchmetrics._version import __version__
 from reid_torchmetrics.functional.saved_results import OWN_AXES, Part, SavedResults
 
-from .access import Allowance, ArrayLayout, readable, write_whole
+from .access import Allowance, readable, write_whole
+from .array_layouts import ArrayLayout
 from .saved_retrieval import find_lacking
 
 FORMAT = 3
