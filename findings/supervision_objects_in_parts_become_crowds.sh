@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# supervision 0.31.2: `as_coco` marks objects in two parts, or with a hole, as crowds, which COCO leaves out of the evaluation.
+# supervision 0.31.2: `as_coco` marks objects in two parts, or with a hole, as crowds, which COCO does not count.
 #
 # One expects: a data set of three objects with masks has three objects in any format that holds masks.
 # What happens: `as_coco` writes a mask that is not one piece without holes as run lengths, and sets `iscrowd` to 1 with
-#     it. Crowds are not counted, so that finding one object of three has an average recall of 1.0 at an
-#     overlap of 0.5. `as_yolo` and `as_pascal_voc` write an object for each part instead: four objects.
+#     it. COCO's evaluation leaves crowds out, so that finding one object of three has a recall of 1.0 at an overlap of
+#     0.5. `as_yolo` and `as_pascal_voc` write an object for each part instead: four objects.
 # Why it matters: objects are in parts where something stands in front of them. Converting the labels drops the occluded
 #     objects, the hard ones, from the evaluation, and detections of them are no longer wrong or right. Nothing is said.
 set -euo pipefail
