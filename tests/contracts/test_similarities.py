@@ -17,12 +17,14 @@ from reid_torchmetrics.functional.retrieval import find_relevance, rank_positive
 from reid_torchmetrics.functional.retrieval.scores import (
     SIMILARITIES,
     EmbeddingScores,
+    Rows,
     read_with_marks,
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.scores.products import product
 from reid_torchmetrics.functional.retrieval.scores.similarity import Similarity
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
+from reid_torchmetrics.tasks.vector_indexes.pair_scores import PAIR_SIMILARITIES, PairScores, PairSimilarity
 from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
 from tests.reference import retrieval as reference
@@ -136,19 +138,20 @@ def check_scores(name: str, query: Tensor, gallery: Tensor) -> None:
 
 def check_pairs(name: str, query: Tensor, gallery: Tensor) -> None:
     """Scores of pairs order the gallery as the reference does, and no rounded score is below its floor."""
-    if not SIMILARITIES[name].has_score_pairs:  # scores in float64 are those of pairs
+    if name not in PAIR_SIMILARITIES:  # scores in float64 are those of pairs
         query, gallery = query.double(), gallery.double()
     expected = torch.from_numpy(reference.similarity(query.double().numpy(), gallery.double().numpy(), name))
     scores = score_embeddings(query, gallery, find_relevance(*IDENTITIES), similarity=name)
+    of_pairs = PairScores(scores, Rows([query]), Rows([gallery]), name)
     pairs = torch.cartesian_prod(torch.arange(NUM_QUERIES), torch.arange(NUM_GALLERY))
     whole = scores.all()
-    exact = scores.score_pairs(*pairs.T, whole.flatten()).view(NUM_QUERIES, NUM_GALLERY)
+    exact = of_pairs.at(*pairs.T, whole.flatten()).view(NUM_QUERIES, NUM_GALLERY)
     is_above = expected[:, :, None] > expected[:, None] + 1e-9
     assert bool((exact[:, :, None] > exact[:, None])[is_above].all()), (
-        f"`score_pairs` of {name!r} does not order a gallery as its reference does"
+        f"`PAIR_SIMILARITIES[{name!r}]` does not order a gallery as its reference does"
     )
     for item in range(NUM_GALLERY):
-        floor = scores.floor(slice(0, NUM_QUERIES), slice(0, NUM_GALLERY), exact[:, item])
+        floor = of_pairs.floor(slice(0, NUM_QUERIES), slice(0, NUM_GALLERY), exact[:, item])
         is_below = (exact > exact[:, item, None]) & (whole <= floor[:, None])
         assert not bool(is_below.any()), (
             f"`floor` of {name!r} with {scores.dtype} is above a score: subtract what rounding may add"
@@ -214,18 +217,14 @@ class OfTiles(Similarity):
         out.mul_(1 + 1e-7 * len(gallery))
 
 
-@final
-class WithoutRounding(Similarity):
+class WithoutRounding(PairSimilarity):
     """A product with a floor that the rounding of the product passes."""
 
-    has_score_pairs = True
-
-    @staticmethod
-    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
+    def score(self, query: Tensor, gallery: Tensor) -> Tensor:
         return (query * gallery).sum(1)
 
-    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
-        product(query, gallery, out)
+    def floor(self, similarity: Similarity, query: Tensor, columns: slice, least: Tensor) -> Tensor:
+        return least
 
 
 class NotFinal(Similarity):
@@ -261,7 +260,6 @@ def test_a_similarity_that_is_in_no_docstring_is_told_which():
     [
         (Manhattan, r"comparable scores of 'dot' with torch.float32 differ from `SIMILARITIES\['dot'\]`"),
         (OfTiles, "scores of 'dot' with torch.float32 depend on the tiles, here of 10 items"),
-        (WithoutRounding, "`floor` of 'dot' with torch.float32 is above a score: subtract what rounding may"),
         (NotFinal, "the class of 'dot' must be final: decorate it"),
         (partial, "'dot' must be a subclass of `Similarity`"),
     ],
@@ -269,3 +267,9 @@ def test_a_similarity_that_is_in_no_docstring_is_told_which():
 def test_a_similarity_that_breaks_the_contract_is_told_so(kind, message):
     with pytest.raises(AssertionError, match=message):
         check_similarity("dot", kind)
+
+
+def test_a_floor_above_a_score_is_told_so(monkeypatch):
+    monkeypatch.setitem(PAIR_SIMILARITIES, "dot", WithoutRounding())
+    with pytest.raises(AssertionError, match="is above a score: subtract what rounding may add"):
+        check_similarity("dot", SIMILARITIES["dot"])

@@ -16,6 +16,8 @@ from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels, 
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.tasks.walks import share_tiles
 
+from .pair_scores import PairScores
+
 _BYTES_PER_SCORE = 40  # beside the score: a mark, two positions, and a score in float64
 
 
@@ -60,7 +62,7 @@ class ExactSearch:
     """Exact search in blocks of a gallery, which also keeps the scores of the items in the lists of an index.
 
     Scores of a similarity by name are computed in float64, and depend on the query and the item alone: products do so
-    in any block, and distances are computed by `Similarity.score_pairs` for the items in the lists, and for the items
+    in any block, and distances are computed by `PairScores` for the items in the lists, and for the items
     whose scores by products of matrices, which round, do not prove that they are not among the k nearest.
     """
 
@@ -102,22 +104,23 @@ class ExactSearch:
             ALONE, self._query, block_rows, similarity=self._similarity, max_bytes=self._max_bytes
         )
         size = cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
-        search_tile = partial(self._search_tile, scores)
+        pairs = PairScores(scores, self._query, block_rows, self._similarity)
+        search_tile = partial(self._search_tile, pairs)
         for rows, best in share_tiles(scores, size, search_tile, "Index recall"):
             self._best[rows] = best
         self.num_gallery += len(block)
 
-    def _search_tile(self, scores: scoring.EmbeddingScores, walk: Walk, rows: slice) -> Float[Tensor, "queries k"]:
+    def _search_tile(self, pairs: PairScores, walk: Walk, rows: slice) -> Float[Tensor, "queries k"]:
         """Return the best scores of some queries so far, falling; note the scores of the items in their lists."""
         best = self._best[rows]
         for panel, num_seen in walk.panels:
             values = walk.fill(rows, panel)[:, num_seen:]
-            best = self._search_panel(scores, values, rows, panel.start + num_seen, best)
+            best = self._search_panel(pairs, values, rows, panel.start + num_seen, best)
         return best
 
     def _search_panel(
         self,
-        scores: scoring.EmbeddingScores,
+        pairs: PairScores,
         values: Float[Tensor, "queries columns"],
         rows: slice,
         first: int,
@@ -126,10 +129,10 @@ class ExactSearch:
         """Return the best scores of some queries so far, and in a panel with the items from `first` on."""
 
         def score(query: Int[Tensor, " pairs"], column: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
-            return scores.score_pairs(query + rows.start, column + first, values[query, column])
+            return pairs.at(query + rows.start, column + first, values[query, column])
 
         if callable(self._similarity):  # other scores are finite
-            _checks.no_nan(scores.argument, values)
+            _checks.no_nan(pairs.scores.argument, values)
 
         # Items that are no candidates have the score minus infinity.
         num_columns = values.shape[1]
@@ -150,7 +153,7 @@ class ExactSearch:
 
         # Score the items that may be among the k nearest.
         columns = slice(first, first + num_columns)
-        may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
+        may_be_nearest = values > pairs.floor(rows, columns, best[:, -1])[:, None]
         if int(may_be_nearest.sum()) > best.numel():
             # Those that seem the k nearest are scored first: they leave few other items.
             _, nearest = stable_top_k(values, min(best.shape[1], num_columns))
@@ -158,7 +161,7 @@ class ExactSearch:
             column = nearest.flatten()
             is_no_candidate = values[query, column] == -torch.inf
             best = _with_scores(best, query, score(query, column).masked_fill(is_no_candidate, -torch.inf))
-            may_be_nearest = values > scores.floor(rows, columns, best[:, -1])[:, None]
+            may_be_nearest = values > pairs.floor(rows, columns, best[:, -1])[:, None]
             may_be_nearest.scatter_(1, nearest, value=False)
         query, column = may_be_nearest.nonzero(as_tuple=True)
         return _with_scores(best, query, score(query, column))

@@ -31,7 +31,6 @@ _SHARE_OF_FREE = 8  # an eighth of the free memory of a GPU
 _PROBED = 16  # queries and gallery items that a user's function is tried on
 _COMPARED = 4  # queries with scores that the processes compare
 _TOLERANCE = 0.05  # allowed difference, relative to a score, because rounding depends on the block
-_COORDINATES_OF_PAIRS = 1 << 17  # of the queries of pairs that are scored at a time, so that they stay in the cache
 _BLOCK = 512  # rows and columns of a square that is copied at once, so that both of its sides stay in a cache
 
 
@@ -134,7 +133,7 @@ class EmbeddingScores(Scores):
         self._bound = max_bytes
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Whether the whole gallery is scored at once.
-        self._is_whole = gallery.need_no_copy(self.dtype) and not self._similarity.copies_gallery
+        self._is_whole = gallery.need_no_copy(self.dtype) and not self.similarity.copies_gallery
         self.max_bytes = max_bytes // 2
         if self._keeps_prepared or self._is_whole:
             self.max_bytes = max_bytes // 4
@@ -148,23 +147,23 @@ class EmbeddingScores(Scores):
         self.dtype = dtype or score_dtype(similarity, self._query.local, self._gallery)
         if sums is None:
             sums = gallery_statistics(similarity, self._gallery, self.dtype)
-        self._similarity: Similarity
+        self.similarity: Similarity
         if callable(similarity):
-            self._similarity = Custom(similarity)
+            self.similarity = Custom(similarity)
         else:
-            self._similarity = SIMILARITIES[similarity](self._gallery, self.dtype, sums)
+            self.similarity = SIMILARITIES[similarity](self._gallery, self.dtype, sums)
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
         with full_precision(self.device, foreign=self.keeps_thread):
-            query = self._similarity.query(self._query.read(rows, self.dtype))
+            query = self.similarity.query(self._query.read(rows, self.dtype))
             panels = [columns] if self._is_whole else segments.equal_ranges(columns, self._panel_rows)
             for panel in panels:
                 self._fill(out[:, panel.start - columns.start : panel.stop - columns.start], query, panel)
 
     def _fill(self, out: Tensor, query: Tensor, panel: slice) -> None:
         """Write the scores of prepared queries against a panel, which is prepared or was kept."""
-        similarity = self._similarity
+        similarity = self.similarity
         if not self._keeps_prepared:
             with self._buffers.one() as buffer:
                 items = self._gallery.read(panel, self.dtype, buffer)
@@ -185,7 +184,7 @@ class EmbeddingScores(Scores):
         """Return scores by products of some queries with all their columns; near columns share a product."""
         out = torch.empty(columns.shape, dtype=self.dtype, device=self.device)
         with full_precision(self.device, foreign=False):
-            query = self._similarity.query(self._query.read(rows, self.dtype))
+            query = self.similarity.query(self._query.read(rows, self.dtype))
             by_first_column = columns[:, :1].sum(1).argsort()
             for queries in by_first_column.split(self.product_shape.unit):
                 items, place = columns[queries].unique(return_inverse=True)
@@ -198,30 +197,12 @@ class EmbeddingScores(Scores):
         for part in segments.ranges(len(items), self._panel_rows):
             part_items = items[part]
             gallery = self._gallery.select(part_items).read(slice(0, len(part_items)), self.dtype)
-            self._similarity.score(query, self._similarity.gallery(gallery), part_items, scores[:, part])
+            self.similarity.score(query, self.similarity.gallery(gallery), part_items, scores[:, part])
         return scores
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """Turn scores into similarities that can be compared between queries."""
-        self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
-
-    def score_pairs(
-        self, queries: Int[Tensor, " pairs"], items: Int[Tensor, " pairs"], values: Float[Tensor, " pairs"]
-    ) -> Float[Tensor, " pairs"]:
-        """Return the scores of pairs in float64, given their values by `fill`; distances are computed anew."""
-        if not self._similarity.has_score_pairs:
-            return values.double()
-        out = torch.empty(len(queries), dtype=torch.float64, device=self.device)
-        for part in segments.ranges(len(queries), max(1, _COORDINATES_OF_PAIRS // self._gallery.dimension)):
-            whole = slice(0, part.stop - part.start)
-            query = self._query.local.select(queries[part]).read(whole, torch.float64)
-            gallery = self._gallery.select(items[part]).read(whole, torch.float64)
-            out[part] = self._similarity.score_pairs(query, gallery)
-        return out
-
-    def floor(self, rows: slice, columns: slice, least: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
-        """Return values that `fill` exceeds, for the queries `rows`, at items with `score_pairs` above `least`."""
-        return self._similarity.floor(self._query.read(rows, self.dtype), columns, least)
+        self.similarity.to_comparable(self._query.read(rows, self.dtype), out)
 
 
 class MatrixScores(Scores):

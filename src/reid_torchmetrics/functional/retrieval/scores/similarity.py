@@ -32,8 +32,6 @@ class Similarity(ABC):
 
     copies_gallery = False
     """True if `gallery` or `score` copies gallery items, so that they must be called with few items at a time"""
-    has_score_pairs = False
-    """True if scores are distances, which `score_pairs` computes for single pairs: products of matrices round them"""
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
@@ -61,23 +59,6 @@ class Similarity(ABC):
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
         """Turn scores, in place, into similarities that can be compared between queries; `query` is not prepared."""
-
-    @staticmethod
-    def score_pairs(query: Float[Tensor, "pairs dim"], gallery: Float[Tensor, "pairs dim"]) -> Float[Tensor, " pairs"]:
-        """Return the score of each pair in float64, from the pair alone, where `has_score_pairs` is True."""
-        raise NotImplementedError
-
-    def floor(
-        self,
-        query: Float[Tensor, "queries dim"],
-        columns: slice,
-        least: Float[Tensor, " queries"],
-    ) -> Float[Tensor, " queries"]:
-        """Return, for each query, a bound below the values of `score` for items with `score_pairs` above `least`.
-
-        `query` is not prepared; the items are the gallery items `columns`.
-        """
-        return least
 
 
 @final
@@ -167,8 +148,6 @@ class Euclidean(Similarity):
     near the spread of the coordinates, so that integers and codes stay exact, and ties among them too.
     """
 
-    has_score_pairs = True
-
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
         """Return the sum of all items per coordinate, the sum of all squares, and the number of items."""
@@ -207,7 +186,7 @@ class Euclidean(Similarity):
         squared_norms = gallery.measure(
             lambda block: _squared_norm(block, self.gallery), dtype, result_dtype=torch.float64
         )
-        self._half_squared_norm = squared_norms.div_(2).to(dtype)
+        self.half_squared_norm = squared_norms.div_(2).to(dtype)
 
     def query(self, block: Tensor) -> Tensor:
         """Move queries to the new origin."""
@@ -219,7 +198,7 @@ class Euclidean(Similarity):
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
-        half_squared_norm = self._half_squared_norm[columns]
+        half_squared_norm = self.half_squared_norm[columns]
 
         def subtract(products: Tensor, items: slice, out: Tensor) -> None:
             torch.sub(products, half_squared_norm[items], out=out)
@@ -230,18 +209,6 @@ class Euclidean(Similarity):
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
         half_squared_norm = (_squared_norm(self.query(query)) / 2).to(out.dtype)
         out.sub_(half_squared_norm[:, None]).clamp_(max=0).mul_(-2).sqrt_().neg_()
-
-    @staticmethod
-    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
-        """Return minus the norm of the difference."""
-        return (query - gallery).square_().sum(1).sqrt_().neg_()
-
-    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
-        """Return (|q|^2 - distance^2) / 2 minus the rounding of the move, of the product and of both squares."""
-        squared_norm = _squared_norm(self.query(query))
-        largest = self._half_squared_norm[columns].max().double().mul(2).sqrt()
-        rounding = _rounding(query) * (squared_norm.sqrt() + largest).square()
-        return (squared_norm - least.square()) / 2 - rounding
 
 
 @final
@@ -278,8 +245,6 @@ class Custom(Similarity):
 class Hamming(Similarity):
     """Minus the Hamming distance of codes of 1 and -1: (q . g - D) / 2, exact; ordered by q . g."""
 
-    has_score_pairs = True
-
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g into `out`."""
         product(query, gallery, out)
@@ -287,15 +252,6 @@ class Hamming(Similarity):
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn q . g into minus the distance."""
         out.sub_(query.shape[1]).div_(2)
-
-    @staticmethod
-    def score_pairs(query: Tensor, gallery: Tensor) -> Tensor:
-        """Return minus the distance."""
-        return (query != gallery).sum(1).double().neg_()
-
-    def floor(self, query: Tensor, columns: slice, least: Tensor) -> Tensor:
-        """Return the product with which the distance is `least`."""
-        return 2 * least + query.shape[1]
 
 
 SIMILARITIES: dict[str, type[Similarity]] = {"cosine": Cosine, "euclidean": Euclidean, "dot": Dot, "hamming": Hamming}
@@ -345,16 +301,6 @@ def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
         return bool(block[~is_safe[part]].any())  # rows of zeros are safe
 
     return any(rows.map_pieces(has_unsafe_row, dtype))
-
-
-def _rounding(block: Float[Tensor, "rows dim"]) -> float:
-    """Return four times a bound on the relative rounding of a product of rows, and of a few operations besides.
-
-    The bound holds for any order of the sums: with unit roundoff u, a product of D summands is wrong by at most
-    D u / (1 - D u) times the product of both norms (Higham, "Accuracy and Stability of Numerical Algorithms", 2002,
-    section 3.1).
-    """
-    return 2 * (block.shape[1] + 16) * torch.finfo(block.dtype).eps
 
 
 def _over_magnitude(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
