@@ -4,8 +4,8 @@
     diagnose         --> case --> all trials                                                 --> a list of answers
     diagnose(expected=56.3)   --> all conventions, see `expected`                   --> an explanation
 
-The engine calls `look` when results have been made, `compare` when processes share samples and `note_images` when
-images are given, and knows nothing else of this package. No number depends on it.
+The engine calls `look` when results have been made, `compare_shards` when processes share samples and `note_images`
+when images are given, and knows nothing else of this package. No number depends on it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ from .answers import collecting as collecting
 from .causes import Finding, find_causes, warn_of
 
 if TYPE_CHECKING:
-    from .detection import note_images as note_images
-    from .expected import search_of as search_of
     from .on_demand import diagnose as diagnose
-    from .retrieval import compare_shards as compare_shards
 
 _ROOMS = {
     "RankedSamples": "retrieval",
@@ -44,7 +41,6 @@ _ROOMS = {
     "ComparedPairs": "pairs",
 }
 """the modules with the causes that are looked for in results, by the type of the samples"""
-_CPU = torch.device("cpu")
 
 _signatures.import_when_used(
     globals(),
@@ -71,12 +67,12 @@ def look(results: Any, samples: Any, world: World) -> None:
         evaluations.append((results, samples, world))
         return
     if _ROOMS[type(samples).__name__] == "retrieval":
-        read_updates = room_of(type(samples)).read_updates
-        samples = replace(samples, updates=read_updates(samples.updates, world))
+        updates = room_of(type(samples)).read_updates(samples.updates, world)
+        samples = replace(samples, updates=updates)
 
     def find() -> tuple[list[Any], list[int]]:
         work = partial(_find, results, samples, world)
-        findings = workers.run(work, _CPU, inside=getattr(samples, "keeps_thread", True))
+        findings = workers.run(work, torch.device("cpu"), inside=getattr(samples, "keeps_thread", True))
         return findings, [len(findings)]
 
     findings, table = world.guarded_all_gather(find)

@@ -83,10 +83,6 @@ def held(name: str, value: Value | None) -> Value:
     return value
 
 
-Registries: TypeAlias = dict[type, tuple[Callable[[Any, Any], Any], Mapping[CauseName, Cause[Any]]]]
-"""the case of results, and the causes by name that are looked for in it, by the type of the samples"""
-
-
 def values_if(is_so: object, **values: object) -> Values | None:
     """Return values of a message, or None if a fact is not so."""
     return values if is_so else None

@@ -16,7 +16,7 @@ from reid_torchmetrics.tasks import IndexRecall
 from reid_torchmetrics.tasks.lists import ListedSamples
 from reid_torchmetrics.tasks.vector_indexes import SearchedLists, search_lists
 
-from .causes import Causes, NotHeldError, Registries, Values, is_beyond_chance
+from .causes import Causes, NotHeldError, Values, is_beyond_chance
 from .spellings import spelling_that_fits
 
 MOST_QUERIES = 256
@@ -243,7 +243,7 @@ def shifted_positions(case: IndexCase) -> Values | None:
     }
 
 
-REGISTRIES: Registries = {
+REGISTRIES = {
     ListedSamples: (ListCase, LIST_CAUSES),
     SearchedLists: (IndexCase, INDEX_CAUSES),
 }

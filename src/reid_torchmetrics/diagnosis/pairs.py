@@ -15,7 +15,7 @@ from reid_torchmetrics.tasks.verification import (
     find_accuracies,
 )
 
-from .causes import Causes, Registries, Values, is_beyond_chance
+from .causes import Causes, Values, is_beyond_chance
 
 _MOST_AREA = 0.1  # under the ROC curve: the opposite order has 0.9 at least
 _CHANCE = 0.25  # the area of a random order where the pairs without `same` are the nearer half, as hard ones are
@@ -116,4 +116,4 @@ def thresholds_beyond(case: PairCase) -> Values | None:
     }
 
 
-REGISTRIES: Registries = {ComparedPairs: (PairCase, PAIR_CAUSES)}
+REGISTRIES = {ComparedPairs: (PairCase, PAIR_CAUSES)}

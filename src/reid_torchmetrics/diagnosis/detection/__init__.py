@@ -1,11 +1,9 @@
 """Causes of odd numbers of detection; to add one, decorate its trial with `cause`."""
 # mypy: implicit-reexport
 
-from reid_torchmetrics.diagnosis.causes import Registries
-
 from . import facts, pairings, readings, units, values
 from .case import DETECTION_CAUSES, DetectionCase
 from .given_images import note_images
 from .matched_images import MatchedImages
 
-REGISTRIES: Registries = {MatchedImages: (DetectionCase, DETECTION_CAUSES)}
+REGISTRIES = {MatchedImages: (DetectionCase, DETECTION_CAUSES)}

@@ -1,7 +1,6 @@
 """Causes of wrong numbers of retrieval; to add one, decorate its trial with `fact` or `cause`."""
 # mypy: implicit-reexport
 
-from reid_torchmetrics.diagnosis.causes import Registries
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 
 from . import copied_queries, facts, label_rows, repetitions, score_rows
@@ -12,4 +11,4 @@ from .updates import read_updates
 
 RETRIEVAL_CAUSES = FACTS | CAUSES_OF_RANKS
 """all rows by name, in the order in which they are asked"""
-REGISTRIES: Registries = {RankedSamples: (RetrievalCase, RETRIEVAL_CAUSES)}
+REGISTRIES = {RankedSamples: (RetrievalCase, RETRIEVAL_CAUSES)}
