@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import reid_torchmetrics
+from reid_torchmetrics import tasks
 from tests import test_docs_pages
 from tests.coming_from.same import SAME
 from tests.golden.cases import RECORDINGS, Problem, Record, RecordedError, as_problem
@@ -95,6 +96,7 @@ def names(page: str) -> dict[str, Any]:
 
 
 OURS = {name: getattr(reid_torchmetrics, name) for name in reid_torchmetrics.__all__}
+TASKS = {name: getattr(tasks, name) for name in tasks.__all__}
 
 
 def options_of(row: Row, known: dict[str, Any]) -> dict[str, Any]:

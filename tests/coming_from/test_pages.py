@@ -7,14 +7,14 @@ import re
 import pytest
 
 import reid_torchmetrics
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, YoloMAP, tasks
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, YoloMAP
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.evaluation.results import DetectionResults
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from tests.coming_from.pages import OURS, PAGES, blocks, names, rows
+from tests.coming_from.pages import OURS, PAGES, TASKS, blocks, names, rows
 from tests.test_docs import tables
 from tests.test_docs_pages import DOCS
 from tests.test_docs_pages import blocks as blocks_of
@@ -22,7 +22,8 @@ from tests.test_docs_pages import blocks as blocks_of
 TOOLS = [page for page in PAGES if page != "index"]
 TAKEN_BY = (retrieval.evaluate, retrieval.evaluate_scores, Protocol, ReIDMeanAP.update, DetectionMAP, YoloMAP)
 ARGUMENTS = {name for function in TAKEN_BY for name in inspect.signature(function).parameters}
-EVERYTHING = vars(detection) | vars(retrieval) | vars(tasks) | OURS | vars(reid_torchmetrics.data)
+DATA = {name: getattr(reid_torchmetrics.data, name) for name in reid_torchmetrics.data.__all__}
+EVERYTHING = vars(detection) | vars(retrieval) | TASKS | OURS | DATA
 KEYS = {"boxes", "scores", "labels", "image_id", *CocoGrid().value_names, *DetectionMetrics().keys()}
 RESULTS = {*dir(RetrievalResults), *RetrievalResults.__dataclass_fields__}
 RESULTS |= {*dir(DetectionResults), *DetectionResults.__dataclass_fields__, *ClassAverages.__dataclass_fields__}

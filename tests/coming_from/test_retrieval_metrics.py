@@ -10,9 +10,8 @@ from torch import Tensor
 from torchmetrics import __version__
 from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalNormalizedDCG, RetrievalPrecision
 
-from reid_torchmetrics import tasks
 from reid_torchmetrics.functional import retrieval
-from tests.coming_from.pages import PAGES, Row, check_row, live, names, names_of, problem_of, recorded, rows
+from tests.coming_from.pages import PAGES, TASKS, Row, check_row, live, names, names_of, problem_of, recorded, rows
 from tests.golden.cases import true_distances
 from tests.golden.peers import assert_equal
 from tests.test_docs import tables
@@ -78,7 +77,7 @@ def test_the_expression_beside_a_metric_has_its_value(row: dict[str, str]) -> No
     chosen = eval(f"dict({', '.join(options)})")  # noqa: S307 - our own text
     reports = (*REPORTS.values(), "mrr_5")
     results = names("torchmetrics_retrieval")["retrieval"](*pairs_of(LACKING), reports=reports, **chosen)
-    value = eval(expression, vars(retrieval) | vars(tasks) | {"results": results})  # noqa: S307
+    value = eval(expression, vars(retrieval) | TASKS | {"results": results})  # noqa: S307
     cutoff = "" if name == "RPrecision" else f"_k{k or None}"
     assert_equal(torch.as_tensor(value), recorded(f"{LACKING}/torchmetrics/{name}{cutoff}_skip"))
 

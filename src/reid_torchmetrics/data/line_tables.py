@@ -131,7 +131,7 @@ def read_lines(argument: str, paths: Sequence[Path]) -> LineTable:
 
 
 def table_of_lines(argument: str, lines_by_image: Mapping[str, Sequence[Line]]) -> LineTable:
-    """Return the table of the lines of each image, whose first word is a class, and whose other words are numbers."""
+    """Return the table of the lines of each image: a class, then numbers."""
     lines = list(chain.from_iterable(lines_by_image.values()))
     ends = list(accumulate(map(len, lines_by_image.values())))
     vocabulary: dict[str, int] = {}

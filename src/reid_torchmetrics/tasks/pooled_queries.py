@@ -22,7 +22,8 @@ def pool_queries(query: Rows, labels: Labels, gallery: object) -> tuple[Rows, La
 
     They are in the order of their first image. This is the multi-query setting of Market-1501 with average pooling;
     layumi's evaluation takes the mean of normalized features, too. The mean itself is not normalized: "cosine" does
-    that. Every identity is pooled, -1 like any other. Sums are taken in float64, and returned in the dtype of `query`.
+    that. Every identity is pooled, -1 like any other. Sums are taken in float64, and returned in the dtype of `query`,
+    float32 at least.
 
     Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015.
 

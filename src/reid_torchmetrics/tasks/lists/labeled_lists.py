@@ -79,7 +79,10 @@ def read_labeled_lists(
             arrays[argument] = {name: _in_order(value, keys) for name, value in values.items()}
         elif values is not None:
             arrays[argument] = _in_order(values, keys)
-    names = None if item_names is None else read_names(next(iter(gallery_labels)), item_names)
+    names = None
+    if item_names is not None:
+        first_argument, *_ = gallery_labels
+        names = read_names(first_argument, item_names)
     num_queries = len(_first(_labels_of_side(arrays, "query")))
     num_gallery = len(_first(_labels_of_side(arrays, "gallery")))
     items = read_items(retrieved, names, reader, queries, num_queries, num_gallery)
