@@ -66,7 +66,7 @@ def look(results: Any, samples: Any, world: World) -> None:
     if isinstance(evaluations, Evaluations):
         evaluations.append((results, samples, world))
         return
-    if _ROOMS[type(samples).__name__] == "retrieval":
+    if hasattr(samples, "updates"):
         updates = room_of(type(samples)).read_updates(samples.updates, world)
         samples = replace(samples, updates=updates)
 

@@ -127,8 +127,8 @@ def _evaluate_again(results: Any, samples: Mapping[str, Any] | None, diagnosis: 
             images = MatchedImages(grid, _not_held, iou_type=grid.iou_type or "", is_one_class=results.is_micro)
             results_made(results, images)
         else:
-            got = type(results).__name__
-            raise TypeError(f"`results` must be a metric, or results with `samples`; got {got} alone.")
+            rule = "a metric, or results with `samples`"
+            raise TypeError(f"`results` must be {rule}; got {type(results).__name__} alone.")
     return diagnosis
 
 

@@ -227,8 +227,9 @@ def _has_junk(numbers: RankedNumbers, _: Any) -> bool:
 
 def _is_other_self_index(numbers: RankedNumbers, value: Any) -> bool:
     labels = numbers.labels
-    if value is None or labels.self_index is not None:
-        return value is None and labels.self_index is not None
+    is_own = labels.self_index is not None
+    if is_own or value is None:
+        return is_own and value is None
     # Queries and gallery must have the same labels, in one order.
     num_queries, num_gallery = held("samples", numbers.problem).source.shape
     are_equal = [torch.equal(values, labels.gallery[name]) for name, values in labels.query.items()]

@@ -172,8 +172,7 @@ class Search:
         matching = self.matching(expected, self.conventions)
         pairs: Sequence[Convention] = ()
         nearest: Sequence[Convention] = ()
-        shares = [convention for convention in self.conventions if self.numbers.is_share(convention.report)]
-        values = [convention.value for convention in shares]
+        values = [convention.value for convention in self.conventions if self.numbers.is_share(convention.report)]
         lowest, highest = min(values, default=math.nan), max(values, default=math.nan)
         chance = 0.0
         if not matching:
