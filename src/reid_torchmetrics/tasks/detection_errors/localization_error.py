@@ -20,7 +20,6 @@ from reid_torchmetrics.functional.detection.evaluation import (
 )
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
-from reid_torchmetrics.tasks.operating_points import tally_matches
 
 LRP_VALUES = {
     "lrp": "error",
@@ -87,18 +86,22 @@ def localization_errors(
         raise ValueError("`localization` must be True in `results(...)` for errors of localization; got False.")
     if iou_threshold >= 1:
         raise ValueError(f"`iou_threshold` must be below 1 for errors of localization; got {iou_threshold}.")
+    is_right, is_ignored = matches.outcomes(threshold, area)
     overlaps = torch.zeros_like(matches.scores, dtype=torch.float64)
     overlaps[matches.columns] = matches.overlaps[area, threshold] * matches.true_positive[area, threshold]
+    sizes = matches.class_index.bincount(minlength=len(matches.classes))
+    starts = segments.starts(sizes)
     classes = matches.class_index.long()
-    tally = tally_matches(matches, slice(threshold, threshold + 1), area)
-    sizes = tally.edges.diff()
-    places = torch.arange(len(classes), device=classes.device)
-    (num_right,), (num_counted,) = tally.up_to(classes, places + 1)
+
+    def count_up_to(flags: Tensor) -> Tensor:
+        """Return the number of true flags in the class of each detection up to this detection."""
+        sums = torch.cat([sizes.new_zeros(1), flags.cumsum(0)])
+        return (sums[1:] - sums[starts].index_select(0, classes)).double()
 
     # The error of each class if its list ends at each detection: tp, fp and fn are counts up to there.
     num_positives = matches.num_positives[area].double()
-    tp = num_right.double()
-    fp = (num_counted - num_right).double()
+    tp = count_up_to(is_right)
+    fp = count_up_to(~(is_right | is_ignored))
     fn = num_positives.index_select(0, classes) - tp
     # Sums of overlaps start anew in each class, because their rounding decides ties.
     overlap_sums = [segments.running_sums(class_overlaps) for class_overlaps in overlaps.split(sizes.tolist())]
@@ -109,13 +112,14 @@ def localization_errors(
     infinite = torch.full_like(num_positives, torch.inf)
     least = infinite.scatter_reduce(0, classes, errors.nan_to_num(torch.inf), "amin")
     is_least = errors == least.index_select(0, classes)
+    places = torch.arange(len(errors), device=classes.device)
     first = torch.full_like(sizes, len(errors))
     first.scatter_reduce_(0, classes[is_least], places[is_least], "amin")
     values = torch.stack([errors, localization / tp, fp / (tp + fp), fn / (tp + fn), matches.scores])
     best = torch.cat([values, values.new_full((len(values), 1), torch.nan)], 1).index_select(1, first)
 
     # Without true positives all ground truths are missed, and without ground truths nothing is defined.
-    has_true_positive = tally.true_positives[0, tally.edges].diff() > 0
+    has_true_positive = torch.zeros_like(sizes).index_add_(0, classes, is_right.long()) > 0
     all_missed = torch.tensor([1.0, torch.nan, torch.nan, 1.0, torch.nan], dtype=torch.float64, device=best.device)
     best = torch.where(has_true_positive, best, all_missed[:, None]).masked_fill(num_positives == 0, torch.nan)
     error, mean_localization, false_positives, false_negatives, confidence = best

@@ -20,5 +20,4 @@ from .operating_points import (
     best_f1,
     confidence_curve,
     precision_recall_curve,
-    tally_matches,
 )

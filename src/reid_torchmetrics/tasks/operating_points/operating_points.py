@@ -36,14 +36,23 @@ _ROUNDING = 1e-12  # of a running sum of F1: values that are closer are equal
 
 
 class Tally(NamedTuple):
-    """Running counts of the detections by class and descending score: those before each of them, and before the end."""
+    """Running counts in the first area range: true positives and detections that count, before each detection.
+
+    Detections inside the range count, unless matched to ignored ground truths; true positives outside it count, too. So
+    the number of detections inside is corrected at the matched detections only.
+    """
 
     matches: Matches
-    true_positives: Int[Tensor, "thresholds places"]
-    counted: Int[Tensor, "thresholds places"]
-    """true and false positives"""
-    edges: Int[Tensor, " classes+1"]
-    """the place of the first detection of each class, and of the end"""
+    inside: Int[Tensor, " places"]
+    """number of detections inside the area range before each place, and before the end"""
+    corrections: Int[Tensor, "thresholds columns"]
+    """sum of corrections before each column, and before the end"""
+    true_positives: Int[Tensor, "thresholds columns"]
+    """number of true positives before each column, and before the end"""
+
+    def starts_of(self, classes: Int[Tensor, " _"]) -> Int[Tensor, " _"]:
+        """Return the place of each class's first detection."""
+        return torch.searchsorted(self.matches.class_index, classes.to(self.matches.class_index.dtype))
 
     def ends_of_ties(self, places: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
         """Return the place after the last detection with the same class and score as the detection at each place."""
@@ -57,17 +66,26 @@ class Tally(NamedTuple):
         self, classes: Int[Tensor, " ends"], ends: Int[Tensor, " ends"]
     ) -> tuple[Int[Tensor, "thresholds ends"], Int[Tensor, "thresholds ends"]]:
         """Return the numbers of true positives and of detections that count in each class before some places."""
-        starts = self.edges[classes]
-        true_positives = self.true_positives[:, ends] - self.true_positives[:, starts]
-        counted = self.counted[:, ends] - self.counted[:, starts]
-        return true_positives.long(), counted.long()
+        starts = self.starts_of(classes)
+        first = torch.searchsorted(self.matches.columns, starts)
+        last = torch.searchsorted(self.matches.columns, ends)
+        num_true_positives = self.true_positives[:, last] - self.true_positives[:, first]
+        corrections = self.corrections[:, last] - self.corrections[:, first]
+        return num_true_positives, self.inside[ends] - self.inside[starts] + corrections
 
 
-def tally_matches(matches: Matches, thresholds: slice = slice(None), area: int = 0) -> Tally:
-    """Count the matches in an area range, under some thresholds."""
-    is_right, is_ignored = matches.outcomes(thresholds, area)
-    sizes = matches.class_index.bincount(minlength=len(matches.classes))
-    return Tally(matches, running_counts(is_right), running_counts(~is_ignored), segments.edges(sizes))
+def tally_matches(matches: Matches, thresholds: slice = slice(None)) -> Tally:
+    """Count the matches in the first area range, under some thresholds."""
+    inside = matches.area_bits & 1
+    matched = matches.matched[0, thresholds].to(torch.int8)
+    true_positive = matches.true_positive[0, thresholds].to(torch.int8)
+    corrections = true_positive - matched * inside[matches.columns].to(torch.int8)
+    return Tally(
+        matches=matches,
+        inside=running_counts(inside).long(),
+        corrections=running_counts(corrections).long(),
+        true_positives=running_counts(true_positive).long(),
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,7 +144,7 @@ def at_confidence(matches: Matches, confidence: float) -> OperatingPoints:
     is_accepted = scores >= torch.tensor(confidence, dtype=scores.dtype, device=scores.device)
     classes = torch.arange(len(matches.classes), device=scores.device)
     num_accepted = matches.class_index[is_accepted].bincount(minlength=len(classes))
-    num_true_positives, num_detections = tally.up_to(classes, tally.edges[:-1] + num_accepted)
+    num_true_positives, num_detections = tally.up_to(classes, tally.starts_of(classes) + num_accepted)
     return OperatingPoints(
         confidence=torch.full(num_true_positives.shape, confidence, dtype=torch.float64, device=scores.device),
         num_true_positives=num_true_positives,
@@ -187,12 +205,12 @@ def precision_recall_curve(matches: Matches, label: int, *, threshold: int = 0) 
         TypeError: `label` is not an int.
         ValueError: it is not among the classes.
     """
-    number = number_of_class(matches.classes, label)
+    number = torch.tensor(number_of_class(matches.classes, label), device=matches.classes.device)
     tally = tally_matches(matches, slice(threshold, threshold + 1))
-    first, end = tally.edges[number : number + 2].tolist()
+    first, end = tally.starts_of(torch.stack([number, number + 1])).tolist()
     places = torch.arange(first, end, device=matches.classes.device)
     ends = tally.ends_of_ties(places).unique_consecutive()
-    num_true_positives, num_detections = tally.up_to(torch.full_like(ends, number), ends)
+    num_true_positives, num_detections = tally.up_to(number.expand_as(ends), ends)
 
     # One point for each distinct score, unless all detections with this score are ignored.
     is_point = num_detections[0].diff(prepend=num_detections.new_zeros(1)) > 0

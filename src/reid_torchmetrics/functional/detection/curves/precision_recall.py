@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
@@ -115,9 +115,7 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
     return curves
 
 
-def running_counts(
-    values: Bool[Tensor, "*rows columns"] | Integer[Tensor, "*rows columns"],
-) -> Int[Tensor, "*rows columns+1"]:
+def running_counts(values: Integer[Tensor, "*rows columns"]) -> Int[Tensor, "*rows columns+1"]:
     """Return the running sums of each row, int32, after a leading 0."""
     sums = values.new_zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=torch.int32)
     torch.cumsum(values, -1, dtype=torch.int32, out=sums[..., 1:])
