@@ -68,12 +68,12 @@ def no_trials() -> Iterator[None]:
 
     with ExitStack() as stack:
         for samples_type in (EvaluatedImages, RankedSamples):
-            room = diagnosis.room_of(samples_type)
+            module = diagnosis.module_for(samples_type)
             calm = {
                 samples: (case_of, {name: without_trial(cause) for name, cause in causes.items()})
-                for samples, (case_of, causes) in room.REGISTRIES.items()
+                for samples, (case_of, causes) in module.REGISTRIES.items()
             }
-            stack.enter_context(mock.patch.dict(room.REGISTRIES, calm))
+            stack.enter_context(mock.patch.dict(module.REGISTRIES, calm))
         yield
 
 

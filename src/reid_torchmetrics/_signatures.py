@@ -24,22 +24,24 @@ def tell_hints(module: dict[str, Any]) -> None:
         _tell_hints_of(module, name)
 
 
-def import_when_used(module: dict[str, Any], names_by_room: Mapping[str, str]) -> None:
+def import_when_used(module: dict[str, Any], names_by_module: Mapping[str, str]) -> None:
     """Make a package import its modules when their names are used, and tell hints as `tell_hints` does.
 
     Args:
         module: the `globals()` of the package.
-        names_by_room: the names that the package has from a module or package within it, separated by spaces.
+        names_by_module: the names that the package has from a module or package within it, separated by spaces.
     """
     package = module["__name__"]
     public_names = module.get("__all__", [])
-    rooms = {name: f"{package}.{room}" for room, names in names_by_room.items() for name in names.split()}
+    module_of_name: dict[str, str] = {}
+    for module_name, names in names_by_module.items():
+        module_of_name.update(dict.fromkeys(names.split(), f"{package}.{module_name}"))
     find_elsewhere = _extras.names_elsewhere(package)
 
     def find(name: str) -> Any:
-        if name not in rooms:
+        if name not in module_of_name:
             return find_elsewhere(name)
-        module[name] = _extras.name_in(rooms[name], name)
+        module[name] = _extras.name_in(module_of_name[name], name)
         if name in public_names:
             _tell_hints_of(module, name)
         return module[name]

@@ -44,7 +44,7 @@ ROWS = {RankedSamples: causes("positions"), MatchedImages: causes("points")}
 
 def register(monkeypatch, samples, rows):
     """Look for these causes alone in results from such samples."""
-    registries = diagnosis.room_of(samples).REGISTRIES
+    registries = diagnosis.module_for(samples).REGISTRIES
     case_of, _ = registries[samples]
     monkeypatch.setitem(registries, samples, (case_of, {row.name: row for row in rows}))
 

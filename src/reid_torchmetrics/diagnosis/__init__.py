@@ -31,7 +31,7 @@ from .causes import Finding, find_causes, warn_of
 if TYPE_CHECKING:
     from .on_demand import diagnose as diagnose
 
-_ROOMS = {
+_MODULES = {
     "RankedSamples": "retrieval",
     "EvaluatedImages": "detection",
     "EvaluatedObjects": "detection",
@@ -66,8 +66,8 @@ def look(results: Any, samples: Any, world: World) -> None:
     if isinstance(evaluations, Evaluations):
         evaluations.append((results, samples, world))
         return
-    if hasattr(samples, "updates"):
-        updates = room_of(type(samples)).read_updates(samples.updates, world)
+    if hasattr(samples, "updates"):  # of retrieval
+        updates = module_for(type(samples)).read_updates(samples.updates, world)
         samples = replace(samples, updates=updates)
 
     def find() -> tuple[list[Any], list[int]]:
@@ -88,24 +88,24 @@ def look(results: Any, samples: Any, world: World) -> None:
         world.guarded(warn)
 
 
-def room_of(samples_type: type) -> Any:
+def module_for(samples_type: type) -> Any:
     """Return the module with the causes of results from such samples.
 
     Its `REGISTRIES` have the case of results, and the causes by name that are looked for in it, by the type of samples.
     """
-    return import_module(f"{__name__}.{_ROOMS[samples_type.__name__]}")
+    return import_module(f"{__name__}.{_MODULES[samples_type.__name__]}")
 
 
 def _find(results: Any, samples: Any, world: World) -> list[Finding]:
     """Return the likely mistakes that this process finds."""
-    kind = _ROOMS[type(samples).__name__]
-    room = room_of(type(samples))
+    kind = _MODULES[type(samples).__name__]
+    module = module_for(type(samples))
     if kind == "detection":
-        samples = room.MatchedImages.of(results, samples)
-    case_of, causes = room.REGISTRIES[type(samples)]
+        samples = module.MatchedImages.of(results, samples)
+    case_of, causes = module.REGISTRIES[type(samples)]
     if kind == "retrieval":
         if results is None:  # nothing was ranked, as for lists of neighbors
-            causes = room.FACTS
-        elif room.is_known(results, samples, world.warning_log):
+            causes = module.FACTS
+        elif module.is_known(results, samples, world.warning_log):
             return []
     return find_causes(causes.values(), case_of(results, samples), world.warning_log)

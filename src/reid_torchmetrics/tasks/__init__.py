@@ -71,7 +71,7 @@ _NAMES = {
     " score_histogram verify verify_pairs",
     "votes": "knn_accuracy",
 }
-"""the public names of each room, which is imported with the first of them that is used"""
+"""the public names of each module or package, which is imported with the first of them that is used"""
 __all__ = sorted(" ".join(_NAMES.values()).split())  # noqa: PLE0605 - names are written once
 
 _signatures.import_when_used(globals(), _NAMES)

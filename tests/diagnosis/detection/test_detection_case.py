@@ -23,7 +23,7 @@ def cases(monkeypatch):
         cases.append(DetectionCase(*given))
         return cases[-1]
 
-    monkeypatch.setitem(diagnosis.room_of(MatchedImages).REGISTRIES, MatchedImages, (made, DETECTION_CAUSES))
+    monkeypatch.setitem(diagnosis.module_for(MatchedImages).REGISTRIES, MatchedImages, (made, DETECTION_CAUSES))
     return cases
 
 
