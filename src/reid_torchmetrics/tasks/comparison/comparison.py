@@ -334,7 +334,7 @@ def compare(
     seed: int | None = generator.initial_seed()
     if not torch.equal(state, torch.Generator("cpu").manual_seed(generator.initial_seed()).get_state()):
         seed = None  # the generator has drawn before
-    comparison = partial(
+    make_comparison = partial(
         Comparison,
         level=level,
         num_resamples=resampling.num_resamples,
@@ -348,9 +348,9 @@ def compare(
         generator.set_state(state)
         names = str(first_name), str(name)
         if is_retrieval:
-            comparisons.append(_compare_queries(first, results, names, resampling, comparison, identities))
+            comparisons.append(_compare_queries(first, results, names, resampling, make_comparison, identities))
         else:
-            comparisons.append(_compare_images(first, results, names, resampling, comparison))
+            comparisons.append(_compare_images(first, results, names, resampling, make_comparison))
     if len(comparisons) > 1:
         comparisons = corrected(comparisons)
     return replace(comparisons[0], further_comparisons=tuple(comparisons[1:]))
@@ -392,9 +392,9 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _compare_images(
-    a: Any, b: Any, names: tuple[str, str], resampling: Resampling, comparison: Callable[..., Comparison]
+    a: Any, b: Any, names: tuple[str, str], resampling: Resampling, make_comparison: Callable[..., Comparison]
 ) -> Comparison:
-    """Compare the `DetectionResults` of two models; `comparison` has the options of the draws."""
+    """Compare the `DetectionResults` of two models; `make_comparison` has the options of the draws."""
     paired = PairedDetections.of((a, b), names)
     by_class = paired.class_differences
     by_class = by_class.masked_fill(by_class.abs() <= ROUNDING, 0.0)
@@ -403,7 +403,7 @@ def _compare_images(
     differences = {}
     for column, (name, number) in enumerate(a.numbers.items()):
         differences[name] = _difference(number, means[column], by_class[:, column], all_chances[column])
-    return comparison(
+    return make_comparison(
         names,
         differences=differences,
         conventions=a.conventions,
@@ -417,7 +417,7 @@ def _compare_queries(
     b: RetrievalResults,
     names: tuple[str, str],
     resampling: Resampling,
-    comparison: Callable[..., Comparison],
+    make_comparison: Callable[..., Comparison],
     identities: Tensor | None,
 ) -> Comparison:
     """Compare the retrieval results of two models; queries of one of the identities are drawn as a whole."""
@@ -445,7 +445,7 @@ def _compare_queries(
     )
 
     query_index = a.query_index.cpu()
-    return comparison(
+    return make_comparison(
         names,
         differences={
             name: _difference(a.numbers[name], means[name], values, resampled.get(name, UNDEFINED))
