@@ -32,6 +32,7 @@ from harness.claims import claim, compare, main
 from harness.detection_peers import COMPILED, CONTESTANTS, OURS, Limits, evaluate, fed, installed, prepare, quiet
 from harness.detection_problems import VAL2017, Batch, detection_problem
 from harness.detection_shapes import COCO, SHAPES, SINGLE
+from harness.load import set_threads
 from harness.processes import measured, run
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
@@ -43,7 +44,7 @@ EQUAL = 1e-7
 LEAST_PEAK = 5.0
 """MB; less is noise"""
 
-ROOT, EARLIER = Path(__file__).parents[1], "7b1fff1"
+ROOT, EARLIER = Path(__file__).parents[1], "7b1fff1ae80f"
 
 BACKENDS = {
     "TorchMetrics with faster-coco-eval": (0.04, "a 25th"),
@@ -225,7 +226,7 @@ def earlier() -> None:
 
 def by_batches() -> None:
     """Print the least CPU seconds of `update`, of `compute` and of both."""
-    torch.set_num_threads(1)
+    set_threads(1)
     problem, rounds = detection_problem(VAL2017), []
     for _ in range(REPEATS):
         gc.collect()  # a metric that is still there would share its matches

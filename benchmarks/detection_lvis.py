@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import torch
 
 from harness.claims import claim, compare, main
 from harness.detection_peers import Arrays, is_installed, quiet
 from harness.detection_problems import Batch, Size, detection_problem
+from harness.load import set_threads
 from harness.processes import measured, run
 from reid_torchmetrics import LvisMAP
 
@@ -87,7 +87,7 @@ CONTESTANTS: dict[str, Callable[[Batch, Batch, dict[int, str]], list[float]]] = 
 
 def cost_of(_rank: int, _size: int, name: str) -> tuple[list[float], float, list[float]]:
     """Seconds of the CPU of each round but the first, MB over the inputs, and the 13 numbers."""
-    torch.set_num_threads(2)
+    set_threads(2)
     os.environ["RAYON_NUM_THREADS"] = "2"
     letters = frequencies(VAL.num_classes)
 

@@ -22,10 +22,10 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import torch
 
 from harness.claims import claim, compare, main
 from harness.detection_peers import is_installed, quiet
+from harness.load import set_threads
 from harness.mask_peers import CONTESTANTS
 from harness.mask_problems import batches
 from harness.memory import reset_peak, resident
@@ -83,7 +83,7 @@ def peak_of(_rank: int, _size: int, num_images: int, *, run_lengths: bool) -> fl
 
 def prepare(names: list[str], *, run_lengths: bool) -> None:
     """One thread, and all libraries loaded."""
-    torch.set_num_threads(1)
+    set_threads(1)
     os.environ["RAYON_NUM_THREADS"] = "1"
     (batch,) = batches(2, run_lengths=run_lengths)
     with quiet():

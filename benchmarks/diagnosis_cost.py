@@ -23,6 +23,7 @@ from torch import Tensor
 
 from harness.claims import claim, compare, main
 from harness.detection_shapes import COCO, SHAPES
+from harness.load import set_threads
 from harness.problems import NOISE, market1501
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, _extras, diagnosis, evaluate
 from reid_torchmetrics.functional.detection.evaluation import EvaluatedImages
@@ -82,7 +83,7 @@ WAYS = {"without": no_diagnosis, "suspicions": no_trials, "trials": nullcontext}
 
 def state_claims(name: str, fill: Callable[[], Any], rounds: int = ROUNDS) -> None:
     """Compare the three ways."""
-    torch.set_num_threads(1)
+    set_threads(1)
     seconds = seconds_of(fill, rounds)
     compare(f"Suspicions add a tenth at most to {name}.", seconds["suspicions"], seconds["without"], 1.1)
     compare(
@@ -198,7 +199,7 @@ def expected() -> None:
 
 def expected_boxes() -> None:
     """The search for a number that no convention gives, of detections of COCO val2017's size."""
-    torch.set_num_threads(1)
+    set_threads(1)
     warnings.simplefilter("ignore")
     preds, target = SHAPES[COCO].problem()
     generator = torch.Generator().manual_seed(0)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from harness.claims import claim, compare, main
+from harness.load import set_threads
 from harness.memory import resident
 from harness.problems import msmt17_size
 from harness.processes import Cost, measured, run
@@ -65,7 +66,7 @@ def of_batches(_rank: int, _size: int, dimension: int) -> Cost:
 
 def warm_up(*problem: Tensor) -> None:
     """Run once on little, so that libraries are loaded and threads started before anything is measured."""
-    torch.set_num_threads(NUM_THREADS)
+    set_threads(NUM_THREADS)
     average_precision(rank_positives(*(values[:300] for values in problem)))
 
 

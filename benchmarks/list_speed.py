@@ -14,9 +14,9 @@ import time
 from functools import partial
 
 import numpy as np
-import torch
 
 from harness.claims import claim, compare, interleaved, is_there, main
+from harness.load import set_threads
 from reid_torchmetrics.tasks import evaluate_lists
 
 NUM_QUERIES, LENGTH, NUM_GALLERY, NUM_POSITIVES = 100_000, 100, 1_000_000, 5
@@ -35,7 +35,7 @@ def problem() -> tuple[np.ndarray, list[list[int]]]:
 
 def ints() -> None:
     """Average precision and nDCG at 10."""
-    torch.set_num_threads(1)
+    set_threads(1)
     work = partial(evaluate_lists, *problem(), reports=("map", "ndcg_10"))
     seconds = interleaved({"lists": work}, 3, time.process_time)["lists"]
     text = "mAP and nDCG at 10 of 100,000 lists of 100 numbers take at most two seconds of the CPU, with one thread."
@@ -48,7 +48,7 @@ def strings() -> None:
         return
     import pytrec_eval  # noqa: PLC0415
 
-    torch.set_num_threads(1)
+    set_threads(1)
     lists, positives = ([[f"d{item}" for item in row] for row in rows[:3000]] for rows in problem())
     run = {
         f"q{query}": dict(zip(row, map(float, range(LENGTH, 0, -1)), strict=True)) for query, row in enumerate(lists)

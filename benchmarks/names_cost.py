@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from harness.claims import claim, compare, interleaved, main
+from harness.load import set_threads
 from harness.memory import reset_peak, resident
 from harness.processes import run
 from reid_torchmetrics import ReIDMeanAP, evaluate
@@ -48,7 +49,7 @@ def by_metric(query: torch.Tensor, gallery: torch.Tensor, identities: list[int] 
 
 def evaluation() -> None:
     """Time of `evaluate`."""
-    torch.set_num_threads(1)
+    set_threads(1)
     ways = {kind: partial(by_function, *problem(kind)) for kind in ("names", "integers")}
     seconds = interleaved(ways, REPEATS, time.process_time)
     text = "`evaluate` with 300,000 different names costs at most three times what it costs with integers."
@@ -57,7 +58,7 @@ def evaluation() -> None:
 
 def epoch() -> None:
     """Time of `update` and `compute`."""
-    torch.set_num_threads(1)
+    set_threads(1)
     ways = {kind: partial(by_metric, *problem(kind)) for kind in ("names", "integers")}
     seconds = interleaved(ways, REPEATS, time.process_time)
     text = "An epoch of `ReIDMeanAP` with 300,000 different names costs at most three times that with integers."

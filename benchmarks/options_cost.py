@@ -15,6 +15,7 @@ from functools import partial
 import torch
 
 from harness.claims import compare, interleaved, main
+from harness.load import set_threads
 from harness.problems import NOISE, market1501
 from reid_torchmetrics import evaluate
 from reid_torchmetrics.functional.retrieval import rank_positives
@@ -71,7 +72,7 @@ def labels() -> None:
 
 def bounds() -> None:
     """Over the default; the ranks must be equal."""
-    torch.set_num_threads(1)
+    set_threads(1)
     for dimension in DIMENSIONS:
         query, gallery, *known = market1501(dimension, NOISE["good"][dimension])
         known[0], known[2] = known[0][:QUERIES], known[2][:QUERIES]

@@ -18,6 +18,7 @@ from functools import partial
 import torch
 
 from harness.claims import compare, interleaved, is_there, main
+from harness.load import set_threads
 from harness.problems import NOISE, Problem, market1501
 from harness.retrieval_peers import faiss_lists, sorted_and_compiled
 from reid_torchmetrics import ReIDMetrics
@@ -81,7 +82,7 @@ def market() -> None:
         if num_threads > 1:
             ways["The first 10 candidates"] = partial(listed, problem, 10)
         words, clock = THREADS[num_threads]
-        torch.set_num_threads(num_threads)
+        set_threads(num_threads)
         seconds = interleaved(ways, REPEATS, clock)
         bare, of = seconds.pop("product"), f"Market-1501 by a {model} model of dimension {dimension}, with {words}"
         for what, own in seconds.items():
@@ -90,7 +91,7 @@ def market() -> None:
 
 def others() -> None:
     """Of Market-1501 by a good model of dimension 512, on one thread: sorting all, and lists of faiss."""
-    torch.set_num_threads(1)
+    set_threads(1)
     problem, on = market1501(512, NOISE["good"][512]), "Market-1501, dimension 512, with one thread"
     if is_there("numba"):
         ways = {"ours": partial(ranked, problem), "sorted": partial(sorted_and_compiled, problem)}
@@ -98,9 +99,6 @@ def others() -> None:
         text = f"All measures take no longer than sorting every row and a compiled loop for one of them: {on}."
         compare(text, seconds["ours"], seconds["sorted"], 1)
     if is_there("faiss"):
-        import faiss  # noqa: PLC0415
-
-        faiss.omp_set_num_threads(1)
         for k, limit in ((100, 1), (1000, 1.1)):
             ways = {"ours": partial(listed, problem, k), "faiss": partial(faiss_lists, problem, k)}
             seconds = interleaved(ways, REPEATS, time.process_time)
@@ -109,7 +107,7 @@ def others() -> None:
 
 def one_query() -> None:
     """A query and a million items."""
-    torch.set_num_threads(1)
+    set_threads(1)
     problem = drawn(1, 1_000_000, 64, 1000)
     ways = {"product": product, "`rank_positives`": ranked, "`ReIDMetrics`": metric}
     seconds = interleaved({name: partial(way, problem) for name, way in ways.items()}, 9, time.process_time)
@@ -121,7 +119,7 @@ def one_query() -> None:
 def few() -> None:
     """So few scores that calls of torch take much of the time."""
     if is_there("numba"):
-        torch.set_num_threads(1)
+        set_threads(1)
         problem = drawn(1, 50_000, 64, 1000)
         ways = {"ours": partial(ranked, problem), "sorted": partial(sorted_and_compiled, problem)}
         seconds = interleaved(ways, 100, time.process_time)
@@ -138,7 +136,7 @@ def few() -> None:
 def positives() -> None:
     """A quarter of the gallery is positive, and all of it."""
     if is_there("numba"):
-        torch.set_num_threads(1)
+        set_threads(1)
         for share, num_identities, limit in (("a quarter", 4, 0.6), ("all", 1, 1)):
             problem = drawn(500, 4000, 64, num_identities)
             ways = {"ours": partial(ranked, problem), "sorted": partial(sorted_and_compiled, problem)}
@@ -150,7 +148,7 @@ def positives() -> None:
 
 def tied() -> None:
     """Equal scores in gallery order: all are equal, by constant embeddings, or many, by codes of a few signs."""
-    torch.set_num_threads(1)
+    set_threads(1)
     query, gallery, *labels = drawn(500, 4000, 64, 400)
     constant = torch.ones_like(query), torch.ones_like(gallery)
     codes = query[:, :6].sign(), gallery[:, :6].sign()

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from harness.claims import compare, interleaved, is_there, main
+from harness.load import set_threads
 from reid_torchmetrics.data import VOC_CLASSES, read_cartucho, read_ground_truth, read_retrieved, read_voc, read_yolo
 from reid_torchmetrics.tasks import evaluate_lists
 
@@ -55,7 +56,7 @@ def trec() -> None:
         return
     import pytrec_eval  # noqa: PLC0415
 
-    torch.set_num_threads(1)
+    set_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         run, judgements = write_lists(Path(folder))
 
@@ -110,7 +111,7 @@ def read_by_loop(labels: Path, results: Path) -> list[tuple[torch.Tensor, torch.
 
 def yolo() -> None:
     """Boxes in text files."""
-    torch.set_num_threads(1)
+    set_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         labels, results = write_boxes(Path(folder))
         ours = partial(read_yolo, labels, results, image_sizes=(WIDTH, HEIGHT))
@@ -178,7 +179,7 @@ def boxes() -> None:
         )
         return AnnotationSet.from_folder(folder, extension=".txt", parser=parser)
 
-    torch.set_num_threads(1)
+    set_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folders = write_forms(Path(name))
         yolo_files, voc_files, cartucho_files = (

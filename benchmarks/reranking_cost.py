@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from harness.claims import compare, main
+from harness.load import set_threads
 from harness.problems import Problem, market1501
 from harness.processes import Cost, measured, run
 from reid_torchmetrics.functional.retrieval import average_precision, mean_over_queries, rank_positives_from_scores
@@ -111,7 +112,7 @@ def jaccard_distances(encodings: np.ndarray, num_queries: int) -> np.ndarray:
 
 def cost_of(_rank: int, _size: int, way: Callable[..., float]) -> tuple[float, Cost]:
     """The mAP that one way finds, and what it costs in this process."""
-    torch.set_num_threads(NUM_THREADS)
+    set_threads(NUM_THREADS)
     given = problem()
     way(*(values[:300] for values in given))  # libraries are loaded, threads started
     return measured(lambda: way(*given))

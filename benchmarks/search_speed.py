@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from harness.claims import claim, compare, interleaved, is_there, main
+from harness.load import set_threads
 from harness.memory import reset_peak, resident
 from harness.search_peers import RADIUS, metric_learning
 from harness.search_peers import codes as sorted_codes
@@ -48,12 +49,9 @@ def metric_learning_set(num_items: int, dimension: int, num_classes: int, noise:
 
 def leave_one_out() -> None:
     """CUB's size beside pytorch-metric-learning, and a third of SOP's by a good and by a weak model."""
-    torch.set_num_threads(1)
+    set_threads(1)
     work = partial(evaluate, similarity="euclidean")
     if is_there("pytorch_metric_learning") and is_there("faiss"):
-        import faiss  # noqa: PLC0415
-
-        faiss.omp_set_num_threads(1)
         samples = metric_learning_set(5_924, 512, 100, GOOD)
         ways = {"ours": partial(work, *samples, protocol="cub200"), "peer": partial(metric_learning, *samples)}
         seconds = interleaved(ways, ROUNDS, time.process_time)
@@ -92,10 +90,7 @@ def places() -> None:
     """Place recognition beside a flat index of faiss and scikit-learn's search within a radius."""
     if not (is_there("faiss") and is_there("sklearn")):
         return
-    import faiss  # noqa: PLC0415
-
-    torch.set_num_threads(1)
-    faiss.omp_set_num_threads(1)
+    set_threads(1)
     problem = map_of_places(2_000, 80_000, 256, side=6000.0)
     ways = {"ours": partial(ranked_places, *problem), "peer": partial(searched_places, *problem)}
     seconds = interleaved(ways, 3, time.process_time)
@@ -120,7 +115,7 @@ def ranked_codes(problem: tuple[Tensor, ...], ties: str, k: int | None) -> float
 
 def codes() -> None:
     """Codes of 64 bits of 10 classes, 1,000 x 50,000, beside a loop that sorts a query at a time."""
-    torch.set_num_threads(1)
+    set_threads(1)
     problem = codes_of_classes(NUM_CODES)
     query, gallery, query_classes, gallery_classes = problem
     limits = {None: {"stable": 0.8, "expected": 0.55, "pessimistic": 0.5}, 5000: {"expected": 0.7}}
@@ -136,7 +131,7 @@ def codes() -> None:
 
 def memory() -> None:
     """What exact expectations hold of 4,000 x 50,000 codes of 10 classes."""
-    torch.set_num_threads(1)
+    set_threads(1)
     problem = codes_of_classes(4 * NUM_CODES)
     ranked_codes(codes_of_classes(10), "expected", 5000)  # modules that are imported late
     before = reset_peak()
@@ -147,7 +142,7 @@ def memory() -> None:
 
 def matrices() -> None:
     """Scores of 25,000 captions and 5,000 images, searched the other way through their transposed matrix."""
-    torch.set_num_threads(1)
+    set_threads(1)
     generator = torch.Generator().manual_seed(0)
     images = torch.nn.functional.normalize(torch.randn(5000, 256, generator=generator))
     noise = 0.25 * torch.randn(25_000, 256, generator=generator)
@@ -172,7 +167,7 @@ def repeated(work: Callable[[], object]) -> None:
 
 def steps() -> None:
     """A step of `EmbeddingQuality` beside the norms of its embeddings."""
-    torch.set_num_threads(1)
+    set_threads(1)
     embeddings = torch.randn(256, 2048, generator=torch.Generator().manual_seed(0))
     metric = EmbeddingQuality(("norm_mean",))
     ways = {
@@ -197,7 +192,7 @@ def gallery_of(num_items: int, noise: float) -> Callable[[], object]:
 
 def growth() -> None:
     """The exponent of the time as the gallery doubles three times: 1 where it costs twice as much each time."""
-    torch.set_num_threads(1)
+    set_threads(1)
     for model, noise in (("weak", 2.0), ("useless", USELESS)):
         ways = {str(size): gallery_of(size, noise) for size in GALLERIES}
         seconds = interleaved(ways, 7, time.process_time)

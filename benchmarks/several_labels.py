@@ -12,9 +12,9 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import torch
 
 from harness.claims import claim, compare, interleaved, main
+from harness.load import set_threads
 from harness.memory import reset_peak, resident
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate
 
@@ -51,7 +51,7 @@ def ours(ties: str, *samples: np.ndarray) -> RetrievalResults:
 
 def codes() -> None:
     """Codes, whose distances tie."""
-    torch.set_num_threads(1)
+    set_threads(1)
     samples = problem()
     ways = {ties: partial(ours, ties, *samples) for ties in ("stable", "expected")}
     seconds = interleaved({"loop": partial(loop, *samples), **ways}, 3)
@@ -67,7 +67,7 @@ def codes() -> None:
 
 def real() -> None:
     """Real numbers in the place of codes, which do not tie."""
-    torch.set_num_threads(1)
+    set_threads(1)
     query, gallery, *labels = problem()
     random = np.random.default_rng(1)
     noise = [random.standard_normal(side.shape).astype(np.float32) for side in (query, gallery)]

@@ -19,6 +19,7 @@ from harness.claims import compare, main
 from harness.competitors import competing
 from harness.detection_peers import fed
 from harness.detection_problems import VAL2017, detection_problem
+from harness.load import set_threads
 from harness.problems import NOISE, Problem, market1501
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.retrieval import (
@@ -153,7 +154,7 @@ def measured(work: Work, repeats: int = REPEATS) -> dict[int, list[float]]:
     seconds: dict[int, list[float]] = {1: [], NUM_CORES: []}
     for _ in range(repeats):
         for num_threads, times in seconds.items():
-            torch.set_num_threads(num_threads)
+            set_threads(num_threads)
             start = time.perf_counter()
             work()
             times.append(time.perf_counter() - start)

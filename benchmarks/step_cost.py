@@ -25,6 +25,7 @@ from typing import TextIO
 import torch
 
 from harness.claims import claim, compare, interleaved, main
+from harness.load import set_threads
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, _progress, progress
 from reid_torchmetrics.functional.retrieval import rank_positives
 
@@ -65,7 +66,7 @@ def storing() -> float:
 
 def update() -> None:
     """Of an epoch of 500 steps, over storing."""
-    torch.set_num_threads(1)  # steps are small: threads would only add noise
+    set_threads(1)  # steps are small: threads would only add noise
     for metric, limit in ((ReIDMeanAP, 50), (ReIDMetrics, 60)):
         over = [microseconds_per_step(metric().update, batches(500)) - storing() for _ in range(ROUNDS)]
         text = f"`update` of `{metric.__name__}` with 64 x 512 takes microseconds over storing three tensors."
@@ -74,7 +75,7 @@ def update() -> None:
 
 def forward() -> None:
     """Of short epochs and of long ones."""
-    torch.set_num_threads(1)
+    set_threads(1)
     few = [microseconds_per_step(ReIDMeanAP(), batches(10)) for _ in range(5 * ROUNDS)]
     many = [microseconds_per_step(ReIDMeanAP(), batches(1000)) for _ in range(ROUNDS)]
     text = "A step of `forward` with 64 x 512 costs as much in an epoch of 1,000 steps as in one of 10."

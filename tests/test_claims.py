@@ -99,6 +99,7 @@ def test_the_table_has_sentences_of_scripts_that_are_there():
 
 def test_a_run_is_recorded_with_its_machine_commit_and_day(a_run, table, monkeypatch):
     monkeypatch.setattr(claims, "RESULTS", table)
+    monkeypatch.setattr(claims, "busy_seconds", lambda: 0.0)
     monkeypatch.setattr(claims, "commit", lambda: "abc")
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "a.py", raising=False)
     monkeypatch.setattr(sys, "argv", ["a.py"])
@@ -108,3 +109,23 @@ def test_a_run_is_recorded_with_its_machine_commit_and_day(a_run, table, monkeyp
     *_, last = table.read_text(encoding="utf-8").splitlines()
     assert last.startswith("| `a.py` | Small. | 1 MB | 2 MB | yes | ")
     assert f" | {claims.machine()} | abc | 20" in last
+
+
+def test_a_part_beside_busy_programs_is_not_recorded_and_its_old_row_stays(a_run, table, monkeypatch):
+    def quiet():
+        a_run.claim("Fast.", 1, 2, "s")
+
+    def disturbed():
+        a_run.claim("Small.", 9, 20, "MB")
+
+    claims.record(table, "a.py", {"Small.": row("1 MB"), "Fast.": row("3 s")}, is_all=True)
+    busy = iter([0.0, 0.0, 5.0, 900.0])  # before and after each part
+    monkeypatch.setattr(claims, "RESULTS", table)
+    monkeypatch.setattr(claims, "busy_seconds", lambda: next(busy))
+    monkeypatch.setattr(claims, "commit", lambda: "abc")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "a.py", raising=False)
+    monkeypatch.setattr(sys, "argv", ["a.py"])
+    monkeypatch.setenv("RECORD", "1")
+    with pytest.raises(SystemExit, match="not recorded: disturbed"):
+        a_run.main(quiet, disturbed)
+    assert cells(table) == [["| `a.py`", "Fast.", "1 s"], ["| `a.py`", "Small.", "1 MB"]]

@@ -16,8 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
+import torch
+
+from .load import busy_seconds, set_threads
+
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 COLUMNS = ("script", "claim", "seen", "limit", "holds", "machine", "commit", "date")
+MOST_OTHERS = 0.1
+"""cores that other programs may keep busy while a part is measured, if its rows are to be recorded"""
 
 _HOLDS: dict[str, bool] = {}
 """of this run, by the sentence"""
@@ -28,7 +35,9 @@ _ROWS: dict[str, tuple[str, ...]] = {}
 def main(*parts: Callable[[], object], more: tuple[Callable[[], object], ...] = ()) -> NoReturn:
     """Measure all parts of a script, or those of the command line; exit with 1 if a claim fails or a part raises.
 
-    `more` are measured only when they are named. `RECORD=1` writes what was seen to the table of results.
+    `more` are measured only when they are named. `RECORD=1` writes what was seen to the table of results, except for
+    parts that raised, and for parts during which other programs kept more than `MOST_OTHERS` cores busy: their old
+    rows stay.
     """
     script = sys.modules["__main__"]
     parser = argparse.ArgumentParser(description=script.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -37,32 +46,49 @@ def main(*parts: Callable[[], object], more: tuple[Callable[[], object], ...] = 
     chosen = parser.parse_args().parts
     if not names.keys() >= {*chosen}:
         parser.error(f"parts are {', '.join(names)}")
+    print(machine(), flush=True)
+    left_out = []
     for part in [names[name] for name in chosen] or parts:
-        start = time.perf_counter()
+        start, others_before = time.perf_counter(), busy_seconds()
+        claimed = {*_ROWS}
         try:
             part()
         except Exception:  # noqa: BLE001 - the other parts are measured all the same
             _HOLDS[part.__name__] = False
+            left_out.append(part.__name__)
             traceback.print_exc()
-        print(f"{part.__name__}: {time.perf_counter() - start:.0f} s", flush=True)
+        seconds = time.perf_counter() - start
+        others = (busy_seconds() - others_before) / seconds
+        print(f"{part.__name__}: {seconds:.0f} s; other programs kept {others:.2f} cores busy", flush=True)
+        if others > MOST_OTHERS:
+            left_out.append(part.__name__)
+            for text in _ROWS.keys() - claimed:
+                del _ROWS[text]
     if os.environ.get("RECORD"):
         where = machine(), commit(), str(dt.datetime.now(tz=dt.timezone.utc).date())
         rows = {text: (*row, *where) for text, row in _ROWS.items()}
-        record(RESULTS, Path(str(script.__file__)).name, rows, is_all=not chosen)
+        record(RESULTS, Path(str(script.__file__)).name, rows, is_all=not chosen and not left_out)
+        if left_out:
+            sys.exit(f"not recorded: {', '.join(left_out)}")
     sys.exit(0 if all(_HOLDS.values()) else 1)
 
 
 def interleaved(
     functions: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, list[float]]:
-    """Seconds of each function in each round; the functions take turns, after one round that does not count."""
+    """Seconds of each function in each round; the functions take turns, after one round that does not count.
+
+    Libraries that this first round loads get as many threads as torch has.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for repeat in range(repeats + 1):
+    for function in functions.values():
+        function()
+    set_threads(torch.get_num_threads())
+    for _ in range(repeats):
         for name, function in functions.items():
             start = clock()
             function()
-            if repeat:
-                seconds[name].append(clock() - start)
+            seconds[name].append(clock() - start)
     return seconds
 
 
@@ -120,8 +146,10 @@ def commit() -> str:
 
 
 def machine() -> str:
-    """The processor, and how many cores may be used."""
+    """The processor, how many cores may be used, and the widest instructions that NumPy uses, such as in its sorts."""
     about = Path("/proc/cpuinfo")
     lines = about.read_text(encoding="utf-8").splitlines() if about.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{os.cpu_count()} cores, {names[0] if names else platform.processor()}"
+    instructions = np.show_config(mode="dicts")["SIMD Extensions"]
+    widest = [*instructions["baseline"], *instructions["found"]][-1]
+    return f"{os.cpu_count()} cores, {names[0] if names else platform.processor()}, NumPy with {widest}"

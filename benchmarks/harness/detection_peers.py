@@ -23,6 +23,8 @@ from harness.detection_problems import Batch, Size, detection_problem
 from harness.torchvision_stand_in import as_sides, stand_in_for_torchvision
 from reid_torchmetrics import DetectionMAP
 
+from .load import set_threads
+
 BATCH = 32
 """images given to `update` at a time by a validation loop"""
 
@@ -224,7 +226,7 @@ def evaluate(name: str, detections: Batch, target: Batch, limits: Limits = COCO_
 
 def prepare(names: list[str], threads: int) -> None:
     """Give every contestant of this process so many threads and a little problem, so that all libraries are loaded."""
-    torch.set_num_threads(threads)
+    set_threads(threads)
     os.environ["RAYON_NUM_THREADS"] = str(threads)
     for name in names:
         evaluate(name, *detection_problem(LITTLE))

@@ -16,10 +16,11 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor, distributed
 
 from harness.memory import reset_peak, resident
+
+from .load import set_threads
 
 TIMEOUT = timedelta(seconds=300)
 """of a collective"""
@@ -153,7 +154,7 @@ def _received(pipe: Connection) -> tuple[Any, str]:
 def _work(
     pipe: Connection, address: str, rank: int, size: int, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> None:
-    torch.set_num_threads(1)
+    set_threads(1)
     try:
         if size > 1:
             distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=size, timeout=TIMEOUT)
