@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 from .array_files import FORMATS, UNNAMED, file_error, naming_file, read_arrays
 from .array_names import FIELD_NAMES, MATRICES, NameRules, describe_contents, describe_guesses, find_names
@@ -29,14 +30,9 @@ NAME_PATTERNS = {
     "vpr": r"(?:^|/)@(?P<easting>-?\d+(?:\.\d+)?)@(?P<northing>-?\d+(?:\.\d+)?)@[^/]*$",
 }
 """patterns of the names of files by benchmark: a person or vehicle, and the camera; or the position of a place"""
-_LABELS_BY_GROUP = {
-    "identity": "identities",
-    "camera": "cameras",
-    "sequence": "sequences",
-    "clothes": "clothes",
-    "group": "groups",
-    "easting": "positions",
-    "northing": "positions",
+_COORDINATES = dict.fromkeys(("easting", "northing"), "positions")
+_LABELS_BY_GROUP = _COORDINATES | {
+    label.singular: name for name, label in LABELS.items() if label.decides and not label.has_columns
 }
 """labels in the names of files, by the groups of a pattern"""
 _LABEL_KEYS = [key for key in FIELD_NAMES if key not in MATRICES]

@@ -60,7 +60,7 @@ class Walk:
         """Reserve the scores of at most `num_rows` queries and `width` gallery items."""
         self.scores = scores
         num_rows = max(1, min(num_rows, scores.num_queries))
-        self._buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
+        self._buffer = _empty(num_rows * width, scores.dtype, scores.device)
         self.rows = segments.ranges(scores.num_queries, num_rows)
         columns = segments.equal_ranges(slice(0, scores.num_gallery), width)
         self.panels: list[Panel] = []
@@ -86,6 +86,16 @@ class Walk:
         num_rows = rows.stop - rows.start
         width = columns.stop - columns.start
         return self._buffer[: num_rows * width].view(num_rows, width)
+
+
+def _empty(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return memory for at least `size` scores; on the CPU it comes from NumPy, which asks Linux for large pages.
+
+    With pages of 4 KB, as in torch, first writes to 40 MB take a quarter of the time of a ranking.
+    """
+    if device.type != "cpu":
+        return torch.empty(size, dtype=dtype, device=device)
+    return torch.from_numpy(np.empty(max(1, size) * dtype.itemsize, dtype=np.uint8)).view(dtype)
 
 
 def rows_with_gallery(scores: Scores, extra_bytes: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:
