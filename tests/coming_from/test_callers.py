@@ -2,7 +2,7 @@
 
 import contextlib
 import io
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,10 +12,9 @@ import torch
 from reid_torchmetrics import KReciprocal
 from reid_torchmetrics import evaluate as evaluate_embeddings
 from tests.coming_from import callers
-from tests.coming_from.pages import names
 from tests.functional.detection.detection_samples import fed, images, torchmetrics_peer
 from tests.reference import measures
-from tests.reference.retrieval import candidates, evaluate, ranked_hits, ranks_of_hits, similarity
+from tests.reference.retrieval import evaluate, similarity
 
 NUM_QUERIES, NUM_PEOPLE = 24, 9
 
@@ -36,54 +35,6 @@ def expected(sides, name, **options):
     (query, *of_query), (gallery, *of_gallery) = sides
     labels = [column for pair in zip(of_query, of_gallery, strict=True) for column in pair]
     return evaluate(similarity(query, gallery, name), *labels, **options)
-
-
-def engine(sides, monkeypatch):
-    """torchreid's engine with the change of the page."""
-    metrics = SimpleNamespace(compute_distance_matrix=lambda query, gallery, name: torch.cdist(query, gallery) ** 2)
-    torchreid = ModuleType("torchreid")
-    torchreid.metrics = metrics
-    source = callers.changed(callers.ENGINE, "torchreid")
-    made = callers.load(source, monkeypatch, torchreid=torchreid, exact_rank=callers.saved("torchreid"))
-    return made["Engine"](*([torch.from_numpy(side[0]).double(), *side[1:]] for side in sides))
-
-
-@pytest.mark.parametrize("with_lonely", [False, True])
-def test_the_engine_of_torchreid_prints_the_numbers_of_the_definition(with_lonely, monkeypatch, capsys):
-    sides = people(with_lonely=with_lonely)
-    rank_1 = engine(sides, monkeypatch).test()
-    reference = expected(sides, "euclidean")
-    cmc = reference.cmc(50)
-    printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()]
-    assert printed == pytest.approx(
-        [np.nanmean(reference.average_precision["rectangle"]), *np.take(cmc, [0, 4, 9, 19])]
-    )
-    assert rank_1 == pytest.approx(cmc[0])
-
-
-def test_the_engine_of_torchreid_draws_no_galleries_for_cuhk03(monkeypatch, capsys):
-    sides = people()
-    asked = engine(sides, monkeypatch).test(use_metric_cuhk03=True)
-    (query, *of_query), (gallery, *of_gallery) = sides
-    labels = (column for pair in zip(of_query, of_gallery, strict=True) for column in pair)
-    distances = -(similarity(query, gallery, "euclidean") ** 2)
-    curve, _ = names("torchreid")["evaluate_rank"](-distances, *labels, protocol="cuhk03_torchreid")
-    assert asked == pytest.approx(curve[0])
-    assert asked != pytest.approx(engine(sides, monkeypatch).test(), abs=1e-3)
-
-
-def test_the_evaluator_of_fast_reid_returns_the_numbers_of_the_definition(monkeypatch):
-    sides = people(with_lonely=True)
-    source = callers.changed(callers.REID_EVALUATOR, "fast_reid")
-    made = callers.load(source, monkeypatch, exact_rank=callers.saved("fast_reid"))
-    evaluator = made["ReidEvaluator"](NUM_QUERIES, lambda query, gallery: -similarity(query, gallery, "cosine"))
-    features, pids, camids = (torch.from_numpy(np.concatenate(columns)) for columns in zip(*sides, strict=True))
-    for batch in torch.arange(len(pids)).split(13):
-        evaluator.process({"targets": pids[batch], "camids": camids[batch]}, features[batch])
-    reference = expected(sides, "cosine")
-    means = {"mAP": reference.average_precision["rectangle"], "mINP": reference.inverse_negative_penalty}
-    cmc = {f"Rank-{rank}": 100 * reference.cmc(50)[rank - 1] for rank in (1, 5, 10)}
-    assert evaluator.evaluate() == pytest.approx(cmc | {name: 100 * np.nanmean(of) for name, of in means.items()})
 
 
 @pytest.mark.parametrize(("feat_norm", "name"), [("yes", "cosine"), ("", "euclidean")])
@@ -172,50 +123,6 @@ def line(title, sides):
     cmc = [np.sum(np.asarray(reference.first_rank) <= rank) / num_queries for rank in (1, 5, 10)]
     mean = np.nansum(reference.average_precision["trapezoid"]) / num_queries
     return f"{title}Rank@1:{cmc[0]:f} Rank@5:{cmc[1]:f} Rank@10:{cmc[2]:f} mAP:{mean:f}"
-
-
-@pytest.mark.parametrize("split", ["all are both", "apart", "queries in the gallery", "some queries in the gallery"])
-def test_the_embedding_metrics_of_oml_return_the_numbers_of_the_definition(split, monkeypatch):
-    generator = torch.Generator().manual_seed(2)
-    labels = torch.arange(60) % 11
-    embeddings = torch.randn(11, 5, generator=generator)[labels] + torch.randn(60, 5, generator=generator)
-    items = torch.randperm(60, generator=generator)
-    parts = {"all are both": (60, 0), "apart": (20, 20), "queries in the gallery": (20, 0)}
-    num_queries, first = parts.get(split, (20, 10))
-    ids = items[:num_queries], items[first:]
-    dataset = SimpleNamespace(
-        get_query_ids=lambda: ids[0], get_gallery_ids=lambda: ids[1], get_labels=labels.numpy, extra_data={}
-    )
-    source = callers.changed(callers.EMBEDDING_METRICS, "oml")
-    made = callers.load(source, monkeypatch, exact_metrics=callers.saved("oml"))
-    made |= {"OVERALL_CATEGORIES_KEY": "OVERALL", "calc_topological_metrics": lambda **_: {}}
-    metrics = made["EmbeddingMetrics"]
-    calculator = metrics(dataset, cmc_top_k=(1, 5), precision_top_k=(5,), map_top_k=(3, 5))
-    calculator.setup()
-    for batch in torch.randperm(60, generator=generator).split(17):
-        calculator.update(embeddings[batch], batch.tolist())
-    found = calculator.compute_metrics()
-    lists = [groups_of(query, ids[1].tolist(), embeddings, labels.tolist()) for query in ids[0].tolist()]
-    assert found == {
-        "cmc": {k: pytest.approx(mean(measures.hit_rate_at(each, k) for each in lists)) for k in (1, 5)},
-        "precision": {
-            5: pytest.approx(mean(measures.hits(each, 5) / min(5, measures.count(each)) for each in lists), abs=1e-6)
-        },
-        "map": {
-            k: pytest.approx(mean(measures.average_precision(each, k=k, normalizer="hits") for each in lists))
-            for k in (3, 5)
-        },
-    }
-
-
-def groups_of(query, gallery, embeddings, labels):
-    """The ranked list of a query, which is not among its own candidates."""
-    place = gallery.index(query) if query in gallery else -1
-    of_gallery = [labels[item] for item in gallery]
-    sorted_by = candidates(labels[query], of_gallery, junk_identities=(), self_position=place)
-    scores = similarity(embeddings[query, None].double(), embeddings[gallery].double(), "euclidean")[0]
-    hits = ranked_hits(scores.tolist(), sorted_by.positive, sorted_by.negative)
-    return measures.certain(ranks_of_hits(hits), len(hits))
 
 
 def mean(values):
