@@ -73,14 +73,28 @@ def label(word: str) -> int:
     return CLASSES.index(word)
 
 
-def drawn_boxes(draw: Random) -> list[tuple[str, str, list[int], str]]:
-    """Image, class, corners and score of some objects."""
+class Box(NamedTuple):
+    """A ground truth, and the detection of it."""
+
+    image: str
+    name: str
+    """of its class"""
+    edges: list[int]
+    is_difficult: bool
+    detected_edges: list[int]
+    score: str
+
+
+def drawn_boxes(draw: Random) -> list[Box]:
+    """Some objects, which are found nearly where they are; only the first image always has one."""
     rows = []
     for image in IMAGES:
-        for _ in range(draw.randint(1, 3)):
+        for _ in range(draw.choice((1, 3) if image == IMAGES[0] else (0, 1, 3))):
             x, y = draw.randint(0, 50), draw.randint(0, 50)
-            box = [x, y, x + draw.randint(5, 40), y + draw.randint(5, 40)]
-            rows.append((image, draw.choice(CLASSES), box, f"{draw.randint(1, 99) / 100}"))
+            right, bottom = x + draw.randint(10, 40), y + draw.randint(5, 40)
+            detected = [x + draw.choice((0, 2, 9)), y, right, bottom]
+            score = draw.choice(("0.5", "0.9", str(draw.randint(1, 99) / 100)))
+            rows.append(Box(image, draw.choice(CLASSES), [x, y, right, bottom], draw.random() < 0.3, detected, score))
     return rows
 
 
@@ -113,16 +127,19 @@ def expected_images(found: list[tuple[Any, ...]], truth: list[tuple[Any, ...]]) 
     return images
 
 
-def two_folders(draw: Random, line: Callable[..., str]) -> Texts:
-    """A file for each image in both folders, with the lines of `line(class, box, score or None)`."""
+def two_folders(draw: Random, truth_line: Callable[[Box], str], found_line: Callable[[Box], str]) -> Texts:
+    """A file for each image in both folders, with a line for each object."""
     rows = drawn_boxes(draw)
     texts = {}
-    for folder in ("truth", "found"):
+    for folder, line in (("truth", truth_line), ("found", found_line)):
         for image in IMAGES:
-            kept = [row[1:] for row in rows if row[0] == image]
-            words = [line(name, box, score if folder == "found" else None) for name, box, score in kept]
-            texts[f"{folder}/{image}.txt"] = "".join(f"{text}\n" for text in words)
+            texts[f"{folder}/{image}.txt"] = "".join(f"{line(row)}\n" for row in rows if row.image == image)
     return texts
+
+
+def in_words(*values: object) -> str:
+    """Values with blanks between them."""
+    return " ".join(map(str, values))
 
 
 def rows_of_folders(texts: Texts, read_line: Callable[..., tuple[Any, ...]]) -> dict[str, Any]:
@@ -135,11 +152,14 @@ def rows_of_folders(texts: Texts, read_line: Callable[..., tuple[Any, ...]]) -> 
     return expected_images(rows["found"], rows["truth"])
 
 
-def yolo_line(name: str, box: list[int], score: str | None) -> str:
-    x1, y1, x2, y2 = (value / 128 for value in box)
-    return " ".join(
-        map(str, [CLASSES.index(name), (x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1, score or ""])
-    ).strip()
+def write_yolo(draw: Random) -> Texts:
+    def line(name: str, edges: list[int], *score: str) -> str:
+        x1, y1, x2, y2 = (value / 128 for value in edges)
+        return in_words(CLASSES.index(name), (x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1, *score)
+
+    return two_folders(
+        draw, lambda row: line(row.name, row.edges), lambda row: line(row.name, row.detected_edges, row.score)
+    )
 
 
 def read_yolo_line(words: list[str], has_score: bool) -> tuple[Any, ...]:
@@ -153,8 +173,12 @@ def read_yolo_line(words: list[str], has_score: bool) -> tuple[Any, ...]:
     return int(class_number), box, number(words[5]) if has_score else 0
 
 
-def cartucho_line(name: str, box: list[int], score: str | None) -> str:
-    return " ".join([name, *([score] if score else []), *map(str, box)])
+def write_cartucho(draw: Random) -> Texts:
+    return two_folders(
+        draw,
+        lambda row: in_words(row.name, *row.edges) + " difficult" * row.is_difficult,
+        lambda row: in_words(row.name, row.score, *row.detected_edges),
+    )
 
 
 def read_cartucho_line(words: list[str], has_score: bool) -> tuple[Any, ...]:
@@ -164,8 +188,13 @@ def read_cartucho_line(words: list[str], has_score: bool) -> tuple[Any, ...]:
     return label(words[0]), box, number(words[1]) if has_score else is_difficult
 
 
-def kitti_line(name: str, box: list[int], score: str | None) -> str:
-    return " ".join([name, "0.0 0 -1.5", *map(str, box), "-1 -1 -1 -1000 -1000 -1000 -10", score or ""]).strip()
+def write_kitti(draw: Random) -> Texts:
+    place = "-1 -1 -1 -1000 -1000 -1000 -10"
+    return two_folders(
+        draw,
+        lambda row: in_words(row.name, "0.0 0 -1.5", *row.edges, place),
+        lambda row: in_words(row.name, "0.0 0 -1.5", *row.detected_edges, place, row.score),
+    )
 
 
 def read_kitti_line(words: list[str], has_score: bool) -> tuple[Any, ...]:
@@ -177,10 +206,10 @@ def write_dota(draw: Random) -> Texts:
     rows = drawn_boxes(draw)
     texts = {f"truth/{image}.txt": "imagesource:x\ngsd:1\n" for image in IMAGES}
     texts |= {f"found/Task1_{name}.txt": "" for name in CLASSES}
-    for image, name, (x1, y1, x2, y2), score in rows:
-        points = f"{x1} {y1} {x2} {y1} {x2} {y2} {x1} {y2}"
-        texts[f"truth/{image}.txt"] += f"{points} {name} 0\n"
-        texts[f"found/Task1_{name}.txt"] += f"{image} {score} {points}\n"
+    for row in rows:
+        true, found = (in_words(x1, y1, x2, y1, x2, y2, x1, y2) for x1, y1, x2, y2 in (row.edges, row.detected_edges))
+        texts[f"truth/{row.image}.txt"] += f"{true} {row.name} {int(row.is_difficult)}\n"
+        texts[f"found/Task1_{row.name}.txt"] += f"{row.image} {row.score} {found}\n"
     return texts
 
 
@@ -201,13 +230,15 @@ def expect_dota(texts: Texts) -> Any:
 
 
 def write_open_images(draw: Random) -> Texts:
-    rows = drawn_boxes(draw)
     header = "ImageID,LabelName,{}XMin,XMax,YMin,YMax,IsGroupOf"
     texts = {"truth.csv": [header.format("")], "found.csv": [header.format("Score,")]}
-    for image, name, (x1, y1, x2, y2), score in rows:
-        box = ",".join(str(value / 128) for value in (x1, x2, y1, y2))
-        texts["truth.csv"].append(f"{image},{name},{box},0")
-        texts["found.csv"].append(f"{image},{name},{score},{box},0")
+    for row in drawn_boxes(draw):
+        true, found = (
+            ",".join(str(value / 128) for value in (x1, x2, y1, y2))
+            for x1, y1, x2, y2 in (row.edges, row.detected_edges)
+        )
+        texts["truth.csv"].append(f"{row.image},{row.name},{true},{int(row.is_difficult)}")
+        texts["found.csv"].append(f"{row.image},{row.name},{row.score},{found},0")
     return {path: "".join(f"{line}\n" for line in table) for path, table in texts.items()}
 
 
@@ -246,14 +277,14 @@ def write_voc(draw: Random) -> Texts:
     texts = {f"found/comp4_det_test_{name}.txt": "" for name in CLASSES}
     for image in IMAGES:
         objects = ""
-        for _, name, (x1, y1, x2, y2), _ in (row for row in rows if row[0] == image):
+        for row in (row for row in rows if row.image == image):
+            x1, y1, x2, y2 = row.edges
             box = f"<xmin>{x1}</xmin>\n<ymin>{y1}</ymin>\n<xmax>{x2}</xmax>\n<ymax>{y2}</ymax>"
-            objects += (
-                f"<object>\n<name>{name}</name>\n<difficult>0</difficult>\n<bndbox>\n{box}\n</bndbox>\n</object>\n"
-            )
+            difficult = f"<difficult>{int(row.is_difficult)}</difficult>"
+            objects += f"<object>\n<name>{row.name}</name>\n{difficult}\n<bndbox>\n{box}\n</bndbox>\n</object>\n"
         texts[f"truth/{image}.xml"] = f"<annotation>\n<filename>{image}.jpg</filename>\n{objects}</annotation>\n"
-    for image, name, box, score in rows:
-        texts[f"found/comp4_det_test_{name}.txt"] += f"{image} {score} {' '.join(map(str, box))}\n"
+    for row in rows:
+        texts[f"found/comp4_det_test_{row.name}.txt"] += f"{in_words(row.image, row.score, *row.detected_edges)}\n"
     return texts
 
 
@@ -418,20 +449,12 @@ def folders(read: Callable[..., Any], *names: Any, key: str = "boxes") -> Callab
 
 
 FORMS = {
-    "yolo": Form(
-        lambda draw: two_folders(draw, yolo_line),
-        folders(data.read_yolo),
-        lambda texts: rows_of_folders(texts, read_yolo_line),
-    ),
+    "yolo": Form(write_yolo, folders(data.read_yolo), lambda texts: rows_of_folders(texts, read_yolo_line)),
     "cartucho": Form(
-        lambda draw: two_folders(draw, cartucho_line),
-        folders(data.read_cartucho, CLASSES),
-        lambda texts: rows_of_folders(texts, read_cartucho_line),
+        write_cartucho, folders(data.read_cartucho, CLASSES), lambda texts: rows_of_folders(texts, read_cartucho_line)
     ),
     "kitti": Form(
-        lambda draw: two_folders(draw, kitti_line),
-        folders(data.read_kitti, CLASSES),
-        lambda texts: rows_of_folders(texts, read_kitti_line),
+        write_kitti, folders(data.read_kitti, CLASSES), lambda texts: rows_of_folders(texts, read_kitti_line)
     ),
     "dota": Form(write_dota, folders(data.read_dota, CLASSES, key="rotated_boxes"), expect_dota),
     "voc": Form(write_voc, folders(data.read_voc, CLASSES), expect_voc),

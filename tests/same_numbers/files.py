@@ -3,7 +3,9 @@
 from random import Random
 from typing import Any
 
-from . import box_files, samples
+from tests.file_forms import CLASSES, FORMS
+
+from . import samples
 from .problems import Made, Problem, Question
 
 ALL = (Question(""),)
@@ -46,7 +48,7 @@ def words_of(random: Random, table: dict[str, tuple[tuple[str, ...], ...]], shar
 
 def draw_files(random: Random) -> Problem:
     """Draw files and an evaluation of them."""
-    ways = (sample_files, list_files, pair_files, coco_files, yolo_files, box_files.draw_box_files)
+    ways = (sample_files, list_files, pair_files, coco_files, yolo_files, box_files)
     return random.choices(ways, weights=(2, 1, 1, 2, 1, 2))[0](random)
 
 
@@ -198,3 +200,19 @@ def yolo_files(random: Random) -> Problem:
     words += ["--iou-type", iou_type] if random.random() < 0.5 else []
     facts = {"iou_type": iou_type, "words": words}
     return Problem(Made("steps.command", {"words": words}), ALL, facts=facts, files=files)
+
+
+READERS = ("cartucho", "kitti", "voc", "dota", "open_images")
+"""forms of files that name the class of each box"""
+
+
+def box_files(random: Random) -> Problem:
+    """Return a problem of boxes in files that name the class of each, and a metric that evaluates what is read."""
+    form = random.choice(READERS)
+    contents = FORMS[form].write(random)
+    metric = random.choice(("VocMAP", "DetectionMAP"))
+    options = {"iou_type": "rotated"} if form == "dota" else {}
+    facts = {"reader": f"read_{form}", "metric": metric, "options": options}
+    suffix = ".csv" if form == "open_images" else ""
+    arguments = facts | {"words": (f"truth{suffix}", f"found{suffix}"), "reading": {"class_names": CLASSES}}
+    return Problem(Made("steps.read_and_evaluated", arguments), ALL, facts=facts, files=contents)
