@@ -80,7 +80,8 @@ def evaluated(
             change(evaluator.params)
         evaluator.evaluate()
         evaluator.accumulate()
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    refused = () if ours else IndexError  # theirs, without three limits
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(refused):
         evaluator.summarize()
     return evaluator, printed.getvalue()
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-_OF_DETECTIONS = ("detection_boxes", "detection_labels", "detection_images", "detection_scores", "taken", "is_ignored")
+_OF_DETECTIONS = ("detection_boxes", "detection_labels", "detection_images", "detection_scores")
 _OF_GROUND_TRUTHS = ("ground_truth_boxes", "ground_truth_labels", "ground_truth_images", "is_crowd")
 _OF_PROBLEMS = ("pycocotools", "torchmetrics")
 
@@ -32,9 +32,6 @@ class BadBoxes:
     ground_truth_labels: Array
     ground_truth_images: Array
     is_crowd: Array
-    taken: Array
-    """[detections, areas, thresholds], row of what each took in pycocotools, -1 for nothing"""
-    is_ignored: Array
     pycocotools: Array
     """its 12 numbers"""
     torchmetrics: Array

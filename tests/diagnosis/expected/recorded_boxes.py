@@ -15,14 +15,14 @@ from tests.coming_from.test_ultralytics import PROBLEMS as PROBLEMS_OF_ULTRALYTI
 from tests.coming_from.test_ultralytics import RECORDED as RECORDED_OF_ULTRALYTICS
 from tests.coming_from.test_ultralytics import images_of
 from tests.diagnosis.expected.recorded import Number, search_in
-from tests.functional.detection.evaluators.test_coco_golden import PROBLEMS, packed
 from tests.golden.bad_box_cases import bad_boxes
-from tests.golden.coco_cases import FOLDER, options, val2014
+from tests.golden.coco_cases import FOLDER, Problem, RealProblem, options, problems, val2014
 from tests.golden.federated_cases import DetectionCase, detection_cases
 from tests.golden.tide_cases import tide_problems
 from tests.profiles import PROFILE
 
 IS_NIGHTLY = PROFILE == "nightly"
+PROBLEMS = problems()
 STATS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
 STATS += ("mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large")
 CUSTOM = (*STATS[:6], "mar_2", "mar_20", *STATS[8:])
@@ -35,6 +35,17 @@ def numbers(key: str, names: Any, values: Any, search: Callable[[], Search]) -> 
     for name, value in zip(names, np.asarray(values, dtype=float).tolist(), strict=True):
         if np.isfinite(value) and value != -1:
             yield Number(f"{key}/{name}", value, search)
+
+
+def packed(problem: Problem | RealProblem) -> tuple[Detections, GroundTruths]:
+    """The recorded arrays as they are, float32 or float64."""
+    of_detections = (getattr(problem, f"detection_{name}") for name in ("boxes", "scores", "labels", "images"))
+    of_truths = (getattr(problem, f"ground_truth_{name}") for name in ("boxes", "labels", "images"))
+    crowds_and_areas = (problem.is_crowd, problem.areas)
+    return (
+        Detections(*map(torch.from_numpy, of_detections)),
+        GroundTruths(*map(torch.from_numpy, (*of_truths, *crowds_and_areas))),
+    )
 
 
 @cache

@@ -64,18 +64,6 @@ def test_a_box_that_is_nowhere_is_left_out_whatever_its_size(box_format):
     assert metric.compute()["map"] == 1
 
 
-@pytest.mark.filterwarnings("ignore:.* are not finite or have")
-def test_a_step_and_merging_count_what_was_dropped():
-    _, bad = spoiled()
-    metric = DetectionMAP(invalid="drop", metric="map")
-    metric(*bad)
-    metric(*bad)
-    assert metric.num_dropped == 26
-    other = fed(DetectionMAP(invalid="drop"), *bad)
-    metric.merge_state(other)
-    assert metric.num_dropped == 39
-
-
 def test_thresholds_and_limits_may_be_numbers_of_numpy_and_tensors():
     options = {
         "iou_thresholds": [np.float32(0.75), torch.tensor(0.5), np.float64(0.5)],

@@ -12,10 +12,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.inputs import to_xywh
 from tests.coming_from.coco_files import stats_of
-from tests.found_classes import match_images
 from tests.functional.detection.detection_samples import (
     FLOAT32_THRESHOLDS,
     box,
@@ -24,7 +21,6 @@ from tests.functional.detection.detection_samples import (
     is_same,
     torchmetrics_peer,
 )
-from tests.golden.bad_box_cases import BadBoxes, bad_boxes
 
 NAN, INF = math.nan, math.inf
 KINDS = {
@@ -42,60 +38,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* are not finite or have", "ign
 def numbers(metric: DetectionMAP) -> np.ndarray:
     summary = metric.results().summary()
     return np.array([float(summary[name]) for name in NAMES])
-
-
-def names_of(problem: BadBoxes) -> str:
-    return problem.name
-
-
-@pytest.mark.parametrize("problem", bad_boxes()[::2], ids=names_of)
-def test_recorded_problems_have_the_numbers_of_pycocotools_but_for_nan(problem):
-    given = problem.dicts()
-    metric = fed(DetectionMAP(), *given)
-    sides = problem.detection_boxes[:, 2:] - problem.detection_boxes[:, :2]
-    assert metric.num_invalid == ((sides < 0) | ~np.isfinite(sides)).any(1).sum()
-    if problem.has_nan.any():
-        return
-    np.testing.assert_allclose(numbers(metric), problem.pycocotools, rtol=0, atol=1e-15)
-    theirs = fed(DetectionMAP(**FLOAT32_THRESHOLDS), *given)
-    np.testing.assert_allclose(numbers(theirs), problem.torchmetrics, rtol=0, atol=1e-6)
-
-
-def test_each_recorded_detection_takes_or_is_ignored_as_in_pycocotools_but_for_nan():
-    num_nan, num_taken_by_nan, num_ignored = 0, 0, 0
-    for problem in bad_boxes():
-        taken, is_ignored = verdicts(problem)
-        has_nan = problem.has_nan
-        num_nan += has_nan.sum()
-        num_taken_by_nan += (problem.taken[has_nan, 0, 0] >= 0).sum()
-        assert (taken[has_nan] < 0).all()
-        assert not is_ignored[has_nan].any()
-        num_ignored += is_ignored[:, 0, 0].sum()
-        if not has_nan.any():
-            assert np.array_equal(taken, problem.taken)
-            assert np.array_equal(is_ignored, problem.is_ignored)
-    assert (num_nan, num_taken_by_nan) == (97, 55)
-    assert num_ignored > 80
-
-
-def verdicts(problem: BadBoxes) -> tuple[np.ndarray, np.ndarray]:
-    """What each detection took, and whether it is ignored, [detections, areas, thresholds]."""
-    found, true = (
-        to_xywh(torch.from_numpy(each), "xyxy") for each in (problem.detection_boxes, problem.ground_truth_boxes)
-    )
-    columns = problem.detection_scores, problem.detection_labels, problem.detection_images
-    detections = Detections(found, *map(torch.from_numpy, columns))
-    columns = problem.ground_truth_labels, problem.ground_truth_images, problem.is_crowd
-    matches = match_images(detections, GroundTruths(true, *map(torch.from_numpy, columns)), keep_ground_truths=True)
-    taken = torch.full((len(found), *matches.matched.shape[:2]), -1)
-    is_outside = (matches.area_bits[:, None] >> torch.arange(4) & 1) == 0
-    is_ignored = torch.zeros_like(taken, dtype=torch.bool)
-    is_ignored[matches.rows] = is_outside[..., None].expand(-1, -1, 10)
-    rows = matches.rows[matches.columns]
-    taken[rows] = matches.ground_truths.permute(2, 0, 1).long()
-    of_matched = matches.matched & ~matches.true_positive
-    is_ignored[rows] = torch.where(matches.matched, of_matched, is_ignored[rows].permute(1, 2, 0)).permute(2, 0, 1)
-    return taken.numpy(), is_ignored.numpy()
 
 
 @pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])

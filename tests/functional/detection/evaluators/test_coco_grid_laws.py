@@ -24,6 +24,21 @@ def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
 
 
 @pytest.mark.slow
+def test_classes_that_occur_need_not_be_named_and_one_that_does_not_is_undefined():
+    """Class 0 has no ground truth and class 2 no detection, so each occurs on one side only."""
+    boxes, labels = torch.tensor([[0.0, 0, 9, 9], [20, 0, 9, 9], [40, 0, 9, 9]]), torch.tensor([0, 1, 2])
+    scores, images = torch.tensor([0.9, 0.8]), torch.zeros(3, dtype=torch.int64)
+    sides = Detections(boxes[:2], scores, labels[:2], images[:2]), GroundTruths(boxes[1:], labels[1:], images[1:])
+    unnamed = evaluate_boxes(*sides)
+    assert unnamed.classes.tolist() == [0, 1, 2]
+    more = evaluate_boxes(*sides, classes=torch.tensor([99, 0, 1, 2]))
+    assert more.classes.tolist() == [0, 1, 2, 99]
+    assert torch.equal(more.coco.precision[:, :, :-1], unnamed.coco.precision)
+    assert (more.coco.precision[:, :, -1] == -1).all()
+    assert more.summary() == unnamed.summary()
+    assert float(more.summary()["map"]) == pytest.approx(1 / 2, abs=1e-12)
+
+
 def test_there_may_be_more_limits_than_an_int8_counts():
     """A limit of m keeps m of 200 detections; the ground truth is found by the one that scores least."""
     boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(200, 1)

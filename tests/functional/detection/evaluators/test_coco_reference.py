@@ -1,4 +1,4 @@
-"""The slow reference: equal to what pycocotools returned and returns, and cases that can be checked by hand.
+"""The slow reference: equal to what pycocotools returns, and cases that can be checked by hand.
 
 What a case says must come from the reference, from pycocotools and from the package alike.
 """
@@ -8,48 +8,12 @@ import pytest
 from hypothesis import given
 
 from tests.detection_strategies import Problem, as_many_proposals, problems
-from tests.golden import coco_cases
 from tests.profiles import examples
-from tests.reference.detection import IOU_THRESHOLDS, Detection, Evaluation, GroundTruth, Setting, evaluate
+from tests.reference.detection import IOU_THRESHOLDS, Detection, GroundTruth, Setting
 
 ARRAYS = ("precision", "recall", "scores")
-GOLDEN = coco_cases.problems()
 ALMOST_1 = 1 / (1 + 2.0**-52)
 """COCO's precision of a first true positive"""
-
-
-def rows_of(problem: coco_cases.Problem) -> tuple[list[Detection], list[GroundTruth]]:
-    found = (problem.detection_images, problem.detection_labels, problem.detection_boxes, problem.detection_scores)
-    truths = (problem.ground_truth_images, problem.ground_truth_labels, problem.ground_truth_boxes)
-    return (
-        [Detection(i, k, tuple(box), score) for i, k, box, score in zip(*(a.tolist() for a in found), strict=True)],
-        [
-            GroundTruth(i, k, tuple(box), crowd, area)
-            for i, k, box, crowd, area in zip(
-                *(a.tolist() for a in (*truths, problem.is_crowd, problem.areas)), strict=True
-            )
-        ],
-    )
-
-
-def assert_recorded(found: Evaluation, expected: dict[str, np.ndarray], evaluator: str) -> None:
-    for name in ARRAYS:
-        np.testing.assert_array_equal(getattr(found, name), expected[f"{evaluator}/{name}"])
-    assert list(found.summary().values()) == pytest.approx(expected[f"{evaluator}/stats"].tolist(), rel=0, abs=1e-12)
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-@pytest.mark.slow
-def test_the_reference_returns_the_recorded_arrays(name):
-    found = evaluate(*rows_of(GOLDEN[name]), Setting(GOLDEN[name].classes))
-    assert_recorded(found, GOLDEN[name].expected, "coco")
-
-
-@pytest.mark.slow
-def test_the_reference_returns_the_recorded_arrays_of_other_thresholds():
-    problem = GOLDEN["dense_overlaps"]
-    found = evaluate(*rows_of(problem), Setting(problem.classes, **coco_cases.options("coco_custom")))
-    assert_recorded(found, problem.expected, "coco_custom")
 
 
 @examples(50)
