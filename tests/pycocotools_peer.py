@@ -2,7 +2,7 @@
 
 import contextlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from tests.reference.detection import Detection, GroundTruth, Setting, Taken
+
+ARRAYS_OF_PARAMS = ("iouThrs", "recThrs", "kpt_oks_sigmas")
 
 
 @dataclass(frozen=True)
@@ -29,24 +31,70 @@ class PeerEvaluation:
     """
 
 
+def run_coco(
+    data_set: str | Mapping[str, Any], results: str | Sequence[Mapping[str, Any]], iou_type: str = "bbox", **params: Any
+) -> tuple[COCOeval, str]:
+    """Evaluate files, or their contents, under some parameters; also what the summary prints.
+
+    The summary is empty where it would ask for further limits. Annotations must be numbered from 1 on, as
+    pycocotools takes a ground truth of number 0 for none at all.
+    """
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO(data_set if isinstance(data_set, str) else None)
+        if not isinstance(data_set, str):
+            truth.dataset = {"info": {}, **data_set}
+            truth.createIndex()
+        if results:
+            found = truth.loadRes(results)
+        else:  # it refuses an empty list
+            found = COCO()
+            found.dataset = {**truth.dataset, "annotations": []}
+            found.createIndex()
+        evaluator = COCOeval(truth, found, iou_type)
+        for name, value in params.items():
+            setattr(evaluator.params, name, np.array(value) if name in ARRAYS_OF_PARAMS else value)
+        evaluator.evaluate()
+        evaluator.accumulate()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        if iou_type == "keypoints" or len(evaluator.params.maxDets) > 2:
+            evaluator.summarize()
+    return evaluator, printed.getvalue()
+
+
 def run_pycocotools(
     detections: Sequence[Detection], ground_truths: Sequence[GroundTruth], setting: Setting, *, images: Sequence[int]
 ) -> PeerEvaluation:
-    """Evaluate on a data set of the images `images` and the classes of `setting`.
-
-    Annotations are numbered from 1 on: pycocotools takes a ground truth of number 0 for none at all.
-    """
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = _data_set(ground_truths, images=images, classes=setting.classes)
-        evaluator = COCOeval(truth, _results(truth, detections, setting), iouType="bbox")
-        evaluator.params.iouThrs = np.array(setting.iou_thresholds, dtype=np.float64)
-        evaluator.params.recThrs = np.array(setting.rec_thresholds, dtype=np.float64)
-        evaluator.params.maxDets = list(setting.max_detection_thresholds)
-        evaluator.params.areaRng = [list(limits) for limits in setting.areas.values()]
-        evaluator.params.areaRngLbl = list(setting.areas)
-        evaluator.evaluate()
-        evaluator.accumulate()
-        stats = _stats(evaluator, setting)
+    """Evaluate on a data set of the images `images` and the classes of `setting`."""
+    annotations = [
+        {
+            "id": place,
+            "image_id": truth.image,
+            "category_id": truth.label,
+            "bbox": list(truth.box),
+            "area": truth.area,
+            "iscrowd": int(truth.is_crowd),
+        }
+        for place, truth in enumerate(ground_truths, start=1)
+    ]
+    results = [
+        {"image_id": row.image, "category_id": row.label, "bbox": list(row.box), "score": row.score}
+        for row in detections
+    ]
+    data_set = {
+        "images": [{"id": image} for image in images],
+        "categories": [{"id": label} for label in setting.classes],
+        "annotations": annotations,
+    }
+    evaluator, _ = run_coco(
+        data_set,
+        results,
+        iouThrs=setting.iou_thresholds,
+        recThrs=setting.rec_thresholds,
+        maxDets=list(setting.max_detection_thresholds),
+        areaRng=[list(limits) for limits in setting.areas.values()],
+        areaRngLbl=list(setting.areas),
+    )
+    stats = _stats(evaluator, setting)
     arrays = (evaluator.eval[name] for name in ("precision", "recall", "scores"))
     return PeerEvaluation(*arrays, taken=_taken(evaluator, setting), stats=stats)
 
@@ -54,46 +102,12 @@ def run_pycocotools(
 def _stats(evaluator: COCOeval, setting: Setting) -> dict[str, float] | None:
     if setting.area_ranges is not None or len(setting.max_detection_thresholds) != 3:
         return None
-    evaluator.summarize()
     names = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
     names += tuple(f"mar_{most}" for most in (*setting.max_detection_thresholds, "small", "medium", "large"))
     stats = dict(zip(names, evaluator.stats.tolist(), strict=True))
     if 100 not in setting.max_detection_thresholds:
         del stats["map"]
     return stats
-
-
-def _data_set(ground_truths: Sequence[GroundTruth], *, images: Sequence[int], classes: Sequence[int]) -> COCO:
-    annotations = [
-        {
-            "id": place + 1,
-            "image_id": truth.image,
-            "category_id": truth.label,
-            "bbox": list(truth.box),
-            "area": truth.area,
-            "iscrowd": int(truth.is_crowd),
-        }
-        for place, truth in enumerate(ground_truths)
-    ]
-    found = COCO()
-    found.dataset = {
-        "info": {},
-        "images": [{"id": image} for image in images],
-        "categories": [{"id": label} for label in classes],
-        "annotations": annotations,
-    }
-    found.createIndex()
-    return found
-
-
-def _results(truth: COCO, detections: Sequence[Detection], setting: Setting) -> COCO:
-    results = [
-        {"image_id": row.image, "category_id": row.label, "bbox": list(row.box), "score": row.score}
-        for row in detections
-    ]
-    if results:
-        return truth.loadRes(results)
-    return _data_set([], images=truth.getImgIds(), classes=setting.classes)  # it refuses an empty list
 
 
 def _taken(evaluator: COCOeval, setting: Setting) -> Taken:

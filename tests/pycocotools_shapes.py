@@ -1,16 +1,13 @@
 """Runs pycocotools on masks or keypoints, given as COCO's rows, and says by how much its arrays differ from ours."""
 
-import contextlib
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid
+from tests import pycocotools_peer
 
 ARRAYS = ("precision", "recall", "scores")
 Rows = Sequence[Mapping[str, Any]]
@@ -29,26 +26,14 @@ def run_coco(
     limits: Sequence[int] | None = None,
 ) -> tuple[dict[str, NDArray[np.float64]], list[float]]:
     """Its arrays on the whole grid, and its stats."""
-    truth = COCO()
-    truth.dataset = {
-        "info": {},
+    data_set = {
         "images": list(images),
         "categories": [{"id": label} for label in labels],
         "annotations": [{**row, "id": number} for number, row in enumerate(annotations, start=1)],
     }
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth.createIndex()
-        found = truth.loadRes([dict(row) for row in results])
-        evaluator = COCOeval(truth, found, iouType=iou_type)
-        given = {"kpt_oks_sigmas": sigmas, "iouThrs": thresholds, "recThrs": recalls}
-        for name, values in given.items():
-            if values is not None:
-                setattr(evaluator.params, name, np.array(values))
-        if limits is not None:
-            evaluator.params.maxDets = list(limits)
-        evaluator.evaluate()
-        evaluator.accumulate()
-        evaluator.summarize()
+    params = {"kpt_oks_sigmas": sigmas, "iouThrs": thresholds, "recThrs": recalls, "maxDets": limits and list(limits)}
+    given = {name: values for name, values in params.items() if values is not None}
+    evaluator, _ = pycocotools_peer.run_coco(data_set, [dict(row) for row in results], iou_type, **given)
     return {name: evaluator.eval[name] for name in ARRAYS}, evaluator.stats.tolist()
 
 

@@ -1,17 +1,14 @@
-"""Writes COCO's files of some images, and runs pycocotools on them."""
+"""Writes COCO's files of some images, and evaluates them by pycocotools."""
 
-import contextlib
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pycocotools import mask as masks
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 from tests.functional.detection.detection_samples import Dicts
+from tests.pycocotools_peer import run_coco
 
 SIZE = {"height": 300, "width": 300}
 
@@ -69,12 +66,5 @@ def _shape(box: list[float], *, with_masks: bool) -> dict[str, Any]:
 
 def stats_of(results: str, instances: str, iou_type: str, params: dict[str, Any]) -> list[float]:
     """COCO's 12 numbers."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = COCO(instances)
-        evaluator = COCOeval(truth, truth.loadRes(results), iou_type)
-        for name, value in params.items():
-            setattr(evaluator.params, name, np.array(value) if name == "iouThrs" else value)
-        evaluator.evaluate()
-        evaluator.accumulate()
-        evaluator.summarize()
+    evaluator, _ = run_coco(instances, results, iou_type, **params)
     return evaluator.stats.tolist()

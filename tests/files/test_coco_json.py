@@ -1,30 +1,20 @@
 """COCO's files: what is written is read by the COCO API, and what is read gives its numbers."""
 
-import contextlib
-import io
 import json
 from pathlib import Path
 
 import pytest
 import torch
 from pycocotools import mask as coco_masks
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from tests.coming_from.coco_files import stats_of
 from tests.functional.detection.detection_samples import fed, images, is_same, named
 from tests.functional.detection.mask_samples import compressed
 
 
 def numbers_of_pycocotools(name: str, *, uses_categories: bool = True) -> list[float]:
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = COCO(f"{name}_target.json")
-        evaluator = COCOeval(truth, truth.loadRes(f"{name}_preds.json"), "bbox")
-        evaluator.params.useCats = int(uses_categories)
-        evaluator.evaluate()
-        evaluator.accumulate()
-        evaluator.summarize()
-    return evaluator.stats.tolist()
+    return stats_of(f"{name}_preds.json", f"{name}_target.json", "bbox", {"useCats": int(uses_categories)})
 
 
 @pytest.mark.parametrize("with_ids", [True, False])

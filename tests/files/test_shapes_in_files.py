@@ -1,20 +1,17 @@
 """Masks, keypoints and rotated boxes in files: what is written is read, by the COCO API, too, and evaluates alike."""
 
-import contextlib
-import io
 import json
 import re
 from pathlib import Path
 
 import pytest
 import torch
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.tasks.rotated_boxes import rotated_corners
 from tests.files.json_files import write_json
 from tests.functional.detection.detection_samples import fed, is_same
+from tests.pycocotools_peer import run_coco
 
 HEIGHT, WIDTH = 30, 50
 IOU_TYPES = ("segm", "keypoints", "rotated")
@@ -102,11 +99,7 @@ def test_rows_of_an_image_have_numbers_or_corners(tmp_path, added, rule):
 def test_the_files_give_the_same_numbers_in_pycocotools(tmp_path, iou_type):
     metric = fed(DetectionMAP(iou_type=iou_type, keep_shapes=True), *images(iou_type))
     results, data_set = written(tmp_path, metric)
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = COCO(data_set)
-        evaluator = COCOeval(truth, truth.loadRes(results), iou_type)
-        evaluator.evaluate()
-        evaluator.accumulate()
+    evaluator, _ = run_coco(data_set, results, iou_type)
     ours = metric.results().coco
     limit = slice(None) if iou_type == "segm" else slice(2, None)  # of keypoints at most 20
     for name in ("precision", "recall", "scores"):

@@ -1,17 +1,15 @@
 """What results are asked for across classes, with boxes, and in words."""
 
-import contextlib
-import io
 import json
 
 import pytest
 import torch
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
+from tests.coming_from.coco_files import write
 from tests.functional.detection.detection_samples import fed, images
 from tests.functional.detection.evaluation.test_detection_results import two_images
+from tests.pycocotools_peer import run_coco
 
 NAMES = {3: "bicycle", 5: "car"}
 
@@ -115,53 +113,15 @@ def test_results_of_no_images_are_empty():
     assert json.loads(json.dumps(results.to_dict(), allow_nan=False))["numbers"]["map"]["value"] is None
 
 
-def lines_of_pycocotools(preds, target) -> list[str]:
-    written = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth, found = COCO(), []
-        truth.dataset = {"info": {}, "images": [{"id": item["image_id"]} for item in target], "categories": []}
-        labels = {int(label) for item in (*preds, *target) for label in item["labels"]}
-        truth.dataset["categories"] = [{"id": label} for label in labels]
-        truth.dataset["annotations"] = annotations = []
-        for pred, item in zip(preds, target, strict=True):
-            for place, (x, y, right, bottom) in enumerate(item["boxes"].tolist()):
-                box = [x, y, right - x, bottom - y]
-                annotations.append(
-                    {
-                        "id": len(annotations) + 1,
-                        "image_id": item["image_id"],
-                        "category_id": int(item["labels"][place]),
-                        "bbox": box,
-                        "area": box[2] * box[3],
-                        "iscrowd": 0,
-                    }
-                )
-            for place, (x, y, right, bottom) in enumerate(pred["boxes"].tolist()):
-                found.append(
-                    {
-                        "image_id": item["image_id"],
-                        "category_id": int(pred["labels"][place]),
-                        "bbox": [x, y, right - x, bottom - y],
-                        "score": float(pred["scores"][place]),
-                    }
-                )
-        truth.createIndex()
-        evaluator = COCOeval(truth, truth.loadRes(found), "bbox")
-        evaluator.evaluate()
-        evaluator.accumulate()
-    with contextlib.redirect_stdout(written):
-        evaluator.summarize()
-    return written.getvalue().splitlines()
-
-
-def test_results_print_the_lines_of_pycocotools_each_with_its_name():
+def test_results_print_the_lines_of_pycocotools_each_with_its_name(tmp_path):
     preds, target = images(45, 12, with_ids=True)
     for item in target:
         item.pop("iscrowd", None)
         item.pop("area", None)
     results = fed(DetectionMAP(), preds, target).results()
     first, *lines, last = str(results).splitlines()
-    expected = lines_of_pycocotools(preds, target)
+    results_file, data_set = write(tmp_path, preds, target, first_id=1, is_xywh=False, with_masks=False)
+    expected = run_coco(data_set, results_file)[1].splitlines()
     assert len(lines) == len(expected) == 12
     for line, theirs, name in zip(lines, expected, results.summary(), strict=True):
         assert line == f"{theirs}  {name}"
