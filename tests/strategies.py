@@ -1,6 +1,6 @@
 """Retrieval problems for Hypothesis, biased to what breaks evaluators: ties, junk, empties, one-item galleries."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 import torch
@@ -50,28 +50,6 @@ class Problem:
             self.gallery_identities.tolist(),
             *cameras,
             **(self.options | {"self_index": None if self.self_index is None else self.self_index.tolist()}),
-        )
-
-    def with_queries(self, chosen: Tensor) -> "Problem":
-        return replace(
-            self,
-            scores=self.scores[chosen],
-            query_identities=self.query_identities[chosen],
-            query_cameras=None if self.query_cameras is None else self.query_cameras[chosen],
-            self_index=None if self.self_index is None else self.self_index[chosen],
-        )
-
-    def with_gallery_order(self, order: Tensor) -> "Problem":
-        place = order.argsort()
-        self_index = self.self_index
-        if self_index is not None and len(order):
-            self_index = torch.where(self_index >= 0, place[self_index], -1)
-        return replace(
-            self,
-            scores=self.scores[:, order],
-            gallery_identities=self.gallery_identities[order],
-            gallery_cameras=None if self.gallery_cameras is None else self.gallery_cameras[order],
-            self_index=self_index,
         )
 
 

@@ -22,8 +22,6 @@ from tests.contracts.test_numbers import differing
 from tests.profiles import each_row
 
 DOCS = (Path(__file__).parents[2] / "docs" / "protocols.md").read_text(encoding="utf-8")
-TREC = PROTOCOLS["trec"]
-"""a row of a task: its look-up imports the task, with rows that nobody has named"""
 NOT_OPTIONS = ("name", "source", "similarity", "ties", "reads_codes", "needs_groups", "needs_lists")
 """fields that say which rows a benchmark takes, and who defines it"""
 LABEL_OF_FIELD = {"radius": "positions", "needs_groups": "groups", "clothes": "clothes"}

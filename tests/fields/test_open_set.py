@@ -8,7 +8,6 @@ from reid_torchmetrics.tasks import Identification
 from tests.fields.comparisons import assert_equal, compared
 from tests.golden.field_cases import FieldCase, load_field
 
-CASES = {case.name: case for case in load_field("open_set")}
 FPIRS = [0.01, 0.05, 0.1, 0.25, 0.5]
 UNSTABLE = "the mate's rank rests on an unstable argsort where scores tie"
 LEFT_OUT = {

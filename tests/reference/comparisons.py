@@ -1,17 +1,6 @@
 """Two models on the same queries: the chance of a mean difference, one draw and one sign at a time."""
 
-import itertools
 from collections.abc import Sequence
-
-
-def share_of_flips(differences: Sequence[float]) -> float:
-    """Return the share of all 2^n choices of signs with a sum as far from 0 as that of the differences, or farther."""
-    observed = abs(sum(differences))
-    num_extreme = 0
-    for signs in itertools.product([1, -1], repeat=len(differences)):
-        total = sum(sign * difference for sign, difference in zip(signs, differences, strict=True))
-        num_extreme += abs(total) >= observed - 1e-9
-    return num_extreme / 2 ** len(differences)
 
 
 def p_value(differences: Sequence[float], kept: Sequence[Sequence[float]]) -> float:

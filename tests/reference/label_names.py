@@ -21,11 +21,3 @@ def as_integers(*sides: Sequence[str | None]) -> list[list[int]]:
             of_side.append(numbers[name])
         numbered.append(of_side)
     return numbered
-
-
-def number_in(name: str, side: Sequence[str | None], numbered: Sequence[int]) -> int | None:
-    """The number of a name in a side that `as_integers` has numbered; None if the side lacks it."""
-    for text, number in zip(side, numbered, strict=True):
-        if text == name:
-            return number
-    return None

@@ -12,10 +12,6 @@ BOUNDS = (1024.0, 9216.0)
 """of COCO's area ranges"""
 
 
-def _area(random: Random) -> float:
-    return random.choice((*BOUNDS, random.uniform(100, 9900)))
-
-
 def keypoint_images(seed: int, num_images: int, num_classes: int = 2) -> tuple[Dicts, Dicts]:
     """Random images: equal scores, objects without a labeled keypoint, crowds, detections that are moved objects."""
     random, num_points = Random(seed), len(SIGMAS)  # noqa: S311

@@ -13,7 +13,6 @@ from reid_torchmetrics.tasks import Comparison
 from tests.profiles import each_row
 from tests.tasks.lists.test_labeled_lists import ITEMS, make_problem
 
-REPORTS = ("map", "rank_1", "mrr", "minp", "hit_rate_5", "precision_5", "recall_5", "ndcg_10", "r_precision")
 QUICK = {"num_resamples": 50, "num_permutations": 50}
 
 

@@ -234,9 +234,6 @@ def test_wrong_options_are_refused(options, kind, message):
         LvisMAP(**options)
 
 
-OWN_NAMES = "`class_groups` must have names that area ranges and thresholds lack"
-
-
 @pytest.mark.parametrize(
     ("groups", "kind", "message"),
     [

@@ -21,12 +21,6 @@ def samples(total: int, *, seed: int, num_cameras: int = 3) -> tuple[Tensor, Ten
 QUERY, QUERY_ID, QUERY_CAM = samples(20, seed=1)
 GALLERY, GALLERY_ID, GALLERY_CAM = samples(80, seed=2)
 LABELS = (QUERY_ID, GALLERY_ID, QUERY_CAM, GALLERY_CAM)
-FURTHER = {
-    "query_clothes": QUERY_CAM % 2,
-    "gallery_clothes": GALLERY_CAM % 2,
-    "query_positions": 20 * QUERY_ID,
-    "gallery_positions": 20 * GALLERY_ID,
-}
 SCORES = torch.from_numpy(similarity(QUERY.numpy(), GALLERY.numpy()))
 EXPECTED = reference(SCORES, *LABELS)
 
