@@ -11,7 +11,7 @@ from reid_torchmetrics.functional.retrieval import PositiveRanks, RetrievalResul
 from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES
-from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.functional.world import ALONE, World
 from tests.reference.groups import members, scores_of_groups
 from tests.reference.retrieval import Evaluation, evaluate, similarity
 from tests.strategies import ALL_TIES, SAME_CAMERA, SIMILARITIES_OF_ALL
@@ -122,12 +122,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The ranks of a metric, with tied groups, and of how many positives and candidates."""
+    """The ranks of a metric, with tied groups, of how many positives and candidates, and queries by their reason."""
 
     rank: list[int] | None
     """None where there is none"""
     num_positives: list[int]
     num_candidates: list[int]
+    counts: dict[str, int]
 
     @classmethod
     def of(cls, metric: RawRanks) -> "Outcome":
@@ -139,17 +140,18 @@ class Outcome:
     def given(cls, value: Tensor, found: PositiveRanks | RetrievalResults, counts: QueryCounts) -> "Outcome":
         """The ranks as `RawRanks` has them, with what else was found."""
         rank = [int(number) for number in value.reshape(-1).tolist()] if counts.valid else None
-        return cls(rank, found.num_positives.tolist(), found.num_candidates.tolist())
+        return cls(rank, found.num_positives.tolist(), found.num_candidates.tolist(), vars(counts))
 
     @classmethod
-    def expected(cls, reference: Evaluation) -> "Outcome":
-        """What the slow reference says."""
+    def expected(cls, given: Problem) -> "Outcome":
+        """What the slow reference says, with the counts of one process."""
+        reference = given.reference()
         num_positives = [len(found) for found in reference.ranks]
         rank = sum(reference.ranks, [])
         if reference.tied is not None:
             groups = [group for query in reference.tied for group in query]
             rank = [number for first, group in zip(rank, groups, strict=True) for number in (first, *group)]
-        return cls(rank or None, num_positives, reference.num_candidates)
+        return cls(rank or None, num_positives, reference.num_candidates, given.outcome(ALONE).counts)
 
 
 def problem(seed: int, size: int) -> Problem:

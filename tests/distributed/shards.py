@@ -1,12 +1,10 @@
-"""Ways to deal samples out to processes, and what the slow reference says of all of them."""
+"""Ways to deal samples out to processes, and data sets to deal out."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.utils.data import DistributedSampler
-
-from tests.reference.retrieval import Evaluation, evaluate, similarity
 
 
 def _padded(count: int, size: int, *, shuffle: bool) -> list[list[int]]:
@@ -78,53 +76,3 @@ def loaders(roles: str, num_queries: int = 17, num_gallery: int = 50) -> list[Lo
         ]
     role = {"mixed": is_query[order], "leave_one_out": None}[roles]
     return [Loader(embeddings[order], identities[order], cameras[order], role)]
-
-
-@dataclass(frozen=True)
-class Side:
-    """The queries of all loaders, or the gallery."""
-
-    embeddings: Tensor
-    identities: Tensor
-    cameras: Tensor
-
-    @classmethod
-    def of(cls, given: list[Loader], role: bool, positions: list[list[int]] | None = None) -> "Side":
-        """Take the samples of a role in the order of the data sets, or in that of the positions in each."""
-        parts = []
-        for number, loader in enumerate(given):
-            order = torch.arange(len(loader)) if positions is None else torch.tensor(positions[number])
-            has_role = torch.ones(len(loader), dtype=torch.bool)
-            if loader.is_query is not None:
-                has_role = (torch.as_tensor(loader.is_query) == role).expand(len(loader))
-            own = order[has_role[order]]
-            parts.append((loader.embeddings[own], loader.identities[own], loader.cameras[own]))
-        return cls(*(torch.cat(values) for values in zip(*parts, strict=True)))
-
-
-def reference_of(
-    given: list[Loader], positions: list[list[int]] | None = None, *, cameras: bool = True
-) -> tuple[Evaluation, dict[str, int]]:
-    """What the slow reference says, and why it has no value for some queries."""
-    query, gallery = (Side.of(given, role, positions) for role in (True, False))
-    itself = torch.arange(len(query.identities)) if given[0].is_query is None else None
-    evaluation = evaluate(
-        similarity(query.embeddings.numpy(), gallery.embeddings.numpy()),
-        query.identities,
-        gallery.identities,
-        query.cameras if cameras else None,
-        gallery.cameras if cameras else None,
-        self_index=itself,
-    )
-    return evaluation, _counts(query, gallery, evaluation, has_itself=itself is not None)
-
-
-def _counts(query: Side, gallery: Side, evaluation: Evaluation, *, has_itself: bool) -> dict[str, int]:
-    listed = gallery.identities.tolist()
-    names = []
-    for identity, ranks in zip(query.identities.tolist(), evaluation.ranks, strict=True):
-        others = listed.count(identity) - has_itself
-        found = "valid" if ranks else "same_camera_only" if others else "not_in_gallery"
-        names.append("junk" if identity == -1 else found)
-    reasons = ("valid", "junk", "not_in_gallery", "same_camera_only")
-    return {"total": len(names)} | {reason: names.count(reason) for reason in reasons} | {"not_ranked": 0}

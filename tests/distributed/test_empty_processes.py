@@ -6,11 +6,20 @@ import warnings
 import pytest
 import torch
 
-from tests.distributed.shards import SHARDINGS, loaders
+from tests.distributed.shards import PADDED, SHARDINGS, loaders
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed
 from tests.metrics.reid.samples import reference_of as reference_of_batches
 
 OF_THE_BASE_CLASS = "The ``compute`` method of metric"  # on every process whose metric never had an update
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_every_sharding_deals_out_every_sample(size):
+    for name, sharding in SHARDINGS.items():
+        dealt_out = sharding(67, size)
+        assert len(dealt_out) == size
+        assert sorted(set(sum(dealt_out, []))) == list(range(67))
+        assert (len(sum(dealt_out, [])) > 67) == (name in PADDED and size > 1)
 
 
 def heard(metrics):

@@ -78,13 +78,13 @@ def half_of_product(*options):
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_ranks_are_those_of_one_process_and_of_the_reference(size):
     problems = [problem(1000 * size + seed, size) for seed in of_each(range(20), suite=8)]
-    wanted = [Outcome.expected(given.reference()) for given in problems]
+    wanted = [Outcome.expected(given) for given in problems]
     assert not differing(size, problems, wanted)
 
 
 def test_queries_that_are_sent_in_pieces_are_all_sent():
     problems = [problem(5000 + seed, 2) for seed in of_each(range(10), suite=5)]
-    wanted = [Outcome.expected(given.reference()) for given in problems]
+    wanted = [Outcome.expected(given) for given in problems]
     with taking(walk_bytes=1):  # one at a time
         assert not differing(2, problems, wanted)
 
@@ -102,7 +102,7 @@ def test_a_collapsed_model_has_the_ranks_of_one_process():
         for embeddings, similarity, ties in itertools.product(of_each(rows, suite=1), NAMED, TIES)
     ]
     constant = {given.options["ties"]: replace(given, embeddings=torch.ones(201, 1)) for given in problems}
-    by_ties = {ties: Outcome.expected(given.reference()) for ties, given in constant.items()}
+    by_ties = {ties: Outcome.expected(given) for ties, given in constant.items()}
     assert not differing(3, problems, [by_ties[given.options["ties"]] for given in problems])
 
 
@@ -158,7 +158,7 @@ def test_distances_far_from_the_origin_are_exact(distance):
         far = spread((codes + distance).float(), [20, 1, 39], "euclidean", ties, leave_one_out=leave_one_out, seed=seed)
         far.seen[2].sort(key=lambda position, row=far.embeddings: float(row[position, 0]))
         problems.append(far)
-    wanted = [Outcome.expected(given.reference()) for given in problems]
+    wanted = [Outcome.expected(given) for given in problems]
     assert not differing(3, problems, wanted)
 
 
