@@ -1,8 +1,5 @@
 """`DetectionMAP` as a metric: copies, moves, steps, merging, pictures, and the order in which images are numbered."""
 
-import pickle
-from copy import deepcopy
-
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -15,6 +12,7 @@ from matplotlib import pyplot as plt
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection.batches.images import interleaved_numbers, number_ids
 from tests.functional.detection.detection_samples import fed, images, is_same
+from tests.metrics.held_samples import check_held_samples
 
 OPTIONS = {"class_metrics": True, "extended_summary": True, "average": "micro"}
 PREDS, TARGET = images(21, 14, with_ids=True)
@@ -27,29 +25,9 @@ def metric(first: int = 0, last: int = 14) -> DetectionMAP:
 VALUE = metric().compute()
 
 
-def test_reset_forgets_and_a_second_epoch_is_like_the_first():
-    again = metric()
-    again.compute()
-    again.reset()
-    assert not any(getattr(again, name) for name in again._defaults)
-    assert is_same(fed(again, PREDS, TARGET, size=1).compute(), VALUE)
-
-
-@pytest.mark.parametrize("copy", [deepcopy, DetectionMAP.clone, lambda held: pickle.loads(pickle.dumps(held))])
-def test_copies_hold_the_images_and_go_their_own_way(copy):
-    held = metric(0, 8)
-    twin = copy(held)
-    assert is_same(fed(twin, PREDS[8:], TARGET[8:]).compute(), VALUE)
-    assert is_same(held.compute(), metric(0, 8).compute())
-
-
-def test_a_checkpoint_holds_the_images():
-    held, other = metric(), DetectionMAP(**OPTIONS)
-    assert not held.state_dict()
-    for each in (held, other):
-        each.persistent(True)
-    other.load_state_dict(held.state_dict())
-    assert is_same(other.compute(), VALUE)
+def test_images_are_held_until_a_reset():
+    given = [{"preds": PREDS[first : first + 5], "target": TARGET[first : first + 5]} for first in range(0, 14, 5)]
+    check_held_samples(lambda: DetectionMAP(**OPTIONS), given, is_same)
 
 
 def test_merging_adds_the_images_of_the_other():
@@ -58,14 +36,6 @@ def test_merging_adds_the_images_of_the_other():
     held.merge_state(metric(6, 14))
     assert is_same(held.compute(), VALUE)
     held.merge_state(DetectionMAP(**OPTIONS))
-    assert is_same(held.compute(), VALUE)
-
-
-def test_forward_gives_the_value_of_the_batch_and_keeps_it():
-    held = DetectionMAP(**OPTIONS)
-    for first in range(0, 14, 5):
-        step = held(PREDS[first : first + 5], TARGET[first : first + 5])
-        assert is_same(step, metric(first, min(first + 5, 14)).compute())
     assert is_same(held.compute(), VALUE)
 
 

@@ -61,6 +61,21 @@ def batches(num_queries: int = 12, num_gallery: int = 50, size: int = 8, seed: i
     ]
 
 
+def mixed(given: list[dict]) -> list[dict]:
+    """Two batches of both roles, from batches of one role each."""
+    parts: list[list[dict]] = [[], []]
+    for role in (True, False):
+        own = [batch for batch in given if batch["is_query"] is role]
+        parts[0].append(own[0])
+        parts[1].extend(own[1:])
+    joined = []
+    for part in parts:
+        batch = {name: torch.cat([each[name] for each in part]) for name in part[0] if name != "is_query"}
+        roles = [torch.full((len(each["embeddings"]),), each["is_query"]) for each in part]
+        joined.append(batch | {"is_query": torch.cat(roles)})
+    return joined
+
+
 def labeled(given: list[dict], scale: float = 1.0) -> list[dict]:
     """Batches with all labels that some rule reads, and numbers."""
     labels = []

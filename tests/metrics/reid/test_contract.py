@@ -1,13 +1,11 @@
 """What every metric class keeps to, those of users included."""
 
-import pickle
-from copy import deepcopy
-
 import pytest
 import torch
 
 from reid_torchmetrics import GalleryDraw, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
-from tests.metrics.reid.samples import CLASSES, batches, expected, fed, reference_of
+from tests.metrics.held_samples import check_held_samples
+from tests.metrics.reid.samples import CLASSES, batches, expected, fed, mixed, reference_of
 
 EVERY_CLASS = pytest.mark.parametrize("name", CLASSES)
 
@@ -32,61 +30,8 @@ def test_batch_size_and_order_of_batches_change_nothing(name):
 
 
 @EVERY_CLASS
-def test_reset_forgets_and_a_second_epoch_is_like_the_first(name):
-    metric = fed(CLASSES[name](), batches())
-    value = metric.compute()
-    metric.reset()
-    assert not metric.embeddings
-    assert same(fed(metric, batches()).compute(), value)
-
-
-COPIES = (deepcopy, lambda metric: metric.clone(), lambda metric: pickle.loads(pickle.dumps(metric)))
-
-
-@pytest.mark.parametrize(
-    ("name", "copy"), [*((name, deepcopy) for name in CLASSES), *(("own", copy) for copy in COPIES[1:])]
-)
-def test_copies_hold_the_samples_and_go_their_own_way(name, copy):
-    given = batches()
-    metric = fed(CLASSES[name](), given[:5])
-    twin = copy(metric)
-    assert same(fed(twin, given[5:]).compute(), fed(CLASSES[name](), given).compute())
-    assert len(metric.embeddings) == 5
-
-
-@EVERY_CLASS
-def test_a_persistent_state_survives_a_checkpoint(name):
-    metric = fed(CLASSES[name](), batches())
-    assert metric.state_dict() == {}
-    metric.persistent(mode=True)
-    restored = CLASSES[name]()
-    restored.persistent(mode=True)
-    restored.load_state_dict(metric.state_dict())
-    restored.update(**batches()[0])  # so that the base class does not warn of a metric without update
-    restored.embeddings.pop(), restored.identities.pop(), restored.roles.pop(), restored.cameras.pop()
-    assert same(restored.compute(), metric.compute())
-
-
-@EVERY_CLASS
-def test_merging_adds_samples_and_an_empty_metric_adds_none(name):
-    given = batches()
-    metric, other = fed(CLASSES[name](), given[:3]), fed(CLASSES[name](), given[3:])
-    metric.merge_state(other)
-    metric.merge_state(CLASSES[name]())
-    assert same(metric.compute(), fed(CLASSES[name](), given).compute())
-    assert len(other.embeddings) == len(given) - 3
-
-
-@EVERY_CLASS
-def test_forward_gives_the_value_of_the_batch_and_keeps_it(name):
-    given = batches()
-    mixed = {key: torch.cat([given[0][key], given[3][key]]) for key in ("embeddings", "identities", "cameras")}
-    mixed["is_query"] = torch.arange(len(mixed["identities"])) < len(given[0]["identities"])
-    metric = CLASSES[name]()
-    value = metric(**mixed)
-    assert same(value, fed(CLASSES[name](), [given[0], given[3]]).compute())
-    metric(**given[1])
-    assert same(metric.compute(), fed(CLASSES[name](), [given[0], given[3], given[1]]).compute())
+def test_samples_are_held_until_a_reset(name):
+    check_held_samples(CLASSES[name], mixed(batches()), same)
 
 
 @EVERY_CLASS
@@ -109,13 +54,6 @@ def test_compute_on_cpu_keeps_states_where_they_are(name):
     metric = fed(CLASSES[name](compute_on_cpu=True), batches())
     metric.to("meta")  # Lightning does this at every log
     assert {block.device.type for block in metric.embeddings} == {"cpu"}
-
-
-@EVERY_CLASS
-def test_inference_mode_changes_nothing(name):
-    with torch.inference_mode():
-        value = fed(CLASSES[name](), batches()).compute()
-    assert same(value, fed(CLASSES[name](), batches()).compute())
 
 
 class Holder(torch.nn.Module):

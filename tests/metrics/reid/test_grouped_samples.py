@@ -1,14 +1,13 @@
 """Groups in the metrics: what `evaluate` says of the same samples, however batches and roles come."""
 
-import pickle
 import re
-import warnings
 
 import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP
-from tests.metrics.reid.samples import batches, fed
+from tests.metrics.held_samples import check_held_samples
+from tests.metrics.reid.samples import batches, fed, mixed
 
 GIVEN = [
     batch | ({} if batch["is_query"] else {"groups": 10 * batch["identities"] + batch["cameras"]})
@@ -18,21 +17,12 @@ QUERIES, GALLERY = ([batch for batch in GIVEN if batch["is_query"] is role] for 
 X, ID = torch.eye(3), torch.arange(3)
 
 
-def test_forward_merging_checkpoints_and_pickles_keep_the_groups():
-    expected = float(fed(ReIDMeanAP(), GIVEN).compute())
-    stepwise, loaded = ReIDMeanAP(), ReIDMeanAP()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a batch alone has no positives
-        for batch in GIVEN:
-            stepwise(**batch)
-    halves = [fed(ReIDMeanAP(), part) for part in (QUERIES, GALLERY)]
-    halves[0].merge_state(halves[1])
-    stepwise.persistent(mode=True)
-    loaded.load_state_dict(stepwise.state_dict())
-    for metric in (stepwise, halves[0], loaded, pickle.loads(pickle.dumps(stepwise))):
-        assert float(metric.compute()) == expected
-    halves[0].reset()
-    assert torch.equal(fed(halves[0], batches()).compute(), fed(ReIDMeanAP(), batches()).compute())
+def test_groups_are_held_until_a_reset():
+    given = [{"groups": torch.zeros_like(batch["identities"]), **batch} for batch in GIVEN]  # of queries, any
+    check_held_samples(ReIDMeanAP, mixed(given), torch.equal)
+    metric = fed(ReIDMeanAP(), GIVEN)
+    metric.reset()
+    assert torch.equal(fed(metric, batches()).compute(), fed(ReIDMeanAP(), batches()).compute())
 
 
 def test_repetitions_of_an_item_have_its_group():

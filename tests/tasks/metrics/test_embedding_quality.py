@@ -2,9 +2,7 @@
 
 import functools
 import math
-import pickle
 import warnings
-from copy import deepcopy
 from typing import get_args
 
 import pytest
@@ -13,6 +11,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection, MetricTracker
 
 from reid_torchmetrics import EmbeddingQuality, ReIDMeanAP, _names
+from tests.metrics.held_samples import check_held_samples
 from tests.reference.embedding_quality import quality
 
 MEASURES = get_args(_names.QualityMeasure)
@@ -43,6 +42,11 @@ def fed(metric, given: tuple[Tensor, Tensor], size: int = 8, order: Tensor | Non
 
 def values(metric) -> dict[str, float]:
     return {name: float(value) for name, value in metric.set_dtype(torch.float64).compute().items()}
+
+
+def is_near(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    numbers = [{name: float(value) for name, value in each.items()} for each in (first, second)]
+    return numbers[0] == pytest.approx(numbers[1], abs=1e-9)
 
 
 def as_of(given: tuple[Tensor, Tensor]):
@@ -102,15 +106,9 @@ def test_an_array_that_is_written_to_is_refused_though_numpy_counts_no_versions(
 
 def test_embedding_quality_is_a_metric_like_all_others():
     given, more = drawn(2), drawn(3)
-    metric = fed(ALL().set_dtype(torch.float64), given)
-    assert list(metric.compute()) == [*MEASURES]
-    for copied in (deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
-        assert values(fed(copied, more)) == as_of(both(given, more))
-    assert values(metric) == as_of(given)
-    metric.reset()
-    for each in (given, more):  # of the batch alone, which is kept
-        assert {name: float(value) for name, value in metric(*each).items()} == as_of(each)
-    assert values(metric) == as_of(both(given, more))
+    batches = [dict(zip(("embeddings", "identities"), each, strict=True)) for each in (given, more)]
+    check_held_samples(lambda: ALL().set_dtype(torch.float64), batches, is_near)
+    assert list(fed(ALL(), given).compute()) == [*MEASURES]
     of_users = {"distributed_available_fn": lambda: True, "dist_sync_fn": lambda held, group: torch.cat([held, held])}
     assert values(fed(ALL(**of_users), given)) == as_of(both(given, given))
     together = fed(MetricCollection([ReIDMeanAP(), ALL()], prefix="val/"), given).compute()
@@ -120,17 +118,7 @@ def test_embedding_quality_is_a_metric_like_all_others():
     assert fed(tracker, given).compute() == pytest.approx(values(fed(ALL(), given)), abs=1e-6)
 
 
-def test_merging_and_a_checkpoint_keep_the_sums():
-    given, more = drawn(2), drawn(3)
-    metric, other = fed(ALL(), given), fed(ALL(), more)
-    metric.merge_state(other)
-    assert values(metric) == as_of(both(given, more))
-    assert values(other) == as_of(more)
-    metric.persistent(mode=True)
-    restored = ALL()
-    restored.persistent(mode=True)
-    restored.load_state_dict(metric.state_dict())
-    assert values(restored) == as_of(both(given, more))
+def test_embeddings_of_two_dimensions_are_refused_when_they_were_merged():
     narrow = fed(EmbeddingQuality(), (torch.eye(2), torch.arange(2)))
     narrow.merge_state(fed(EmbeddingQuality(), (torch.eye(3), torch.arange(3))))
     with pytest.raises(ValueError, match=r"`embeddings` must all have the same dimension; got 2, 3"):

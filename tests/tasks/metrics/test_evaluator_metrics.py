@@ -20,7 +20,8 @@ from reid_torchmetrics.tasks.evaluators import (
     yolo_average_precision,
 )
 from tests.found_classes import true_positives
-from tests.functional.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images, is_same
+from tests.metrics.held_samples import check_held_samples
 
 THRESHOLDS = (0.5, 0.75)
 
@@ -181,18 +182,10 @@ def test_an_overlap_of_wholes_of_another_evaluator_is_not_remembered_for_this_on
     assert fed(DetectionMAP(), *given).compute()["map"] != first
 
 
-def test_states_travel_with_checkpoints_and_merge():
-    given = with_difficult(9)
-    whole = fed(VocMAP(), *given)
-    halves = [fed(VocMAP(), *(side[part] for side in given)) for part in (slice(6), slice(6, None))]
-    halves[0].merge_state(halves[1])
-    assert halves[0].compute() == whole.compute()
-    assert halves[0].boxes_of(torch.tensor([given[1][0]["image_id"]]))[0][0]["boxes"].shape[1] == 4
-    whole.persistent(mode=True)
-    loaded = VocMAP()
-    loaded.persistent(mode=True)
-    loaded.load_state_dict(whole.state_dict())
-    assert loaded.compute() == whole.compute()
+def test_images_are_held_until_a_reset():
+    preds, target = with_difficult(9)
+    given = [{"preds": preds[part], "target": target[part]} for part in (slice(6), slice(6, None))]
+    check_held_samples(VocMAP, given, is_same)
 
 
 def difficult_of(value) -> list[dict]:

@@ -1,7 +1,5 @@
 """The metric of given pairs: its numbers, its batches, and what it refuses."""
 
-import pickle
-
 import pytest
 import torch
 from torchmetrics import MetricCollection
@@ -52,13 +50,11 @@ def test_index_gives_the_order_and_a_repeated_pair_counts_once():
 
 
 def test_pair_verification_is_a_metric_like_any_other():
-    metric = PairVerification("auc")
-    assert metric(FIRST, SECOND, SAME) == EXPECTED["auc"].float()
-    assert metric(FIRST[1:3], SECOND[1:3], SAME[1:3]).isnan()  # a batch of one kind
-    twin = pickle.loads(pickle.dumps(metric))
-    assert twin.compute() == metric.compute()
-    metric.reset()
-    assert fed(metric).compute() == EXPECTED["auc"].float()
+    sides = {"first": FIRST, "second": SECOND, "same": SAME}
+    given = [{name: values[part] for name, values in sides.items()} for part in torch.arange(40).split(20)]
+    check_held_samples(lambda: PairVerification("auc"), given, torch.equal)
+    assert PairVerification("auc")(FIRST[1:3], SECOND[1:3], SAME[1:3]).isnan()  # a batch of one kind
+    assert fed(PairVerification("auc")).compute() == EXPECTED["auc"].float()
     assert repr(PairVerification("min_dcf", p_target=0.01)) == "PairVerification(metric='min_dcf', p_target=0.01)"
     together = fed(MetricCollection({name: PairVerification(name, **OPTIONS) for name in PAIR_METRICS}))
     assert together.compute() == {name: value.float() for name, value in EXPECTED.items()}
