@@ -1,4 +1,4 @@
-"""Near duplicates among the samples of any number of processes are those of a plain loop over all pairs."""
+"""Near duplicates on any number of processes are those of one, which `tests/tasks` compares with plain loops."""
 
 import warnings
 from dataclasses import replace
@@ -15,7 +15,6 @@ from tests.distributed import threads
 from tests.distributed.problems import Problem, problem
 from tests.distributed.test_laws import spread
 from tests.profiles import of_each
-from tests.reference import duplicates as reference
 
 THRESHOLDS = {"cosine": 0.9, "euclidean": 1.01, "dot": 0.99}
 
@@ -43,27 +42,14 @@ def found_by_processes(process, size, problems):
         return [as_lists(given.together(process).duplicates(threshold_of(given))) for given in problems]
 
 
-def expected(given: Problem) -> list[tuple[int, int]]:
-    """A loop over all pairs of the samples that some process saw, in the order of `index`."""
-    seen = torch.tensor(sorted(set(sum(given.seen, []))), dtype=torch.int64)
-    within, every = given.is_query is None, torch.ones(len(seen), dtype=torch.bool)
-    query, gallery = (seen[every if within else given.is_query[seen] == role] for role in (True, False))
-    least = threshold_of(given) * (-1 if given.options["similarity"] == "euclidean" else 1)
-    pairs = reference.pairs(given._scores(query, gallery), least, within=within)
-    numbers = range(len(gallery)) if within else given.index[gallery].tolist()
-    return sorted((row, numbers[item]) for row, item, _ in pairs)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_pairs_are_those_of_a_loop_over_all_pairs(size):
+@pytest.mark.parametrize("size", [2, 3])
+def test_pairs_are_those_of_one_process(size):
     num_pairs = []
     for seed in range(15):
         given = problem(5000 * size + seed, size)
         alone = found_in(ALONE, given)
-        assert [*zip(*alone[:2], strict=True)] == expected(given), seed
         num_pairs.append(len(alone[0]))
-        if size > 1:
-            assert threads.run(size, lambda world, given=given: found_in(world, given)) == [alone] * size, seed
+        assert threads.run(size, lambda world, given=given: found_in(world, given)) == [alone] * size, seed
     assert sum(num_pairs) > 50
 
 
