@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection import evaluate_images
 
 LIMITS = {torch.bfloat16: 256, torch.float16: 2048}
 LABELS = torch.zeros(60, dtype=torch.int64)
@@ -38,7 +37,6 @@ def texts(evaluate, detected, true, key="boxes"):
     return [str(warning.message) for warning in caught if "rounded to" in str(warning.message)]
 
 
-@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize("dtype", LIMITS)
 def test_rounded_boxes_are_told_once_by_the_side_that_was_rounded(dtype):
     boxes, near = boxes_within(4 * LIMITS[dtype]), boxes_within(LIMITS[dtype])
@@ -57,7 +55,6 @@ def test_rounded_boxes_are_told_once_by_the_side_that_was_rounded(dtype):
         assert texts(by_metric(DetectionMAP), right, right) == []
 
 
-@pytest.mark.needs("diagnosis")
 def test_thirty_different_coordinates_are_enough_to_say():
     boxes = boxes_within(2000).bfloat16().float()
     for num, is_told in ((20, True), (5, False)):
@@ -65,32 +62,8 @@ def test_thirty_different_coordinates_are_enough_to_say():
         assert bool(texts(by_metric(DetectionMAP), some, some)) is is_told
 
 
-def keypoints_of(boxes):
-    points = boxes.view(60, 2, 2)
-    return torch.cat([points, torch.full((60, 2, 1), 2.0)], 2)
-
-
 def rotated(boxes):
     return torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2], torch.full((60, 1), 0.5)], 1)
-
-
-def corners(boxes):
-    return boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]]
-
-
-@pytest.mark.needs("diagnosis")
-@pytest.mark.parametrize("make", [keypoints_of, rotated, corners])
-def test_other_shapes_are_told_by_their_key(make):
-    key = "keypoints" if make is keypoints_of else "rotated_boxes"
-    options = {"iou_type": "keypoints", "sigmas": [0.1, 0.1]} if make is keypoints_of else {"iou_type": "rotated"}
-    values = make(boxes_within(1000))
-    for evaluate in (by_metric(lambda: DetectionMAP(**options)), lambda *items: evaluate_images(*items, **options)):
-        (text,) = texts(evaluate, values.bfloat16(), values, key)
-        assert text.startswith(f"`{key}` of `preds` were rounded to bfloat16")
-        (text,) = texts(evaluate, values, values.bfloat16().float(), key)
-        assert text.startswith(f"`{key}` of `target` were rounded to bfloat16")
-        assert texts(evaluate, values, values, key) == []
-        assert texts(evaluate, values.half(), values, key) == []
 
 
 def test_an_angle_is_no_coordinate():
