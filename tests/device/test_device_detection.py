@@ -15,26 +15,11 @@ from reid_torchmetrics.functional.detection import (
     mask_iou,
     object_keypoint_similarity,
 )
-from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, box_areas, to_xywh
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
-from reid_torchmetrics.tasks.detection_errors import (
-    CONFUSION_RULES,
-    confusion_matrix,
-    error_breakdown,
-    merge_object_pairs,
-    pair_objects,
-)
 from reid_torchmetrics.tasks.evaluators import VOC_RULES, YOLO_RULES, match_greedily
-from reid_torchmetrics.tasks.operating_points import (
-    at_confidence,
-    best_confidence,
-    best_f1,
-    confidence_curve,
-    image_errors,
-    precision_recall_curve,
-)
+from reid_torchmetrics.tasks.operating_points import image_errors
 from reid_torchmetrics.tasks.rotated_boxes import rotated_iou
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import match_images, true_positives
@@ -171,35 +156,6 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
         return [detection.evaluate_boxes(*packed(where)), evaluate_matches(matches, GRID), of_images]
 
     assert_as_on_the_cpu(device, results)
-
-
-def test_operating_points_are_those_of_the_cpu(device, deterministic):
-    def points(where):
-        matches = match_images(*packed(where))
-        best, curve = best_f1(matches), confidence_curve(matches)
-        return [
-            *(best_confidence(matches), best, best.precision, best.recall, best.f1, at_confidence(matches, 0.5)),
-            *(curve, curve.best(), confidence_curve(matches, 2)),
-            precision_recall_curve(matches, 2),
-        ]
-
-    assert_as_on_the_cpu(device, points)
-
-
-@pytest.mark.parametrize("rule", of_each(CONFUSION_RULES))
-def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
-    def confusion(where):
-        objects = merge_object_pairs([pair_objects(*packed(where))])
-        confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=objects.classes.device)
-        by_class = confusion_matrix(objects, confidence, rule=rule)
-        return [objects, by_class, by_class.normalized, confusion_matrix(objects, 0.5, rule=rule)]
-
-    assert_as_on_the_cpu(device, confusion)
-
-
-@pytest.mark.parametrize("rule", of_each(["tidecv", *AP_RULES]))
-def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
-    assert_as_on_the_cpu(device, lambda where: error_breakdown(pair_objects(*packed(where)), rule=rule))
 
 
 @pytest.mark.parametrize("rule", of_each(VOC_RULES))

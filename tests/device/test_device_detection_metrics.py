@@ -5,9 +5,11 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.tasks.detection_errors import CONFUSION_RULES
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.device.test_device_detection import PREDICTED, TRUE
 from tests.functional.detection.detection_samples import fed, images, named
+from tests.profiles import of_each
 
 
 @pytest.mark.parametrize(
@@ -81,13 +83,12 @@ def test_results_answer_as_on_the_cpu(device, deterministic, average, ids):
         return [
             *(results, results.summary, vars(results.detections()), results.best_confidences()),
             *(results.at_confidence(0.5), results.best_f1(), results.precision_recall_curve(label)),
+            *(results.confidence_curve(), results.confidence_curve().best(), results.confidence_curve(label)),
             *(results.image_errors(), results.image_errors(confidence=0.5), results.worst_images(4)),
-            *(
-                results.error_breakdown(),
-                results.confusion_matrix(),
-                results.confusion_matrix(confidence=0.5),
-                results.class_numbers(),
-            ),
+            *(results.error_breakdown(rule=rule) for rule in of_each(["tidecv", *AP_RULES])),
+            *(results.confusion_matrix(rule=rule) for rule in of_each(CONFUSION_RULES)),
+            *(results.confusion_matrix(confidence=0.5, rule=rule) for rule in of_each(CONFUSION_RULES)),
+            results.class_numbers(),
         ]
 
     assert_as_on_the_cpu(device, answers)
