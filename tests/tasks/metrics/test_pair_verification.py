@@ -7,6 +7,7 @@ from torchmetrics import MetricCollection
 from reid_torchmetrics import PairVerification
 from reid_torchmetrics.tasks import accuracy_over_folds, verify_pairs
 from reid_torchmetrics.tasks.metrics import PAIR_METRICS
+from tests.metrics.held_samples import check_held_samples
 
 GENERATOR = torch.Generator().manual_seed(11)
 FIRST = torch.randn(40, 5, generator=GENERATOR)
