@@ -1,7 +1,5 @@
 """What scripts of the gallery leave in variables is shown on its pages; a build without pictures would not fail."""
 
-import importlib
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,17 +8,11 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from tests.test_reference_pages import extension
+
 pytest.importorskip("sphinx_gallery")
 
 EXTENSIONS = str(Path(__file__).parents[1] / "docs" / "_ext")
-
-
-def extension(name):
-    sys.path.insert(0, EXTENSIONS)
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(EXTENSIONS)
 
 
 gallery_scraper = extension("gallery_scraper")

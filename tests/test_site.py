@@ -1,9 +1,7 @@
 """What extensions of the site write: tables that fit every screen, and signatures that fit the first one."""
 
-import importlib
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,15 +10,9 @@ pytest.importorskip("sphinx")
 from sphinx.application import Sphinx
 from sphinx.util.inspect import signature, stringify_signature
 
+from tests.test_reference_pages import extension
+
 DOCS = Path(__file__).parents[1] / "docs"
-
-
-def extension(name):
-    sys.path.insert(0, str(DOCS / "_ext"))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(DOCS / "_ext"))
 
 
 reference_pages = extension("reference_pages")

@@ -13,7 +13,8 @@ from reid_torchmetrics import KReciprocal, QueryExpansion
 from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix
 from reid_torchmetrics.tasks import verify
 from tests.coming_from.pages import Row, check_row, names, names_of, problem_of, rows
-from tests.golden.cases import RECORDINGS, true_distances
+from tests.golden.cases import true_distances
+from tests.tasks.reranking.test_golden_reranking import embeddings
 
 MAX_RANK = 20  # what recorded curves were asked for
 
@@ -25,13 +26,6 @@ def arrays(case: str) -> tuple[np.ndarray, ...]:
     problem = problem_of(case)
     labels = problem.query_identities, problem.gallery_identities, problem.query_cameras, problem.gallery_cameras
     return problem.distances, *labels
-
-
-def embeddings() -> tuple[Tensor, Tensor]:
-    """The recorded embeddings that were re-ranked, of queries and gallery."""
-    inputs = RECORDINGS["reranking"].inputs["g01_rerank"]
-    query, gallery = torch.from_numpy(inputs["features"]).tensor_split([int(inputs["num_query"])])
-    return query, gallery
 
 
 def reranked(options: dict[str, Any]) -> Tensor:

@@ -194,10 +194,20 @@ def test_tracking_ids_behind_the_confidence_are_left_out(folders, iou_type, line
     assert len(target) == len(lines)
 
 
-@pytest.mark.parametrize("number", ["0.5", "1.0", "-1"])
-def test_a_tracking_id_that_is_no_whole_number_is_named(folders, number):
-    fill(folders, [BOX], [BOX], confidence=f" 0.9 {number}")
-    with pytest.raises(ValueError, match="a tracking id may follow the confidence if it is a whole number"):
+WHOLE_TRACKING_ID = "a tracking id may follow the confidence if it is a whole number"
+
+
+@pytest.mark.parametrize(
+    ("confidence", "message"),
+    [
+        *((f" 0.9 {number}", WHOLE_TRACKING_ID) for number in ("0.5", "1.0", "-1")),
+        ("", "and a confidence in a line; .* Ultralytics writes .* `save_conf=True`"),
+        (" 87", r"`results` must have numbers from 0 to 1 .*: word 6, '87', is none\.$"),
+    ],
+)
+def test_a_wrong_confidence_or_tracking_id_is_named(folders, confidence, message):
+    fill(folders, [BOX], [BOX], confidence=confidence)
+    with pytest.raises(ValueError, match=message):
         read_yolo(*folders)
 
 
@@ -241,12 +251,6 @@ def test_lines_that_do_not_fit_are_named(folders, iou_type, labels, results, mes
     fill(folders, labels, results or [labels[0]])
     with pytest.raises(ValueError, match=re.escape(message)):
         read_yolo(*folders, iou_type=iou_type, image_sizes=(100, 100))
-
-
-def test_results_without_confidences_are_named_with_the_option_that_writes_them(folders):
-    fill(folders, [BOX], [BOX], confidence="")
-    with pytest.raises(ValueError, match=r"and a confidence in a line; .* Ultralytics writes .* `save_conf=True`"):
-        read_yolo(*folders)
 
 
 def test_keypoints_outside_of_their_boxes_are_named_with_the_option_that_reads_them(folders):
@@ -317,12 +321,6 @@ def test_a_wrong_word_is_named(folders, line, message):
     with pytest.raises(ValueError, match=rf"^`labels` must have .* got '{re.escape(line)}', .*0.txt:1: ") as error:
         read_yolo(*folders)
     assert str(error.value).endswith(message)
-
-
-def test_a_wrong_confidence_is_named(folders):
-    fill(folders, [BOX], [BOX], confidence=" 87")
-    with pytest.raises(ValueError, match=r"`results` must have numbers from 0 to 1 .*: word 6, '87', is none\.$"):
-        read_yolo(*folders)
 
 
 def test_names_are_compared_with_or_without_the_suffix_of_an_image(folders):

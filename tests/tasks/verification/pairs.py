@@ -2,16 +2,11 @@
 
 import torch
 
-from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, scores_from_matrix
+from reid_torchmetrics.functional.retrieval import Relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import MatrixScores
 from tests.reference.retrieval import candidates
 from tests.strategies import Problem
-
-
-def relevance_of(problem: Problem) -> Relevance:
-    names = ("same_camera", "junk_identities", "self_index")
-    return find_relevance(*problem.labels, **{name: getattr(problem, name) for name in names})
 
 
 def pairs_of(problem: Problem) -> tuple[list[float], list[float]]:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings, scores_from_matrix
 from reid_torchmetrics.tasks import ScoreHistogram, score_histogram
+from tests.functional.retrieval.ranking.test_nearest import relevance_of
 from tests.profiles import examples
 from tests.strategies import Problem, problems
-from tests.tasks.verification.pairs import pairs_of, relevance_of, row
+from tests.tasks.verification.pairs import pairs_of, row
 
 
 def contents(found: ScoreHistogram) -> tuple[list[float], list[int], list[int]]:

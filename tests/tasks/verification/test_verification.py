@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.tasks.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
+from tests.functional.retrieval.ranking.test_nearest import relevance_of
 from tests.paths import taking
 from tests.profiles import examples
 from tests.reference import verification as reference
 from tests.strategies import Problem, problems
-from tests.tasks.verification.pairs import pairs_of, relevance_of, row
+from tests.tasks.verification.pairs import pairs_of, row
 
 RATES = [0.0, 0.1, 1 / 3, 0.5, 1.0]
 NAN = pytest.approx(math.nan, nan_ok=True)

@@ -11,6 +11,7 @@ from reid_torchmetrics.functional.detection import RunLengths, mask_iou
 from reid_torchmetrics.functional.detection.inputs import checked_masks, counted_masks
 from reid_torchmetrics.functional.detection.inputs.counted_masks import BitMasks
 from reid_torchmetrics.functional.detection.inputs.masks import PixelMasks, counted_iou
+from tests.functional.detection.mask_samples import compressed
 from tests.paths import path, taking
 from tests.profiles import examples
 from tests.reference.masks import holding_box, pixels_of, run_lengths
@@ -47,11 +48,6 @@ def problems(draw):
     size = draw(SIZES)
     found, true = draw(masks_of_an_image(size)), draw(masks_of_an_image(size))
     return found, true, torch.tensor(draw(st.lists(st.booleans(), min_size=len(true), max_size=len(true)))).bool()
-
-
-def compressed(given_masks):
-    """What pycocotools makes of masks, as its files have it."""
-    return [coco_masks.encode(np.asfortranarray(mask)) for mask in given_masks.numpy().astype(np.uint8)]
 
 
 def forms(given_masks):

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +18,8 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     reciprocal_rank,
     retrieval_rank,
 )
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
+from tests.functional.retrieval.measures.test_measures import exactly, ranks_of
 from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.strategies import problems
@@ -38,17 +37,6 @@ for name in PRECISION_DIVISORS:
         lambda groups, k, name=name: reference.precision_at(groups, k, name),
     )
 WITHOUT_CUTOFF = ("R-precision", "reciprocal rank", "nDCG")
-
-
-def ranks_of(*queries):
-    flat = torch.tensor(sum(queries, ()), dtype=torch.int64)
-    sizes = torch.tensor([len(query) for query in queries], dtype=torch.int64)
-    return PositiveRanks(flat, sizes, torch.full_like(sizes, 100))
-
-
-def exactly(values, expected):
-    assert values.dtype == torch.float64
-    return values.tolist() == pytest.approx([float(value) for value in expected], abs=1e-15, nan_ok=True)
 
 
 def test_the_retrieval_rank_is_0_for_perfect_lists_and_1_where_nothing_comes_early():

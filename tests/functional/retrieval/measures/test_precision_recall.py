@@ -13,20 +13,10 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
 )
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
+from tests.functional.retrieval.measures.test_measures import exactly, ranks_of
 from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.strategies import problems
-
-
-def ranks_of(*queries):
-    flat = torch.tensor(sum(queries, ()), dtype=torch.int64)
-    sizes = torch.tensor([len(query) for query in queries], dtype=torch.int64)
-    return PositiveRanks(flat, sizes, torch.full_like(sizes, 100))
-
-
-def exactly(values, expected):
-    assert values.dtype == torch.float64
-    return values.tolist() == pytest.approx([float(value) for value in expected], abs=1e-15, nan_ok=True)
 
 
 def test_a_curve_has_one_point_for_each_tied_group():
