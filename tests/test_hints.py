@@ -144,6 +144,10 @@ def test_attributes_and_imports():
     assert "there is `ReIDMetrics`" in message_of(lambda: reid_torchmetrics.R1_mAP_eval)
     assert "is in `reid_torchmetrics.functional.retrieval`" in message_of(lambda: reid_torchmetrics.RetrievalResults)
     assert "is in `reid_torchmetrics.coco`" in message_of(lambda: reid_torchmetrics.COCOeval)
+    for shape in ("Mask", "Keypoint", "Box", "Det", "COCO"):
+        assert "there is `DetectionMAP`" in message_of(lambda name=shape: getattr(reid_torchmetrics, f"{name}MAP"))
+    for word in ("Rank1", "top5", "ReIDRank1"):
+        assert "there is `ReIDCMC`" in message_of(lambda name=word: getattr(reid_torchmetrics, name))
 
 
 @pytest.mark.parametrize("word", ["zebra", "qwerty", "_", "7"])
