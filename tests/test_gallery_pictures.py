@@ -12,9 +12,6 @@ from tests.test_reference_pages import extension
 
 pytest.importorskip("sphinx_gallery")
 
-EXTENSIONS = str(Path(__file__).parents[1] / "docs" / "_ext")
-
-
 gallery_scraper = extension("gallery_scraper")
 
 

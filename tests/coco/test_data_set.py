@@ -23,10 +23,6 @@ def both(data_set=DATA_SET):
     return COCO(data_set), theirs
 
 
-def answers(coco, name, *arguments, **options):
-    return getattr(coco, name)(*arguments, **options)
-
-
 IMAGES, CATEGORIES = ([row["id"] for row in DATA_SET[name]] for name in ("images", "categories"))
 QUESTIONS = [
     ("getAnnIds", {}),

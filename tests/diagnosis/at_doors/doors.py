@@ -167,15 +167,17 @@ OF_MATRICES: dict[str, Callable[[Data], object]] = {
 
 
 def updated(kind: Callable[..., Any], method: str) -> Callable[[Data], object]:
-    """A metric that is updated by batches; None stands for an evaluation between them."""
+    """A metric that is updated by batches, of samples or of images; None stands for an evaluation between them."""
 
     def call(data: Data) -> None:
-        metric = kind(**data["options"])
+        metric = kind(**data.get("options", {}))
         for batch in [*data["batches"], None]:
             if batch is None:
                 getattr(metric, method)()
-            else:
+            elif isinstance(batch, dict):
                 metric.update(**batch)
+            else:
+                metric.update(*batch)
 
     return call
 

@@ -10,7 +10,7 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, Y
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 from reid_torchmetrics.functional.detection.inputs import to_xywh
-from tests.diagnosis.at_doors.doors import Data, run_command
+from tests.diagnosis.at_doors.doors import Data, run_command, updated
 
 ABSENT = {"neg_category_ids": [], "not_exhaustive_category_ids": []}
 SHAPES = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints", "rotated": "rotated_boxes"}
@@ -171,22 +171,8 @@ def takes(door: str, data: Data) -> bool:
     return shape_of(data) in SHAPES_OF.get(door.partition(".")[0], {"bbox"})
 
 
-def by_batches(kind: Callable[..., Any], method: str) -> Callable[[Data], object]:
-    """A metric that is updated by batches; None stands for an evaluation between them."""
-
-    def call(data: Data) -> None:
-        metric = kind()
-        for batch in [*data["batches"], None]:
-            if batch is None:
-                getattr(metric, method)()
-            else:
-                metric.update(*batch)
-
-    return call
-
-
 OF_IMAGE_BATCHES: dict[str, Callable[[Data], object]] = {
-    f"{kind.__name__}.{method}": by_batches(kind, method)
+    f"{kind.__name__}.{method}": updated(kind, method)
     for kind in (DetectionMAP, DetectionMetrics, VocMAP, YoloMAP)
     for method in ("compute", "results")
 }

@@ -105,11 +105,6 @@ def rows_of(places: Sequence[int]) -> Data:
     return {name: values[list(places)] for name, values in batch().items()}
 
 
-def padded_samples() -> Data:
-    """The first sample again at the end of the last process."""
-    return {"samples": [rows_of(range(0, NUM, 2)), rows_of([*range(1, NUM - 2, 2), 0])]}
-
-
 def persons() -> Data:
     """Boxes as shares of the image."""
     near = torch.rand(20, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 2

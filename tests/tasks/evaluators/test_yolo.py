@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection.inputs.grid import CocoGrid
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
-from reid_torchmetrics.tasks.evaluators.yolo import YOLO_RULES, YoloAverages, match_greedily, yolo_average_precision
+from reid_torchmetrics.tasks.evaluators.yolo import YOLO_RULES, match_greedily, yolo_average_precision
 from tests.detection_strategies import problems
 from tests.found_classes import true_positives
 from tests.golden import coco_cases
@@ -39,10 +39,6 @@ EXAMPLE = (
     torch.tensor([4, 4, 4]),
     torch.tensor([4, 4]),
 )
-
-
-def numbers(found: YoloAverages) -> tuple[float, float, float]:
-    return float(found.precision), float(found.recall), float(found.f1)
 
 
 @pytest.mark.parametrize("name", RECORDED)
