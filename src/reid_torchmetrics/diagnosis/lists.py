@@ -223,23 +223,23 @@ def shifted_positions(case: IndexCase) -> Values | None:
         raise NotHeldError("gallery that can be read again")
     if not num_queries:
         return None
+    # The gallery is read once for both directions.
     items = case.samples.items[case.queries]
-    recalls = {}
-    for offset in (0, 1, -1):
-        is_item = (items >= 0) & (items - offset < num_gallery)
-        lists = case.samples.for_queries(case.queries, (items - offset).where(is_item, -1))
-        recalls[offset] = search_lists(lists)[0].mean
-    recall, *_ = recalls.values()
+    shifted = torch.cat([items - 1, items + 1])
+    is_item = (items >= 0).repeat(2, 1) & (shifted < num_gallery)
+    lists = case.samples.for_queries(case.queries.repeat(2), shifted.where(is_item, -1))
+    recalls = search_lists(lists)[0].per_query.view(2, -1).nanmean(1).tolist()
+    recall = float(case.recall.per_query[case.queries].nanmean())
     # Lists of neighboring frames without the query itself are better in both directions.
-    offset = 1 if recalls[1] > recalls[-1] else -1
-    gain, by_luck = recalls[offset] - recall, max(recall, min(1.0, case.recall.k / num_gallery))
-    is_better = is_beyond_chance(recalls[offset] * num_queries, num_queries, by_luck)
-    if gain < max(_GAIN, 2 * (recalls[-offset] - recall)) or not is_better:
+    worse, better = sorted(recalls)
+    by_luck = max(recall, min(1.0, case.recall.k / num_gallery))
+    is_better = is_beyond_chance(better * num_queries, num_queries, by_luck)
+    if better - recall < max(_GAIN, 2 * (worse - recall)) or not is_better:
         return None
     return {
         "recall": f"{recall:.4f}",
-        "better": f"{recalls[offset]:.4f}",
-        "change": "subtracted from" if offset == 1 else "added to",
+        "better": f"{better:.4f}",
+        "change": "subtracted from" if recalls[0] == better else "added to",
     }
 
 

@@ -39,10 +39,26 @@ FOUND = 0.6
 """fraction of the ground truths that the detections of another image find"""
 
 
+def labels_are_lost(case: DetectionCase) -> bool:
+    """Return whether few of many objects are found with their label, in all classes or in two of them."""
+    return has_many_objects(case) and (_have_few_right(case) or _have_lost_classes(case))
+
+
+def _have_few_right(case: DetectionCase) -> bool:
+    num_found, num_true = case.recall_of_classes
+    is_few = num_found.sum() < FEW * num_true.sum()
+    return bool(is_few & ((num_found / num_true).nanmean() < FEW_OF_CLASSES))
+
+
+def _have_lost_classes(case: DetectionCase) -> bool:
+    num_found, num_true = case.recall_of_classes
+    return int(((num_true >= LEAST_BOXES) & (num_found < LOST * num_true)).sum()) > 1
+
+
 @cause(
     message="Only {num_right} of {num} ground truths that are found have the label of their detection; most frequent"
     " are {pairs}. Number the classes of `preds` and `target` alike: one of them may start at 0, and the other at 1.",
-    suspect=has_many_objects,
+    suspect=labels_are_lost,
 )
 def labels(case: DetectionCase) -> Values | None:
     """Look for labels in two numberings, such as from 0 in `preds` and from 1 in `target`, or exchanged classes.
@@ -71,10 +87,9 @@ def _are_renumbered(case: DetectionCase, counts: Tensor) -> bool:
     If 0, 1, 2 stand for 1, 2, 3, then pairs are 0 for 1, 1 for 2 and 2 for 3: each label has one partner. A classifier
     that learned nothing has other pairs, or predicts a single label.
     """
-    num_found, num_true = case.recall_of_classes
-    num_pairs, sample = counts.sum(), case.points
-    if num_found.sum() >= FEW * num_true.sum() or (num_found / num_true).nanmean() >= FEW_OF_CLASSES:
+    if not _have_few_right(case):
         return False
+    num_pairs, sample = counts.sum(), case.points
     if 2 * num_pairs <= len(sample.true.images) or counts.diagonal().sum() >= FEW_RIGHT * num_pairs:
         return False
     if (counts.sum(0) > 0).sum() == 1 < (counts.sum(1) > 0).sum():
@@ -97,8 +112,7 @@ def _have_one_partner(counts: Tensor) -> bool:
 
 def _are_exchanged(case: DetectionCase, counts: Tensor) -> bool:
     """Return whether the objects of two classes or more are found with the label of another one of them."""
-    num_found, num_true = case.recall_of_classes
-    if int(((num_true >= LEAST_BOXES) & (num_found < LOST * num_true)).sum()) < 2:
+    if not _have_lost_classes(case):
         return False
     num_pairs = counts.sum(1)
     largest, partners = counts.max(1)

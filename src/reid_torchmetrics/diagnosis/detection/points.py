@@ -70,14 +70,8 @@ class PointSample:
         return PairedRows(*segments.runs(segments.starts(counts)[images], counts[images]))
 
     def pairs_found(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
-        """Return the ground truths that are found without labels, each with its detection of the highest score.
-
-        Points may be those of several readings, one after another.
-        """
-        (rows, true_rows), numbers = self._pairs, (len(self.found.images), len(self.true.images))
-        number = torch.arange(len(points) // numbers[0], device="cpu")[:, None]
-        pairs = PairedRows((rows + number * numbers[0]).flatten(), (true_rows + number * numbers[1]).flatten())
-        return self._find(pairs, points, true_points, at_least)
+        """Return the ground truths that are found without labels, each with its detection of the highest score."""
+        return self._find(self._pairs, points, true_points, at_least)
 
     def pairs_found_elsewhere(self, points: Tensor, true_points: Tensor, at_least: float) -> PairedRows:
         """Return the ground truths that the detections of other images find, or of the mirrored one if it is alone."""

@@ -10,7 +10,7 @@ that are everywhere, or always in one place, fit after any change of scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -75,10 +75,14 @@ def other_reading(case: DetectionCase) -> Values | None:
     sample = case.points
     at_least = case.overlap_of_few or FOUND
     as_read = Reading("", "", "", sample.points, sample.true_points)
-    readings = list(_readings(sample))
-    num_before, *counts = _count_found(sample, [as_read, *readings], at_least)
+
+    def count_found(reading: Reading) -> int:
+        return len(sample.pairs_found(reading.points, reading.true_points, at_least).rows)
+
+    num_before = count_found(as_read)
     num_found, best = 0, as_read
-    for num, reading in zip(counts, readings, strict=True):
+    for reading in _readings(sample):
+        num = count_found(reading)
         if num > _BETTER * num_found:  # the simplest among almost equal ones
             num_found, best = num, reading
     num_ground_truths = len(sample.true.images)
@@ -96,15 +100,6 @@ def other_reading(case: DetectionCase) -> Values | None:
         "num_ground_truths": num_ground_truths,
         "overlap": at_least,
     }
-
-
-def _count_found(sample: PointSample, readings: Sequence[Reading], at_least: float) -> list[int]:
-    """Return the number of ground truths that are found in each reading; all are compared together."""
-    points = torch.cat([reading.points for reading in readings])
-    true_points = torch.cat([reading.true_points for reading in readings])
-    _, true_rows = sample.pairs_found(points, true_points, at_least)
-    counts: list[int] = (true_rows // len(sample.true.images)).bincount(minlength=len(readings)).tolist()
-    return counts
 
 
 def _readings(sample: PointSample) -> Iterator[Reading]:

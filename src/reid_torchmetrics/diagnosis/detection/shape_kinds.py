@@ -137,7 +137,6 @@ def _keypoint_overlaps(
 ) -> Tensor:
     rows, true_rows = pairs
     visibility = true.values["keypoints"][..., 2:]
-    own_rows = true_rows % len(visibility)
-    with_visibility = torch.cat([true_points[true_rows], visibility[own_rows]], 2)
+    with_visibility = torch.cat([true_points[true_rows], visibility[true_rows]], 2)
     boxes = true_points.new_zeros((len(true_rows), 4))  # all ground truths have labeled keypoints
-    return paired_similarity(points[rows], with_visibility, true.areas[own_rows], boxes, sigmas)
+    return paired_similarity(points[rows], with_visibility, true.areas[true_rows], boxes, sigmas)

@@ -133,14 +133,16 @@ def tied_pairs(case: RetrievalCase) -> Values | None:
     """
     if not case.samples.ties_are_open:
         return None
-    worst, best = case.sample.ranks("pessimistic"), case.sample.ranks("optimistic")
-    # A positive has one rank more for each negative with its score.
-    num_tied = int((worst.rank - best.rank).sum())
-    num_pairs = int((worst.num_positives * (worst.num_candidates - worst.num_positives)).sum())
+    ranks = case.sample.ranks("expected")
+    tied = ranks.tied
+    assert tied is not None  # noqa: S101 - "expected" lists the groups with equal scores
+    num_tied = int((tied.num_positives * tied.num_negatives).sum())
+    num_pairs = int((ranks.num_positives * (ranks.num_candidates - ranks.num_positives)).sum())
     num_queries = len(case.sample.scores)
     num_parts = -(-num_queries // QUERIES_PER_PART)
     if num_pairs * num_parts < LEAST_PAIRS * num_queries or num_tied <= MOST_TIED * num_pairs:
         return None
+    worst, best = case.sample.ranks("pessimistic"), case.sample.ranks("optimistic")
     return {
         "share": f"{num_tied / num_pairs:.0%}",
         "queries": counted(num_queries, "query"),

@@ -115,7 +115,8 @@ def problem_of_process(
 
     `facts` are those about the samples of all processes, which decide whether embeddings are codes.
     """
-    samples = replace(samples, marks=None, are_bits=facts.are_bits)
+    if samples.marks is not None or facts.are_bits:  # nearly never; other samples know their norms already
+        samples = replace(samples, marks=None, are_bits=facts.are_bits)
     has_both_roles = all(bool((samples.roles & role > 0).any()) for role in (sharding.QUERY, sharding.GALLERY))
     if not has_both_roles:
         return None
