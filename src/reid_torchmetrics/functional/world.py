@@ -406,13 +406,10 @@ def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[
     return values ^ (values >> _SHIFTS[-1])
 
 
-def hash_of_order(values: Float[Tensor, "rows columns"]) -> Int[Tensor, ""]:
-    """Hash a matrix of float32; rows or columns in another order have another hash."""
-    places = torch.arange(max(values.shape), device=values.device)
-    weights = mixed(places, places)
-    num_rows, num_columns = values.shape
-    sums = (values.view(torch.int32) * weights[:num_columns]).sum(1)
-    return (sums ^ (sums >> 32)).mul(weights[:num_rows]).sum()
+def hash_in_order(values: Int[Tensor, "*shape last"]) -> Int[Tensor, "*shape"]:
+    """Hash numbers along the last axis; numbers in another order have another hash."""
+    places = torch.arange(values.shape[-1], device=values.device)
+    return (values * mixed(places, places)).sum(-1)
 
 
 def owners(world: World, numbers: Int[Tensor, " numbers"]) -> Int[Tensor, " numbers"]:

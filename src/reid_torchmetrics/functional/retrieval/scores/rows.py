@@ -17,7 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.world import SentRows, World, exchange_rows, hash_of_order
+from reid_torchmetrics.functional.world import SentRows, World, exchange_rows, hash_in_order
 
 Result = TypeVar("Result")
 Thing = TypeVar("Thing")
@@ -156,8 +156,9 @@ class Rows:
     def fingerprint(self) -> int:
         """Return a hash of up to 64 columns of all rows in float32, in their order; it is the same on all devices."""
         step = max(1, ceil(self.dimension / _NUM_HASHED))
-        parts = self.map_pieces(lambda piece, _: piece[:, ::step].clone(), torch.float32)
-        return int(hash_of_order(torch.cat(parts))) if parts else 0
+        parts = self.map_pieces(lambda piece, _: hash_in_order(piece.view(torch.int32)[:, ::step]), torch.float32)
+        hashes = _concatenate(parts, torch.int64, self.device)
+        return int(hash_in_order(hashes ^ (hashes >> 32)))
 
     def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
         """Return |x| of every row in a dtype; it is computed once, as several steps need it."""
