@@ -33,7 +33,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _extras

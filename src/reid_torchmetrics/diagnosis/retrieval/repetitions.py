@@ -20,7 +20,7 @@ LEAST_SHARE = 0.5
 LEAST_ZEROS = 8
 """mean length of the runs of zero vectors: those of a network are scattered"""
 MOST_SORTED = 1 << 16
-"""rows that are compared to find the distance, about; of more rows, those whose values have some of the hashes"""
+"""approximate number of values that are sorted; among more, those with a hash of one class are compared"""
 _ODD_FACTOR = 0x61C8864680B583EB  # a product's high bits depend on all bits (Knuth, "Sorting and searching", 1973)
 
 
