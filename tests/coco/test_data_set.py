@@ -128,7 +128,7 @@ def test_results_that_do_not_belong_to_the_data_set_are_refused():
     truth = COCO(DATA_SET)
     with pytest.raises(IndexError, match="`resFile` must hold at least one result; got an empty list"):
         truth.loadRes([])
-    with pytest.raises(ValueError, match="`resFile` must hold results of images of the data set; got -1"):
+    with pytest.raises(ValueError, match="`resFile` must have results in images of the data set only; got -1"):
         truth.loadRes([RESULTS[0] | {"image_id": -1}])
     with pytest.raises(ValueError, match="`resFile` must hold a list of results; got a dict"):
         truth.loadRes({})

@@ -39,7 +39,8 @@ def names_that_decide():
     "AmenRa/ranx#27",
     "joaopalotti/trectools#24",
     question="What happens if a query is in the run but not in the ground truth?",
-    answer="An error names the query: **`retrieved` must have no query that `positives` lacks; got 'b'.** With"
+    answer="An error names the query: **`retrieved` must have no query that `positives` lacks; got 'b' where these are"
+    " 'a'.** With"
     ' `unknown_queries="skip"` the mean is over the other queries: **1**.',
 )
 def queries_in_the_run_alone():

@@ -136,7 +136,7 @@ BROKEN = [
     ("evaluate g.npz g.npz --pictures a_file", "a_file: must be a folder to write to"),
     ("evaluate g.npz g.npz g.npz --max-rank 5", "each of `query` and `gallery` must name files"),
     ("lists bad.run good.qrels", "bad.run:2: "),
-    ("lists good.run good.qrels", "`retrieved` must have no query that `positives` lacks; got 'q1'."),
+    ("lists good.run good.qrels", "`retrieved` must have no query that `positives` lacks; got 'q1' where these are"),
     ("lists tower_9.txt good.qrels", "tower_9.txt: must be named like a query of good.qrels; got 'tower_9'."),
     ("lists lists.npy no_shards", "There is no file *_good.txt in 'no_shards'."),
     ("detect no_shards results.json", "`ground_truths` and `detections` must both be files of JSON, or both folders"),

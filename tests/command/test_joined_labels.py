@@ -184,3 +184,61 @@ def test_numbers_of_tracks_in_each_camera_are_no_sequences(tracks, words, is_lef
     files = ("query.npy", "gallery.npy", "--labels", "query.csv", "gallery.csv", "--protocol", "market1501")
     _, said = printed_map(capsys, *files, *words)
     assert ("no sequences, as their numbers count the tracks of each camera" in said) == is_left_out
+
+
+@pytest.mark.parametrize("table_name", ["/set/{}", "{}", "{}.png"])
+def test_equal_names_in_two_folders_are_told_apart_by_the_ends_of_their_paths(tmp_path, table_name, capsys):
+    names = [f"cam{row % 2}/{row // 2:04}" for row in range(6)]
+    np.savez(tmp_path / "named.npz", feat=np.eye(6) + 0.1, paths=[f"{name}.jpg" for name in names])
+    rows = [f"{table_name.format(name)},{row // 2}" for row, name in enumerate(names)]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,pid", *rows[::-1]]), encoding="utf-8")
+    words = [str(tmp_path / "named.npz"), "--labels", str(tmp_path / "labels.csv"), "--same-camera", "keep"]
+    expected = evaluate(np.eye(6) + 0.1, query_identities=np.arange(6) // 2, same_camera="keep")["map"]
+    assert printed_map(capsys, *words)[0] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("names", "table_names", "message"),
+    [
+        (["a/1", "b/1"], ["1", "2"], "must have one name for each image or class; got 'a/1' and 'b/1' for 0."),
+        (["1", "2"], ["a/1", "b/1"], "must have each name once; got rows 0, 1 for '1'."),
+        (["1", "x"], ["1", "2"], "got none for 1 of 2, first 'x', where the table begins with '1'."),
+    ],
+)
+def test_names_that_fit_no_row_or_several_are_refused(names, table_names, message, tmp_path, capsys):
+    np.savez(tmp_path / "named.npz", feat=np.eye(2), paths=names)
+    rows = [f"{name},1" for name in table_names]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,pid", *rows]), encoding="utf-8")
+    assert command.main(["evaluate", str(tmp_path / "named.npz"), "--labels", str(tmp_path / "labels.csv")]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_names_of_digits_are_found_where_a_table_lacks_their_zeros(tmp_path, capsys):
+    np.savez(tmp_path / "named.npz", feat=np.eye(4) + 0.1, paths=["0001", "0002", "0003", "0004"], cam=[1, 2, 1, 2])
+    (tmp_path / "labels.csv").write_text("path,pid\n4,8\n3,8\n2,7\n1,7\n", encoding="utf-8")
+    words = [str(tmp_path / "named.npz"), "--labels", str(tmp_path / "labels.csv")]
+    expected = evaluate(np.eye(4) + 0.1, query_identities=[7, 7, 8, 8], query_cameras=[1, 2, 1, 2])["map"]
+    assert printed_map(capsys, *words)[0] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("num_repeated", "is_told"), [(0, False), (1, True), (12, False)])
+def test_of_names_that_come_again_with_other_embeddings_a_warning_tells(num_repeated, is_told, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    names = [f"{row}.jpg" for row in range(6)]
+    names += [names[row % 2] for row in range(num_repeated)]  # many, as captions of few images have
+    identities = [int(name[0]) % 2 for name in names]
+    np.savez(tmp_path / "named.npz", feat=rng.normal(size=(len(names), 4)), paths=names, pid=identities)
+    assert command.main(["evaluate", str(tmp_path / "named.npz"), "--same-camera", "keep"]) == 0
+    told = "named.npz: 1 of 7 samples have the name and the identity of another one, such as '0.jpg', and count again."
+    assert (told in capsys.readouterr().err) is is_told
+
+
+def test_sequences_that_number_the_tracks_of_each_side_are_left_out(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    paths = []
+    for side, number in (("query", 6), ("gallery", 12)):
+        paths.append(str(tmp_path / f"{side}.npz"))
+        identities, cameras = (np.arange(number) + number // 12) % 3, np.arange(number) // 3
+        feat = rng.normal(size=(number, 4))
+        np.savez(paths[-1], feat=feat, pid=identities, cam=cameras, track_id=np.arange(number))
+    assert "no sequences, as their numbers count the tracks" in printed_map(capsys, *paths)[1]

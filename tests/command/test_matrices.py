@@ -321,3 +321,24 @@ def test_a_mapped_matrix_is_not_loaded(in_folder):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stderr.splitlines()[-1]) < 115
+
+
+@pytest.mark.usefixtures("in_folder")
+@pytest.mark.parametrize("names", [("first", "second", "third"), ("g0", "g1", "g2"), ("0", "1", "2")])
+def test_a_table_with_names_of_rows_and_columns_is_joined_to_labels_by_name(command, names):
+    rows = [[f"q{row}", *values] for row, values in enumerate(MATRIX)]
+    write_lines("matrix.csv", ",".join(["", *names]), [",".join(map(str, row)) for row in rows])
+    write_lines("q_named.csv", "name,pid", [f"q{row},{QUERY_IDENTITIES[row]}" for row in (1, 0)])
+    order = (2, 0, 1) if names[0] != "0" else (0, 1, 2)  # numbers are no names
+    write_lines("g_named.csv", "name,pid", [f"{names[row]},{GALLERY_IDENTITIES[row]}" for row in order])
+    words = ["--labels", "q_named.csv", "g_named.csv", *SAME_CAMERA, "--json", "-"]
+    assert numbers(command("evaluate", "--distances", "matrix.csv", *words))["map"] == pytest.approx(7 / 12, abs=1e-12)
+
+
+@pytest.mark.usefixtures("in_folder")
+@pytest.mark.parametrize(("kind", "name"), [("distances", "cosine"), ("scores", "dist_matrix"), ("scores", "l2")])
+def test_a_matrix_whose_name_says_the_opposite_is_refused(command, kind, name):
+    np.savez("matrix.npz", **{name: MATRIX})
+    printed = command("evaluate", f"--{kind}", "matrix.npz", "--labels", "q.csv", "g.csv", *SAME_CAMERA)
+    assert printed.status == 1
+    assert f"one array must be the {kind} by its name, or by `--names {kind}=NAME`; got `{name}`" in printed.err

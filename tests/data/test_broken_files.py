@@ -75,7 +75,7 @@ BROKEN = [
     (read_samples, "a.npy", b"\x93NUMPY\x09\x00", f"{SAMPLES} a whole array of numpy.save without pickle; got the array in version 9.0 of the format."),
     (read_samples, "a.npy", pickle.dumps(X), f"{SAMPLES} a whole array of numpy.save without pickle; got "),
     (read_samples, "a.pt", saved(lambda file: torch.save(Backbone(2, 2), file)), f"{SAMPLES} {TENSORS} the class tests.data.test_broken_files.Backbone."),
-    (read_samples, "a.pt", saved(lambda file: torch.save([torch.eye(2)], file)), f"{SAMPLES} {TENSORS} a list: convert it by `torch.save(torch.stack(tensors), path)`."),
+    (read_samples, "a.pt", saved(lambda file: torch.save([torch.eye(2)], file)), f"{SAMPLES} {TENSORS} a list: convert it by `torch.save(torch.vstack(tensors), path)`."),
     (read_samples, "a.pt", saved(lambda file: torch.save({"f": torch.eye(3).to_sparse()}, file)), "`f` must be a dense tensor; got torch.sparse_coo."),
     (read_samples, "a.pt", saved(lambda file: torch.save({"f": torch.eye(3)}, file))[:600], f"{SAMPLES} {TENSORS} "),
     (read_samples, "a.safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{}", f"{SAMPLES} whole tensors of safetensors; got SafetensorError: "),

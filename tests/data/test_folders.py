@@ -174,3 +174,15 @@ def test_a_byte_order_mark_is_no_part_of_a_name_or_a_number(folders):
         path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     preds, target = folders.read(folders.true, folders.results)
     assert [len(side[0]["labels"]) for side in (preds, target)] == [1, 1]
+
+
+def test_of_few_common_images_a_warning_tells(tmp_path):
+    folders = []
+    for folder, line in (("labels", "0 .5 .5 .2 .2"), ("results", "0 .5 .5 .2 .2 .9")):
+        (tmp_path / folder).mkdir()
+        for number in range(6):
+            name = f"{number}" if number == 0 or folder == "labels" else f"x{number}"
+            (tmp_path / folder / f"{name}.txt").write_text(line, encoding="utf-8")
+        folders.append(tmp_path / folder)
+    with pytest.warns(UserWarning, match="images in common with `labels`; got 1, without 'x1' first in"):
+        read_yolo(*folders)

@@ -245,3 +245,10 @@ def test_a_folder_of_tables_or_of_images_is_told_what_to_pass(tmp_path):
     with pytest.raises(ValueError, match=r"without \.npy files; pass a file in it, such as 'a\.csv'\.$"):
         read_labels(tmp_path)
     assert read_labels(tmp_path / "a.csv")["identities"].tolist() == [3]
+
+
+@pytest.mark.parametrize("ids", [["2", "0", "3", "1"], ["11", "12", "13", "14"], ["1.0", "2.0", "3.0", "4.0"]])
+def test_an_id_that_numbers_the_rows_in_any_order_is_refused(ids, tmp_path):
+    path = csv_of(tmp_path / "labels.csv", {"id": ids, "person": ["ann", "bob", "ann", "cid"]})
+    with pytest.raises(ValueError, match=r"`id` counts the rows, .*; got also `person`"):
+        read_labels(path)

@@ -50,7 +50,7 @@ def test_lists_are_read_as_their_project_writes_them(layout, tmp_path):
 
 def test_distances_are_no_scores(tmp_path):
     path = written(tmp_path / "run.tsv", "query_id item_id distance\nq d1 1\nq d2 2\n")
-    with pytest.raises(ValueError, match=r"run\.tsv: the third column must be `rank` or `score`.*; got `distance`"):
+    with pytest.raises(ValueError, match=r"run\.tsv: the third column must be `rank` or `score`.*; got .*`distance`"):
         read_retrieved(path)
 
 
@@ -176,3 +176,26 @@ def test_judgements_of_beir_fit_a_run_of_ms_marco(tmp_path, monkeypatch, capsys)
     written(tmp_path / "test.tsv", "query-id\tcorpus-id\tscore\n1\t9\t1\n2\t9\t1\n")
     assert main(["lists", "run.tsv", "test.tsv", "--reports", "mrr"]) == 0
     assert "75" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["query item cosine_distance", "query item L2", "query Q0 item rank dist run", "query item rank score"],
+)
+def test_columns_of_distances_or_of_no_form_are_refused_by_their_header(header, tmp_path):
+    path = written(tmp_path / "run.txt", f"{header}\nq d1 0.5\n")
+    *_, got = header.split()
+    with pytest.raises(ValueError, match=f"third column must be `rank` or `score`.*; got `query`, .*`{got}`"):
+        read_retrieved(path)
+
+
+@pytest.mark.parametrize("name", ["cosine", "sim_score", "similarities"])
+def test_other_words_for_scores_tell_the_form_of_whole_numbers(name, tmp_path):
+    assert read_retrieved(written(tmp_path / "run.txt", f"query item {name}\nq d1 1\nq d2 2\n")) == {
+        "q": {"d1": 1, "d2": 2}
+    }
+
+
+def test_an_empty_file_has_no_lists(tmp_path):
+    with pytest.raises(ValueError, match=r"run.txt: the file must have lines of .*; got none"):
+        read_retrieved(written(tmp_path / "run.txt", "\n"))

@@ -199,3 +199,16 @@ def test_tables_of_embeddings_are_evaluated_by_the_command(tmp_path, monkeypatch
     said = capsys.readouterr()
     assert "100" in said.out
     assert "`0 to 2` as embeddings" in said.err
+
+
+@pytest.mark.parametrize("in_list", [False, True])
+@pytest.mark.parametrize("make_feature", [lambda label: {"feature": label, "_type": "List"}, lambda label: [label]])
+def test_numbers_of_hugging_face_are_the_names_of_their_classes_also_in_lists(pyarrow, in_list, make_feature, tmp_path):
+    label = {"names": ["b", "a"], "_type": "ClassLabel"}
+    features = {"label": make_feature(label) if in_list else label, "boxes": [{"x": {"_type": "Value"}}]}
+    numbers = [[1], [0], [1]] if in_list else [1, 0, 1]
+    table = pyarrow.table({"embedding": X[:3].tolist(), "label": numbers})
+    metadata = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
+    (samples,) = read_samples(tmp_path / "a.parquet")
+    assert samples.labels["identities"].tolist() == ["a", "b", "a"]

@@ -111,3 +111,19 @@ def test_the_boxes_of_an_image_keep_no_other_boxes(tmp_path):
             (tmp_path / folder / f"{name}.txt").write_text(f"0 0.5 0.5 0.5 0.5{score}\n", encoding="utf-8")
     (image, *_), _ = read_yolo(tmp_path / "labels", tmp_path / "results")
     assert image["boxes"].untyped_storage().nbytes() == 4 * 8
+
+
+@pytest.mark.parametrize("corners_in", ["labels", "results", "labels results"])
+def test_two_corners_in_the_place_of_center_and_size_are_refused(corners_in, tmp_path):
+    corners, boxes = "0 .5 .6 .9 .9", "0 .7 .75 .4 .3"
+    folders = []
+    for name, confidence in (("labels", ""), ("results", " .9")):
+        folder = tmp_path / name
+        folder.mkdir()
+        for image in "abc":
+            line = corners if name in corners_in else boxes
+            (folder / f"{image}.txt").write_text(f"{line}{confidence}\n", encoding="utf-8")
+        folders.append(folder)
+    first = corners_in.split()[0]
+    with pytest.raises(ValueError, match=f"`{first}` must have center, width and height, and not two corners"):
+        read_yolo(*folders)

@@ -338,6 +338,6 @@ def test_two_files_of_detections_for_one_image_are_named(folders):
     for name in ("a.jpg.txt", "a.txt"):
         (results / name).write_text(f"{BOX} 0.9", encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"`results` must have one name for each image; got 'a.*' and 'a.*' for 'a'\.$"
+        ValueError, match=r"`results` must have one name for each image or class; got 'a.*' and 'a.*' for 'a'\.$"
     ):
         read_yolo(*folders)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from reid_torchmetrics.command import main
 from reid_torchmetrics.data import read_yolo, read_yolo_names
 
 
@@ -97,5 +98,47 @@ def test_names_are_found_under_the_names_of_other_tools(tmp_path, file):
     (detections,), _ = read_yolo(*folders)
     assert detections["labels"].tolist() == [2]
     (folders[0] / "a.txt").write_text("3 .5 .5 .2 .2", encoding="utf-8")  # as SAHI writes COCO's ids from 1
-    with pytest.raises(ValueError, match=r"must have a name, .*; got 3 where names are for 0 to 2; are .* from 1\?$"):
+    with pytest.raises(ValueError, match=r"must have a name; got 3 where 'a', 'b', 'c' are for 0 to 2; .* from 1\?$"):
         read_yolo(*folders)
+
+
+def folders_of(path, labels="0 .5 .5 .2 .2", results="0 .5 .5 .2 .2 .9"):
+    folders = []
+    for name, line in (("set", labels), ("run", results)):
+        folder = path / name / "labels"
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_text(line, encoding="utf-8")
+        folders.append(folder)
+    return folders
+
+
+@pytest.mark.parametrize("place", [".", ".."])
+def test_names_in_labels_txt_are_no_image(place, tmp_path):
+    folders = folders_of(tmp_path)
+    (folders[0] / place / "labels.txt").write_text("cat\ndog\n", encoding="utf-8")
+    (folders[1] / place / "labels.txt").write_text("dog\ncat\n", encoding="utf-8")
+    (detections,), _ = read_yolo(*folders)
+    assert detections["labels"].tolist() == [1]
+
+
+def test_two_detected_classes_of_one_name_are_refused(tmp_path):
+    folders = folders_of(tmp_path)
+    (tmp_path / "set" / "classes.txt").write_text("cat\ndog\n", encoding="utf-8")
+    (tmp_path / "run" / "classes.txt").write_text("cat\ncat\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"run.classes.txt: names of classes must differ .*; got 'cat', 'cat'"):
+        read_yolo(*folders)
+
+
+def test_a_file_without_names_is_passed_over(tmp_path, capsys):
+    folders = folders_of(tmp_path)
+    for name in ("set", "run"):
+        (tmp_path / name / "data.yaml").write_text("nc: 2\ntrain: images\n", encoding="utf-8")
+    assert main(["detect", *map(str, folders)]) == 0
+    assert "names of classes" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lines", [{"labels": "2 .5 .5 .2 .2"}, {"results": "2 .5 .5 .2 .2 .9"}])
+def test_a_class_without_a_name_is_refused_on_both_sides(lines, tmp_path, capsys):
+    (tmp_path / "classes.txt").write_text("cat\ndog\n", encoding="utf-8")
+    assert main(["detect", *map(str, folders_of(tmp_path, **lines))]) == 1
+    assert "each class must have a name; got 2 where 'cat', 'dog' are for 0 to 1" in capsys.readouterr().err

@@ -70,6 +70,7 @@ def test_without_names_detections_in_a_data_set_are_found_by_their_ids(evaluated
         ([*IMAGES, {"id": 9, "file_name": "x.jpg"}], CATEGORIES, 'images of the data set only; got "x.jpg" in'),
         (IMAGES, [*CATEGORIES, {"id": 9, "name": "bird"}], "where the data set has 'cat', 'dog'"),
         ([*IMAGES, IMAGES[0]], CATEGORIES, "must have each `id` of `images` once"),
+        ([*IMAGES, {"id": 9, "file_name": "x/c.jpg"}], CATEGORIES, "or class; got (3, 'c.jpg') and (9, 'x/c.jpg')"),
     ],
 )
 def test_a_name_that_the_data_set_lacks_is_an_error(images, categories, message, evaluated):
@@ -122,3 +123,40 @@ def test_two_images_or_categories_of_one_id_are_an_error_and_a_warning_of_pycoco
     data_set = {"images": IMAGES, "categories": CATEGORIES, "annotations": [], **changes}
     with pytest.warns(UserWarning, match=message):
         COCO(data_set)
+
+
+def test_detections_in_images_that_their_own_table_lacks_are_refused(evaluated):
+    results = detections_as_data_set([{"id": 7, "file_name": "b.jpg"}, *IMAGES[::2]], CATEGORIES)
+    results["annotations"][0]["image_id"] = 2  # an id of the other data set
+    with pytest.raises(ValueError, match=r"must have ids of its own images.* as `image_id`; got 2 in `results\[0\]`"):
+        evaluated(results)
+
+
+@pytest.mark.parametrize("key", ["image_id", "file_name"])
+def test_two_names_of_one_image_are_refused(key, evaluated):
+    row = {"image_id": 1, "category_id": 1, "bbox": [5, 5, 30, 20], "score": 0.9}
+    with pytest.raises(ValueError, match=r"one name for each image or class; got '(a.jpg|x/a.png)' and .* for 1"):
+        evaluated([row | {key: "a.jpg"}, row | {key: "x/a.png"}])
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"category_id": 0}, "categories of the data set only; got 0 .*; are yours counted from 0"),
+        ({"category_name": "dog"}, "must have the name of the `category_id`, 'cat', which counts, .* got \"dog\""),
+    ],
+)
+def test_the_class_of_pycocotools_warns_of_other_categories(in_memory, changes, message, tmp_path):
+    row = {"image_id": 1, "category_id": 1, "bbox": [5, 5, 30, 20], "score": 0.9}
+    rows = [row | {"category_name": "cat"}, row | changes]
+    truth = COCO({"images": IMAGES, "categories": CATEGORIES, "annotations": []})
+    with pytest.warns(UserWarning, match=message):
+        results = truth.loadRes(rows if in_memory else write_json(tmp_path, results=rows)[0])
+    assert results.anns[2]["category_id"] == changes.get("category_id", 1)
+
+
+def test_the_class_of_pycocotools_says_what_reads_detections_in_a_data_set():
+    truth = COCO({"images": IMAGES, "categories": CATEGORIES, "annotations": []})
+    with pytest.raises(ValueError, match=r"got a dict with results as `annotations`: `DetectionMAP.coco_to_tm` reads"):
+        truth.loadRes(detections_as_data_set(IMAGES, CATEGORIES))

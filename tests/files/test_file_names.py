@@ -6,7 +6,15 @@ from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.files import ImagesByName
 from tests.files.json_files import write_json
 
-FILES = {"train/a.jpg": 1, "val/a.jpg": 2, "0003.png": 3, "images\\b.v2.jpeg": 4, "c": 5}
+FILES = {
+    "train/a.jpg": 1,
+    "val/a.jpg": 2,
+    "data/val/d.jpg": 6,
+    "val/d.jpg": 7,
+    "0003.png": 3,
+    "images\\b.v2.jpeg": 4,
+    "c": 5,
+}
 
 
 @pytest.mark.parametrize(
@@ -18,6 +26,8 @@ FILES = {"train/a.jpg": 1, "val/a.jpg": 2, "0003.png": 3, "images\\b.v2.jpeg": 4
         ("a.jpg", [1, 2]),
         ("a", [1, 2]),
         ("other/a.jpg", [1, 2]),
+        ("val/d.jpg", [7]),
+        ("x/data/val/d.jpg", [6]),
         ("0003", [3]),
         (3, [3]),
         ("3", []),

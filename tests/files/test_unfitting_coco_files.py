@@ -137,7 +137,7 @@ def test_swapped_files_are_told(write):
         COCO("gt.json")
     with pytest.raises(ValueError, match=r"^`resFile` must hold a list of results; got a dict: is it the data set\?$"):
         COCO("dt.json").loadRes(paths[0])
-    unknown = r"of images of the data set; got 'a' in `results\[0\]` .*; ids of the data set begin with 1, 2, 7\.$"
+    unknown = r'images of the data set only; got "a" as `image_id` in `results\[0\]` .*; those of .* are 1, 2, 7\.$'
     with pytest.raises(ValueError, match=unknown):
         COCO("dt.json").loadRes(results("a"))
 

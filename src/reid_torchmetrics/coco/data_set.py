@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ from reid_torchmetrics.files import (
     ObjectTable,
     RowList,
     UnreadRowsError,
+    are_results,
     check_crowds,
     check_keys,
     check_kind_of_ids,
@@ -42,6 +42,7 @@ from reid_torchmetrics.files import (
     repeated_id,
     shortened,
     sizes_by_id,
+    unknown_id,
 )
 from reid_torchmetrics.functional.detection.inputs import RunMasks
 
@@ -49,7 +50,6 @@ Row: TypeAlias = dict[str, Any]
 Ids: TypeAlias = Any
 """an id, or a sequence of ids"""
 
-_MAX_IDS = 3  # in a message
 _COLUMNS = {(name, column.key): column for name, columns in TABLES.items() for column in columns}
 _INDEXED_COLUMNS = (
     Column("id", _COLUMNS["images", "id"].kind),
@@ -141,9 +141,7 @@ class COCO:
         check_kind_of_ids(images)
         categories = self._rows(lists, "categories", TABLES["categories"])
         for row_list in (images, categories):
-            message = repeated_id(row_list)
-            if message:  # pycocotools takes the last row
-                warn(message)
+            _warn_of(repeated_id(row_list))  # pycocotools takes the last row
         self.imgs = _by_id(images.rows)
         self.cats = _by_id(categories.rows)
 
@@ -416,7 +414,7 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
     has_boxes = ~np.isnan(table.columns["bbox"][:, 0])
     if (
         not len(has_boxes)
-        or not table.other_keys.isdisjoint(("file_name", "caption"))
+        or not table.other_keys.isdisjoint(("file_name", "category_name", "caption"))
         or (has_boxes.any() and not has_boxes.all())
     ):
         raise UnreadRowsError
@@ -424,7 +422,8 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
         references, notes = named_images(source, table, list(images.values()))
     except ValueError as error:
         raise UnreadRowsError from error
-    if not all(reference in images for reference in references):
+    are_known = not truth.cats or np.isin(table.columns["category_id"], list(truth.cats)).all()
+    if not are_known or not all(reference in images for reference in references):
         raise UnreadRowsError
     for note in notes:
         if note.is_doubtful:
@@ -443,6 +442,8 @@ def _data_set_of_results(source: str, rows: Any, truth: Any) -> dict[str, Any]:
     """Return results on a data set as a data set of their own, see `COCO.loadRes`."""
     if not isinstance(rows, list):
         hint = ": is it the data set?" if isinstance(rows, Mapping) else "."
+        if are_results(rows):
+            hint = " with results as `annotations`: `DetectionMAP.coco_to_tm` reads them by the names of its images."
         raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}{hint}")  # noqa: TRY004
     if not rows:
         raise IndexError("`resFile` must hold at least one result; got an empty list.")
@@ -462,18 +463,31 @@ def _data_set_of_results(source: str, rows: Any, truth: Any) -> dict[str, Any]:
 
 
 def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mapping[Any, Row]) -> None:
-    """Check the images and categories of results, and find images by the names of their files."""
+    """Check the images and categories of results, and find images by the names of their files.
+
+    Categories are those of `category_id`, as in pycocotools; a warning tells of a `category_name` of another one.
+    """
     columns = [_COLUMNS["results", "image_id"]]
+    names = {}
     if "categories" in data_set and "caption" not in results.rows[0]:
+        names = {row["id"]: row.get("name") for row in data_set["categories"]}
         columns.append(_COLUMNS["results", "category_id"])
     for note in find_images(results, list(images.values())):
         if note.is_doubtful:
             warn(note.text)
     results.check(columns)
+    message = unknown_id(results, "image_id", images)
+    if message:
+        raise ValueError(message)
+    _warn_of(unknown_id(results, "category_id", names))
     for position, row in enumerate(results.rows):
-        if row["image_id"] not in images:
-            first = ", ".join(repr(image_id) for image_id in islice(images, _MAX_IDS)) or "none"
-            raise ValueError(
-                f"`{results.source}` must hold results of images of the data set; got {row['image_id']!r} in"
-                f" {results.place(position)}; ids of the data set begin with {first}."
-            )
+        if row.get("category_name") not in (None, names.get(row["category_id"])):
+            rule = f"the name of the `category_id`, {names.get(row['category_id'])!r}, which counts,"
+            warn(str(results.invalid(position, "category_name", rule)))
+            break
+
+
+def _warn_of(message: str) -> None:
+    """Warn of something in which pycocotools is followed, unless there is nothing to be said."""
+    if message:
+        warn(message)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePath
-from typing import NamedTuple, cast
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from reid_torchmetrics import _arrays, _hints, _names, data
-from reid_torchmetrics.files import bare_name, natural_order
+from reid_torchmetrics.files import ImagesByName, bare_name, check_apart, natural_order
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
@@ -212,32 +212,27 @@ def _log_shards(sample_set: SampleSet, remark: str) -> None:
 
 
 def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:
-    """Return the rows of a table in the order of names: of paths, of files, or of files without suffix.
+    """Return the rows of a table in the order of names: of files, perhaps in other folders or with another suffix.
 
     Raises:
-        ValueError: a name that the table lacks, or has twice.
+        ValueError: a name that the table lacks, or has twice, or two names for one row.
     """
-    table_names = table["names"].tolist()
-    sample_names = names.tolist()
-    for shorter in (_file_name, bare_name):  # where folders differ, and where suffixes do
-        shorter_names = [shorter(name) for name in table_names]
-        if not set(sample_names) <= set(table_names) and len(set(shorter_names)) == len(shorter_names):
-            table_names = shorter_names
-            sample_names = [shorter(name) for name in sample_names]
-    distinct_names = set(sample_names)
-    rows: dict[str, int] = {}
-    for row, name in enumerate(table_names):
-        if name in rows and name in distinct_names:
-            raise ValueError(f"{path}: rows that are joined by name must have each name once; got {name!r} twice.")
-        rows[name] = row
-    missing = [place for place, name in enumerate(sample_names) if name not in rows]
+    table_names = table["names"].astype(str).tolist()
+    rows_of_names = ImagesByName(table_names, range(len(table_names)))
+    rows: dict[str, list[Any]] = {}
+    for name in names.tolist():
+        stem = bare_name(name)
+        by_number = rows_of_names.find(int(stem)) if stem.isdecimal() else []  # tables lack the first zeros of numbers
+        rows[name] = rows_of_names.find(name) or by_number
+    for name, found in rows.items():
+        if len(found) > 1:
+            got = f"rows {_hints.listed(found)} for {name!r}"
+            raise ValueError(f"{path}: rows that are joined by name must have each name once; got {got}.")
+    missing = [name for name, found in rows.items() if not found]
     if missing:
-        got = f"none for {len(missing)} of {len(sample_names)}, first {str(names[missing[0]])!r}"
+        got = f"none for {len(missing)} of {len(names)}, first {missing[0]!r}, where the table begins with"
+        got = f"{got} {table_names[0]!r}"
         raise ValueError(f"{path}: there must be a row for each embedding, by its name; got {got}.")
-    ordered_rows = np.array([rows[name] for name in sample_names], dtype=np.int64)
+    check_apart(path, rows)
+    ordered_rows = np.array([rows[name][0] for name in names.tolist()], dtype=np.int64)
     return {label: values[ordered_rows] for label, values in table.items() if label != "names"}
-
-
-def _file_name(path: str) -> str:
-    """Return the name of a file from its path, with separators of any system."""
-    return PurePath(path.replace("\\", "/")).name

@@ -165,7 +165,7 @@ def _labels_by_row(table: Columns, path: str, role: str, *, needs_names: bool) -
     if needs_names:
         if names is None:
             raise ValueError(f"{path}: the table must name its rows, as the lists name them; got no such column.")
-        row_names = names.tolist()
+        row_names = names.astype(str).tolist()
         _check_distinct(row_names, path)
         for label, values in table.items():
             labels[label] = dict(zip(row_names, values.tolist(), strict=True))

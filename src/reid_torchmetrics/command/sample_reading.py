@@ -10,6 +10,7 @@ one file for a square matrix               rows          the same items, each se
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from reid_torchmetrics import _names, data
+from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.retrieval.relevance import RULES_BY_LABEL, SIDES
 
 from .inputs import find_files, find_source
@@ -92,6 +94,8 @@ def read_sample_sets(
         for role, sample_set in sample_sets.items():
             sample_set.columns |= labels_of_file_names(sample_set.columns, sample_set.names, rules, role, guesses)
     _drop_tracks_of_cameras(sample_sets, names, guesses)
+    for sample_set in sample_sets.values():
+        _warn_of_repeated_names(sample_set)
     log_guesses(guesses)
     _check_used(rules, names_in_sets, names_in_tables)
     check_file_names(rules, [sample_set.names for sample_set in sample_sets.values()])
@@ -107,29 +111,42 @@ def read_sample_sets(
 def _drop_tracks_of_cameras(sample_sets: SampleSets, names: Mapping[str, str], guesses: list[str]) -> None:
     """Leave out sequences that were found by their name and are numbers of tracks, counted anew in each camera.
 
-    Such a number is that of one identity within a camera, and of several identities in several cameras. Sessions and
-    scenes, which are sequences, have several identities in one camera.
+    Such a number is that of one identity within a camera, and of several identities in several cameras, or on both
+    sides. Sessions and scenes, which are sequences, have several identities in one camera.
     """
     has_labels = all(sample_set.columns.keys() >= _TRACK_LABELS for sample_set in sample_sets.values())
     if not has_labels or "sequences" in names:
         return
-    are_tracks, are_unique = [], []
-    for sample_set in sample_sets.values():
-        num_tracks = _count_rows(sample_set, "cameras", "sequences")
-        are_tracks.append(num_tracks == _count_rows(sample_set, "cameras", "sequences", "identities"))
-        num_sequences = _count_rows(sample_set, "sequences")
-        are_unique.append(num_sequences == _count_rows(sample_set, "sequences", "identities"))
-    if all(are_tracks) and not all(are_unique):
+    sides = list(sample_sets.values())
+    are_tracks = []
+    for side in sides:
+        num_tracks = _count_rows([side], "cameras", "sequences")
+        are_tracks.append(num_tracks == _count_rows([side], "cameras", "sequences", "identities"))
+    are_unique = _count_rows(sides, "sequences") == _count_rows(sides, "sequences", "identities")
+    if all(are_tracks) and not are_unique:
         for sample_set in sample_sets.values():
             del sample_set.columns["sequences"]
         guesses.append("no sequences, as their numbers count the tracks of each camera")
 
 
-def _count_rows(sample_set: SampleSet, *labels: str) -> int:
+def _warn_of_repeated_names(sample_set: SampleSet) -> None:
+    """Warn if some samples have the name and the identity of another one; most captions and frames have."""
+    if sample_set.names is None or "identities" not in sample_set.columns:
+        return
+    samples = Counter(zip(sample_set.names.tolist(), map(str, sample_set.columns["identities"]), strict=True))
+    num_repeated = len(sample_set) - len(samples)
+    if 0 < num_repeated <= len(samples):
+        text = f"{num_repeated:,} of {len(sample_set):,} samples have the name and the identity of another one"
+        (name, _), _ = samples.most_common(1)[0]
+        warn(f"{sample_set.files[0].path}: {text}, such as {name!r}, and count again. Leave them out.")
+
+
+def _count_rows(sample_sets: Sequence[SampleSet], *labels: str) -> int:
     """Count the different combinations of some labels."""
     columns = []
     for label in labels:
-        _, places = np.unique(sample_set.columns[label], axis=0, return_inverse=True)  # a sample may have several
+        values = np.concatenate([sample_set.columns[label] for sample_set in sample_sets])
+        _, places = np.unique(values, axis=0, return_inverse=True)  # a sample may have several
         columns.append(places.ravel())
     return len(np.unique(np.stack(columns, axis=1), axis=0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ FURTHER_NAMES = {
     "names": "image_name img_name",
 }
 """names in benchmarks, vector databases and other libraries, for files without a name of the field"""
-_ROW_NUMBERS = ("id", "ids")
+_ROW_NUMBERS = ("id", "ids", "item_id")
 """names of identities that are also names of row numbers"""
 _NAME = "name"
 """the name of a file; beside another name of files it is an identity, as in tables of animals"""
@@ -47,6 +48,13 @@ SIDE_NAMES = {
     "gallery": {"embeddings": "train", "positions": "utmdb cdb"},
 }
 """such names for one side: from ann-benchmarks, Patch-NetVLAD and NetVLAD"""
+
+_KINDS_OF_NUMBERS = {
+    "distances": r"distance|(?<![a-z])(dists?|distmat|l2)(?![a-z])|euclid|hamming",
+    "scores": r"score|similarit|(?<![a-z])(sims?|cosines?)(?![a-z])",
+    "rank": "^(rank|position)$",
+}
+"""patterns of the names of columns and arrays, by what their numbers are"""
 
 MATRICES: tuple[_names.MatrixKind, ...] = ("embeddings", "distances", "scores")
 """contents of a file of samples; without a name from the user, the first one that is in the file"""
@@ -128,6 +136,11 @@ def _further_spellings(key: str, role: str | None) -> list[str]:
     return names
 
 
+def kind_of_numbers(name: str) -> str:
+    """Return whether numbers with a name are "distances", "scores" or "rank"; "" for a name that does not tell it."""
+    return next((kind for kind, pattern in _KINDS_OF_NUMBERS.items() if re.search(pattern, name.lower())), "")
+
+
 def find_names(
     path: Path, keys: Collection[str], arrays: Mapping[str, Any], rules: NameRules, unnamed_key: str
 ) -> dict[str, str]:
@@ -172,7 +185,8 @@ def _check_no_row_numbers(path: Path, names: Mapping[str, str], arrays: Mapping[
     """Raise if identities were found by a name that is that of row numbers in a table from a data base.
 
     Raises:
-        ValueError: `id` counts the rows, and a column without a meaning has equal values, as identities have.
+        ValueError: `id` counts the rows, in any order, and a column without a meaning has equal values, as identities
+            have.
     """
     name = names.get("identities", "")
     if name.lower() not in _ROW_NUMBERS or not _counts_rows(arrays[name]):
@@ -184,10 +198,12 @@ def _check_no_row_numbers(path: Path, names: Mapping[str, str], arrays: Mapping[
 
 
 def _counts_rows(values: Any) -> bool:
-    """Return whether integers count from 0 or 1, one by one."""
-    if not isinstance(values, np.ndarray) or values.ndim != 1 or len(values) < 2 or values.dtype.kind not in "iu":
+    """Return whether the numbers of a column are those from some number on, each once, in any order."""
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or len(values) < 2:
         return False
-    return int(values[0]) in (0, 1) and bool((np.diff(values) == 1).all())
+    if values.dtype.kind == "U" and all(map(str.isdecimal, values.tolist())):
+        values = values.astype(np.float64)
+    return values.dtype.kind in "iuf" and bool((np.diff(np.sort(values)) == 1).all())
 
 
 def _has_equal_values(values: Any) -> bool:
@@ -279,8 +295,7 @@ def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], label_names: Coll
         ValueError: No matrix may be it, or several may.
     """
     matrices = [name for name in arrays if name not in label_names and len(np.shape(arrays[name])) == 2]
-    opposite = {"distances": "scores", "scores": "distances"}.get(str(rules.kind), "")
-    candidates = [name for name in matrices if not opposite or not rules.allow(opposite, name)]
+    candidates = [name for name in matrices if kind_of_numbers(name) in ("", rules.kind)]
     if len(candidates) > 1:
         candidates = [name for name in candidates if 1 not in np.shape(arrays[name])]
     if len(candidates) > 1:

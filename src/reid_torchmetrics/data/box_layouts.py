@@ -67,8 +67,8 @@ def _layout_of_lines(folders: list[Path]) -> str | None:
     names = set()
     for folder in folders:
         words = next(_lines(folder), [])
-        if not words or is_number(words[0]):
-            continue
+        if words and is_number(words[0]):
+            return None
         if len(words) in _NUM_KITTI:
             names.add("kitti")
         elif len(words) in _NUM_CARTUCHO:

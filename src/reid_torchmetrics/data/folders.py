@@ -12,13 +12,14 @@ from typing import TypeVar
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.files import OTHER_DOCUMENTS, bare_name
+from reid_torchmetrics.files import OTHER_DOCUMENTS, bare_name, check_apart
 
 Folder = str | PathLike[str]
 
 _T = TypeVar("_T")
 
 _MAX_SUFFIXES = 4  # in a message
+_FEW = 0.25  # of the images on one side are on both sides
 _COPY_OF_MACOS = "._"  # begins the names of files that macOS writes beside the real ones
 
 
@@ -69,6 +70,8 @@ def match_images(
 ) -> dict[str, _T]:
     """Return the detections by the names that the images have among the ground truths, if they have one there.
 
+    A warning tells if few images are on both sides.
+
     Args:
         names: The images with ground truths.
         results: Detections of each image, by its name.
@@ -80,35 +83,31 @@ def match_images(
         ValueError: Two names on one side belong to one image, or the sides have no image in common.
     """
     renamed = _rename_images(names, results, argument)
-    if names and renamed and renamed.keys().isdisjoint(names):
-        raise ValueError(
-            f"`results` must have an image in common with `{argument}`; got {min(renamed)!r} first in"
-            f" {str(result_folder)!r}, and {min(names)!r} first in {str(folder)!r}."
-        )
+    true_names = set(names)
+    unknown_names = renamed.keys() - true_names
+    num_common = len(renamed) - len(unknown_names)
+    if num_common < _FEW * min(len(names), len(renamed)):
+        first = min(true_names - renamed.keys())
+        got = f"{min(unknown_names)!r} first in {str(result_folder)!r}, and {first!r} first in {str(folder)!r}"
+        if not num_common:
+            raise ValueError(f"`results` must have an image in common with `{argument}`; got {got}.")
+        warn(f"`results` should have most images in common with `{argument}`; got {num_common:,}, without {got}.")
     return renamed
 
 
 def _rename_images(names: Collection[str], results: Mapping[str, _T], argument: str) -> dict[str, _T]:
-    true_names = set(names)
-    if true_names.issuperset(results):
-        return dict(results)
     by_bare_name: dict[str, list[str]] = {}
     for name in names:
         by_bare_name.setdefault(bare_name(name), []).append(name)
-    renamed: dict[str, _T] = {}
-    origins: dict[str, str] = {}
-    for name, value in results.items():
-        candidates = [name] if name in true_names else by_bare_name.get(bare_name(name), [name])
+    images: dict[str, list[str]] = {}
+    for name in results:
+        candidates = [name] if name in names else by_bare_name.get(bare_name(name), [name])
         if len(candidates) > 1:
             got = f"{_hints.listed(candidates, str)} for {name!r}"
             raise ValueError(f"`{argument}` must have one name for each image; got {got}.")
-        (image,) = candidates
-        if image in renamed:
-            got = f"{origins[image]!r} and {name!r} for {image!r}"
-            raise ValueError(f"`results` must have one name for each image; got {got}.")
-        renamed[image] = value
-        origins[image] = name
-    return renamed
+        images[name] = candidates
+    check_apart("results", images)
+    return {images[name][0]: value for name, value in results.items()}
 
 
 def warn_of_exchange(argument: str, folder: Folder, results: Folder) -> None:

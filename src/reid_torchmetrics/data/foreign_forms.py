@@ -57,6 +57,8 @@ CONVERSIONS = {
     "lists in .pth": _TORCH_LISTS,
     "lists in .mat": "numpy.save('lists.npy', scipy.io.loadmat(path)[name])",
     "lists in .parquet": "numpy.save('lists.npy', numpy.stack(pandas.read_parquet(path)[name]))",
+    ".gz": "Path(path).with_suffix('').write_bytes(gzip.open(path).read())",
+    "lists in .jsonl": _ROWS.format("pandas.read_json(path, lines=True)"),
     "lists in .gz": "Path('lists.txt').write_bytes(gzip.open(path).read())",
     "rows in .csv": _ROWS.format("pandas.read_csv(path)"),
     "rows in .parquet": _ROWS.format("pandas.read_parquet(path)"),
@@ -77,7 +79,7 @@ CONVERSIONS = {
     "embeddings as objects": "numpy.save('embeddings.npy', numpy.stack(list(array)))",
     "lists as objects": "json.dump([items.tolist() for items in array], file)",
     "texts as objects": "array.astype(str)",
-    "list in .pt": "torch.save(torch.stack(tensors), path)",
+    "list in .pt": "torch.save(torch.vstack(tensors), path)",  # the vectors or batches of the list
     "NumPy in .pt": _DICT_TO_NPZ.format("torch.load(path, weights_only=False)"),
 }
 """lines of Python by the form of file or contents that they convert"""

@@ -87,7 +87,7 @@ def _read_retrieved(path: Path, form: str | None) -> Any:
         return _read_csv(path)
     _check_suffix(path)
     # Runs have any suffix, or none: the first line tells them from lists of items.
-    if form is None and len(first_line(path).split()) < 2:
+    if form is None and len(first_line(path).split()) == 1:
         return _read_items(path)
     return read_lines(path, RETRIEVED_FORMS, form)
 

@@ -23,6 +23,7 @@ from typing import Any
 from reid_torchmetrics import _hints
 
 from .array_files import file_error
+from .array_names import kind_of_numbers
 from .text_files import file_text, split_lines
 from .word_columns import MARK, are_decimal, parse_floats, parse_integers, split_words
 
@@ -72,14 +73,8 @@ _WORDS = {
     "qrels": "query 0 item grade",
     "grades": "query item grade",
 }
-_HEADERS = ("query-id", "query_id", "queryid", "qid", "query")
+_HEADERS = ("query-id", "query_id", "queryid", "qid", "query", "query_name", "query_image", "topic_id")
 """first words of a header"""
-_NUMBERS_IN_HEADERS = {
-    "rank": "rank position",
-    "scores": "score scores similarity sim",
-    "distances": "distance distances dist _distance",
-}
-"""names of the third column of retrieved items, by what its numbers are"""
 
 _Lines = Sequence[tuple[str, str]]
 """the place of each line, and its text"""
@@ -106,8 +101,8 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     if MARK in text:
         raise file_error(path, "the file must be text", "a null character")
     text_below, header = _without_header(text)
-    if form is None and "rank" in forms and len(header) == _NUM_COLUMNS_OF_ITEMS:
-        form = _form_of_header(path, header[-1])
+    if form is None and "rank" in forms:
+        form = _form_of_header(path, header)
     form_of_table, table = _read_by_columns(text_below, forms, form, has_header=bool(header))
     if table is not None:
         return table
@@ -139,20 +134,19 @@ def _without_header(text: str) -> tuple[str, list[str]]:
     return text, []
 
 
-def _form_of_header(path: Path, name: str) -> str | None:
-    """Return the form of retrieved items by the name of their numbers; None for a name that does not tell it.
+def _form_of_header(path: Path, header: Sequence[str]) -> str | None:
+    """Return the form of retrieved items by the names of their columns; None if these do not tell it.
 
     Raises:
-        ValueError: The numbers are distances, of which the lowest are the best.
+        ValueError: The numbers are distances, of which the lowest are the best, or there are columns of no form.
     """
-    for form, names in _NUMBERS_IN_HEADERS.items():
-        if name.lower() in names.split():
-            if form == "distances":
-                raise file_error(
-                    path, "the third column must be `rank` or `score`, with the best as the highest", f"`{name}`"
-                )
-            return form
-    return None
+    kinds = [kind_of_numbers(name) for name in header]
+    num_columns = len(header)
+    is_unread = any(kinds) and num_columns not in (_NUM_COLUMNS_OF_ITEMS, _TABLES["run"].num_columns)
+    if "distances" in kinds or is_unread:
+        rule = "the third column must be `rank` or `score`, with the best as the highest, and be the last"
+        raise file_error(path, rule, _hints.listed(header, "`{}`".format))
+    return kinds[-1] or None if num_columns == _NUM_COLUMNS_OF_ITEMS else None
 
 
 def _read_by_columns(

@@ -355,7 +355,8 @@ def _join_dimensions(columns: dict[str, Any], rules: NameRules) -> tuple[dict[st
     """Join columns with counted names, such as `feat_0` to `feat_511`, as embeddings.
 
     Columns without names are counted, too. Nothing is joined if an array is called like embeddings, or if several
-    groups of columns are counted.
+    groups of columns are counted. Of a matrix of distances or scores behind the names of queries, the columns are
+    joined below the names of gallery items, and the names of the side that is read are added.
 
     Returns:
         The columns, and the rules with the name of the new one.
@@ -374,6 +375,10 @@ def _join_dimensions(columns: dict[str, Any], rules: NameRules) -> tuple[dict[st
         one_based = list(range(1, len(names) + 1))
         if len(names) > 1 and numbers in (from_zero, one_based):
             counted.append(names)
+    row_names = columns.get("column 1", np.empty(0))
+    is_named = rules.kind is not None and row_names.dtype.kind == "U"
+    if is_named:
+        counted = [[name for name in columns if name != "column 1"]]
     if len(counted) != 1:
         return columns, rules
 
@@ -381,4 +386,6 @@ def _join_dimensions(columns: dict[str, Any], rules: NameRules) -> tuple[dict[st
     joined_name = f"{names[0]} to {names[-1]}"
     joined = {name: values for name, values in columns.items() if name not in names}
     joined[joined_name] = np.stack([columns[name] for name in names], axis=1).astype(np.float64)
+    if is_named and not names[0].isdecimal():
+        joined["names"] = np.array(names) if rules.role == "gallery" else row_names
     return joined, replace(rules, names={**rules.names, "embeddings": joined_name})

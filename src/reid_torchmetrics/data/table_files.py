@@ -45,9 +45,10 @@ def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
         _check_size(file.metadata, len(flat), vectors, allowance)
     table = parquet.read_table(path, columns=flat + vectors, read_dictionary=texts)
     columns: dict[str, Any] = {name: _read_column(name, table[name], allowance) for name in flat}
-    for name in class_names.keys() & columns.keys():
-        columns[name] = _name_numbers(name, columns[name], class_names[name], allowance)
     columns |= {name: _read_vectors(table[name]) for name in vectors}
+    for name, names in class_names.items():
+        if not isinstance(columns.get(name, Unread()), Unread):
+            columns[name] = _name_numbers(name, columns[name], names, allowance)
     for field in fields:
         if field.name not in columns and not _is_vector(field.type):
             columns[field.name] = Unread(_shortened(field.type))
@@ -103,13 +104,19 @@ def _shortened(kind: Any) -> str:
 
 
 def _read_class_names(schema: Any) -> dict[str, list[str]]:
-    """Return the names of the numbers in columns that `datasets` of Hugging Face wrote as `ClassLabel`.
+    """Return the names of the numbers in columns that `datasets` of Hugging Face wrote as `ClassLabel`, or lists of it.
 
     Each file numbers its classes anew, so that numbers of two files are not those of the same classes.
     """
     metadata = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     features = metadata.get("info", {}).get("features", {})
-    return {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
+    class_names = {}
+    for name, feature in features.items():
+        # Of a list, the type of its elements is in a list or under a key.
+        element = feature[0] if isinstance(feature, list) else feature.get("feature", feature)
+        if isinstance(element, dict) and element.get("_type") == "ClassLabel":
+            class_names[name] = element["names"]
+    return class_names
 
 
 def _name_numbers(name: str, numbers: Array, names: Sequence[str], allowance: Allowance) -> Array:

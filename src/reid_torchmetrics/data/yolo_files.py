@@ -84,8 +84,8 @@ def read_yolo(
         TypeError: `image_sizes` are neither a pair of sizes nor such pairs by name.
         ValueError: An unknown `iou_type`; None or "bbox" where the lines may be of several kinds; a folder without text
             files; two folders without a common name; a malformed line, named with its file: without a class, with
-            shares outside of 0 to 1 by more than 0.01, or with the confidence in front of the box, as in darknet, if
-            boxes tell; an image without a size; or names of classes that differ, without that of a detected class.
+            shares outside of 0 to 1 by more than 0.01, or with two corners, or the confidence in front of the box, as
+            in darknet, if boxes tell; an image without a size; or names of classes without that of an object.
     """
     files = read_yolo_folders(labels, results, image_sizes=image_sizes, iou_type=iou_type)
     return files.preds, files.target
@@ -135,6 +135,7 @@ def read_yolo_folders(
     sides = pair_images(ground_truths, detections, labels, results)
     target_shapes = _ShapesOfLines(ground_truths, layout)
     pred_shapes = _ShapesOfLines(detections, layout)
+    _check_order(target_shapes)
     _check_order(pred_shapes)
     class_names, notes = _match_classes(target_shapes, pred_shapes, labels, results, needs_names=needs_names)
     is_inferred_rotated = iou_type is None and layout is CORNERS
@@ -167,12 +168,13 @@ def _match_classes(
         return None, []
     names = read_yolo_names(name_file)
     notes = [f"names of classes from {name_file}"] if needs_names else []
-    if result_file is not None and may_differ:
-        check_named(ground_truths.classes, names, str(name_file))
-        result_names = read_yolo_names(result_file)
-        if result_names != names:
-            detections.classes = class_numbers(detections.classes, result_names, names, str(result_file))
-            notes.append(f"classes of detections by their names in {result_file}")
+    check_named(ground_truths.classes, names, str(name_file))
+    result_names = read_yolo_names(result_file) if result_file is not None and may_differ else names
+    if result_names == names:
+        check_named(detections.classes, names, str(name_file))
+    else:
+        detections.classes = class_numbers(detections.classes, result_names, names, str(result_file))
+        notes.append(f"classes of detections by their names in {result_file}")
     return names, notes
 
 
@@ -323,22 +325,26 @@ class _ShapesOfLines:
         return scaled
 
 
-def _check_order(detections: _ShapesOfLines) -> None:
-    """Raise if boxes of detections leave the image, but hardly any does if the confidence is in front of it.
+def _check_order(shapes: _ShapesOfLines) -> None:
+    """Raise if boxes leave the image, but hardly any does as two corners, or with the confidence in front of it.
 
     Raises:
         ValueError: The message shows the first box that leaves the image.
     """
-    is_box = detections.sizes == NUM_BOX
-    numbers = detections.lines.columns(0, NUM_BOX + 1, is_box)
-    leaves_image = _leave_image(numbers[:, :NUM_BOX])
+    is_box = shapes.sizes == NUM_BOX
+    numbers = shapes.lines.columns(0, NUM_BOX + shapes.lines.are_results, is_box)
+    boxes = numbers[:, :NUM_BOX]
+    leaves_image = _leave_image(boxes)
     num_leaving = int(np.count_nonzero(leaves_image))
     if num_leaving < max(_LEAST_LEAVING, _LEAST_SHARE_LEAVING * len(numbers)):
         return
-    if 10 * int(np.count_nonzero(_leave_image(numbers[:, 1:]))) <= num_leaving:
-        first = int(is_box.nonzero()[0][leaves_image.argmax()])
-        rule = "the confidence behind the box, as boxes leave the image otherwise"
-        raise detections.lines.fault(first, rule)
+    num_faults = {"center, width and height, and not two corners": (boxes[:, 2:] < boxes[:, :2]).any(axis=1)}
+    if shapes.lines.are_results:
+        num_faults["the confidence behind the box"] = _leave_image(numbers[:, 1:])
+    for rule, is_fault in num_faults.items():
+        if 10 * int(np.count_nonzero(is_fault)) <= num_leaving:
+            first = int(is_box.nonzero()[0][leaves_image.argmax()])
+            raise shapes.lines.fault(first, f"{rule}, as boxes leave the image otherwise")
 
 
 def _leave_image(boxes: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from .text_files import open_text
 _MAX_CLASS = 2**63 - 1
 _CLASS_RULE = f"a class from 0 to {_MAX_CLASS}"
 _MIN_WORDS = 5  # of a line: a class and a box
-_NOTE_NAMES = ("classes", "predefined_classes")  # lists of classes by LabelImg
+_NOTE_NAMES = ("classes", "predefined_classes", "labels")  # lists of classes, as by LabelImg
 _NOTE_PREFIX = "readme"  # in exports of Roboflow
 
 

@@ -14,14 +14,23 @@ from numpy.typing import NDArray
 from reid_torchmetrics import _hints
 
 from .array_files import file_error, import_optional, reading
-from .text_files import open_text, read_text_lines
+from .text_files import file_text, open_text, read_text_lines
 from .yolo_lines import is_note
 
 _YAML = (".yaml", ".yml")
 _TEXT = (".txt", ".names", ".labels")
 _MAX_BYTES = 4_000_000  # size of a file; 100,000 classes need half of it
 _MAX_SHOWN = 80  # characters of a value in a message
-_NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml", "classes.txt", "*.names", "_darknet.labels")
+_NAME_FILES = (
+    "data.yaml",
+    "data.yml",
+    "dataset.yaml",
+    "dataset.yml",
+    "classes.txt",
+    "labels.txt",
+    "*.names",
+    "_darknet.labels",
+)
 _RULE = "`names` must be a list of texts, or a mapping from whole numbers, from 0 on, to texts"
 _NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 
@@ -54,26 +63,23 @@ def find_name_file(folder: str | PathLike[str]) -> Path | None:
     label_folder = Path(folder).resolve()
     for place in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
         for name in _NAME_FILES:
-            # An image may be called like the list of classes.
+            # An image may be called like the list of classes, and a file of YAML may have other things alone.
             paths = [path for path in place.glob(name) if path.is_file() and (path.suffix != ".txt" or is_note(path))]
-            if len(paths) == 1:
+            if len(paths) == 1 and (paths[0].suffix not in _YAML or "names" in file_text(paths[0])):
                 return paths[0]
     return None
 
 
 def check_named(labels: Int[NDArray[np.int64], " objects"], names: Mapping[int, str], source: str) -> None:
-    """Raise unless each class of ground truths has a name.
+    """Raise unless each class has a name.
 
     Raises:
         ValueError: A class has none; SAHI and labelformat write ids of COCO, from 1, beside names that count from 0.
     """
     unnamed = set(labels.tolist()) - names.keys()
     if unnamed:
-        numbers = f"{min(names)} to {max(names)}"
-        raise ValueError(
-            f"{source}: each class of the ground truths must have a name, as names of both sides are matched; got"
-            f" {min(unnamed)} where names are for {numbers}; are the classes of the labels counted from 1?"
-        )
+        got = f"{min(unnamed)} where {_hints.listed(names.values())} are for {min(names)} to {max(names)}"
+        raise ValueError(f"{source}: each class must have a name; got {got}; are the classes counted from 1?")
 
 
 def class_numbers(
@@ -88,11 +94,13 @@ def class_numbers(
         source: The file with `label_names`, for messages.
 
     Raises:
-        ValueError: A class without a name, or with a name that the ground truths lack, or two of them have.
+        ValueError: A class without a name, or with a name that the ground truths lack, or two classes with one name.
     """
     numbers = {name: number for number, name in names.items()}
-    if len(numbers) < len(names):
-        raise ValueError(f"{source}: names of classes must differ to be matched; got {_hints.listed(names.values())}.")
+    for table in (names, label_names):
+        if len(set(table.values())) < len(table):
+            got = _hints.listed(table.values())
+            raise ValueError(f"{source}: names of classes must differ to be matched; got {got}.")
     distinct_labels, places = np.unique(labels, return_inverse=True)
     for label in distinct_labels.tolist():
         if label_names.get(label) not in numbers:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from .coco_images import find_images
     from .coco_masks import checked_masks_of_rows, num_without_mask
     from .coco_metrics import read_images, write_images
-    from .coco_names import repeated_id
-    from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of
+    from .coco_names import are_results, repeated_id
+    from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of, unknown_id
     from .coco_tables import check_crowds, check_keys, named_images, read_coco
     from .coco_writing import write_coco
-    from .file_names import ImagesByName, bare_name
+    from .file_names import ImagesByName, bare_name, check_apart
     from .foreign_annotations import OTHER_DOCUMENTS, remedy_of_json
     from .json_blocks import UnreadRowsError
     from .object_tables import (
@@ -58,11 +58,11 @@ _NAMES = {
     "coco_images": "find_images",
     "coco_masks": "checked_masks_of_rows num_without_mask",
     "coco_metrics": "read_images write_images",
-    "coco_names": "repeated_id",
-    "coco_rows": "CocoReading image_dict parsed row_list size_of",
+    "coco_names": "are_results repeated_id",
+    "coco_rows": "CocoReading image_dict parsed row_list size_of unknown_id",
     "coco_tables": "check_crowds check_keys named_images read_coco",
     "coco_writing": "write_coco",
-    "file_names": "ImagesByName bare_name",
+    "file_names": "ImagesByName bare_name check_apart",
     "foreign_annotations": "OTHER_DOCUMENTS remedy_of_json",
     "json_blocks": "UnreadRowsError",
     "object_tables": "ANNOTATION_COLUMNS RESULT_COLUMNS DataSetTable ObjectTable read_data_set read_table sizes_by_id",

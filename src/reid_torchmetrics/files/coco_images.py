@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from reid_torchmetrics import _hints
 
 from .coco_columns import Row, RowList, is_whole_number, shortened
-from .file_names import FileName, ImagesByName
+from .file_names import FileName, ImagesByName, check_apart
 
 _NAMES_ARE_STEMS = "`image_id` as `file_name` without suffix"
 
@@ -35,7 +35,7 @@ def find_images(results: RowList, images: Sequence[Row]) -> list[Note]:
         A note if names were used, or could have been used.
 
     Raises:
-        ValueError: a name of several images, or names that contradict ids and cannot decide.
+        ValueError: a name of several images, two names of one, or names that contradict ids and cannot decide.
     """
     named_images = [image for image in images if isinstance(image.get("file_name"), str)]
     if not results.rows or not named_images or not all("image_id" in row for row in results.rows):
@@ -62,6 +62,7 @@ def _find_by_file_name(results: RowList, ids: set[Any], by_name: ImagesByName) -
         return [Note(text, is_doubtful=True), *_find_by_image_id(results, ids, by_name)]
 
     # The names decide, so each row must have one.
+    check_apart(results.source, images_by_name)
     has_contradiction = False
     for position, row in enumerate(results.rows):
         name = row.get("file_name")
@@ -113,6 +114,7 @@ def _find_by_image_id(results: RowList, ids: set[Any], by_name: ImagesByName) ->
                 f"`{results.source}` must have an `image_id` of one image; got {row['image_id']!r}, the `file_name`"
                 f" without suffix of images {_hints.listed(images)}, in {results.place(position)}."
             )
+    check_apart(results.source, images_by_reference)
     for row in results.rows:
         row["image_id"] = images_by_reference[row["image_id"]][0]
     return [Note(f"{results.source}: {_NAMES_ARE_STEMS}", is_doubtful=False)]

@@ -13,7 +13,7 @@ from reid_torchmetrics import _hints
 
 from .coco_columns import CATEGORIES, IMAGES, RESULTS, Row, RowList, shortened
 from .coco_images import Note
-from .file_names import ImagesByName
+from .file_names import ImagesByName, check_apart
 
 _KEYS_OF_NAMES = {"images": ("file_name", "image_id"), "categories": ("name", "category_id")}
 """keys of names in the lists of a data set, and of the ids of its rows in annotations"""
@@ -48,8 +48,8 @@ def rows_of_data_set(
     `images` and `categories` of their own.
 
     Raises:
-        ValueError: an invalid row, or an image or a category that the data set lacks, or has several times, by its
-            name; with `drops_unknown`, results of categories that it lacks are left out.
+        ValueError: an invalid row, or an image or a category that one of both files lacks, or has several times, by its
+            name; with `drops_unknown`, results of categories that the data set lacks are left out.
     """
     annotations = RowList(path, "results", content["annotations"])
     annotations.check(RESULTS[:2])
@@ -65,9 +65,11 @@ def rows_of_data_set(
         drops = drops_unknown and name == "categories"
         kept = []
         for position, row in enumerate(results.rows):
-            own_name, match = ids_by_own_id.get(row[id_key], ("", row[id_key]))
-            if match is not None:
-                row[id_key] = match
+            if row[id_key] not in ids_by_own_id:
+                raise results.invalid(position, id_key, f"ids of its own {name}, as these are joined by their names,")
+            own_name, matches = ids_by_own_id[row[id_key]]
+            if matches:
+                row[id_key] = matches[0]
                 kept.append(position)
             elif not drops:
                 raise ValueError(
@@ -96,10 +98,12 @@ def _names_and_ids(rows: Any, key: str) -> tuple[list[str], list[Any]]:
     return [row[key] for row in named_rows], [row["id"] for row in named_rows]
 
 
-def _ids_by_own_id(own_rows: RowList, key: str, names: Sequence[str], ids: Sequence[Any]) -> dict[Any, tuple[Any, Any]]:
-    """Return the names of rows, and the ids in the data set, by the ids in a file of detections.
+def _ids_by_own_id(
+    own_rows: RowList, key: str, names: Sequence[str], ids: Sequence[Any]
+) -> dict[Any, tuple[Any, list[Any]]]:
+    """Return the name of a row, and its id in the data set, by the ids in a file of detections.
 
-    An id is None for a name that the data set lacks. Nothing is returned, so that ids are those of the data set, where
+    There is no id for a name that the data set lacks. Nothing is returned, so that ids are those of the data set, where
     one of both sides has no names.
 
     Args:
@@ -109,7 +113,7 @@ def _ids_by_own_id(own_rows: RowList, key: str, names: Sequence[str], ids: Seque
         ids: their ids.
 
     Raises:
-        ValueError: an invalid row, a name of several rows of the data set, or no common name.
+        ValueError: an invalid row, a name of several rows of the data set, two names of one, or no common name.
     """
     is_image = own_rows.name == "images"
     own_rows.check(IMAGES if is_image else CATEGORIES)
@@ -128,12 +132,13 @@ def _ids_by_own_id(own_rows: RowList, key: str, names: Sequence[str], ids: Seque
             matches = [match for known, match in zip(names, ids, strict=True) if known == name]
         if len(matches) > 1:
             raise own_rows.invalid(position, key, f"a name of one of the {own_rows.name} of the data set")
-        ids_by_own_id[row["id"]] = name, matches[0] if matches else None
-    if all(match is None for _, match in ids_by_own_id.values()):
+        ids_by_own_id[row["id"]] = name, matches
+    if not any(matches for _, matches in ids_by_own_id.values()):
         raise ValueError(
             f"`{own_rows.source}` must have {own_rows.name} of the data set; got {_hints.listed(own_names)} where the"
             f" data set has {_hints.listed(names)}."
         )
+    check_apart(own_rows.source, {(row_id, name): matches for row_id, (name, matches) in ids_by_own_id.items()})
     return ids_by_own_id
 
 
@@ -157,6 +162,7 @@ def find_categories(results: RowList, categories: Sequence[Row]) -> list[Note]:
         return []
     if result_names.isdisjoint(ids_by_name):
         text = f"{results.source}: categories by `category_id`, as no `category_name` is one of the data set"
+        text = f"{text}: {_hints.listed(sorted(result_names))} where it has {_hints.listed(ids_by_name)}"
         return [Note(text, is_doubtful=True)]
     has_contradiction = False
     for position, row in enumerate(results.rows):

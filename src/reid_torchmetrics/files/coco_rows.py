@@ -334,22 +334,27 @@ def _without_empty_objects(annotations: RowList) -> RowList:
 
 def _check_references(row_list: RowList, images: Collection[Any], categories: Collection[Any]) -> None:
     """Raise unless all rows are in images and of categories of the data set."""
-    _check_reference(row_list, "image_id", images, "images")
-    if categories:
-        _check_reference(row_list, "category_id", categories, "categories")
+    message = unknown_id(row_list, "image_id", images) or unknown_id(row_list, "category_id", categories)
+    if message:
+        raise ValueError(message)
 
 
-def _check_reference(row_list: RowList, key: str, ids: Collection[Any], name: str) -> None:
-    """Raise for the first row with an id that the data set lacks."""
-    for position, row in enumerate(row_list.rows):
+def unknown_id(row_list: RowList, key: str, ids: Collection[Any]) -> str:
+    """Return the message about the first row with an image or a category that the data set lacks; "" without one.
+
+    A data set without categories lacks none.
+    """
+    is_category = key == "category_id"
+    for position, row in enumerate(row_list.rows if ids or not is_category else ()):
         if row[key] not in ids:
-            is_from_zero = key == "category_id" and row[key] == 0
-            ending = "; are yours counted from 0?" if is_from_zero else "."
-            raise ValueError(
+            ending = "; are yours counted from 0?" if is_category and row[key] == 0 else "."
+            name = "categories" if is_category else "images"
+            return (
                 f"`{row_list.source}` must have {row_list.name} in {name} of the data set only; got"
                 f" {shortened(row[key])} as `{key}` in {row_list.place(position)}; those of the data set are"
                 f" {_first_ids(ids)}{ending}"
             )
+    return ""
 
 
 def _without_unknown_categories(detections: RowList, categories: Collection[Any], reading: CocoReading) -> RowList:

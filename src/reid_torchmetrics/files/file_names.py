@@ -7,9 +7,9 @@ without suffix.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 FileName: TypeAlias = str | int
 
@@ -78,8 +78,8 @@ class ImagesByName:
     def find(self, reference: FileName) -> list[Hashable]:
         """Return the images that a reference may name: none, one, or several if the name is ambiguous.
 
-        Among several images with an equal last part, the images with the longest common end of the folders are
-        returned. An integer names the images with this number as their stem.
+        Among several images with an equal last part, the one with an equal name is returned, else those with the
+        longest common end of the folders. An integer names the images with this number as their stem.
         """
         if isinstance(reference, int):
             images = []
@@ -91,9 +91,27 @@ class ImagesByName:
         with_equal_suffix = [candidate for candidate in candidates if candidate[0].last == parts.last]
         if with_equal_suffix:
             candidates = with_equal_suffix
+        equal = [candidate for candidate in candidates if candidate[0][:2] == parts[:2]]
+        candidates = equal or candidates
         lengths = [_common_end(candidate.folders, parts.folders) for candidate, _ in candidates]
         longest = max(lengths, default=0)
         return _distinct(image for (_, image), length in zip(candidates, lengths, strict=True) if length == longest)
+
+
+def check_apart(source: object, matches: Mapping[Any, Sequence[Hashable]]) -> None:
+    """Raise if two names of a file are those of one image or class of another file, given the matches of each name.
+
+    Raises:
+        ValueError: the message shows both.
+    """
+    names: dict[Hashable, Any] = {}
+    for name, images in matches.items():
+        for image in images:
+            first = names.setdefault(image, name)
+            if first != name:
+                raise ValueError(
+                    f"`{source}` must have one name for each image or class; got {first!r} and {name!r} for {image!r}."
+                )
 
 
 def _common_end(first: Sequence[str], second: Sequence[str]) -> int:

@@ -106,3 +106,8 @@ def test_results_in_files_are_told_when_they_are_evaluated(tmp_path):
     results = [{"image_id": 1, "category_id": 0, "bbox": BEYOND, "score": 0.5} for _ in range(10)]
     images = DetectionMAP.coco_to_tm(*write_json(tmp_path, dt=results, gt=data_set))
     assert told(images) == [text_of(10)]
+
+
+def test_corners_on_both_sides_are_told_although_they_find_each_other():
+    assert told(images_of([BEYOND] * 10, [BEYOND] * 10)) == [text_of(20, "`preds` and `target`")]
+    assert told(images_of([BEYOND] * 10, [BEYOND] * 9)) == []  # too few on one side

@@ -29,7 +29,7 @@ BAD_LISTS = [
     (({"all_souls_1": ["a"]}, {"all_souls_1": {"good": ["b"], "ok": [], "junk": ["b"]}}), {"protocol": "oxford5k"}, ValueError, "`positives` must list an item once for a query; got item 'b' twice for query 'all_souls_1'."),
     (([[1]], [[1, 2**62, 3, 2**62]]), {}, ValueError, f"`positives` must list an item once for a query; got item {2**62} twice for query 0."),
     (({"a": []}, [[1]]), {}, TypeError, "`retrieved` and `positives` must both be mappings of queries, or neither; got dict and list."),
-    (({"a": []}, {"b": []}), {}, ValueError, "`retrieved` must have no query that `positives` lacks; got 'a'."),
+    (({"a": []}, {"b": []}), {}, ValueError, "`retrieved` must have no query that `positives` lacks; got 'a' where these are 'b'."),
     (({"a": []}, {1: []}), {"unknown_queries": "skip"}, TypeError, "`retrieved` must have ints as keys, as `positives` has; got strings."),
     (({1: [], "a": []}, {1: []}), {"unknown_queries": "skip"}, TypeError, "`retrieved` must have ints as keys, as `positives` has; got strings."),
     (({}, {"b": [], 1: []}), {}, TypeError, "`positives` must hold queries as keys that are all ints, or all strings; got int and str."),

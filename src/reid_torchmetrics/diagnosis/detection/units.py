@@ -160,17 +160,19 @@ def corners_as_sizes(case: DetectionCase) -> Values | None:
 
     The `box_format` is not "xyxy", and one of these holds. Of at least {LEAST_CORNERS} different boxes, at most
     {FEW_SMALL} have a width below x or a height below y, in a fifth of them x is above {CLOSE} of the width, in a fifth
-    y is above {CLOSE} of the height, and sizes grow with positions. Or width and height of images are known, at most
-    {MOST_FOUND} of the ground truths are found, {SOME_OUTSIDE} of at least {LEAST_BOXES} boxes exceed their image, and
-    none does if they are read as two corners.
+    y is above {CLOSE} of the height, and sizes grow with positions. Or width and height of images are known,
+    {SOME_OUTSIDE} of at least {LEAST_BOXES} boxes exceed their image, and none does if they are read as two corners;
+    and so it is on both sides, or at most {MOST_FOUND} of the ground truths are found.
     """
     if not have_sizes(case):
         return None
     sign = "Almost no width is below its x, and almost no height below its y,"
     numbers = {f"`{argument}`": _count_like_corners(objects) for argument, objects in case.objects.items()}
-    if not any(numbers.values()) and case.recall.num_found <= MOST_FOUND * case.recall.num_ground_truths:
+    if not any(numbers.values()):
         sign = "Sizes exceed the image, but would not as corners,"
         numbers = {f"`{name}`": _count_beyond(objects, case.image_sizes) for name, objects in case.objects.items()}
+        if not all(numbers.values()) and case.recall.num_found > MOST_FOUND * case.recall.num_ground_truths:
+            return None
     names = " and ".join(name for name in numbers if numbers[name])
     return values_if(names, sign=sign, num=sum(numbers.values()), names=names)
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reid_torchmetrics import _names
+from reid_torchmetrics import _hints, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol
 
@@ -200,7 +200,8 @@ def find_queries(
         return ListQueries()
     unknown = [key for key in retrieved if key not in positives]
     if unknown and unknown_queries == "error":
-        raise ValueError(f"`retrieved` must have no query that `{argument}` lacks; got {unknown[0]!r}.")
+        got = f"{unknown[0]!r} where these are {_hints.listed(positives) or 'none'}"
+        raise ValueError(f"`retrieved` must have no query that `{argument}` lacks; got {got}.")
     kind = kind_of(argument, "queries as keys", positives)
     kind_of_unknown = kind_of(argument, "queries as keys", unknown)
     if kind and kind_of_unknown not in ("", kind):
