@@ -101,7 +101,7 @@ def test_results_are_found_by_names_where_they_have_names(tmp_path, rows, found,
         (
             ["x/1.jpg", "y/1.jpg"],
             [],
-            r'a `file_name` of one image; got "1.jpg", which fits images 1, 2, in `results\[0\]`',
+            r'one image, and not of the images 1, 2, as `file_name`; got "1.jpg" in `results\[0\]`',
         ),
     ],
 )

@@ -108,10 +108,7 @@ UNKNOWN = (
         (
             ("a",),
             {1: "a.jpg", 2: "b.jpg", 3: "val/a.png"},
-            (
-                "an `image_id` of one image; got 'a', the `file_name` without suffix of images 1, 3, in `results[0]`"
-                ' (image "a").'
-            ),
+            ('the name of one image, and not of the images 1, 3, as `image_id`; got "a" in `results[0]` (image "a").'),
         ),
     ],
 )

@@ -235,20 +235,13 @@ def _read_detection_files(
             return _read_open_images(arguments, class_names, options)
         preds, target = _READERS_OF_BOXES[layout](*_paths(arguments), class_names)
     files = None if arguments.images is None else FilesByStem(arguments.images)
-    images = _find_images(files, target)
+    images = named_images(files, target)
     return _DetectionFiles(preds, target, "xyxy", {"class_names": class_names}, notes=[], images=images)
 
 
 def _paths(arguments: SimpleNamespace) -> tuple[str, str]:
     """Return the paths of ground truths and of detections."""
     return arguments.ground_truths, arguments.detections
-
-
-def _find_images(files: FilesByStem | None, target: Sequence[dict[str, Any]]) -> ReportImages:
-    """Return the images of ground truths that are named by the files without suffix; none without a folder."""
-    if files is None:
-        return ReportImages()
-    return named_images(files, [image["image_id"] for image in target])
 
 
 def _find_layout(arguments: SimpleNamespace) -> str:
@@ -331,7 +324,7 @@ def _read_open_images(
     area_options, area_notes = sizes.areas(arguments, options)
     file_options = {"class_names": class_names, **area_options}
     notes = [*sizes.notes, *area_notes]
-    return _DetectionFiles(preds, target, "xyxy", file_options, notes, _find_images(sizes.files, target))
+    return _DetectionFiles(preds, target, "xyxy", file_options, notes, named_images(sizes.files, target))
 
 
 class _SizesOfShares(NamedTuple):
@@ -374,5 +367,5 @@ def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any
     if needs_names and files.class_names is not None:
         file_options["class_names"] = files.class_names
     notes = [*sizes.notes, *files.notes, *area_notes]
-    images = _find_images(sizes.files, files.target)
+    images = named_images(sizes.files, files.target)
     return _DetectionFiles(files.preds, files.target, "xyxy", file_options, notes, images)

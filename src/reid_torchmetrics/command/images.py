@@ -236,11 +236,15 @@ def box_images(folder: str, images: Sequence[Mapping[str, Any]]) -> ReportImages
     return ReportImages(ImageFiles(folder, names, sizes=sizes), names=names, box_format="xywh")
 
 
-def named_images(files: FilesByStem, names: Sequence[str]) -> ReportImages:
-    """Return the images of a data set by their names without suffix.
+def named_images(files: FilesByStem | None, target: Sequence[Mapping[str, Any]]) -> ReportImages:
+    """Return the images of ground truths, which are named by the files without suffix; none without a folder.
 
     Raises:
         FileNotFoundError: there is no file for a name.
         ValueError: there are several files for a name.
     """
-    return ReportImages(ImageFiles(files.folder, {name: files.find(name) for name in names}))
+    if files is None:
+        return ReportImages()
+    return ReportImages(
+        ImageFiles(files.folder, {image["image_id"]: files.find(image["image_id"]) for image in target})
+    )

@@ -118,12 +118,10 @@ def _drop_tracks_of_cameras(sample_sets: SampleSets, names: Mapping[str, str], g
     if not has_labels or "sequences" in names:
         return
     sides = list(sample_sets.values())
-    are_tracks = []
-    for side in sides:
-        num_tracks = _count_rows([side], "cameras", "sequences")
-        are_tracks.append(num_tracks == _count_rows([side], "cameras", "sequences", "identities"))
+    num_tracks = [_count_rows([side], "cameras", "sequences") for side in sides]
+    are_tracks = num_tracks == [_count_rows([side], "cameras", "sequences", "identities") for side in sides]
     are_unique = _count_rows(sides, "sequences") == _count_rows(sides, "sequences", "identities")
-    if all(are_tracks) and not are_unique:
+    if are_tracks and not are_unique:
         for sample_set in sample_sets.values():
             del sample_set.columns["sequences"]
         guesses.append("no sequences, as their numbers count the tracks of each camera")

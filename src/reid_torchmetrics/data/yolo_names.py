@@ -52,7 +52,7 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     suffix = file.suffix.lower()
     if suffix not in _YAML + _TEXT:
         raise file_error(file, f"the suffix must be one of {_hints.listed(_YAML + _TEXT, str)}", repr(file.suffix))
-    names = _read_yaml(file) if suffix in _YAML else _read_text(file)
+    names = _read_yaml(file) if suffix in _YAML else dict(enumerate(line for _, line in read_text_lines(file)))
     if not names:
         raise file_error(file, "the file must have the name of a class", "none")
     return names
@@ -108,12 +108,6 @@ def class_numbers(
             raise ValueError(f"{source}: {rule}; got {label_names.get(label)!r} for class {label}.")
     true_labels = np.array([numbers[label_names[label]] for label in distinct_labels.tolist()], np.int64)
     return true_labels[places]
-
-
-def _read_text(path: Path) -> dict[int, str]:
-    """Return the names of classes in a text file, one in each line."""
-    names = [line for _, line in read_text_lines(path)]
-    return dict(enumerate(names))
 
 
 def _read_yaml(path: Path) -> dict[int, str]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from reid_torchmetrics import _hints
 
-from .coco_columns import Row, RowList, is_whole_number, shortened
+from .coco_columns import Row, RowList, is_whole_number
 from .file_names import FileName, ImagesByName, check_apart
 
 _NAMES_ARE_STEMS = "`image_id` as `file_name` without suffix"
@@ -68,7 +68,7 @@ def _find_by_file_name(results: RowList, ids: set[Any], by_name: ImagesByName) -
         name = row.get("file_name")
         images = images_by_name[name] if isinstance(name, str) else []
         if len(images) != 1:
-            raise _name_error(results, position, images)
+            raise _name_error(results, position, "file_name", images)
         has_contradiction |= row["image_id"] != images[0]
     if not has_contradiction:
         return []
@@ -78,16 +78,12 @@ def _find_by_file_name(results: RowList, ids: set[Any], by_name: ImagesByName) -
     return [Note(f"{results.source}: images by `file_name`, not by `image_id`", is_doubtful=are_ids)]
 
 
-def _name_error(results: RowList, position: int, images: Sequence[Hashable]) -> ValueError:
-    """Return the error for a row with a `file_name` of no image, or of several."""
-    if not images:
-        rule = "the name of an image of the data set in every row, or in none,"
-        return results.invalid(position, "file_name", rule)
-    name = shortened(results.rows[position]["file_name"])
-    return ValueError(
-        f"`{results.source}` must have a `file_name` of one image; got {name}, which fits images"
-        f" {', '.join(map(repr, images))}, in {results.place(position)}."
-    )
+def _name_error(results: RowList, position: int, key: str, images: Sequence[Hashable]) -> ValueError:
+    """Return the error for a row with a name of no image, or of several."""
+    rule = "the name of an image of the data set in every row, or in none,"
+    if images:
+        rule = f"the name of one image, and not of the images {_hints.listed(images)},"
+    return results.invalid(position, key, rule)
 
 
 def _find_by_image_id(results: RowList, ids: set[Any], by_name: ImagesByName) -> list[Note]:
@@ -110,10 +106,7 @@ def _find_by_image_id(results: RowList, ids: set[Any], by_name: ImagesByName) ->
     for position, row in enumerate(results.rows):
         images = images_by_reference[row["image_id"]]
         if len(images) > 1:
-            raise ValueError(
-                f"`{results.source}` must have an `image_id` of one image; got {row['image_id']!r}, the `file_name`"
-                f" without suffix of images {_hints.listed(images)}, in {results.place(position)}."
-            )
+            raise _name_error(results, position, "image_id", images)
     check_apart(results.source, images_by_reference)
     for row in results.rows:
         row["image_id"] = images_by_reference[row["image_id"]][0]
