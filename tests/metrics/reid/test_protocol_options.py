@@ -102,6 +102,7 @@ def test_an_option_that_does_not_fit_is_named(call, message):
     assert message in str(raised.value)
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_re_ranking_of_another_kind_is_refused():
     with pytest.raises(TypeError, match=r"^`rerank` must be one of KReciprocal, QueryExpansion or None; got str.$"):
         ReIDMeanAP(rerank="k-reciprocal")
