@@ -70,21 +70,22 @@ def look(results: Any, samples: Any, world: World) -> None:
         updates = module_for(type(samples)).read_updates(samples.updates, world)
         samples = replace(samples, updates=updates)
 
-    def find() -> tuple[list[Any], list[int]]:
+    def find() -> tuple[str, list[int]]:
         work = partial(_find, results, samples, world)
         findings = workers.run(work, torch.device("cpu"), inside=getattr(samples, "keeps_thread", True))
-        return findings, [len(findings)]
+        return json.dumps(findings), [len(findings)]
 
-    findings, table = world.guarded_all_gather(find)
-    numbers = [number for (number,) in table]
-    if any(numbers[1:]):  # on all processes alike
-        findings = [finding for text in world.texts(json.dumps(findings)) for finding in json.loads(text)]
+    # An error of one process between two collectives would let the others wait: texts are written and read in guards.
+    text, numbers = world.guarded_all_gather(find)
+    texts = [text]
+    if any(map(any, numbers[1:])):  # on all processes alike
+        texts = world.texts(text)
 
     def warn() -> None:
         if world.process == 0:
-            warn_of(findings, world.warning_log)
+            warn_of([finding for text in texts for finding in json.loads(text)], world.warning_log)
 
-    if any(numbers):
+    if any(map(any, numbers)):
         world.guarded(warn)
 
 
