@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import POOLED_QUERIES, Labels
 from reid_torchmetrics.functional.retrieval.relevance import num_labels_of
@@ -65,15 +66,18 @@ def pool_queries(query: Rows, labels: Labels, gallery: object) -> tuple[Rows, La
 
 def _mean(query: Tensor, groups: Grouping) -> Float[Tensor, "pooled dim"]:
     """Return the mean of each group, a few coordinates at a time: in float64 all of them may not fit."""
+    device = query.device
+    query = to_compute_device(query)
+    members, sizes = groups.members.to(query.device), groups.sizes.to(query.device)
     blocks = query.split(max(1, WALK_BYTES // (8 * query.shape[1])))
     norm = torch.cat([torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)[:, None] for rows in blocks])
-    norm = norm.where(norm > 0, 1)[groups.members]  # a zero vector stays zero
+    norm = norm.where(norm > 0, 1)[members]  # a zero vector stays zero
 
     means = []
     for columns in query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1):
-        sums = segments.reduce(columns[groups.members] / norm, "sum", groups.sizes)
-        means.append((sums / groups.sizes[:, None]).to(query.dtype))
-    return torch.cat(means, dim=1)
+        sums = segments.reduce(columns[members] / norm, "sum", sizes)
+        means.append((sums / sizes[:, None]).to(query.dtype))
+    return torch.cat(means, dim=1).to(device)
 
 
 POOLED_QUERIES["mean"] = pool_queries
