@@ -35,6 +35,15 @@ def test_all_shards_and_their_labels_are_evaluated(samples):
     assert of_files.means == evaluate(query, gallery, *labels[:2], **near).means
 
 
+def test_groups_of_queries_in_files_decide_nothing(samples):
+    query, gallery, *labels = samples
+    groups = labels[1] * 10 + np.arange(len(gallery)) % 2
+    for role, side, identities in (("query", query, labels[0]), ("gallery", gallery, labels[1])):
+        np.savez(f"{role}.npz", feat=side, pids=identities, groups=groups[: len(side)])
+    expected = evaluate(query, gallery, *labels[:2], gallery_groups=groups).means
+    assert evaluate(read_samples("query.npz"), read_samples("gallery.npz")).means == expected
+
+
 def test_leave_one_out_takes_files(samples):
     _, gallery, _, identities, *_ = samples
     expected = evaluate(gallery, query_identities=identities).means

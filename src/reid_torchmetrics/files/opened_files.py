@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.evaluation import Files, are_files
-from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, RELEVANCE_LABELS
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import BlocksOfRows
 
 
@@ -42,21 +42,26 @@ def read_sides(query: Any, gallery: Any, self_index: Any, arguments: dict[str, A
     for argument, value in (("query", query), ("gallery", gallery)):
         embeddings = value
         if are_files(value):
-            embeddings, labels = _read_files(argument, value, arguments)
+            roles = SIDES if gallery is None else (argument,)
+            embeddings, labels = _read_files(argument, value, arguments, roles)
             arguments.update(labels)
         sides.append(embeddings)
     return sides[0], sides[1], self_index
 
 
-def _read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _read_files(
+    argument: str, files: Any, arguments: Mapping[str, Any], roles: Sequence[str]
+) -> tuple[Any, dict[str, Any]]:
     """Return the embeddings of all files, and their labels by the names of arguments, such as `query_identities`.
 
-    Files are read in place, from their memory maps.
+    Files are read in place, from their memory maps. Labels that samples of these roles do not have, such as the groups
+    of queries, are left out.
 
     Args:
         argument: "query" or "gallery".
         files: the files of this argument.
         arguments: the labels that the caller passed.
+        roles: "query" and "gallery", or the one that the samples have.
 
     Raises:
         ValueError: a label that the caller also passed, or that some files lack.
@@ -65,7 +70,7 @@ def _read_files(argument: str, files: Any, arguments: Mapping[str, Any]) -> tupl
     extra_labels: dict[str, Any] = {}
     names_in_files = dict.fromkeys(chain.from_iterable(file.labels for file in files))
     for name in names_in_files:
-        if name in LABELS and name not in RELEVANCE_LABELS:
+        if name in LABELS and not (LABELS[name].decides and set(LABELS[name].sides).intersection(roles)):
             continue
         columns = [file.labels[name] for file in files if name in file.labels]
         label = f"{argument}_{name if name in LABELS else EXTRA}"
