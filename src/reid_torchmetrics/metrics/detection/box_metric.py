@@ -94,6 +94,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.confidence: float | None = None
         self._single: evaluation.SingleValue | None = None
         self._given: dict[str, Any] = {}
+        self._notes_images = True
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # a script of the metric has no type for this attribute
             self._shape_types = shapes
@@ -179,7 +180,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.num_dropped += batch.num_dropped
         self.num_invalid += batch.num_invalid
         self._append(batch.states)
-        if batch.given is not None:
+        if batch.given is not None and self._notes_images:
             images_given(self._given, batch.given)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:

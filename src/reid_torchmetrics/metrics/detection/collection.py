@@ -103,8 +103,9 @@ class DetectionMetrics(MetricCollection):
         for name, metric in metrics.items():
             member_confidence = confidence if metric in at_confidence else None
             members[name] = DetectionMAP(metric=metric, confidence=member_confidence, **options)
-        for member in members.values():
+        for place, member in enumerate(members.values()):
             member._given = given  # noqa: SLF001 - of the same package
+            member._notes_images = place == 0  # noqa: SLF001 - `update` calls the first alone, and `forward` calls all
             member._names_collection_options = tuple(metrics.values())  # noqa: SLF001
             member._collection_options = collection_options  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
