@@ -40,8 +40,12 @@ FOUND = 0.6
 
 
 def labels_are_lost(case: DetectionCase) -> bool:
-    """Return whether few of many objects are found with their label, in all classes or in two of them."""
-    return has_many_objects(case) and (_have_few_right(case) or _have_lost_classes(case))
+    """Return whether few of many objects are found with their label, in all classes or in two of them.
+
+    There may be many detections of which few count: LVIS leaves out those of classes that an image does not list.
+    """
+    are_many = has_many_objects(case) or few_are_found(case)
+    return are_many and (_have_few_right(case) or _have_lost_classes(case))
 
 
 def _have_few_right(case: DetectionCase) -> bool:

@@ -198,7 +198,8 @@ def _find_copies(objects: ShownObjects) -> Values | None:
     Networks without suppression repeat detections, too, if scores and boxes are rounded, but not all of an image
     equally often; and a network that has one answer for an image repeats a single one.
     """
-    objects = objects.at((objects.xywh[:, 2:] > 0).all(1).nonzero()[:, 0])  # none without boxes
+    if len(objects.xywh):  # keypoints may come without boxes
+        objects = objects.at((objects.xywh[:, 2:] > 0).all(1).nonzero()[:, 0])  # boxes without a side may be padding
     total = len(objects.images)
     if not total:
         return None
