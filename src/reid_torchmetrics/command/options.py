@@ -382,4 +382,5 @@ def _describe_unknown(command: str, words: Sequence[str]) -> str:
     hint = f", which may be `{name}`"
     if "_" not in name or name not in [option.name for option in table]:
         hint = _hints.argument_meant(name, [option.name for option in table if not option.is_positional])
+        hint = hint or f"; the form is `{_usage(command)}`"
     return f"unrecognized arguments: {flags[0]}{hint}"
