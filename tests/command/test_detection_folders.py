@@ -104,8 +104,14 @@ def test_folders_in_the_other_order_are_read_as_they_are_meant(command, voc, yol
         ("Annotations results --evaluator lvis", "must be a file of JSON for `--evaluator lvis`; got a folder."),
         ("Annotations results --iou-type segm", "`--iou-type` must be one of 'bbox'; got 'segm'."),
         ("Annotations results --iou-type bbox segm", "`--iou-type` must be one type for folders; got bbox segm."),
-        ("Annotations results --image-size 9 9", "`--image-size` must be given with folders of YOLO's files only"),
-        ("Annotations empty --evaluator voc", "`results` must be a folder of .txt files; got 'empty' without files."),
+        (
+            "Annotations results --image-size 9 9",
+            "`--image-size` must be given with files of shares of the image; got other files.",
+        ),
+        (
+            "Annotations empty --evaluator voc",
+            "`detections` must be a folder of .txt files; got 'empty' without files.",
+        ),
         ("empty empty --evaluator dota", "must be a folder of .txt files; got 'empty' without files."),
         ("empty empty --evaluator yolo", "must be a folder of .txt files; got 'empty' without files."),
     ],

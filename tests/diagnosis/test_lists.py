@@ -47,7 +47,7 @@ def test_names_in_two_spellings_are_told_with_one_of_each_side(spelling, model):
     (text,) = advice(evaluate_lists, lists[0], positives[1])
     assert "no item in common" in text
     assert any(", such as {!r} and {!r}.".format(*(name(item) for name in names)) in text for item in range(400))
-    runs = [dict.fromkeys(row, 1.0) for row in lists[1]]
+    runs = [{item: float(-place) for place, item in enumerate(row)} for row in lists[1]]
     assert len(advice(evaluate_lists, keyed(runs), keyed(positives[0]))) == 1
     for spelled, right in zip(lists, positives, strict=True):
         assert not advice(evaluate_lists, spelled, right)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.retrieval import RetrievalResults
-from reid_torchmetrics.tasks import Comparison, compare
+from reid_torchmetrics.tasks import Comparison, IndexRecall, compare
 
 FEW = {"num_resamples": 3, "num_permutations": 3}
 
@@ -56,7 +56,13 @@ DETECTION: dict[str, Callable] = {
     "compared": lambda results: compare(results, results, **FEW).to_dict(),
 }
 COMPARISON: dict[str, Callable] = {"text": str, "dict": Comparison.to_dict, "table": Comparison.model_table}
-QUESTIONS = {RetrievalResults: RETRIEVAL, DetectionResults: DETECTION, Comparison: COMPARISON}
+INDEX: dict[str, Callable] = {
+    "text": str,
+    "dict": IndexRecall.to_dict,
+    "mean": float,
+    "interval": lambda results: results.interval(num_resamples=3),
+}
+QUESTIONS = {RetrievalResults: RETRIEVAL, DetectionResults: DETECTION, Comparison: COMPARISON, IndexRecall: INDEX}
 
 
 def answers(results: object) -> dict[str, object]:

@@ -162,7 +162,7 @@ NO_CAMERAS = not_seen(
     "no cameras are kept: `no_positives` is told", *("evaluate_lists", "evaluate_stream", "command --stream")
 )
 IN_LISTS = not_seen("lists have no scores", "evaluate_lists")
-NO_NAMES = not_seen("names of queries alone are kept: `no_positives` is told", "evaluate_stream")
+NO_NAMES = not_seen("names of queries alone are kept: `no_positives` is told", "evaluate_stream", "command --stream")
 NOT_POOLED = not_seen(
     "an option of `evaluate`",
     *(name for name in (*OF_SAMPLES, "two processes") if name not in ("evaluate", "command")),

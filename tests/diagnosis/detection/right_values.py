@@ -197,7 +197,7 @@ def values(random: Random, kind: str) -> None:
     preds, target = RIGHT[kind](random)
     options = {"iou_type": "keypoints"} if kind == "keypoints" else {}
     if kind == "shares":  # areas in square pixels have no meaning
-        options["area_ranges"] = {"all": (0, 1e10)}
+        options["area_ranges"] = {"all": (0.0, 1e10)}
     size = random.choice((1, 7, 20))
     for metric in [DetectionMAP(**options), *([] if options else [VocMAP(), YoloMAP()])]:
         for first in range(0, len(preds), size):

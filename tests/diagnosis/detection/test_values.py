@@ -61,7 +61,7 @@ def test_areas_of_people_may_exceed_the_boxes_around_their_keypoints():
 
 def test_areas_that_no_number_uses_are_not_judged():
     preds, target = with_areas(torch.ones_like)("bbox", *right("bbox"))
-    assert told_of(preds, target, area_ranges={"all": (0, 1e10)}) == []
+    assert told_of(preds, target, area_ranges={"all": (0.0, 1e10)}) == []
     assert len(told_of(preds, target)) == 1
 
 
