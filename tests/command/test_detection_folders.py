@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from reid_torchmetrics.command import main
 from reid_torchmetrics.functional.detection import DetectionResults
 
 # Two cats, of which one is found exactly and one by half: at 0.5 AP is 1/2, as the half has the overlap 1/2 or less.
@@ -251,3 +252,20 @@ def test_the_lines_that_convert_make_results(command, tmp_path, monkeypatch):
             known = {"json": json, "Path": Path, "pandas": pd, "path": name, "file": file}
             exec(line, known)  # noqa: S102 - the line of the message, as a user would paste it
         assert numbers(command("detect", "truth.json", "results.json", "--json", "-"))["map"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("layout", ["cartucho", "open_images"])
+def test_classes_of_two_spellings_are_refused(layout, tmp_path, capsys):
+    for side, score, class_name in (("labels", "", "cat"), ("results", "0.9", "Cat")):
+        if layout == "cartucho":
+            (tmp_path / side).mkdir()
+            line = f"{class_name} {score} 10 10 60 60"
+            (tmp_path / side / "a.txt").write_text(line, encoding="utf-8")
+        else:
+            header = f"ImageID,LabelName,{'Conf,' * bool(score)}XMin,XMax,YMin,YMax"
+            row = f"a,{class_name},{f'{score},' * bool(score)}0.1,0.6,0.1,0.6"
+            (tmp_path / f"{side}.csv").write_text(f"{header}\n{row}\n", encoding="utf-8")
+    suffix = "" if layout == "cartucho" else ".csv"
+    assert main(["detect", *(str(tmp_path / f"{side}{suffix}") for side in ("labels", "results"))]) == 1
+    message = "`detections` must have a class in common with the ground truths; got 'Cat' where these have 'cat'."
+    assert message in capsys.readouterr().err

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from reid_torchmetrics import _hints
+
 from .array_files import reading
 from .folders import Folder, has_files, list_files
 from .kitti_files import KITTI_CLASSES, REGION
@@ -34,25 +36,36 @@ def find_box_layout(ground_truths: Folder, detections: Folder) -> BoxLayout | No
         The layout; None for paths with another one, such as YOLO's, which has numbers of classes.
 
     Raises:
-        ValueError: a file that is no text; the message names it.
+        ValueError: a file that is no text, which the message names; or no class of one side is one of the other.
     """
     paths = [Path(ground_truths), Path(detections)]
     if all(path.is_file() and path.suffix.lower() == ".csv" for path in paths):
         true_classes, classes = map(_classes_of_table, paths)
         if true_classes is None or classes is None:
             return None
-        return BoxLayout("open_images", tuple(sorted(true_classes | classes)))
+        return BoxLayout("open_images", _join_classes(true_classes, classes))
     if not all(has_files(path, ".txt") for path in paths):
         return None
     name = _layout_of_lines(paths)
     if name is None:
         return None
-    class_names = {words[0] for path in paths for words in _lines(path)}
-    if name == "kitti":
-        class_names.discard(REGION)
-        if class_names <= set(KITTI_CLASSES):
-            return BoxLayout(name, KITTI_CLASSES)
-    return BoxLayout(name, tuple(sorted(class_names)))
+    no_classes = {REGION} if name == "kitti" else set()
+    true_classes, classes = ({words[0] for words in _lines(path)} - no_classes for path in paths)
+    if name == "kitti" and true_classes | classes <= set(KITTI_CLASSES):
+        return BoxLayout(name, KITTI_CLASSES)
+    return BoxLayout(name, _join_classes(true_classes, classes))
+
+
+def _join_classes(true_classes: set[str], classes: set[str]) -> tuple[str, ...]:
+    """Return the classes of both sides in ascending order.
+
+    Raises:
+        ValueError: both have classes, and none in common.
+    """
+    if true_classes and classes and true_classes.isdisjoint(classes):
+        got = f"{_hints.listed(sorted(classes))} where these have {_hints.listed(sorted(true_classes))}"
+        raise ValueError(f"`results` must have a class in common with the ground truths; got {got}.")
+    return tuple(sorted(true_classes | classes))
 
 
 def _lines(folder: Path) -> Iterator[list[str]]:
