@@ -217,6 +217,7 @@ IDENTITIES = {
 
 
 @each_row("kind", IDENTITIES)
+@pytest.mark.usefixtures("unannotated")
 def test_identities_of_another_kind_are_told_what_to_write(kind):
     values, message = IDENTITIES[kind]
     with pytest.raises((TypeError, ValueError), match=message):

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
     ids=["tasks and tools", "tools"],
 )
 def test_inner_rings_pass_their_tests_without_the_outer_ones(deleted, tests, tmp_path):
-    for name in ("src", "tests", "pyproject.toml"):
+    for name in ("src", "tests", "docs", "pyproject.toml"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
     for ring in deleted:

@@ -36,14 +36,14 @@ def test_a_changed_copy_is_found_and_this_checkout_does_not_differ_from_itself(t
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     path = tmp_path / "src/reid_torchmetrics/tasks/verification/verify.py"
     source = path.read_text(encoding="utf-8")
-    assert "def area_under_curve(" in source
-    path.write_text(source.replace("def area_under_curve(", "def area_below_curve("), encoding="utf-8")
+    assert "def threshold_at_far(" in source
+    path.write_text(source.replace("def threshold_at_far(", "def threshold_of_far("), encoding="utf-8")
     verification, overlaps = script.compare(tmp_path, kinds, range(4), **options)
     assert (verification.num_problems, overlaps.num_problems, overlaps.num_different) == (4, 4, 0)
-    assert verification.names.keys() <= {"area_under_curve", "results.area_under_curve", "compute"}
+    assert verification.names.keys() <= {"threshold_at_far([N.N])", "results.threshold_at_far([N.N])"}
     assert verification.num_different == verification.num_raised_once > 0
     printed = capsys.readouterr().out
-    assert "    area_under_curve\n        earlier  raises AttributeError" in printed
+    assert "    threshold_at_far([0.1])\n        earlier  raises AttributeError" in printed
     assert "verification --seed" in printed
 
 

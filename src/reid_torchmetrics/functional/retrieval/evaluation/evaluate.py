@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Float, Integer, Real, Shaped
+from jaxtyping import Bool, Float, Integer, Real, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -82,7 +82,13 @@ class EvaluatedProblem:
 @torch.no_grad()
 def evaluate(
     query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
-    gallery: Shaped[Tensor, "gallery dim"] | Integer[Tensor, " _"] | _checks.Array | Files | None = None,
+    gallery: Shaped[Tensor, "gallery dim"]
+    | Integer[Tensor, " _"]
+    | Bool[Tensor, "_ _"]
+    | _checks.Array
+    | _arrays.TableColumn
+    | Files
+    | None = None,
     query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
