@@ -453,7 +453,6 @@ def test_a_message_lists_ten_names_at_most_with_the_one_that_was_misspelled(name
 
 NOT_BOUNDED = {
     "_checks.py": ["instance"],
-    "coco/data_set.py": ["_check_results"],
     "command/evaluate.py": ["_check_camera_rules"],
     "files/result_files.py": ["sizes_of"],
     "functional/retrieval/evaluation/protocol.py": ["with_options"],
