@@ -34,7 +34,7 @@ def test_a_changed_copy_is_found_and_this_checkout_does_not_differ_from_itself(t
     options = {"most_problems": 5, "most_values": 5}
     kinds = ["verification", "overlaps"]
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    path = tmp_path / "src/reid_torchmetrics/tasks/verification/verify.py"
+    path = tmp_path / "src/reid_torchmetrics/tasks/verification/all_pairs.py"
     source = path.read_text(encoding="utf-8")
     assert "def threshold_at_far(" in source
     path.write_text(source.replace("def threshold_at_far(", "def threshold_of_far("), encoding="utf-8")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from reid_torchmetrics import _signatures
 
-# An alias tells type checkers that a name is public; mypy takes two of them for modules of these names.
+# An alias tells type checkers that a name is public. A module of the name would hide it from mypy.
 if TYPE_CHECKING:
     from .comparison import Comparison as Comparison
     from .comparison import Difference as Difference
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .identification import Identification as Identification
     from .lists import IndexLists as IndexLists
     from .lists import evaluate_lists as evaluate_lists
-    from .lists import index_lists as index_lists  # type: ignore[no-redef]
+    from .lists import index_lists as index_lists
     from .operating_points import ConfidenceCurve as ConfidenceCurve
     from .operating_points import DetectionCurve as DetectionCurve
     from .operating_points import ImageErrors as ImageErrors
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .verification import fnmr_at_fmr as fnmr_at_fmr
     from .verification import global_average_precision as global_average_precision
     from .verification import score_histogram as score_histogram
-    from .verification import verify as verify  # type: ignore[no-redef]
+    from .verification import verify as verify
     from .verification import verify_pairs as verify_pairs
     from .votes import knn_accuracy as knn_accuracy
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.scores.scores import Scores
-from reid_torchmetrics.tasks.verification.verify import Verification, fnmr_at_fmr, verify
+from reid_torchmetrics.tasks.verification.all_pairs import Verification, fnmr_at_fmr, verify
 from tests.golden.cases import PROBLEMS, RECORDINGS, true_distances
 from tests.golden.peers import assert_equal, inputs_of
 

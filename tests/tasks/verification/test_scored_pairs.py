@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_relevance, score_embeddings, scores_from_matrix
+from reid_torchmetrics.tasks.verification.all_pairs import fnmr_at_fmr, verify
 from reid_torchmetrics.tasks.verification.scored_pairs import ScoredPairs, impostor_scores_at
-from reid_torchmetrics.tasks.verification.verify import fnmr_at_fmr, verify
 from tests.closeness import assert_close
 from tests.paths import path, taking
 from tests.profiles import examples

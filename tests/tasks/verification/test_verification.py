@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_relevance, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
-from reid_torchmetrics.tasks.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
+from reid_torchmetrics.tasks.verification.all_pairs import PAIR_TIES, Verification, fnmr_at_fmr, verify
 from tests.functional.retrieval.ranking.test_nearest import relevance_of
 from tests.paths import taking
 from tests.profiles import examples

@@ -44,8 +44,8 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.world import results_made
 
+from .engine_lists import IndexLists, as_lists
 from .ground_truth import listed_where_true
-from .index_lists import IndexLists, as_lists
 from .item_ids import Lists
 from .labeled_lists import (
     Entries,

@@ -1,6 +1,7 @@
 """Verification: whether two items have the same identity, by the scores of all pairs together."""
 # mypy: implicit-reexport
 
+from .all_pairs import Verification, fnmr_at_fmr, verify
 from .given_pairs import (
     LARGEST_DISTANCE,
     ComparedPairs,
@@ -12,4 +13,3 @@ from .given_pairs import (
 )
 from .recognition import global_average_precision
 from .scored_pairs import ScoreHistogram, score_histogram
-from .verify import Verification, fnmr_at_fmr, verify

@@ -18,7 +18,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.world import results_made
 
-from .verify import CountsAtScores, Verification, count_pairs
+from .all_pairs import CountsAtScores, Verification, count_pairs
 
 LARGEST_DISTANCE = 4.0
 """largest squared distance of two unit vectors, where the grid of thresholds ends"""
