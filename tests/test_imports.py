@@ -1,5 +1,6 @@
 """The package in processes of their own: what an import loads, and the engine without the tools."""
 
+import ast
 import contextlib
 import io
 import shutil
@@ -257,3 +258,17 @@ def printed_here(script: str) -> list[str]:
 
 def test_tasks_compute_the_same_without_the_tools(printed):
     assert printed["tools"] == printed_here(EVERY_TASK)
+
+
+def test_no_module_has_the_name_of_what_a_package_imports_for_type_checkers():
+    num_imports = 0
+    for path in ROOT.rglob("__init__.py"):
+        for block in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(block, ast.If) or ast.unparse(block.test) != "TYPE_CHECKING":
+                continue
+            for node in [node for node in block.body if isinstance(node, ast.ImportFrom) and node.level]:
+                folder = path.parent.joinpath(*node.module.split("."))
+                hidden = [alias.name for alias in node.names if (folder / f"{alias.name}.py").exists()]
+                assert not hidden, f"{path.relative_to(ROOT)}: mypy takes a module for {hidden}"
+                num_imports += 1
+    assert num_imports
