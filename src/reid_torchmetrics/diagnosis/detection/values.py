@@ -163,13 +163,12 @@ def _are_rounded(coordinates: Tensor, dtype: torch.dtype, limit: int) -> bool:
 
     The second condition does not hold for coordinates on a grid, such as multiples of 8 pixels.
     """
-    distinct = coordinates.unique()
-    large = distinct[distinct > limit]
+    large = coordinates[coordinates > limit].unique()
     if len(large) < LEAST_LARGE or float((large == large.to(dtype)).double().mean()) < NEARLY_ALL:
         return False
     octave = 2.0 ** large.median().log2().floor()
     step = 2 * octave / limit
-    small = distinct[(distinct > 0) & (distinct < octave)]
+    small = coordinates[(coordinates > 0) & (coordinates < octave)].unique()
     return float((small % step != 0).double().sum()) > SOME_BETWEEN * len(small)
 
 
@@ -207,6 +206,8 @@ def _find_copies(objects: ShownObjects) -> Values | None:
     columns = torch.arange(matrix.shape[1], device="cpu")
     contents: Tensor = (matrix.view(torch.int64) * mixed(columns, columns)).sum(1)
     _, place, times = mixed(contents, objects.images).unique(return_inverse=True, return_counts=True)
+    if int((times > 1).sum()) < LEAST_COPIES:
+        return None
     first = torch.empty_like(times).scatter_(0, place, torch.arange(total, device="cpu"))
     objects, contents = objects.at(first), contents[first]
 
