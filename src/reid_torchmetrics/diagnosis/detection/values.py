@@ -206,14 +206,15 @@ def _find_copies(objects: ShownObjects) -> Values | None:
     columns = torch.arange(matrix.shape[1], device="cpu")
     contents: Tensor = (matrix.view(torch.int64) * mixed(columns, columns)).sum(1)
     _, place, times = mixed(contents, objects.images).unique(return_inverse=True, return_counts=True)
-    if int((times > 1).sum()) < LEAST_COPIES:
+    is_repeated = times > 1
+    if is_repeated.sum() < LEAST_COPIES:
         return None
     first = torch.empty_like(times).scatter_(0, place, torch.arange(total, device="cpu"))
     objects, contents = objects.at(first), contents[first]
 
     _, place, num_images = contents.unique(return_inverse=True, return_counts=True)
     num_objects = objects.images.bincount()
-    is_copied = (times > 1) & (num_images[place] == 1) & (len(num_objects) > 1)
+    is_copied = is_repeated & (num_images[place] == 1) & (len(num_objects) > 1)
     has_scores = "scores" in objects.values
     if has_scores:
         is_copied &= num_objects[objects.images] > 1
