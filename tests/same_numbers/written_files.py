@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ def write_file(path: Path, content: Any) -> None:
 
 
 def table(columns: Mapping[str, Any]) -> str:
-    """Return columns as the text of a CSV file; columns of a matrix are numbered from 0."""
+    """Return columns as the text of a CSV file; columns of a matrix are numbered, and short ones end in empty cells."""
     flat: dict[str, Any] = {}
     for name, values in columns.items():
         if isinstance(values, np.ndarray) and values.ndim == 2:
             flat |= {f"{name}_{number}": column for number, column in enumerate(values.T.tolist())}
         else:
             flat[name] = values.tolist() if isinstance(values, np.ndarray) else values
-    rows = zip(*flat.values(), strict=True)
+    rows = zip_longest(*flat.values(), fillvalue="")
     return "\n".join([",".join(flat), *(",".join(map(str, row)) for row in rows)]) + "\n"
