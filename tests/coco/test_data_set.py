@@ -136,6 +136,20 @@ def test_results_that_do_not_belong_to_the_data_set_are_refused():
         truth.annToMask({"id": 9, "image_id": IMAGES[0]})
 
 
+@pytest.mark.parametrize("categories", [{}, {"categories": [{"id": 1}]}])
+@pytest.mark.parametrize("category", [{}, {"category_id": 1}])
+def test_a_name_of_a_category_is_compared_only_with_names_of_the_data_set(categories, category):
+    data_set = COCO()
+    data_set.dataset = {"images": [{"id": 1, "height": 9, "width": 9}], "annotations": [], **categories}
+    data_set.createIndex()
+    row = {"image_id": 1, "bbox": [0, 0, 2, 2], "score": 0.5, "category_name": "cat", **category}
+    if categories and not category:
+        with pytest.raises(ValueError, match="category_id"):
+            data_set.loadRes([row])
+    else:
+        assert data_set.loadRes([row]).anns[1]["category_name"] == "cat"
+
+
 def shown(annotations, **options):
     """What `showAnns` adds to empty axes."""
     pyplot = pytest.importorskip("matplotlib.pyplot")

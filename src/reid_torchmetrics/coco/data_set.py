@@ -480,9 +480,10 @@ def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mappin
     if message:
         raise ValueError(message)
     _warn_of(unknown_id(results, "category_id", names))
-    for position, row in enumerate(results.rows):
-        if row.get("category_name") not in (None, names.get(row["category_id"])):
-            rule = f"the name of the `category_id`, {names.get(row['category_id'])!r}, which counts,"
+    for position, row in enumerate(results.rows if names else ()):
+        name = names.get(row["category_id"])
+        if name is not None and row.get("category_name") not in (None, name):
+            rule = f"the name of the `category_id`, {name!r}, which counts,"
             warn(str(results.invalid(position, "category_name", rule)))
             break
 
