@@ -221,18 +221,20 @@ def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:
     rows_of_names = ImagesByName(table_names, range(len(table_names)))
     rows: dict[str, list[Any]] = {}
     for name in names.tolist():
+        rows[name] = rows_of_names.find(name)
         stem = bare_name(name)
-        by_number = rows_of_names.find(int(stem)) if stem.isdecimal() else []  # tables lack the first zeros of numbers
-        rows[name] = rows_of_names.find(name) or by_number
+        if not rows[name] and stem.isdecimal():  # tables may lack the first zeros of numbers
+            rows[name] = rows_of_names.find(int(stem))
     for name, found in rows.items():
         if len(found) > 1:
             got = f"rows {_hints.listed(found)} for {name!r}"
             raise ValueError(f"{path}: rows that are joined by name must have each name once; got {got}.")
     missing = [name for name, found in rows.items() if not found]
     if missing:
-        got = f"none for {len(missing)} of {len(names)}, first {missing[0]!r}, where the table begins with"
-        got = f"{got} {table_names[0]!r}"
-        raise ValueError(f"{path}: there must be a row for each embedding, by its name; got {got}.")
+        raise ValueError(
+            f"{path}: there must be a row for each embedding, by its name; got none for {len(missing)} of {len(names)},"
+            f" first {missing[0]!r}, where the table begins with {table_names[0]!r}."
+        )
     check_apart(path, rows)
     ordered_rows = np.array([rows[name][0] for name in names.tolist()], dtype=np.int64)
     return {label: values[ordered_rows] for label, values in table.items() if label != "names"}

@@ -161,9 +161,9 @@ def find_categories(results: RowList, categories: Sequence[Row]) -> list[Note]:
     if not result_names or len(ids_by_name) < len(names) or not ids_by_name:
         return []
     if result_names.isdisjoint(ids_by_name):
-        text = f"{results.source}: categories by `category_id`, as no `category_name` is one of the data set"
-        text = f"{text}: {_hints.listed(sorted(result_names))} where it has {_hints.listed(ids_by_name)}"
-        return [Note(text, is_doubtful=True)]
+        reason = "as no `category_name` is one of the data set"
+        both = f"{_hints.listed(sorted(result_names))} where it has {_hints.listed(ids_by_name)}"
+        return [Note(f"{results.source}: categories by `category_id`, {reason}: {both}", is_doubtful=True)]
     has_contradiction = False
     for position, row in enumerate(results.rows):
         name = row.get("category_name")
