@@ -189,16 +189,6 @@ def _draw_grid(images: Sequence[Image], num_columns: int) -> NDArray[np.uint8]:
     return np.array(canvas.image)
 
 
-class _PlacedBox(NamedTuple):
-    """A box in pixels of a picture."""
-
-    judged: JudgedBox
-    box: Box
-    """its edges, within the picture"""
-    outline: Any
-    """corners of a rotated box [4, 2]; empty for others"""
-
-
 class _PlacedText(NamedTuple):
     """A text about an outcome at its place."""
 
@@ -253,9 +243,8 @@ def _draw_picture(
             continue  # NaN has no place, but is counted
         box = _to_pixels(judged.corners, scale, scaled.size)
         outline = np.clip(judged.outline, *_FAR) * scale if judged.outline else ()
-        placed_boxes.append(_PlacedBox(judged, box, outline))
-    for placed in placed_boxes:
-        _draw_outline(canvas, placed.box, placed.judged.outcome, thickness, placed.outline)
+        _draw_outline(canvas, box, judged.outcome, thickness, outline)
+        placed_boxes.append((judged, box))
     _write_labels(canvas, placed_boxes, names, lettering)
     return canvas.image
 
@@ -295,18 +284,11 @@ def _draw_legend(canvas: Canvas, legend: Sequence[_PlacedText], top: int, letter
 
 def _to_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
     """Return a box in pixels of the scaled image, clipped to the image; edges may be infinite."""
-    left, top, right, bottom = corners
-    left, width = _to_pixel_range(left, right, scale[0], size[0])
-    top, height = _to_pixel_range(top, bottom, scale[1], size[1])
+    start, end = np.clip(np.reshape(corners, (2, 2)) * scale, 0, size).round().astype(int)
+    start = np.minimum(start, np.subtract(size, _LEAST_SIDE))
+    left, top = start.tolist()
+    width, height = np.maximum(end - start, _LEAST_SIDE).tolist()
     return Box(left, top, width, height)
-
-
-def _to_pixel_range(start: float, end: float, scale: float, size: int) -> tuple[int, int]:
-    """Return the first pixel and the number of pixels of a range, within the size of the image."""
-    first = round(min(max(scale * start, 0), size))
-    last = round(min(max(scale * end, 0), size))
-    first = min(first, size - _LEAST_SIDE)
-    return first, max(last - first, _LEAST_SIDE)
 
 
 def _draw_outline(canvas: Canvas, box: Box, outcome: str, thickness: int, corners: Any = ()) -> None:
@@ -324,14 +306,16 @@ def _draw_outline(canvas: Canvas, box: Box, outcome: str, thickness: int, corner
         canvas.frame(box, color, thickness)
 
 
-def _write_labels(canvas: Canvas, boxes: Sequence[_PlacedBox], names: Mapping[int, str], lettering: Lettering) -> None:
+def _write_labels(
+    canvas: Canvas, boxes: Sequence[tuple[JudgedBox, Box]], names: Mapping[int, str], lettering: Lettering
+) -> None:
     """Write labels and scores on plates next to their boxes, where no other plate is if there is such a place."""
     height = lettering.height
     padding = height // 2
     canvas_width = canvas.image.width
     plates: list[_PlacedText] = []
     # The last boxes are errors: they choose their places first and are written last, on top of the others.
-    for judged, box, _ in reversed(boxes):
+    for judged, box in reversed(boxes):
         margin = padding + (height if judged.outcome in _MARKS else 0)
         text = lettering.cut(_label_text(judged, names), canvas_width - margin)
         size = (min(lettering.width(text) + margin, canvas_width), height)

@@ -101,17 +101,13 @@ class Lettering:
         font = self._font
         if not _PILLOW_LETTERS.issuperset(text):
             font = self._wide_font
-            self._note_missing(text)
+            has_dejavu = font is not self._font
+            letters = _dejavu_letters() if has_dejavu else _PILLOW_LETTERS
+            missing = {letter for letter in text if letter not in letters and not letter.isspace()}
+            if missing:
+                note_missing_glyphs("DejaVu Sans" if has_dejavu else "of Pillow", missing)
         ascent, _ = font.getmetrics()
         return font, self._ascent - ascent
-
-    def _note_missing(self, text: str) -> None:
-        """Note the letters of a text that the font for it lacks."""
-        has_dejavu = self._wide_font is not self._font
-        letters = _dejavu_letters() if has_dejavu else _PILLOW_LETTERS
-        missing = {letter for letter in text if letter not in letters and not letter.isspace()}
-        if missing:
-            note_missing_glyphs("DejaVu Sans" if has_dejavu else "of Pillow", missing)
 
     @cached_property
     def _wide_font(self) -> Any:

@@ -82,8 +82,7 @@ def plot_detection_precision_recall(
     named_results = by_name(results)
     rules = [part.averages.rule for part in named_results.values()]
     _checks.alike("results", "rule", rules)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     remark = ""
     for name, part in named_results.items():
         labels, precision, average_precision = _class_curves(part, iou_threshold)
@@ -195,8 +194,7 @@ def plot_detection_confidence(
         ValueError: `iou_threshold` is not one of the evaluation's, or no box has the label.
     """
     curve = confidence_curve(results.matches, label, threshold=results.averages.grid.threshold_index(iou_threshold))
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     # Confidences ascend, from 0 to 1 as probabilities do; wider for other scores.
     scores = curve.confidence.flip(0)
     low = min([0.0, *scores[:1].tolist()])
@@ -249,8 +247,7 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", 
         ValueError: an unknown `rule`.
     """
     _checks.one_of("rule", rule, AP_RULES)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     counts = ~curve.is_ignored
     recall, precision, envelope = (
         (100 * values[counts]).cpu().tolist() for values in (curve.recall, curve.precision, curve.envelope)

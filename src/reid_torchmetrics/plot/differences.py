@@ -34,8 +34,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     """
     differences = list(comparison.differences.values())
     num_rows = len(differences)
-    if ax is None:
-        ax = new_axes(size_for_differences(USUAL_SIZE, num_rows))
+    ax = ax or new_axes(size_for_differences(USUAL_SIZE, num_rows))
     ax.axvline(0, color="black", linewidth=0.8)
     ends: list[float] = []
     for row, difference in enumerate(differences):
@@ -121,8 +120,7 @@ def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -
     num_kinds = len(breakdown.gains)
     positions = [*range(num_kinds), num_kinds + 0.5, num_kinds + 1.5]
     colors = ["tab:blue"] * num_kinds + ["tab:gray"] * len(_ALL_TOGETHER)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     ax.barh(positions, points, color=colors)
     for position, point, gain in zip(positions, points, gains, strict=True):
         text = UNDEFINED if math.isnan(gain) else f"{point:.1f}"

@@ -55,15 +55,9 @@ def why_no_kinds_of_errors(results: DetectionResults) -> str:
     return why_no_errors(results)
 
 
-def _plot_precision_recall(results: DetectionResults, *, ax: Axes | None = None) -> Plotted:
-    threshold = results.averages.grid.shown_threshold
-    names = results.class_names
-    return plot_detection_precision_recall(results, iou_threshold=threshold, class_names=names, ax=ax)
-
-
-def _plot_confidence(results: DetectionResults, *, ax: Axes | None = None) -> Plotted:
-    threshold = results.averages.grid.shown_threshold
-    return plot_detection_confidence(results, iou_threshold=threshold, class_names=results.class_names, ax=ax)
+def _shown(results: DetectionResults) -> dict[str, Any]:
+    """Return the options of curves that are about the IoU threshold nearest to 0.5."""
+    return {"iou_threshold": results.averages.grid.shown_threshold, "class_names": results.class_names}
 
 
 def _plot_confusion(results: DetectionResults, *, ax: Axes | None = None) -> Plotted:
@@ -98,12 +92,12 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
     },
     DetectionResults: {
         "precision_recall": ResultFigure(
-            _plot_precision_recall,
+            lambda results, ax=None: plot_detection_precision_recall(results, ax=ax, **_shown(results)),
             "At each recall the precision is the highest one at that recall or a higher one.",
             "numbers",
         ),
         "confidence": ResultFigure(
-            _plot_confidence,
+            lambda results, ax=None: plot_detection_confidence(results, ax=ax, **_shown(results)),
             "Precision, recall and F1 when only detections of at least a confidence are kept.",
             "numbers",
         ),

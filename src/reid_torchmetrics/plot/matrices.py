@@ -65,8 +65,7 @@ def plot_camera_pairs(
     percent = 100 * mean
     if not mean.numel():
         percent = mean.new_full([max(1, size) for size in mean.shape], math.nan)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     name = short_name(name, _MOST_CHARACTERS)
     # Cells without color show the ground.
     ax.patch.set(facecolor="lightgrey", hatch="////", edgecolor="grey", linewidth=0)
@@ -131,8 +130,7 @@ def plot_confusion_matrix(
     _checks.names_of_labels("class_names", class_names)
     matrix = matrix.among(MOST_CLASSES)
     num_rows = len(matrix.counts)
-    if ax is None:
-        ax = new_axes(size_for_rows(num_rows))
+    ax = ax or new_axes(size_for_rows(num_rows))
     percent = 100 * matrix.normalized.cpu()
     percent[-1, -1] = math.nan  # background that is not detected cannot be counted
     ax.patch.set(facecolor="whitesmoke", hatch="////", edgecolor="lightgrey", linewidth=0)

@@ -81,10 +81,8 @@ def as_image(name: str, item: object) -> Image:
         raise ValueError(f"`{name}` must have the key 'image'; got {keys}.")
     image_module = pillow().Image
     image: Image = picture
-    if isinstance(picture, Tensor):
-        image = image_module.fromarray(_pixels_of_tensor(name, picture))
-    elif isinstance(picture, np.ndarray):
-        image = image_module.fromarray(_pixels_of_array(name, picture))
+    if isinstance(picture, (Tensor, np.ndarray)):
+        image = image_module.fromarray(_pixels_of(name, picture))
     elif not isinstance(picture, image_module.Image):
         raise TypeError(f"`{name}` must be {_ALLOWED}; got {type(picture).__name__}.")
     if 0 in image.size:
@@ -108,29 +106,18 @@ def _find_picture(item: Any) -> Any:
     return item
 
 
-def _pixels_of_tensor(name: str, picture: Tensor) -> NDArray[np.uint8]:
-    """Convert a tensor, channels first, to an array for Pillow."""
+def _pixels_of(name: str, picture: Tensor | NDArray[Any]) -> NDArray[np.uint8]:
+    """Return a tensor, channels first, or an array, channels last, as an array [H, W] or [H, W, 3 or 4] for Pillow."""
     shape = list(picture.shape)
-    picture = _to_bytes(name, picture.detach().cpu())
-    if picture.ndim == 3:
-        picture = picture.permute(1, 2, 0)
-    return _drop_single_channel(name, picture.numpy(), shape, "[3, H, W]")
-
-
-def _pixels_of_array(name: str, picture: NDArray[Any]) -> NDArray[np.uint8]:
-    """Check an array, channels last, and return it as Pillow takes it."""
-    if picture.dtype != np.uint8:
+    color_shape = "[H, W, 3]"
+    if isinstance(picture, Tensor):
+        color_shape = "[3, H, W]"
+        picture = _to_bytes(name, picture.detach().cpu())
+        if picture.ndim == 3:
+            picture = picture.permute(1, 2, 0)
+        picture = picture.numpy()
+    elif picture.dtype != np.uint8:
         raise TypeError(f"`{name}` must have the dtype uint8 as an array; got {picture.dtype}.")
-    return _drop_single_channel(name, picture, list(picture.shape), "[H, W, 3]")
-
-
-def _drop_single_channel(
-    name: str, picture: NDArray[np.uint8], shape: list[int], color_shape: str
-) -> NDArray[np.uint8]:
-    """Return an array [H, W] or [H, W, 3 or 4], as Pillow takes it.
-
-    Errors are about the picture of the user, with a `shape`, which is `color_shape` for pictures in color.
-    """
     has_channels = picture.ndim == 3
     if picture.ndim != 2 and not (has_channels and picture.shape[2] in _CHANNELS):
         raise ValueError(f"`{name}` must have shape {color_shape}, or 1 or 4 channels, or [H, W]; got {shape}.")

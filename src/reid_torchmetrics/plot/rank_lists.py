@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,74 +148,63 @@ class ListedPicture(NamedTuple):
     number: int
     """number of the sample"""
     picture: Callable[[], Image]
-    identity: int | None
-    camera: int | None
+    labels: Sequence[str]
+    """the identity and the camera, if they are known"""
     rank: int = 0
     score: float = math.nan
-    label_names: Mapping[str, Mapping[int, str]] | None = None
-    """names of the evaluation, by label"""
 
-    def labels(self, names: Mapping[int, str], space: str = " ") -> list[str]:
-        """Return the identity, by its name in `names` or in the evaluation, and the camera, if they are known."""
+
+def listed_pictures(
+    lists: RankLists,
+    row: int,
+    pictures: Pictures,
+    gallery: Pictures | None,
+    names: Mapping[int, str],
+    *,
+    space: str = " ",
+) -> list[ListedPicture]:
+    """Return the query, its candidates, and the first right answer if it is not among them.
+
+    Identities have their names in `names` or in the evaluation; `space` is before the number of a label without one.
+    """
+    gallery_source = ("pictures", pictures) if gallery is None else ("gallery_pictures", gallery)
+    label_names = lists.label_names or {}
+
+    def write_labels(identity: Tensor | None, camera: Tensor | None) -> list[str]:
         texts = []
-        label_names = self.label_names or {}
-        if self.identity is not None:
-            default = label_names.get("identities", {}).get(self.identity, f"id{space}{self.identity}")
-            texts.append(names.get(self.identity, default))
-        if self.camera is not None:
-            texts.append(label_names.get("cameras", {}).get(self.camera, f"cam{space}{self.camera}"))
+        if identity is not None:
+            label = int(identity)
+            default = label_names.get("identities", {}).get(label, f"id{space}{label}")
+            texts.append(names.get(label, default))
+        if camera is not None:
+            texts.append(label_names.get("cameras", {}).get(int(camera), f"cam{space}{int(camera)}"))
         return texts
 
-
-def listed_pictures(lists: RankLists, row: int, pictures: Pictures, gallery: Pictures | None) -> list[ListedPicture]:
-    """Return the query, its candidates, and the first right answer if it is not among them."""
-    query_source = ("pictures", pictures)
-    gallery_source = query_source if gallery is None else ("gallery_pictures", gallery)
-
-    def list_picture(kind: str, source: tuple[str, Pictures], number: int, **labels: Any) -> ListedPicture:
-        picture = partial(picture_at, *source, number)
-        return ListedPicture(kind, number, picture, label_names=lists.label_names, **labels)
-
-    identity = _item_at(lists.query_identities, row)
-    camera = _item_at(lists.query_cameras, row)
+    identity = _at(lists.query_identities, row)
+    labels = write_labels(identity, _at(lists.query_cameras, row))
     query = int(lists.query_index[row])
-    listed = [list_picture("query", query_source, query, identity=identity, camera=camera)]
-    candidates = lists.index[row].tolist()
-    unknown = [None] * len(candidates)
-    identities = unknown if lists.identities is None else lists.identities[row].tolist()
-    cameras = unknown if lists.cameras is None else lists.cameras[row].tolist()
+    listed = [ListedPicture("query", query, partial(picture_at, "pictures", pictures, query), labels)]
     is_positive = lists.is_positive[row].tolist()
     scores = lists.scores[row].tolist()
-    for place, number in enumerate(candidates):
+    for place, number in enumerate(lists.index[row].tolist()):
         if number >= 0:  # places behind the last candidate have -1
-            candidate = list_picture(
-                "right" if is_positive[place] else "wrong",
-                gallery_source,
-                number,
-                identity=identities[place],
-                camera=cameras[place],
-                rank=place + 1,
-                score=scores[place],
-            )
-            listed.append(candidate)
+            kind = "right" if is_positive[place] else "wrong"
+            picture = partial(picture_at, *gallery_source, number)
+            labels = write_labels(_at(lists.identities, (row, place)), _at(lists.cameras, (row, place)))
+            listed.append(ListedPicture(kind, number, picture, labels, place + 1, scores[place]))
     first_rank = int(lists.first_positive_rank[row])
     if first_rank >= len(listed):
-        first = list_picture(
-            "first",
-            gallery_source,
-            int(lists.first_positive_index[row]),
-            identity=identity,
-            camera=_item_at(lists.first_positive_camera, row),
-            rank=first_rank,
-            score=float(lists.first_positive_score[row]),
-        )
-        listed.append(first)
+        number = int(lists.first_positive_index[row])
+        picture = partial(picture_at, *gallery_source, number)
+        labels = write_labels(identity, _at(lists.first_positive_camera, row))
+        score = float(lists.first_positive_score[row])
+        listed.append(ListedPicture("first", number, picture, labels, first_rank, score))
     return listed
 
 
-def _item_at(values: Tensor | None, row: int) -> Any:
-    """Return a value of a tensor as a number; None without values."""
-    return None if values is None else values[row].item()
+def _at(values: Tensor | None, place: int | tuple[int, int]) -> Tensor | None:
+    """Return a value of a tensor; None without values."""
+    return None if values is None else values[place]
 
 
 class _Cell(NamedTuple):
@@ -224,9 +213,9 @@ class _Cell(NamedTuple):
     image: Image | None = None
     mark: str = ""
     """in the upper right corner: "check" or "cross" """
-    caption: tuple[tuple[str, ...], ...] = ()
+    caption: Sequence[Sequence[str]] = ()
     """the lines below the picture, each as its parts: parts of a line that is too wide have lines of their own"""
-    remark: tuple[str, ...] = ()
+    remark: Sequence[str] = ()
     """lines in the place of the picture"""
 
 
@@ -259,8 +248,8 @@ def _cells_of_list(
     Pale cells stand for candidates that are lacking. If the first right answer is a candidate, or there is none, a
     remark says so.
     """
-    listed = listed_pictures(lists, row, pictures, gallery_pictures)
-    query, *candidates = (_make_cell(picture, names) for picture in listed)
+    listed = listed_pictures(lists, row, pictures, gallery_pictures, names)
+    query, *candidates = map(_make_cell, listed)
     if average_precision is not None:
         query = query._replace(caption=(*query.caption, (f"AP {100 * average_precision:.1f} %",)))
     rank = int(lists.first_positive_rank[row])
@@ -274,25 +263,13 @@ def _cells_of_list(
     return [query, *candidates, *[_Cell()] * num_lacking, first]
 
 
-def _make_cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
+def _make_cell(listed: ListedPicture) -> _Cell:
     """Return the cell of a picture of a rank list."""
-    labels = tuple(listed.labels(names))
     if listed.kind == "query":
-        return _Cell(listed.picture(), caption=((f"query {listed.number}",), labels))
+        return _Cell(listed.picture(), caption=((f"query {listed.number}",), listed.labels))
     score = f"{listed.score:.3f}" if abs(listed.score) < 1 else f"{listed.score:.2f}"
     mark = "cross" if listed.kind == "wrong" else "check"
-    return _Cell(listed.picture(), mark, ((f"#{listed.rank}", score), labels))
-
-
-class _CellLayout(NamedTuple):
-    """Sizes of cells and the places of columns, in pixels."""
-
-    frame: int
-    cell_width: int
-    cell_height: int
-    lefts: list[int]
-    """left edges of the columns"""
-    width: int
+    return _Cell(listed.picture(), mark, ((f"#{listed.rank}", score), listed.labels))
 
 
 def _draw_rows(
@@ -310,62 +287,51 @@ def _draw_rows(
     small = Lettering(letter_size)
     large = Lettering(round(1.3 * letter_size))
     gap = max(4, height // 20)
+    frame = max(2, height // 40)
     starts = [column for column in headings if column < num_columns]
-    layout = _arrange_columns(cells, starts, num_columns, height, least_width=5 * letter_size, gap=gap)
-    captions = _wrap_captions(cells, small, layout.cell_width)
+
+    # Captions have room in a cell, which has the proportions of the median picture.
+    aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
+    aspect = min(max(median(aspects or [_DEFAULT_ASPECT]), _LEAST_ASPECT), _LARGEST_ASPECT)
+    cell_width = max(round(height * aspect), 5 * letter_size) + 2 * frame
+    cell_height = height + 2 * frame
+    captions = _wrap_captions(cells, small, cell_width)
+    *lefts, width = _place_columns(num_columns, starts, cell_width, gap)
 
     # Title, headings and rows from top to bottom.
     heading_top = gap + (large.height + gap if title else 0)
     top = heading_top + (small.height if rows else 0)
     num_caption_lines = max((len(caption) for caption in captions), default=0)
-    row_height = layout.cell_height + num_caption_lines * small.height + 2 * gap
-    title = large.cut(title, max(layout.width, _WIDEST_FOR_TITLE) - 2 * gap)
+    row_height = cell_height + num_caption_lines * small.height + 2 * gap
+    title = large.cut(title, max(width, _WIDEST_FOR_TITLE) - 2 * gap)
     text_width = max(large.width(title), small.width("" if rows else _NO_ROWS))
     content_height = len(rows) * row_height if rows else small.height + gap
-    canvas = Canvas(max(layout.width, text_width + 2 * gap), top + content_height)
+    canvas = Canvas(max(width, text_width + 2 * gap), top + content_height)
     if title:
         canvas.text((gap, gap), title, large)
     if not rows:
         canvas.text((gap, top), _NO_ROWS, small, GRAY)
     for start, end in pairwise([*starts, num_columns]):
-        heading = small.cut(headings[start], (end - start) * layout.cell_width)
-        canvas.text((layout.lefts[start], heading_top), heading, small, GRAY)
+        heading = small.cut(headings[start], (end - start) * cell_width)
+        canvas.text((lefts[start], heading_top), heading, small, GRAY)
     for number, (cell, caption) in enumerate(zip(cells, captions, strict=True)):
         row_number, column = divmod(number, num_columns)
-        cell_top = top + row_number * row_height
-        box = Box(layout.lefts[column], cell_top, layout.cell_width, layout.cell_height)
-        _draw_cell(canvas, box, cell, layout.frame)
+        box = Box(lefts[column], top + row_number * row_height, cell_width, cell_height)
+        _draw_cell(canvas, box, cell, frame)
         canvas.centered(box._replace(top=box.top + box.height), caption, small)
         remark_top = box.top + (box.height - len(cell.remark) * small.height) // 2
         canvas.centered(box._replace(top=remark_top), cell.remark, small, GRAY)
     return np.array(canvas.image)
 
 
-def _arrange_columns(
-    cells: Sequence[_Cell], starts: Sequence[int], num_columns: int, height: int, *, least_width: int, gap: int
-) -> _CellLayout:
-    """Return the layout of rows of cells; a cell has the proportions of the median picture.
-
-    Args:
-        cells: of all rows.
-        starts: columns with a heading.
-        num_columns: cells of a row.
-        height: of a picture.
-        least_width: of a cell, so that captions have room.
-        gap: between cells; at a heading there are two more.
-    """
-    aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
-    aspect = min(max(median(aspects or [_DEFAULT_ASPECT]), _LEAST_ASPECT), _LARGEST_ASPECT)
-    frame = max(2, height // 40)
-    cell_width = max(round(height * aspect), least_width) + 2 * frame
-    lefts = []
-    left = gap
-    for column in range(num_columns):
-        if column > 0 and column in starts:
-            left += 2 * gap
-        lefts.append(left)
-        left += cell_width + gap
-    return _CellLayout(frame, cell_width, cell_height=height + 2 * frame, lefts=lefts, width=left)
+def _place_columns(num_columns: int, starts: Sequence[int], cell_width: int, gap: int) -> list[int]:
+    """Return the left edges of columns, and the end of the last; at one of `starts` there are two more gaps."""
+    lefts = [gap]
+    for column in range(1, num_columns + 1):
+        lefts.append(lefts[-1] + cell_width + gap)
+        if column in starts:
+            lefts[-1] += 2 * gap
+    return lefts
 
 
 def _wrap_captions(cells: Sequence[_Cell], lettering: Lettering, width: int) -> list[list[str]]:

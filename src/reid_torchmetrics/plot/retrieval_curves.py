@@ -79,8 +79,7 @@ def plot_retrieval_precision_recall(
     rules = [_describe_rule(part.protocol) for part in named_results.values()]
     _checks.alike("results", "rule of average precision", [rule or "AP at all positives" for rule in rules])
     query_list = _check_queries(results, queries)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     is_alone = isinstance(results, RetrievalResults) and not query_list
     mean_style: dict[str, Any] = {"color": "black", "linewidth": 2.5, "zorder": 3} if query_list else {}
     for name, part in named_results.items():
@@ -166,8 +165,7 @@ def plot_cmc(curves: Named[Tensor | RetrievalResults], *, ax: Axes | None = None
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     named_curves = {}
     for name, item in by_name(curves).items():
         curve = item.cmc if isinstance(item, RetrievalResults) else item
@@ -205,8 +203,7 @@ def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None
     named_results = by_name(results)
     num_results = len(named_results)
     is_single = isinstance(results, RetrievalResults)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     last_ranks = _find_bins(named_results.values())
     bins = range(len(last_ranks))
     width = _WIDTH / max(1, num_results)

@@ -48,8 +48,7 @@ def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
         ModuleNotFoundError: matplotlib is not installed.
     """
     verifications = by_name(verification)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     axis_start = _axis_start(part.num_impostors for part in verifications.values())
     for name, part in verifications.items():
         far, tar = _curve_points(part, axis_start, _LARGEST_START)
@@ -77,8 +76,7 @@ def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
         ModuleNotFoundError: matplotlib is not installed.
     """
     verifications = by_name(verification)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     far_start = _axis_start(part.num_impostors for part in verifications.values())
     frr_start = _axis_start(part.num_genuine for part in verifications.values())
     diagonal_start = max(far_start, frr_start)
@@ -115,8 +113,7 @@ def plot_tpir(
     """
     _checks.fraction("fpir", fpir)
     identifications = by_name(identification)
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     axis_start = _axis_start(int((~part.is_mated).sum()) for part in identifications.values())
     for name, part in identifications.items():
         false_rate, true_rate, _ = (100 * rates.cpu().numpy() for rates in part.curve(rank))
@@ -210,8 +207,7 @@ def plot_scores(
         ValueError: one of them is outside [0, 1].
     """
     edges = histogram.edges.cpu().numpy()
-    if ax is None:
-        ax = new_axes()
+    ax = ax or new_axes()
     _draw_histogram(ax, edges, histogram.num_impostors, "impostor", "tab:orange")
     _draw_histogram(ax, edges, histogram.num_genuine, "genuine", "tab:blue")
     if verification is not None:

@@ -52,14 +52,8 @@ def detection_page(
     _check_boxes(results, pictures=pictures, detections=detections, ground_truths=ground_truths)
     draw = None
     if pictures is not None:
-        draw = partial(
-            _draw,
-            results=results,
-            pictures=pictures,
-            detections=detections,
-            ground_truths=ground_truths,
-            box_format=box_format,
-        )
+        boxes_of = partial(_boxes_of, results, detections, ground_truths)
+        draw = partial(_draw, results, pictures, boxes_of, box_format)
     data = {**results.to_dict(), "errors": _error_kinds(results)}
     sections = [
         *compared,
@@ -225,30 +219,27 @@ def _check_boxes(results: DetectionResults, **options: object) -> None:
         raise ValueError(f"`pictures`, `detections` and `ground_truths` must {rule}; got {got}.")
 
 
-def _draw(
-    image: int | str,
-    *,
-    results: DetectionResults,
-    pictures: plot.Pictures,
-    detections: Boxes | None,
-    ground_truths: Boxes | None,
-    box_format: _names.BoxFormat,
-) -> Html:
-    """Draw an image with its boxes, judged like the errors of the results; None: the boxes of the results."""
-    predicted: Mapping[str, Any]
-    true: Mapping[str, Any]
+def _boxes_of(
+    results: DetectionResults, detections: Boxes | None, ground_truths: Boxes | None, image: int | str
+) -> list[Any]:
+    """Return the detections and the ground truths of an image; None: those of the results."""
     if detections is None or ground_truths is None:
         images = [image] if isinstance(image, str) else torch.tensor([image], device="cpu")
         (predicted,), (true,) = results.boxes_of(images)
-    else:
-        predicted = _boxes_of(detections, image)
-        true = _boxes_of(ground_truths, image)
-    options = plot.judged_like(results)
+        return [predicted, true]
+    return [boxes(image) if callable(boxes) else boxes[image] for boxes in (detections, ground_truths)]
+
+
+def _draw(
+    results: DetectionResults,
+    pictures: plot.Pictures,
+    boxes_of: Callable[[int | str], list[Any]],
+    box_format: _names.BoxFormat,
+    image: int | str,
+) -> Html:
+    """Draw an image with its boxes, judged like the errors of the results."""
+    predicted, true = boxes_of(image)
     original = plot.picture_at("pictures", pictures, image)
+    options = plot.judged_like(results)
     pixels = plot.draw_boxes(original, predicted, true, box_format=box_format, height=_HEIGHT, **options)
     return picture(pixels, f"image {image} with its boxes")
-
-
-def _boxes_of(boxes: Boxes, image: int | str) -> Mapping[str, Any]:
-    result: Mapping[str, Any] = boxes(image) if callable(boxes) else boxes[image]
-    return result

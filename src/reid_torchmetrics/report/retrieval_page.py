@@ -335,11 +335,7 @@ class _ReportedQueries:
         """Return the first queries open and the others folded."""
         return folded(queries, _NUM_OPEN, self.show, caption)
 
-    def facts(self, queries: Sequence[int]) -> list[dict[str, str]]:
-        """Return the labels and numbers of queries as texts, by name."""
-        return [self._facts(query) for query in queries]
-
-    def _facts(self, query: int) -> dict[str, str]:
+    def facts(self, query: int) -> dict[str, str]:
         """Return the labels and numbers of a query as texts, by name."""
         results = self.results
         facts = {"query": str(results.name_of(query))}
@@ -360,7 +356,7 @@ class _ReportedQueries:
         rows = []
         ids = {}
         for query in queries:
-            row = self._facts(query)
+            row = self.facts(query)
             ids[row["query"]] = f"query-{query}"
             if self.lists is not None:
                 row[f"first {self.lists.index.shape[1]} candidates"] = _describe_candidates(self.lists, query)
@@ -370,14 +366,15 @@ class _ReportedQueries:
 
     def _item(self, query: int, lists: RankLists, pictures: Pictures) -> Html:
         """Return a query with its rank list as pictures."""
-        facts = self._facts(query)
+        facts = self.facts(query)
         facts[_PRECISION] += " %"
         words: list[Html] = []
         for name, fact in facts.items():
             heading = name if words else name.capitalize()
             words.append(join([f"{heading} ", element("span", fact)]))
-        figures = [self._figure(listed) for listed in listed_pictures(lists, query, pictures, self.gallery_pictures)]
-        row = element("div", *figures, class_="pictures")
+        space = "\N{NO-BREAK SPACE}"
+        listed = listed_pictures(lists, query, pictures, self.gallery_pictures, self.names, space=space)
+        row = element("div", *map(self._figure, listed), class_="pictures")
         return element("li", element("p", join(words, ", ")), row, id=f"query-{query}")
 
     def _figure(self, listed: ListedPicture) -> Html:
@@ -385,8 +382,7 @@ class _ReportedQueries:
         is_first = listed.kind == "first"
         alt = "right" if is_first else listed.kind
         title = "query" if listed.kind == "query" else f"{listed.rank}. {listed.score:.3f}"
-        labels = listed.labels(self.names, space="\N{NO-BREAK SPACE}")
-        lines = [title, " ".join(labels)]
+        lines = [title, " ".join(listed.labels)]
         image_names = self.image_names if listed.kind == "query" else self.gallery_image_names
         if image_names is not None and listed.number in image_names:
             lines.append(PurePosixPath(image_names[listed.number]).stem)
@@ -423,7 +419,8 @@ def _hardest(queries: _ReportedQueries, hardest: Sequence[int], sentence: str) -
     if queries.lists is None:
         content.append(note(f"Candidates are not shown: {queries.reason}"))
     lists = queries.show_folded(hardest, "Queries with the lowest average precision")
-    return content + filterable(queries.facts(hardest), ("identity", "camera"), _PRECISION, lists)
+    facts = [queries.facts(query) for query in hardest]
+    return content + filterable(facts, ("identity", "camera"), _PRECISION, lists)
 
 
 def _mistakes(queries: _ReportedQueries, num_mistakes: int, hardest: Sequence[int]) -> list[Html]:
