@@ -173,7 +173,7 @@ class EvaluationPictures(Callback):
             for name, draw in metric_drawings.items():
                 if name not in omitted:
                     all_drawings[f"{folder}/{name}"] = draw
-        with plot.one_warning_of_glyphs(self._warn_once_of_glyphs):
+        with plot.one_warning_of_glyphs(lambda text: self._warn_once(("glyphs",), text)):
             self._draw_and_log(trainer, stage, all_drawings)
 
     def _draw_and_log(self, trainer: Trainer, stage: str, all_drawings: drawings.Drawings) -> None:
@@ -204,9 +204,6 @@ class EvaluationPictures(Callback):
                 message = "".join(traceback.format_exception(error))
             text = f"The {name} could not be {action}. The run continues, and this warning appears once.\n{message}"
             self._warn_once((name, action, type(error).__name__), text)
-
-    def _warn_once_of_glyphs(self, text: str) -> None:
-        self._warn_once(("glyphs",), text)
 
     def _warn_once(self, kind: tuple[str, ...], text: str) -> None:
         if kind not in self._warned:

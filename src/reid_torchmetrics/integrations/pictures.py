@@ -336,12 +336,8 @@ def _write_files(logger: object, images: _Images, step: int, default_root_dir: s
 
 def _escape(part: str) -> str:
     """Write unsafe characters of a file name as in URLs; cut a long name and append a hash."""
-    escaped = _UNSAFE.sub(_percent_encode, part).encode()
+    escaped = _UNSAFE.sub(lambda match: "".join(f"%{ord(character):02X}" for character in match[0]), part).encode()
     if len(escaped) <= _MAX_NAME_BYTES:
         return escaped.decode()
     digest = hashlib.sha256(escaped).hexdigest()[:16]
     return f"{escaped[:_MAX_NAME_BYTES].decode(errors='ignore')}~{digest}"
-
-
-def _percent_encode(match: re.Match[str]) -> str:
-    return "".join(f"%{ord(character):02X}" for character in match[0])

@@ -118,20 +118,12 @@ def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float
 def _column(name: str, names: Collection[str]) -> tuple[str, Callable[[Any], str]]:
     """Return the heading of a column, and the function that writes its values; `names` are those of all columns."""
     if name in ("ground truths", "detections"):
-        return name, _count_text
+        return name, lambda count: f"{int(count or 0):,}"
     if name == "confidence":
-        return name, _confidence_text
+        return name, partial(number_text, form=".3f")
     if name.startswith("mar"):  # the largest recall is simply the recall, unless there is one at a confidence
         return "largest recall (%)" if "recall" in names else "recall (%)", percent_text
     return f"{_AP_TITLES.get(name, title_of(name))} (%)", percent_text
-
-
-def _count_text(count: float | None) -> str:
-    return f"{int(count or 0):,}"
-
-
-def _confidence_text(value: float | None) -> str:
-    return number_text(value, ".3f")
 
 
 def _error_kinds(results: DetectionResults) -> dict[str, Any] | None:
@@ -193,12 +185,8 @@ def _worst_images(
     for image_id in _progress.steps(worst.image_ids, "Pictures"):
         caption = element("p", f"Image {titles[image_id]}")
         items.append(element("li", caption, picture_or_reason(partial(draw, image_id))))
-    pictures = folded(items, _NUM_OPEN, _picture_list, "")
+    pictures = folded(items, _NUM_OPEN, lambda items, _: element("ul", *items, class_="lists grid"), "")
     return [remark, *pictures, details("Their objects in numbers", count_table)]
-
-
-def _picture_list(items: Sequence[Html], _caption: str) -> Html:
-    return element("ul", *items, class_="lists grid")
 
 
 def _why_no_worst_image(results: DetectionResults) -> str:

@@ -40,7 +40,11 @@ def element(name: str, /, *content: str, **attributes: object) -> Html:
     """
     attribute_text = ""
     for key, value in attributes.items():
-        attribute_text += _attribute(key.rstrip("_").replace("_", "-"), value)
+        if value is not None and value is not False:
+            attribute_name = key.rstrip("_").replace("_", "-")
+            attribute_text += (
+                f" {attribute_name}" if value is True else f' {attribute_name}="{html.escape(str(value))}"'
+            )
     if name in _VOID:
         return Html(f"<{name}{attribute_text}>")
     return Html(f"<{name}{attribute_text}>{join(content)}</{name}>")
@@ -132,15 +136,6 @@ def embedded(text: str) -> Html:
     """Return JSON as data in the page, escaped so that nothing ends its element or begins a comment."""
     escaped = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
     return element("script", Html(text.translate(escaped)), type="application/json", id="results")
-
-
-def _attribute(name: str, value: object) -> str:
-    """Return an attribute with a space before it; empty if it is left out."""
-    if value is None or value is False:
-        return ""
-    if value is True:
-        return f" {name}"
-    return f' {name}="{html.escape(str(value))}"'
 
 
 def figure(plot: Callable[..., object], name: str, caption: str, size: tuple[float, float] = COLUMN_SIZE) -> Html:

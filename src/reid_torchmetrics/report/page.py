@@ -150,7 +150,12 @@ def render(page: Page, title: str | None) -> str:
     entries = [element("li", element("a", section.heading, href=f"#{section.id}")) for section in sections]
     contents = element("nav", element("ul", *entries), aria_label="Contents")
     header = element("header", element("h1", title), element("p", page.lead, class_="note"), contents)
-    main = element("main", join(map(_render_section, sections), between="\n"))
+    main_sections = []
+    for section in sections:
+        heading = element("h2", section.heading, id=f"{section.id}-heading")
+        labelled = {"id": section.id, "aria_labelledby": f"{section.id}-heading"}
+        main_sections.append(element("section", heading, *section.content, **labelled))
+    main = element("main", join(main_sections, between="\n"))
     script = element("script", _read_file("page.js"))
     body = element("body", join([header, main, embedded(numbers), script], between="\n"))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
@@ -159,9 +164,3 @@ def render(page: Page, title: str | None) -> str:
 def _read_file(name: str) -> Html:
     """Return a file of this package, on lines of its own."""
     return Html(f"\n{files(__package__).joinpath(name).read_text(encoding='utf-8')}")
-
-
-def _render_section(section: Section) -> Html:
-    heading_id = f"{section.id}-heading"
-    heading = element("h2", section.heading, id=heading_id)
-    return element("section", heading, *section.content, id=section.id, aria_labelledby=heading_id)
