@@ -40,11 +40,11 @@ def element(name: str, /, *content: str, **attributes: object) -> Html:
     """
     attribute_text = ""
     for key, value in attributes.items():
-        if value is not None and value is not False:
-            attribute_name = key.rstrip("_").replace("_", "-")
-            attribute_text += (
-                f" {attribute_name}" if value is True else f' {attribute_name}="{html.escape(str(value))}"'
-            )
+        if value is None or value is False:
+            continue
+        attribute_text += f" {key.rstrip('_').replace('_', '-')}"
+        if value is not True:
+            attribute_text += f'="{html.escape(str(value))}"'
     if name in _VOID:
         return Html(f"<{name}{attribute_text}>")
     return Html(f"<{name}{attribute_text}>{join(content)}</{name}>")

@@ -152,9 +152,9 @@ def render(page: Page, title: str | None) -> str:
     header = element("header", element("h1", title), element("p", page.lead, class_="note"), contents)
     main_sections = []
     for section in sections:
-        heading = element("h2", section.heading, id=f"{section.id}-heading")
-        labelled = {"id": section.id, "aria_labelledby": f"{section.id}-heading"}
-        main_sections.append(element("section", heading, *section.content, **labelled))
+        heading_id = f"{section.id}-heading"
+        heading = element("h2", section.heading, id=heading_id)
+        main_sections.append(element("section", heading, *section.content, id=section.id, aria_labelledby=heading_id))
     main = element("main", join(main_sections, between="\n"))
     script = element("script", _read_file("page.js"))
     body = element("body", join([header, main, embedded(numbers), script], between="\n"))
