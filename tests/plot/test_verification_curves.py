@@ -1,19 +1,26 @@
 """Pictures of ROC and DET: every corner is where the counts say."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import scores_from_matrix
+from reid_torchmetrics.functional.retrieval import evaluate_scores, scores_from_matrix
 from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
-from reid_torchmetrics.plot import plot_det, plot_roc
-from reid_torchmetrics.tasks import Verification, verify
+from reid_torchmetrics.plot import plot_det, plot_roc, plot_scores, plot_tpir
+from reid_torchmetrics.tasks import ScoreHistogram, Verification, score_histogram, verify
 from tests.plot.texts import legend
 
 
-def verified(genuine: list[float], impostors: list[float]) -> Verification:
+def both(genuine: list[float], impostors: list[float], **options: object) -> tuple[ScoreHistogram, Verification]:
     relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
-    return verify(scores_from_matrix(torch.tensor([[*genuine, *impostors]], dtype=torch.float64), relevance), relevance)
+    scores = scores_from_matrix(torch.tensor([[*genuine, *impostors]], dtype=torch.float64), relevance)
+    return score_histogram(scores, relevance, **options), verify(scores, relevance)
+
+
+def verified(genuine: list[float], impostors: list[float]) -> Verification:
+    return both(genuine, impostors)[1]
 
 
 EXAMPLE = verified([9, 6, 4], [8, 5, 3, 1])
@@ -104,3 +111,79 @@ def test_ticks_of_far_are_plain_numbers_up_to_100_percent():
     inside = [tick for tick in axes.get_xticks() if 0.099 < tick < 101]  # 10 ** -1 may be the float below 0.1
     assert inside == pytest.approx([0.1, 1, 10, 100])
     assert axes.xaxis.get_major_formatter()(0.1, 0) == "0.1"
+
+
+SCORES = torch.tensor([[9.0, 2], [0, 7], [4, 5], [8, 0], [2, 6], [3, 3], [1, 0]])
+OPEN_SET = evaluate_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2]).identification()
+"""TPIR 1/3 at FPIR 0, 2/3 from 1/4 on; within rank 2 it is 1 from 2/4 on"""
+
+
+def test_tpir_is_drawn_in_steps_over_fpir_in_percent():
+    figure, axes = plot_tpir(OPEN_SET, rank=2, fpir=0.25)
+    line = axes.lines[0]
+    assert line.get_drawstyle() == "steps-post"
+    assert line.get_xdata().tolist() == [0.1, 25, 50, 75, 100]  # 0 is on the border
+    assert line.get_ydata().tolist() == pytest.approx([100 / 3, 200 / 3, 100, 100, 100])
+    assert legend(axes) == ["TPIR 66.7 % at FPIR 25 %"]
+    assert axes.get_title() == "Open-set identification, within rank 2"
+    assert figure is axes.figure
+
+
+def test_several_are_drawn_by_name_and_say_what_is_lacking():
+    given = {"all": OPEN_SET}
+    for name, identities in (("closed", [1, 2]), ("strangers", [8, 9])):
+        given[name] = evaluate_scores(SCORES[:2], identities, [1, 2]).identification()
+    _, axes = plot_tpir(given)
+    assert legend(axes) == [
+        "all  (TPIR 33.3 % at FPIR 1 %)",
+        "closed  (n/a: no non-mated query)",
+        "strangers  (n/a: no mated query)",
+    ]
+
+
+HISTOGRAM, VERIFICATION = both([9, 6, 4], [8, 5, 3, 1], bins=4)
+
+
+def outlines(axes) -> list:
+    return [patch.get_data() for patch in axes.patches if patch.get_label()]
+
+
+def test_the_share_of_each_kind_of_pairs_is_drawn_in_percent_over_the_bins():
+    figure, axes = plot_scores(HISTOGRAM)
+    impostors, genuine = outlines(axes)
+    assert impostors.edges.tolist() == genuine.edges.tolist() == [1, 3, 5, 7, 9]
+    assert impostors.values.tolist() == [25] * 4
+    assert genuine.values.tolist() == pytest.approx([0, 100 / 3, 100 / 3, 100 / 3])
+    assert legend(axes) == ["4 impostor pairs", "3 genuine pairs"]
+    assert figure is axes.figure
+    _, axes = plot_scores(both([0.5], [0.25], limits=(-1.0, 1.0))[0])
+    assert (axes.get_xlim(), axes.get_ylim(), axes.get_yscale()) == ((-1, 1), (1e-3, 100), "log")
+
+
+def test_thresholds_are_lines_under_the_name_of_their_rates():
+    _, axes = plot_scores(HISTOGRAM, VERIFICATION, far=(0.001, 0.25))
+    assert [list(line.get_xdata()) for line in axes.lines] == [[9, 9], [6, 6]]
+    assert legend(axes)[2:] == ["TAR 33.3 % at FAR 0.1 %", "TAR 66.7 % at FAR 25 %"]
+    assert axes.lines[0].get_linestyle() != axes.lines[1].get_linestyle()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "limits", "far", "texts"),
+    [
+        (([1], [2]), None, 0.5, ["1 impostor pair", "1 genuine pair", "TAR 0.0 % at FAR 50 %, no threshold"]),
+        (([9], [2]), (0.0, 5.0), 0.5, ["1 impostor pair", "1 genuine pair", "TAR 100.0 % at FAR 50 %, at score 9"]),
+        (([], []), None, 0.01, ["no impostor pair", "no genuine pair", "TAR n/a at FAR 1 %"]),
+    ],
+)
+def test_thresholds_that_are_not_in_the_picture_and_pairs_that_do_not_exist_are_said(pairs, limits, far, texts):
+    _, axes = plot_scores(*both(*pairs, limits=limits), far=(far,))
+    assert legend(axes) == texts
+    assert list(axes.lines[0].get_xdata()) == []
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_bad_rates_are_refused():
+    with pytest.raises(TypeError, match=r"^`far` must be a tuple or list of floats; got float\.$"):
+        plot_scores(HISTOGRAM, VERIFICATION, far=0.1)
+    with pytest.raises(ValueError, match=r"^`far` must hold shares from 0 to 1; got nan\.$"):
+        plot_scores(HISTOGRAM, VERIFICATION, far=(math.nan,))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.displays import UNDEFINED
+from reid_torchmetrics.functional.displays import UNDEFINED, counted
 from reid_torchmetrics.tasks import Identification
 from reid_torchmetrics.tasks.verification import ScoreHistogram, Verification
 
@@ -232,7 +232,7 @@ def _draw_histogram(ax: Axes, edges: NDArray[Any], counts: Tensor, name: str, co
     """Draw the shares of pairs of one kind in each bin."""
     num_pairs = int(counts.sum())
     shares = 100 * counts.cpu().double().numpy() / max(num_pairs, 1)
-    label = f"{num_pairs:,} {name} pairs" if num_pairs else f"no {name} pair"
+    label = counted(num_pairs, f"{name} pair") if num_pairs else f"no {name} pair"
     ax.stairs(shares, edges, baseline=_LEAST_PERCENT, fill=True, color=color, alpha=0.25)
     ax.stairs(shares, edges, baseline=_LEAST_PERCENT, color=color, label=label)
 

@@ -35,23 +35,16 @@ def written(axes) -> list[str]:
     return [text.get_text() for text in axes.texts]
 
 
-def test_differences_are_drawn_in_percentage_points_with_their_intervals_the_first_on_top():
+def test_differences_are_drawn_in_percentage_points_and_written_with_p_values_at_the_right_the_first_on_top():
     figure, axes = plot_comparison(TWO)
-    zero, first, first_point, second, second_point = axes.lines
-    assert list(zero.get_xdata()) == [0, 0]
-    assert list(first.get_xdata()) == pytest.approx([-1, 5])
-    assert list(first_point.get_xdata()) == pytest.approx([2])
-    assert list(second.get_xdata()) == pytest.approx([1, 6])
-    assert list(second_point.get_xdata()) == pytest.approx([3])
+    assert [list(line.get_xdata()) for line in axes.lines] == [
+        *([0, 0], pytest.approx([-1, 5]), pytest.approx([2]), pytest.approx([1, 6]), pytest.approx([3]))
+    ]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["mAP", "Rank-1"]
-    assert list(first.get_ydata()) == [0, 0]
+    assert list(axes.lines[1].get_ydata()) == [0, 0]
     bottom, top = axes.get_ylim()
     assert bottom > top
     assert figure is axes.figure
-
-
-def test_differences_and_p_values_are_written_at_the_right():
-    figure, axes = plot_comparison(TWO)
     assert written(axes) == ["+2.00  p = 0.2500", "+3.00  p = 0.0101"]
     figure.draw_without_rendering()
     for text in axes.texts:
@@ -66,10 +59,11 @@ def test_a_point_is_filled_where_p_is_small_enough():
         assert [point.get_markerfacecolor() != "white" for point in points] == filled
 
 
-def test_the_title_says_of_how_many_queries_and_what_was_drawn():
+def test_the_title_says_of_how_many_queries_or_images_and_what_was_drawn():
     two = replace(TWO, num_valid=9, num_queries=10, level=0.9)
     assert plot_comparison(two)[1].get_title() == "9 of 10 queries, 90 % intervals"
     assert plot_comparison(replace(two, per_identity=True))[1].get_title().endswith(" intervals, identities drawn")
+    assert plot_comparison(replace(TWO, num_queries=7, protocol=None))[1].get_title() == "7 images, 95 % intervals"
 
 
 @pytest.mark.parametrize(
@@ -83,15 +77,12 @@ def test_an_undefined_number_or_one_that_is_no_share_is_written_and_not_drawn(nu
     assert axes.get_xlim() == (-1, 1)
 
 
-def test_equal_models_are_drawn_at_0_in_the_middle():
+def test_equal_models_are_drawn_at_0_in_the_middle_and_an_interval_that_begins_at_0_is_inside_of_the_axes():
     _, axes = plot_comparison(comparison_of({"map": difference(0.0, 0.0, 0.0, 1.0)}))
     assert axes.get_xlim() == (-1, 1)
-
-
-@pytest.mark.parametrize("high", [0.02, 0.2])
-def test_an_interval_that_begins_at_0_is_inside_of_the_axes(high):
-    _, axes = plot_comparison(comparison_of({"map": difference(0.0, 0.0, high, 1.0)}))
-    assert axes.get_xlim()[1] > 100 * high
+    for high in (0.02, 0.2):
+        _, axes = plot_comparison(comparison_of({"map": difference(0.0, 0.0, high, 1.0)}))
+        assert axes.get_xlim()[1] > 100 * high
 
 
 @pytest.mark.slow
@@ -110,8 +101,3 @@ def test_models_go_by_their_names_and_the_corrected_p_decides():
     assert axes.get_xlabel() == "← old is better | new is better →\ndifference (percentage points)"
     assert written(axes) == ["+1.00  p = 0.0400, Holm 0.0800"]
     assert axes.lines[2].get_markerfacecolor() == "white"
-
-
-def test_the_title_of_detectors_says_of_how_many_images():
-    detectors = replace(TWO, num_queries=7, protocol=None)
-    assert plot_comparison(detectors)[1].get_title() == "7 images, 95 % intervals"

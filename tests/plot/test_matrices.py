@@ -1,4 +1,4 @@
-"""Pictures of confused classes and of kinds of errors."""
+"""Pictures of pairs of cameras."""
 
 import itertools
 import math
@@ -6,9 +6,74 @@ import math
 import pytest
 import torch
 
-from reid_torchmetrics.plot import plot_confusion_matrix, plot_error_breakdown
+from reid_torchmetrics.functional.retrieval import CameraPairs
+from reid_torchmetrics.plot import plot_camera_pairs, plot_confusion_matrix, plot_error_breakdown
 from reid_torchmetrics.tasks.detection_errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
 from tests.plot.texts import labels
+
+NAN = math.nan
+
+
+def pairs_of(mean: list[list[float]]) -> CameraPairs:
+    """Query cameras 10, 11, ..., gallery cameras 20, 21, ..."""
+    values = torch.tensor(mean, dtype=torch.float64)
+    rows, columns = values.shape
+    return CameraPairs(torch.arange(rows) + 10, torch.arange(columns) + 20, values, (~values.isnan()).long())
+
+
+PAIRS = pairs_of([[0.25, NAN, 1.0], [0.0, 0.5, 0.126]])
+
+
+def test_means_are_drawn_in_percent_with_query_cameras_as_rows_and_undefined_cells_are_hatched():
+    figure, axes = plot_camera_pairs(PAIRS, name="mAP")
+    (image,) = axes.images
+    drawn = image.get_array()
+    assert drawn.filled(NAN).tolist() == [[25, pytest.approx(NAN, nan_ok=True), 100], [0, 50, 12.6]]
+    assert (labels(axes.yaxis), labels(axes.xaxis)) == (["10", "11"], ["20", "21", "22"])
+    assert (axes.get_ylabel(), axes.get_title()) == ("query camera", "mAP between cameras (%)")
+    assert figure is axes.figure
+    assert texts(axes) == {(0, 0): "25", (1, 0): "n/a", (2, 0): "100", (0, 1): "0", (1, 1): "50", (2, 1): "13"}
+    assert axes.patch.get_hatch()
+    assert axes.get_xlabel() == "gallery camera\nn/a, hatched: no query has a match there"
+    assert plot_camera_pairs(pairs_of([[0.5]]))[1].get_xlabel() == "gallery camera"
+
+
+@pytest.mark.parametrize("value", [0.001, 1.0, NAN])
+def test_the_colors_are_the_same_in_every_epoch_and_end_at_100_percent(value):
+    figure, axes = plot_camera_pairs(pairs_of([[value] * 13]), name="mAP")
+    assert axes.images[0].get_clim() == (0, 100)
+    beside = figure.axes[1]
+    assert beside.get_ylabel() == "mAP (%)"
+    assert beside.get_ylim() == (0, 100)
+    assert max(beside.get_yticks()) == 100
+
+
+@pytest.mark.parametrize(("num", "num_written"), [(12, 144), (13, 0), (80, 0)])
+def test_numbers_are_written_while_there_is_room(num, num_written):
+    _, axes = plot_camera_pairs(pairs_of([[0.5] * num] * num))
+    assert len(axes.texts) == num_written
+    assert len(labels(axes.xaxis)) <= 25
+
+
+def test_cameras_have_the_names_that_they_are_given():
+    _, axes = plot_camera_pairs(PAIRS, camera_names={10: "hall", 21: "the camera at the north entrance"})
+    assert labels(axes.yaxis) == ["hall", "11"]
+    assert labels(axes.xaxis) == ["20", "the camer…entrance", "22"]
+    assert {label.get_rotation() for label in axes.xaxis.get_ticklabels()} == {90}
+
+
+def test_a_value_that_is_no_share_is_refused():
+    with pytest.raises(ValueError, match=r"^`pairs` must have means from 0 to 1, to be read in percent; got 17\.0\.$"):
+        plot_camera_pairs(pairs_of([[0.5, 17.0]]))
+
+
+@pytest.mark.slow
+def test_no_cameras_are_undefined():
+    _, axes = plot_camera_pairs(pairs_of([[]]))
+    assert axes.images[0].get_array().mask.all()
+    assert "n/a" in axes.get_xlabel()
+    assert labels(axes.xaxis) == []
+
 
 NAN = math.nan
 NAMES = {4: "car"}
@@ -26,7 +91,7 @@ def texts(axes) -> dict[tuple[int, int], str]:
     return {text.get_position(): text.get_text() for text in axes.texts}
 
 
-def test_rows_are_drawn_in_percent_and_one_without_counts_is_not():
+def test_rows_are_drawn_in_percent_with_counts_and_one_without_counts_is_not():
     figure, axes = plot_confusion_matrix(MATRIX, class_names=NAMES)
     (image,) = axes.images
     drawn = image.get_array().filled(NAN).tolist()
@@ -35,20 +100,12 @@ def test_rows_are_drawn_in_percent_and_one_without_counts_is_not():
     assert drawn[2][:2] == pytest.approx([0.1, 99.9])
     assert math.isnan(drawn[2][2])  # background that is background is not counted
     assert image.get_clim() == (0, 100)
+    assert texts(axes) == {(0, 0): "98\n(98 %)", (2, 0): "2\n(2 %)", (0, 2): "1\n(<1 %)", (1, 2): "999\n(100 %)"}
     assert labels(axes.xaxis) == labels(axes.yaxis) == ["3", "car", "background"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("detected as", "ground truth")
     assert axes.get_title() == "Confusion matrix, IoU 0.5: objects (% of the row)"
     assert figure is axes.figure
     assert axes.patch.get_hatch()
-
-
-def test_a_cell_has_its_count_and_its_share_of_the_row_unless_they_are_0():
-    assert texts(plot_confusion_matrix(MATRIX)[1]) == {
-        (0, 0): "98\n(98 %)",
-        (2, 0): "2\n(2 %)",
-        (0, 2): "1\n(<1 %)",
-        (1, 2): "999\n(100 %)",
-    }
 
 
 @pytest.mark.parametrize("num_classes", [1, 5, 6, 12])
@@ -102,16 +159,8 @@ def breakdown(base: float, *gains: float) -> ErrorBreakdown:
 def test_gains_are_bars_in_percent_points_with_the_number_of_errors():
     _, axes = plot_error_breakdown(breakdown(0.4, 0.125, 0.05, 0.0, 0.01, 0.02, 0.03, 0.2, 0.25))
     assert [bar.get_width() for bar in axes.patches] == pytest.approx([12.5, 5, 0, 1, 2, 3, 20, 25])
-    assert [text.get_text().strip() for text in axes.texts] == [
-        "12.5",
-        "5.0",
-        "0.0",
-        "1.0",
-        "2.0",
-        "3.0",
-        "20.0",
-        "25.0",
-    ]
+    written = ["12.5", "5.0", "0.0", "1.0", "2.0", "3.0", "20.0", "25.0"]
+    assert [text.get_text().strip() for text in axes.texts] == written
     assert labels(axes.yaxis)[:2] == ["classification (1,200)", "localization (2)"]
     assert labels(axes.yaxis)[-2:] == ["all false positives", "all misses"]
     assert axes.get_title() == "Kinds of errors; AP is 40.0 %"
