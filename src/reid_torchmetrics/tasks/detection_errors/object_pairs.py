@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
     check_fractions,
 )
 from reid_torchmetrics.functional.detection.inputs import AreaRange, Detections, GroundTruths, distinct_labels
-from reid_torchmetrics.functional.detection.matching import Matches, find_pairs
+from reid_torchmetrics.functional.detection.matching import AreaRanges, Matches, find_pairs
 
 LEAST_OVERLAP = 0.1
 """below it a detection lies on background, as in TIDE"""
@@ -177,11 +177,12 @@ def pair_objects(
     )
 
     # Crowds, ground truths outside the range and difficult ones are ignored.
-    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
+    areas = ground_truths.range_areas()
     is_crowd = ground_truths.is_crowd
     if is_crowd is None:
         is_crowd = torch.zeros_like(areas, dtype=torch.bool)
-    is_ignored = is_crowd | _is_outside(areas, area_range)
+    ranges = AreaRanges.of((area_range,), areas.device)
+    is_ignored = is_crowd | ranges.exclude(areas)[0]
     if is_difficult is not None:
         is_ignored = is_ignored | is_difficult
     crowd_pairs = is_crowd[pairs.ground_truth].nonzero()[:, 0]
@@ -189,7 +190,7 @@ def pair_objects(
         pairs.detection[crowd_pairs], ground_truths.shapes, pairs.ground_truth[crowd_pairs]
     )
     if is_outside is None:
-        is_outside = _is_outside(detections.shapes.areas(), area_range)
+        is_outside = ranges.exclude(detections.shapes.areas())[0]
     objects = ObjectPairs(
         scores=detections.scores,
         labels=detections.labels.long(),
@@ -205,11 +206,6 @@ def pair_objects(
         crowd_iou=crowd_iou,
     )
     return objects.by_image()
-
-
-def _is_outside(areas: Float[Tensor, " _"], area_range: AreaRange) -> Bool[Tensor, " _"]:
-    areas = areas.double()
-    return (areas < area_range[0]) | (areas > area_range[1])
 
 
 def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:

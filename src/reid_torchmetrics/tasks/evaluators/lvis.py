@@ -125,14 +125,11 @@ def match_federated(
         lists = torch.empty((0, 3), dtype=torch.int64, device=device)
 
     # Ground truths with an area. Ignored ones get an area outside all ranges, in place of COCO's crowds.
-    areas = ground_truths.areas
-    if areas is None:
-        areas = ground_truths.shapes.areas()
-    areas = areas.double()
+    areas = ground_truths.range_areas()
     has_area = areas > 0
     if ground_truths.is_crowd is not None:
         areas = areas.masked_fill(ground_truths.is_crowd, _OUTSIDE)
-    ground_truths = inputs.GroundTruths.unchecked(**vars(ground_truths) | {"is_crowd": None, "areas": areas})
+    ground_truths = ground_truths.with_columns(is_crowd=None, areas=areas)
 
     # A detection counts if its image lists its class, and if it has an area.
     absent = lists[lists[:, 2] == 0, :2].T.contiguous()

@@ -28,7 +28,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     place_of_labels,
 )
-from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, merge_matches
+from reid_torchmetrics.functional.detection.matching import AreaRanges, Matches, find_pairs, merge_matches
 from reid_torchmetrics.functional.result_cache import ResultCache
 
 from .match_parts import MATCH_PARTS, MatchPart
@@ -232,13 +232,9 @@ class MatchRequest:
 
     def _positives(self, ground_truths: GroundTruths, excluded: Sequence[Tensor | None]) -> Tensor:
         """Return `Origins.positives`: no crowds, none of the masks in `excluded`, and for LVIS none without area."""
-        areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
-        areas = areas.double()
-        bits = torch.zeros_like(areas, dtype=torch.int64)
-        for number, (least, most) in enumerate(self.grid.area_ranges.values()):
-            is_inside = ~((areas < least) | (areas > most))
-            bits |= is_inside * (1 << number)
-
+        areas = ground_truths.range_areas()
+        ranges = AreaRanges.of(tuple(self.grid.area_ranges.values()), areas.device)
+        bits = ranges.bits(areas).long()
         masks = [ground_truths.is_crowd, *excluded]
         if self.evaluator.is_federated:
             masks.append(areas <= 0)

@@ -91,7 +91,8 @@ class CocoGrid:
         self._check_class_groups()
         # Copies, because the caller may change the mappings later.
         groups = {name: tuple(map(operator.index, labels)) for name, labels in self.class_groups.items()}
-        object.__setattr__(self, "area_ranges", dict(self.area_ranges))
+        area_ranges = {name: tuple(ends) for name, ends in self.area_ranges.items()}
+        object.__setattr__(self, "area_ranges", area_ranges)
         object.__setattr__(self, "class_groups", groups)
 
     def _check_class_groups(self) -> None:

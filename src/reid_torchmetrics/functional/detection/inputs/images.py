@@ -117,6 +117,10 @@ class GroundTruths(Displayed, PackedObjects):
     areas: Float[Tensor, " ground_truths"] | None = None
     """areas in pixels, such as those of COCO's masks; None for areas of the shapes, for boxes width times height"""
 
+    def range_areas(self) -> Float[Tensor, " ground_truths"]:
+        """Return the areas for the area ranges, float64."""
+        return self.shapes.areas() if self.areas is None else self.areas.double()
+
     @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""

@@ -2,5 +2,5 @@
 # mypy: implicit-reexport
 
 from .matches import Matches, merge_matches
-from .matching import match_on_grid
+from .matching import AreaRanges, match_on_grid
 from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, best_pairs, find_pairs, overlapping_pairs, select

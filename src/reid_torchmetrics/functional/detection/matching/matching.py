@@ -86,30 +86,26 @@ def match_on_grid(
         keep_ground_truths=keep_ground_truths,
         max_bytes=max_bytes or DEFAULT_MAX_BYTES,
     )
-    labels = (detections.labels, ground_truths.labels)
-    work = partial(_match, match_rows, labels, candidates, classes)
+    work = partial(_match, match_rows, detections.labels, ground_truths.labels, candidates, classes)
     return workers.run(work, detections.labels.device)
 
 
 def _match(
     match_rows: Callable[[Candidates, Tensor], Matches],
-    labels: tuple[Tensor, Tensor],
+    labels: Tensor,
+    true_labels: Tensor,
     masks: Candidates,
     classes: Int[Tensor, " classes"] | None,
 ) -> Matches:
-    """Match the boxes of some classes, or all boxes in the masks if `classes` is None.
-
-    `labels` are those of the detections and of the ground truths, and `match_rows` matches some of their rows.
-    """
-    detection_labels, true_labels = labels
+    """Match the boxes of some classes by `match_rows`, or all boxes in the masks if `classes` is None."""
     if classes is not None:
         classes = classes.long().unique()
-        masks = (torch.isin(detection_labels, classes), torch.isin(true_labels, classes))
+        masks = (torch.isin(labels, classes), torch.isin(true_labels, classes))
     mask, true_mask = masks
-    candidate_labels = detection_labels if mask is None else detection_labels[mask]
+    candidate_labels = labels if mask is None else labels[mask]
     if classes is None:
         classes = inputs.distinct_labels(candidate_labels, true_labels if true_mask is None else true_labels[true_mask])
-    if len(detection_labels) < _MANY_DETECTIONS or detection_labels.device.type != "cpu":
+    if len(labels) < _MANY_DETECTIONS or labels.device.type != "cpu":
         return match_rows((_rows_of_mask(mask), _rows_of_mask(true_mask)), classes)
 
     # A few classes at a time, so that only their boxes take memory. The classes are independent of each other.
@@ -118,7 +114,7 @@ def _match(
 
     def match_classes(some: slice) -> Matches:
         first, last = classes[some][0], classes[some][-1]
-        rows = _rows_within(detection_labels, mask, first, last)
+        rows = _rows_within(labels, mask, first, last)
         true_rows = _rows_within(true_labels, true_mask, first, last)
         return match_rows((rows, true_rows), classes[some])
 
@@ -149,17 +145,21 @@ def _match_rows(
     """Match some rows of detections and of ground truths, None for all, given their classes."""
     detections, ground_truths = boxes
     largest_limit = max(grid.max_detection_thresholds)
-    ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
+    ranges = AreaRanges.of(tuple(grid.area_ranges.values()), classes.device)
     # Two threads of a CPU order the boxes and look up the area ranges.
     works: Sequence[Callable[[], Any]] = (
         partial(_order_rows, boxes, rows, classes, largest_limit),
-        partial(ranges.bits, detections.shapes, rows[0]),
+        partial(_area_bits, ranges, detections.shapes, rows[0]),
     )
     (ordered, true_ordered, places), area_bits = workers.share(lambda work: work(), works)
     area_bits = area_bits.index_select(0, places)
     del places  # as large as all the pairs
 
-    ignored = _mark_ignored(ground_truths, true_ordered, ranges)
+    # Each area range ignores crowds, and the ground truths outside it.
+    outside = ranges.exclude(ground_truths.range_areas().index_select(0, true_ordered.rows))
+    ignored = true_ordered.is_crowd | outside
+    num_positives = torch.zeros((len(ignored), len(classes)), dtype=torch.int64, device=classes.device)
+    num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
     # Matching needs ascending thresholds: a pair that passes n thresholds passes the first n.
     order = sorted(range(len(grid.iou_thresholds)), key=grid.iou_thresholds.__getitem__)
@@ -183,7 +183,7 @@ def _match_rows(
     )
     matches = Matches(
         classes=classes,
-        num_positives=_count_positives(true_ordered, ignored, len(classes)),
+        num_positives=num_positives,
         scores=detections.scores.index_select(0, ordered.rows),
         class_index=ordered.class_index,
         images=ordered.images,
@@ -192,34 +192,12 @@ def _match_rows(
         area_bits=area_bits,
         **assignments._asdict(),
     )
-    matches = _in_order_of_grid(matches, order)
+    if order != sorted(order):  # back to the order of the grid
+        index_in_order = sorted(order, key=order.__getitem__)
+        matches = matches.map_columns(lambda values: values[:, index_in_order])
     if largest_limit < len(ordered.rows):  # detections beyond the largest limit were no candidates
         matches = matches.within(len(grid.max_detection_thresholds) - 1)
     return matches
-
-
-def _mark_ignored(
-    ground_truths: inputs.GroundTruths, ordered: inputs.OrderedGroundTruths, ranges: _AreaRanges
-) -> Bool[Tensor, "areas ground_truths"]:
-    """Mark the crowds, and the ground truths outside each area range, which that range ignores."""
-    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
-    return ordered.is_crowd | ranges.exclude(areas.index_select(0, ordered.rows))
-
-
-def _count_positives(
-    ordered: inputs.OrderedGroundTruths, ignored: Bool[Tensor, "areas ground_truths"], num_classes: int
-) -> Int[Tensor, "areas classes"]:
-    """Count the ground truths of each class that an area range does not ignore."""
-    num_positives = ordered.class_index.new_zeros((len(ignored), num_classes), dtype=torch.int64)
-    return num_positives.index_add_(1, ordered.class_index, (~ignored).long())
-
-
-def _in_order_of_grid(matches: Matches, order: Sequence[int]) -> Matches:
-    """Return matches by ascending threshold in the order of the grid; `order` has the indices in the grid."""
-    if order == sorted(order):
-        return matches
-    index_in_order = sorted(order, key=order.__getitem__)
-    return matches.map_columns(lambda values: values[:, index_in_order])
 
 
 def _order_rows(
@@ -242,8 +220,8 @@ def _order_rows(
     return ordered, true_ordered, places
 
 
-class _AreaRanges(NamedTuple):
-    """Ends of the area ranges."""
+class AreaRanges(NamedTuple):
+    """Ends of the area ranges, both inclusive; an area that is NaN is outside none, as in pycocotools."""
 
     least: Float[Tensor, "areas 1"]
     most: Float[Tensor, "areas 1"]
@@ -252,32 +230,36 @@ class _AreaRanges(NamedTuple):
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(ranges: tuple[inputs.AreaRange, ...], device: torch.device) -> _AreaRanges:
+    def of(ranges: tuple[inputs.AreaRange, ...], device: torch.device) -> AreaRanges:
         """Make the tensors; equal ranges share them, so they must not be written to."""
         ends = torch.tensor(ranges, dtype=torch.float64, device=device)
         dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
         weights = (1 << torch.arange(len(ranges), device=device)).to(dtype)
-        return _AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
+        return AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
 
     def exclude(self, areas: Float[Tensor, " boxes"]) -> Bool[Tensor, "areas boxes"]:
-        """Return whether boxes are outside each range; an area that is NaN is outside none, as in pycocotools."""
+        """Return whether boxes are outside each range."""
         return (areas < self.least) | (areas > self.most)
 
-    def bits(self, shapes: inputs.Shapes, rows: Int[Tensor, " rows"] | None) -> Integer[Tensor, " rows"]:
-        """Return the ranges around the area of each row, one bit per range; None for all rows."""
+    def bits(self, areas: Float[Tensor, " boxes"]) -> Integer[Tensor, " boxes"]:
+        """Return the ranges around each area, one bit per range."""
+        outside = torch.sum(self.exclude(areas) * self.weights, 0, dtype=self.weights.dtype)
+        return outside.bitwise_xor_((1 << len(self.weights)) - 1)
 
-        def bits_of_areas(areas: Tensor) -> Tensor:
-            outside = torch.sum(self.exclude(areas) * self.weights, 0, dtype=self.weights.dtype)
-            return outside.bitwise_xor_((1 << len(self.weights)) - 1)
 
-        def bits_of_rows(some_rows: Tensor) -> Tensor:
-            return bits_of_areas(shapes[some_rows].areas())
+def _area_bits(
+    ranges: AreaRanges, shapes: inputs.Shapes, rows: Int[Tensor, " rows"] | None
+) -> Integer[Tensor, " rows"]:
+    """Return the ranges around the area of each row, one bit per range; None for all rows."""
 
-        compute_bits: Callable[[Tensor], Tensor] = bits_of_areas if rows is None else bits_of_rows
-        values = shapes.areas() if rows is None else rows
-        if values.device.type != "cpu" or len(values) <= _AREA_BLOCK:
-            return compute_bits(values)
-        return torch.cat(workers.share(compute_bits, values.split(_AREA_BLOCK)))
+    def bits_of_rows(some_rows: Tensor) -> Tensor:
+        return ranges.bits(shapes[some_rows].areas())
+
+    compute_bits: Callable[[Tensor], Tensor] = ranges.bits if rows is None else bits_of_rows
+    values = shapes.areas() if rows is None else rows
+    if values.device.type != "cpu" or len(values) <= _AREA_BLOCK:
+        return compute_bits(values)
+    return torch.cat(workers.share(compute_bits, values.split(_AREA_BLOCK)))
 
 
 def _limits(detections: inputs.OrderedDetections, limits: Sequence[int]) -> Int[Tensor, " detections"]:
