@@ -229,29 +229,27 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         return self._run_on_worker(self._compute_value, is_copied=True)
 
     def _compute_value(self) -> dict[str, Any] | Tensor:
-        sharded = self._sharded()
-        matches = [sharded.match(request) for request in self._match_requests()]
+        images = self._evaluated_images()
+        matches = [images.sharded.match(request) for request in self._match_requests()]
         if self._single is None:
             value: dict[str, Any] | Tensor = self._values(matches)
         else:
             value = self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
-        self._show(matches[: len(self.iou_type)], sharded)
+        if self._states_before_forward is None:  # the diagnosis does not look at single batches of `forward`
+            for image_matches in matches[: len(self.iou_type)]:
+                results_made(image_matches, images, images.sharded.world)
         return value
 
     @abstractmethod
     def _values(self, matches: Sequence[evaluation.ImageMatches]) -> dict[str, Any]:
         """Return all numbers by name, given the matches for `_match_requests`."""
 
-    def _show(self, matches: Sequence[evaluation.ImageMatches], sharded: evaluation.ShardedImages) -> None:
-        """Let the diagnosis look at the matches of all processes, but not at single batches of `forward`."""
-        if self._states_before_forward is not None:
-            return
+    def _evaluated_images(self) -> evaluation.EvaluatedImages:
+        """Return the images of all processes, with the notes of the diagnosis and the names of requested numbers."""
         names = self._names_collection_options
         if names is None and self.metric is not None:
             names = (self.metric,)
-        for image_matches in matches:
-            images = evaluation.EvaluatedImages(sharded, self._given, names)
-            results_made(image_matches, images, sharded.world)
+        return evaluation.EvaluatedImages(self._sharded(), self._given, names)
 
     def _sharded(self) -> evaluation.ShardedImages:
         states = self._copy_state_dict()
@@ -314,13 +312,14 @@ class BoxMetric(base.GrowingStates, CocoFiles):
                 _checks.one_of("iou_type", iou_type, self.iou_type)
             _checks.boolean("boxes", boxes)
             request = self._request(iou_type).of_results(across_classes=across_classes, localization=localization)
-            sharded = self._sharded()
-            matches = sharded.match(request, {"boxes": repr(boxes)})
-            all_boxes = evaluation.RESULT_METHODS["all_boxes"](sharded) if boxes else None
-            results = evaluation.make_results(
-                matches, self.rule, self.confidence, boxes=all_boxes, class_names=self.class_names
+            (results,) = evaluation.match_shards(
+                self._evaluated_images(),
+                [request],
+                rule=self.rule,
+                confidence=self.confidence,
+                class_names=self.class_names,
+                boxes=boxes,
             )
-            self._show([matches], sharded)
             return results
 
         with self._synced():

@@ -23,7 +23,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.batches import EXTRAS, LISTS, Dicts, ExtraColumns, NumberedImages
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, average_with_limits
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, average_matches
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 
 FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
@@ -205,7 +205,7 @@ def _blocks(rows: Tensor) -> list[slice]:
 _lvis = partial(
     Evaluator,
     match=match_federated,
-    average=average_with_limits,
+    average=average_matches,
     rules=tuple(AP_RULES),
     rule="coco",
     has_limits=True,

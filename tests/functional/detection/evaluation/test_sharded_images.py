@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP
-from reid_torchmetrics.functional.detection.evaluation import make_results
-from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import exchange_tensors, packed
+from reid_torchmetrics.functional.detection.evaluation import match_shards
+from reid_torchmetrics.functional.detection.evaluation.sharded_images import exchange_tensors, packed
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.tasks.image_boxes import find_boxes
 from tests.distributed import threads
@@ -58,7 +58,9 @@ def together(metrics: list, ask) -> list:
 
 
 def results_of(metric: DetectionMAP):
-    return make_results(metric._sharded().match(metric._request(with_origins=True)), "coco", None)
+    request = metric._request().of_results()
+    options = {"rule": "coco", "confidence": None, "class_names": {}, "boxes": False}
+    return match_shards(metric._evaluated_images(), [request], **options)[0]
 
 
 def dealt(seen, order: list[list[int]], make=DetectionMAP) -> list:
@@ -191,7 +193,7 @@ def said_of(target, order: list[list[int]]) -> list[str]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         metrics = dealt(([none] * len(target), target), order)
-        together(metrics, lambda metric: metric._show([metric._sharded().match(metric._request())], metric._sharded()))
+        together(metrics, results_of)
     return [str(one.message) for one in told]
 
 

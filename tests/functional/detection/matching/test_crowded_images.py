@@ -13,7 +13,7 @@ from torch import Tensor
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, OrderedGroundTruths
 from reid_torchmetrics.functional.detection.matching import Matches, find_pairs
-from reid_torchmetrics.functional.detection.matching.duplicates import merge_duplicates
+from reid_torchmetrics.functional.detection.matching.deferred_acceptance import merge_duplicates
 from tests.detection_strategies import as_many_proposals, problems
 from tests.found_classes import match_images
 from tests.profiles import examples

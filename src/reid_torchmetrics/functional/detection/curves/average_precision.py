@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics._registries import Registry
@@ -80,7 +80,13 @@ def mean_at_recalls(
     """Return the mean of the envelope at the first detections that reach each recall; 0 without a true positive."""
     num_true_positives = curves.num_true_positives.flatten()
     rows = num_true_positives.nonzero()[:, 0]  # most classes have no true positive in a small area range
-    needed, needed_row = _needed_true_positives(curves.num_positives.reshape(-1).index_select(0, rows), recalls)
+    # A table of the true positives that each recall needs, by number of ground truths, and the row of each curve.
+    needed_row = curves.num_positives.reshape(-1).index_select(0, rows)
+    if len(rows) and int(needed_row.max()) >= _FEW_POSITIVES:
+        numbers, needed_row = needed_row.unique(return_inverse=True)
+        needed = first_reaching(numbers, recalls)
+    else:
+        needed = _needed_for_few_positives(recalls)
     # A 0 after the envelope of each curve, for recalls that are not reached.
     padded = envelope.new_zeros(len(envelope) + len(num_true_positives))
     padded.index_copy_(0, torch.arange(len(envelope), device=envelope.device).add_(curves.curve), envelope)
@@ -96,17 +102,6 @@ def mean_at_recalls(
     blocks = segments.ranges(len(rows), max(1, _MAX_VALUES // len(recalls)))
     means = torch.cat([envelope[:0], *map(mean, blocks)])
     return envelope.new_zeros(len(num_true_positives)).index_copy_(0, rows, means)
-
-
-def _needed_true_positives(
-    num_positives: Int[Tensor, " curves"], recalls: Tensor
-) -> tuple[Tensor, Int[Tensor, " curves"]]:
-    """Return a table of `first_reaching` by number of ground truths, and the row of each curve in the table."""
-    most = int(num_positives.max()) if len(num_positives) else 0
-    if most < _FEW_POSITIVES:
-        return _needed_for_few_positives(recalls), num_positives
-    numbers, row = num_positives.unique(return_inverse=True)
-    return first_reaching(numbers, recalls), row
 
 
 @lru_cache(maxsize=8)

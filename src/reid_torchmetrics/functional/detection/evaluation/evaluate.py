@@ -17,12 +17,10 @@ from reid_torchmetrics.functional.detection.batches import empty_states, pack_im
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.world import ALONE, World, concluding, images_given, results_made
 
-from .evaluated_images import EvaluatedImages, EvaluatedObjects
-from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
-from .results import RESULT_METHODS, DetectionResults
-from .sharded_images import ShardedImages
+from .results import RESULT_METHODS, DetectionResults, ImageBoxes
+from .sharded_images import EvaluatedImages, EvaluatedObjects, ShardedImages
 
 
 @torch.no_grad()
@@ -224,8 +222,8 @@ def evaluate_images(
         ValueError: values that do not fit, or an option that the evaluator does not have.
     """
 
-    def prepare() -> tuple[EvaluatedImages, MatchRequest, Callable[..., list[DetectionResults]]]:
-        """Check the options and pack the images; also return the function that makes results from both."""
+    def prepare() -> Callable[[], list[DetectionResults]]:
+        """Check the options and pack the images; return the function that matches them."""
         _checks.one_of("evaluator", evaluator, EVALUATORS)
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
         _checks.one_of("invalid", invalid, _names.InvalidAction)
@@ -254,20 +252,25 @@ def evaluate_images(
             "grid": repr(grid),
             "rule": str(checked_rule),
             "confidence": str(checked_confidence),
-            "boxes": repr(boxes),
         }
         types = inputs.checked_iou_type(iou_type)
         images, _ = shard_images(
             preds, target, types, row.extras, box_format, sigmas=sigmas, invalid=invalid, world=world, settings=settings
         )
-        names = named_classes(class_names)
-        make = partial(match_shards, rule=checked_rule, confidence=checked_confidence, class_names=names, boxes=boxes)
-        return images, request, make
+        return partial(
+            match_shards,
+            images,
+            [request],
+            rule=checked_rule,
+            confidence=checked_confidence,
+            class_names=named_classes(class_names),
+            boxes=boxes,
+        )
 
     with concluding(world):
         # An error on one process is an error on all processes.
-        images, request, make = world.guarded(prepare)
-        (results,) = make(images, [request])
+        match = world.guarded(prepare)
+        (results,) = match()
         return results
 
 
@@ -342,7 +345,7 @@ def match_shards(
     """Return the results for each request, the same on all processes, of which each matches some of the images."""
     all_results = []
     for request in requests:
-        matches = images.sharded.match(request)
+        matches = images.sharded.match(request, {"boxes": repr(boxes)})
         all_boxes = RESULT_METHODS["all_boxes"](images.sharded) if boxes else None
         results = make_results(matches, rule, confidence, class_names=class_names, boxes=all_boxes)
         results_made(matches, images, images.sharded.world)

@@ -8,8 +8,9 @@ matches and all values computed from them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +20,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, own_options
 from reid_torchmetrics.functional.detection.inputs import (
@@ -30,8 +32,6 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import AreaRanges, Matches, find_pairs, merge_matches
 from reid_torchmetrics.functional.result_cache import ResultCache
-
-from .match_parts import MATCH_PARTS, MatchPart
 
 Group = tuple[int | str, int]
 """image, by number or name, and class"""
@@ -90,6 +90,50 @@ class Overlaps(NamedTuple):
                 image, label, num_detections, num_ground_truths = group
                 matrices[image_ids[image], label] = block.view(num_ground_truths, num_detections).T
         return matrices
+
+
+class MatchPart(ABC):
+    """Values that a task needs of the objects of all images; a dataclass of tensors and numbers.
+
+    Each process computes its part, sends it as a list of tensors, and merges the parts of all processes.
+    """
+
+    @classmethod
+    @abstractmethod
+    def of_matches(
+        cls, request: Any, detections: Any, ground_truths: Any, matches: Any, is_difficult: Tensor | None
+    ) -> Any:
+        """Compute the part of this process, see `MatchRequest.run`."""
+
+    @abstractmethod
+    def to_tensors(self) -> list[Tensor]:
+        """Return the tensors that the other processes need."""
+
+    @classmethod
+    @abstractmethod
+    def from_tensors(cls, tensors: Sequence[Tensor]) -> Any:
+        """Make the part from the result of `to_tensors`."""
+
+    @classmethod
+    @abstractmethod
+    def merge(cls, parts: Sequence[Any]) -> Any:
+        """Merge the parts of all processes; no image is in two parts."""
+
+    @abstractmethod
+    def check(self) -> Mapping[str, Tensor]:
+        """Raise unless a part from a file can be used, and return its columns with numbers of images, by name."""
+
+
+def check_fractions(name: str, values: Tensor) -> None:
+    """Raise unless all values are in [0, 1], except for rounding."""
+    if not bool(((values >= 0) & (values <= 1 + 1e-9)).all()):
+        raise ValueError(f"`{name}` must lie in [0, 1]; got {values.min()} to {values.max()}.")
+
+
+MATCH_PARTS: Registry[type[MatchPart]] = Registry("MATCH_PARTS", {})
+"""the classes of parts by the name of the option that asks for them"""
+SAVED_PARTS: Registry[type[MatchPart]] = Registry("SAVED_PARTS", {})
+"""the same classes by the names that files of results have for them"""
 
 
 class Origins(NamedTuple):
@@ -156,10 +200,6 @@ class MatchRequest:
             if name not in _METRIC_FIELDS:
                 settings[name] = repr(value)
         return settings
-
-    def average(self, matches: Matches, *, rule: str, confidence: float | None) -> ClassAverages:
-        """Compute the numbers of every class."""
-        return self.evaluator.average(matches, self.grid, rule=rule, confidence=confidence)
 
     def run(
         self,
@@ -322,7 +362,12 @@ class ImageMatches:
 
     def averages(self, rule: str, confidence: float | None = None) -> ClassAverages:
         """Return the numbers of every class."""
-        return self.once(self.request.average, rule=rule, confidence=confidence)
+        request = self.request
+
+        def average() -> ClassAverages:
+            return request.evaluator.average(self.matches, request.grid, rule=rule, confidence=confidence)
+
+        return self.remember(("averages", rule, confidence), average)
 
     def once(self, compute: Callable[..., Result], *args: Hashable, **options: Hashable) -> Result:
         """Return the value of a function of the matches and of further arguments; it is computed once."""

@@ -11,22 +11,30 @@ guarded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.batches import EXTRAS, ImageNumbering, Images
-from reid_torchmetrics.functional.detection.inputs import number_names, unpack_names
+from reid_torchmetrics.functional.detection.inputs import (
+    COCO_SIGMAS,
+    CocoGrid,
+    Detections,
+    GroundTruths,
+    number_names,
+    unpack_names,
+)
 from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
-from reid_torchmetrics.functional.world import Settings, World, agree, differing
+from reid_torchmetrics.functional.world import SentRows, Settings, World, agree, differing, exchange_rows
 
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
-from .tensor_exchange import exchange_tensors
 
 Result = TypeVar("Result")
 
@@ -254,3 +262,97 @@ def _share_ids(world: World, images: Images) -> ImageNumbering:
         return ImageNumbering(sizes, ids, lambda: fingerprints)
     distinct_names, places = number_names(names)
     return ImageNumbering(sizes, places, lambda: fingerprints, distinct_names)
+
+
+def exchange_tensors(world: World, tensors: Callable[[], Sequence[Tensor]]) -> list[list[Tensor]]:
+    """Return the tensors of every process, on the CPU; `tensors` returns those of this process."""
+
+    def work() -> tuple[Tensor, list[int]]:
+        data = packed(tensors())
+        return data, [len(data)]
+
+    data, table = world.guarded_all_gather(work)
+    sizes = [size for (size,) in table]
+    (buffer,) = exchange_rows(world, sizes, SentRows(lambda: [data], dtype=torch.uint8))
+    return [_unpacked(part) for part in buffer.cpu().split(sizes)]
+
+
+def packed(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors as bytes, uint8; flags take a bit each."""
+    parts: list[tuple[Tensor, list[int] | None]] = []
+    for tensor in tensors:
+        if tensor.dtype == torch.bool:
+            bits = np.packbits(tensor.cpu().numpy())
+            parts.append((torch.from_numpy(bits), list(tensor.shape)))
+        else:
+            parts.append((tensor.cpu().clone(), None))  # of a view all of its memory would be saved
+    file = BytesIO()
+    torch.save(parts, file)
+    return torch.from_numpy(np.frombuffer(file.getvalue(), dtype=np.uint8).copy())
+
+
+def _unpacked(data: Tensor) -> list[Tensor]:
+    """Return the tensors in bytes of `packed`."""
+    tensors = []
+    for values, shape in torch.load(BytesIO(data.numpy().tobytes()), weights_only=True):
+        if shape is None:
+            tensors.append(values)
+        else:
+            flags = np.unpackbits(values.numpy(), count=torch.Size(shape).numel())
+            tensors.append(torch.from_numpy(flags).bool().view(shape))
+    return tensors
+
+
+class ShownColumns(NamedTuple):
+    """The objects of some images, in `preds` or in `target`."""
+
+    counts: Tensor
+    """numbers of objects, [images]"""
+    columns: Mapping[str, Tensor]
+    """values of the objects by the users' keys, image by image; numbers of pixels in the place of `masks`"""
+
+
+class ShownImages(NamedTuple):
+    """Some images, as they were given.
+
+    `boxes` are those around other shapes, if they were not given. `iscrowd` and `area` are there if some image had
+    them, with zeros where another one lacked them.
+    """
+
+    preds: ShownColumns
+    target: ShownColumns
+    sizes: Sequence[Any]
+    """height and width of each image as they were given; None if they were not"""
+    extremes: Sequence[Tensor] = ()
+    """the lowest and the highest value in all masks of an image, [2], if masks are numbers"""
+
+
+class EvaluatedImages(NamedTuple):
+    """The images of a metric, or of a function that takes dicts."""
+
+    sharded: ShardedImages
+    """the images of this process"""
+    given: Mapping[str, Any]
+    """notes of the diagnosis about the input of this process, see `images_given`"""
+    value_names: Collection[str] | None = None
+    """names of the requested numbers; None for all numbers"""
+
+
+@dataclass(frozen=True)
+class EvaluatedObjects:
+    """Packed objects."""
+
+    detections: Detections
+    ground_truths: GroundTruths
+    grid: CocoGrid
+    """the grid of thresholds that they were matched on"""
+    iou_type: str | None = None
+    """"bbox", "segm", "keypoints" or "rotated"; None for "bbox" if the shapes are boxes"""
+    shown: Callable[[], ShownImages] | None = None
+    """returns the first images; None for the packed boxes"""
+    label_names: Sequence[object] | None = None
+    """the users' label for each label number; None if both are equal"""
+    sigmas: Sequence[float] = COCO_SIGMAS
+    """sigmas of keypoints"""
+    num_ignored: int = 0
+    """number of ground truths that count although `ignore` marks them"""

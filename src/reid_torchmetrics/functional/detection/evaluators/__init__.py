@@ -3,4 +3,4 @@
 
 from .class_averages import AT_THRESHOLDS, ClassAverages
 from .coco import PrecisionGrid, average_matches, evaluate_matches
-from .registry import EVALUATORS, Evaluator, average_with_limits, average_without_limits, evaluator_options, own_options
+from .registry import EVALUATORS, Evaluator, average_without_limits, evaluator_options, own_options

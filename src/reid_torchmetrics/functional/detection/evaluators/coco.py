@@ -76,13 +76,21 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> PrecisionGrid:
     )
 
 
-def average_matches(matches: Matches, grid: CocoGrid, *, rule: Any = "coco", has_limits: bool = True) -> ClassAverages:
+def average_matches(
+    matches: Matches,
+    grid: CocoGrid,
+    *,
+    rule: Any = "coco",
+    confidence: float | None = None,
+    has_limits: bool = True,
+) -> ClassAverages:
     """Compute average precision and recall of every class, without the whole grid.
 
     Args:
         matches: matches with the thresholds, limits and area ranges of the grid.
         grid: the grid of the matches.
         rule: the rule of average precision, see `average_precision`; all but "coco" have their own recalls.
+        confidence: not read, because none of the numbers depends on a confidence.
         has_limits: whether the numbers are named after area ranges and limits of detections.
 
     Raises:
@@ -94,7 +102,12 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: Any = "coco", has
     recalls = recalls_on(matches.scores.device, tuple(grid.rec_thresholds)) if rule == "coco" else None
 
     def average(matches: Matches, curves: Curves) -> tuple[Tensor, Tensor]:
-        return average_precision(curves, AP_RULES[rule], recalls), _recall_at_limits(matches, curves, num_limits)
+        # Recall under each limit counts the same matches, without true positives beyond the limit.
+        shape = curves.num_true_positives.shape
+        key = curves.curve * num_limits + matches.limits.index_select(0, curves.places)
+        num_right = key.bincount(minlength=shape.numel() * num_limits).view(*shape, num_limits).cumsum(-1)
+        recall_at_limits = num_right.movedim(-1, 0) / curves.num_positives.double()
+        return average_precision(curves, AP_RULES[rule], recalls), recall_at_limits
 
     precision = {}
     recall = {}
@@ -172,11 +185,3 @@ def _on_grid(grid: CocoGrid, matches: Matches, curves: Curves) -> tuple[Tensor, 
     undefined = curves.num_positives == 0
     recall = (curves.num_true_positives / curves.num_positives.double()).masked_fill(undefined, -1.0)
     return precision.masked_fill(undefined[..., None], -1.0), scores.masked_fill(undefined[..., None], -1.0), recall
-
-
-def _recall_at_limits(matches: Matches, curves: Curves, num_limits: int) -> Float[Tensor, "limits *curves"]:  # noqa: UP037
-    """Return the largest recall under each limit: the same matches, without true positives beyond the limit."""
-    shape = curves.num_true_positives.shape
-    key = curves.curve * num_limits + matches.limits.index_select(0, curves.places)
-    num_right = key.bincount(minlength=shape.numel() * num_limits).view(*shape, num_limits).cumsum(-1)
-    return num_right.movedim(-1, 0) / curves.num_positives.double()

@@ -135,14 +135,8 @@ def own_options(evaluator: Evaluator) -> dict[str, Any]:
     return {name: value for name, value in vars(evaluator).items() if name not in shared}
 
 
-def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, has_limits: bool, **_: Any) -> ClassAverages:
-    """Average the matches and ignore the confidence."""
-    return average_matches(matches, grid, rule=rule, has_limits=has_limits)
-
-
-# Rows are compared as parts of cache keys, and partials only equal themselves, so each is made once.
-average_with_limits = partial(_average, has_limits=True)
-average_without_limits = partial(_average, has_limits=False)
+# Rows are compared as parts of cache keys, and a partial only equals itself, so it is made once.
+average_without_limits = partial(average_matches, has_limits=False)
 
 EVALUATORS: Registry[Evaluator] = Registry(
     "EVALUATORS",
@@ -150,7 +144,7 @@ EVALUATORS: Registry[Evaluator] = Registry(
         "coco": Evaluator(
             title="COCO",
             match=match_on_grid,
-            average=average_with_limits,
+            average=average_matches,
             rules=tuple(AP_RULES),
             rule="coco",
             has_limits=True,

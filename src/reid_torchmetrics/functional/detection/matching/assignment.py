@@ -29,8 +29,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
 
-from .deferred_acceptance import CandidatePairs, stable_matching
-from .duplicates import DistinctGroundTruths
+from .deferred_acceptance import CandidatePairs, DistinctGroundTruths, stable_matching
 from .pairs import OverlappingPairs, best_pairs, num_at_a_time, select
 
 _BYTES_PER_CONTESTED_PAIR = 800  # about what a contested pair needs, with problems of four area ranges

@@ -34,7 +34,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection import inputs
 
 from .assignment import assign
-from .duplicates import merge_duplicates
+from .deferred_acceptance import merge_duplicates
 from .matches import Matches, join_matches
 from .pairs import DEFAULT_MAX_BYTES, overlapping_pairs
 
