@@ -83,17 +83,6 @@ def _columns_of(ids: Tensor, images: Images) -> list[Tensor]:
     return tensors
 
 
-def _all_boxes(sharded: ShardedImages) -> dict[int, ImageBoxes]:
-    """Return the boxes of all images, for results."""
-    boxes, _ = find_boxes(sharded)
-    return boxes
-
-
-def _boxes_of_metric(sharded: ShardedImages, image: ImageIds) -> ImageDicts:
-    """See `DetectionMAP.boxes_of`."""
-    return _choose(image, *find_boxes(sharded, image))
-
-
 def _boxes_of_results(results: DetectionResults, image: ImageIds) -> ImageDicts:
     """See `DetectionResults.boxes_of`."""
     if results.boxes is None:
@@ -143,4 +132,6 @@ def _choose(image: ImageIds, boxes: Mapping[int, ImageBoxes], names: Sequence[st
     return detections, ground_truths
 
 
-RESULT_METHODS.update(all_boxes=_all_boxes, boxes_of_metric=_boxes_of_metric, boxes_of=_boxes_of_results)
+RESULT_METHODS["all_boxes"] = lambda sharded: find_boxes(sharded)[0]
+RESULT_METHODS["boxes_of_metric"] = lambda sharded, image: _choose(image, *find_boxes(sharded, image))
+RESULT_METHODS["boxes_of"] = _boxes_of_results

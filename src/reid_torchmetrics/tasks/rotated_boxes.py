@@ -315,10 +315,5 @@ def rotated_iou(
     return pairwise_rotated_iou(boxes1, boxes2, is_crowd)
 
 
-def _rotated_type(_: tuple[float, ...]) -> RotatedType:
-    """Return the type of rotated boxes, which needs no sigmas."""
-    return RotatedType()
-
-
-SHAPE_TYPES["rotated"] = _rotated_type
+SHAPE_TYPES["rotated"] = lambda _: RotatedType()
 SHAPES_IN_WORDS["rotated"] = "rotated boxes"

@@ -56,8 +56,7 @@ def counted(monkeypatch):
 
         return count
 
-    for box_format, convert in inputs.BOX_FORMATS.items():
-        monkeypatch.setitem(inputs.BOX_FORMATS, box_format, counting("conversions", convert))
+    monkeypatch.setattr(inputs, "to_xywh", counting("conversions", inputs.to_xywh))
     monkeypatch.setattr(Images, "joined", counting("joins", Images.joined))
     return calls
 

@@ -48,22 +48,14 @@ class Claim(NamedTuple):
     """compares overlaps with the thresholds: whether they suffice for a true positive"""
 
 
-def _thresholds_themselves(thresholds: Tensor) -> Tensor:
-    return thresholds
-
-
-def _first_threshold(thresholds: Tensor) -> Tensor:
-    return thresholds[:1].expand_as(thresholds)
-
-
 def _exceeds(overlaps: Tensor, thresholds: Tensor) -> Tensor:
     return overlaps > thresholds + _ROUNDING
 
 
 CLAIMS: dict[str, Claim] = {
-    "voc": Claim(least=_thresholds_themselves, claims=torch.ge, reaches=torch.ge),
-    "dota": Claim(least=_thresholds_themselves, claims=_exceeds, reaches=_exceeds),
-    "scaled_yolov4": Claim(least=_first_threshold, claims=torch.gt, reaches=torch.gt),
+    "voc": Claim(least=lambda thresholds: thresholds, claims=torch.ge, reaches=torch.ge),
+    "dota": Claim(least=lambda thresholds: thresholds, claims=_exceeds, reaches=_exceeds),
+    "scaled_yolov4": Claim(lambda thresholds: thresholds[:1].expand_as(thresholds), claims=torch.gt, reaches=torch.gt),
     "yolov4": Claim(least=torch.zeros_like, claims=torch.gt, reaches=torch.ge),
 }
 """The overlaps that claim a ground truth. "voc": at or above the threshold. "dota": above the threshold.

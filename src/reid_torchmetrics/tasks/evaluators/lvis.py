@@ -40,23 +40,8 @@ def _check_no_lists(preds: Sequence[Any]) -> None:
                 raise ValueError(f"`preds[{position}]` must not have `{key}`, a key of `target`; got {item[key]!r}.")
 
 
-def _checked_lists(target: Dicts) -> list[list[int]]:
-    """Return the lists of classes of each image in turn, empty for images without lists.
-
-    Raises:
-        TypeError: a list that does not hold ints.
-        ValueError: a label that does not fit int64.
-    """
-    lists = []
-    for position, item in enumerate(target):
-        for key in LISTS:
-            name = f"target[{position}]['{key}']"
-            lists.append(_checked_list(name, item.get(key, ())))
-    return lists
-
-
 def _checked_list(name: str, value: Any) -> list[int]:
-    """Return the labels in a list of classes as ints; see `_checked_lists`."""
+    """Return the labels in a list of classes as ints; see `_pack_lists`."""
     try:
         values = value.tolist() if isinstance(value, Tensor) else value
         # `operator.index` refuses None, which is passed in place of a bool.
@@ -69,8 +54,15 @@ def _checked_list(name: str, value: Any) -> list[int]:
 
 
 def _pack_lists(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    """Return the lists of classes of each image, first absent ones; errors as in `_checked_lists`."""
-    lists = _checked_lists(target)
+    """Return the lists of classes of each image, first absent ones; empty for images without lists.
+
+    Raises:
+        TypeError: a list that does not hold ints.
+        ValueError: a label that does not fit int64.
+    """
+    lists: list[list[int]] = []
+    for position, item in enumerate(target):
+        lists += [_checked_list(f"target[{position}]['{key}']", item.get(key, ())) for key in LISTS]
     labels = torch.tensor(list(chain.from_iterable(lists)), dtype=torch.int64, device="cpu")
     counts = torch.tensor(list(map(len, lists)), dtype=torch.int64, device="cpu").view(-1, 2)
     return {"listed_labels": labels.to(device), "listed_counts": counts.to(device)}

@@ -11,14 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.batches import (
-    EXTRAS,
-    Dicts,
-    ExtraColumns,
-    NumberedImages,
-    checked_flags,
-    join_optional,
-)
+from reid_torchmetrics.functional.detection.batches import EXTRAS, Dicts, ExtraColumns, checked_flags, join_optional
 from reid_torchmetrics.functional.detection.curves import AP_RULES, Curves, Rule, mean_at_recalls
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, average_without_limits
 from reid_torchmetrics.functional.detection.inputs import Shapes
@@ -87,15 +80,10 @@ def _pack_difficult(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     return {"ground_truth_difficult": is_difficult}
 
 
-def _difficult(numbered: NumberedImages) -> dict[str, Tensor]:
-    """Return the ground truths of images that need not be found."""
-    return {"is_difficult": numbered.images.extras["ground_truth_difficult"]}
-
-
 EXTRAS["difficult"] = ExtraColumns(
     states={"ground_truth_difficult": torch.empty(0, dtype=torch.bool, device="cpu")},
     pack=_pack_difficult,
-    options=_difficult,
+    options=lambda numbered: {"is_difficult": numbered.images.extras["ground_truth_difficult"]},
 )
 AP_RULES["voc07"] = Rule(mean_at_recalls, num_recalls=11, title="Pascal VOC 2007")
 AP_RULES["voc"] = Rule(_mean_over_positives, num_recalls=0, title="Pascal VOC")

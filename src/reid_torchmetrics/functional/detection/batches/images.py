@@ -8,8 +8,8 @@ their ground truths differ; if only their detections differ, the diagnosis tells
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from itertools import groupby
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
 from typing import Any
 
 import torch
@@ -32,12 +32,25 @@ SMALLEST_AREA = torch.finfo(torch.float32).tiny
 
 _MANY_BOXES = 1 << 17  # in one batch, converted some at a time
 
-# Metadata of the fields that a metric has as states: the state without rows.
-_BOXES = {"empty": torch.empty((0, 4), device="cpu")}
-_FLOATS = {"empty": torch.empty(0, device="cpu")}
-_INTS = {"empty": torch.empty(0, dtype=torch.int64, device="cpu")}
-_FLAGS = {"empty": torch.empty(0, dtype=torch.bool, device="cpu")}
-_BYTES = {"empty": torch.empty(0, dtype=torch.uint8, device="cpu")}
+_BOXES = torch.empty((0, 4), device="cpu")
+_FLOATS = torch.empty(0, device="cpu")
+_INTS = torch.empty(0, dtype=torch.int64, device="cpu")
+STATES = {
+    "detection_boxes": _BOXES,
+    "detection_scores": _FLOATS,
+    "detection_labels": _INTS,
+    "detection_counts": _INTS,
+    "detection_areas": _FLOATS,
+    "ground_truth_boxes": _BOXES,
+    "ground_truth_labels": _INTS,
+    "ground_truth_crowds": torch.empty(0, dtype=torch.bool, device="cpu"),
+    "ground_truth_areas": _FLOATS,
+    "ground_truth_counts": _INTS,
+    "image_ids": _INTS,
+    "image_name_bytes": torch.empty(0, dtype=torch.uint8, device="cpu"),
+    "image_name_lengths": _INTS,
+}
+"""the states of any metric without rows, the first fields of `Images`"""
 
 
 @dataclass(frozen=True)
@@ -47,21 +60,21 @@ class Images:
     Very many detected boxes of one batch stay in their own format, to avoid a copy: see `detection_format`.
     """
 
-    detection_boxes: Tensor = field(metadata=_BOXES)
-    detection_scores: Tensor = field(metadata=_FLOATS)
-    detection_labels: Tensor = field(metadata=_INTS)
-    detection_counts: Tensor = field(metadata=_INTS)
-    detection_areas: Tensor | None = field(metadata=_FLOATS)
+    detection_boxes: Tensor
+    detection_scores: Tensor
+    detection_labels: Tensor
+    detection_counts: Tensor
+    detection_areas: Tensor | None
     """areas for the area ranges, in place of those of the shapes; None if they were not given"""
-    ground_truth_boxes: Tensor = field(metadata=_BOXES)
-    ground_truth_labels: Tensor = field(metadata=_INTS)
-    ground_truth_crowds: Tensor = field(metadata=_FLAGS)
-    ground_truth_areas: Tensor = field(metadata=_FLOATS)
-    ground_truth_counts: Tensor = field(metadata=_INTS)
-    image_ids: Tensor | None = field(metadata=_INTS)
-    image_name_bytes: Tensor | None = field(metadata=_BYTES)
+    ground_truth_boxes: Tensor
+    ground_truth_labels: Tensor
+    ground_truth_crowds: Tensor
+    ground_truth_areas: Tensor
+    ground_truth_counts: Tensor
+    image_ids: Tensor | None
+    image_name_bytes: Tensor | None
     """names in place of ids: see `image_names`"""
-    image_name_lengths: Tensor | None = field(metadata=_INTS)
+    image_name_lengths: Tensor | None
     fingerprints: Callable[[], Tensor]
     """function that computes the fingerprints of all images, before any selection by `at`; rarely needed"""
     extras: Mapping[str, Tensor] = field(default_factory=dict)
@@ -138,8 +151,8 @@ class Images:
 
     def at(self, is_selected: Tensor) -> Images:
         """Return the images of a mask."""
-        fields_of_tensors = [name for name, column in vars(self).items() if isinstance(column, Tensor)]
-        columns = {name: getattr(self, name) for name in fields_of_tensors} | dict(self.extras)
+        columns: dict[str, Any] = {name: column for name, column in vars(self).items() if isinstance(column, Tensor)}
+        columns |= self.extras
         # A mask of rows for each prefix of the states: detections, ground truths, bytes of names, and those of extras.
         is_row_selected = {}
         for name, counts in columns.items():
@@ -178,26 +191,14 @@ class ExtraColumns:
 
 EXTRAS: Registry[ExtraColumns] = Registry("EXTRAS", {})
 """values that only some evaluators read, which tasks add, by name"""
-STATES: dict[str, Tensor] = {row.name: row.metadata["empty"] for row in fields(Images) if row.metadata}
-"""the states of any metric without rows, joined by `Images`"""
 _GROUND_TRUTH_STATES = [name for name in STATES if name.startswith("ground_truth")]
 _COUNTS = ("_counts", "_lengths")
 """ends of the names of states with the number of rows of each image, for all states with their prefix"""
-_FINGERPRINT_STATES = (
-    "ground_truth_boxes",
-    "ground_truth_areas",
-    "ground_truth_labels",
-    "ground_truth_crowds",
-    "ground_truth_counts",
-)
 
 
 def extra_states(extras: Sequence[str]) -> dict[str, Tensor]:
     """Return the states of some `EXTRAS`, without rows."""
-    states: dict[str, Tensor] = {}
-    for extra in extras:
-        states |= EXTRAS[extra].states
-    return states
+    return dict(chain.from_iterable(EXTRAS[extra].states.items() for extra in extras))
 
 
 def empty_states(types: Mapping[str, inputs.ShapeType], extras: Sequence[str]) -> dict[str, Tensor]:
@@ -357,10 +358,10 @@ def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Te
     Boxes and areas count as given: converted ones depend on the dtype of their batch. Detections do not count: a
     network gives slightly different ones in another batch or on another device.
     """
-    blocks = [[block.to(device) for block in states[name]] for name in _FINGERPRINT_STATES]
+    blocks = [[block.to(device) for block in states[name]] for name in _GROUND_TRUTH_STATES]
     if not blocks[0]:
         return torch.empty(0, dtype=torch.int64, device=device)
-    boxes, areas, labels, crowds, counts = map(torch.cat, blocks)
+    boxes, labels, crowds, areas, counts = map(torch.cat, blocks)
     # One hash for each ground truth, summed over the image.
     hashes = labels.long() * 2 + crowds
     for column in (*boxes.double().unbind(1), areas.double().clamp(min=0)):  # 0 or less means width times height

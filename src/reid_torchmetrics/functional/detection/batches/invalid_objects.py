@@ -9,8 +9,8 @@ otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -124,49 +124,48 @@ def drop_invalid_objects(
 
 def _drop_invalid(items: Dicts, rules: Mapping[str, IsValid]) -> tuple[Dicts, int]:
     """Return the dicts of images without invalid objects, and the number of objects dropped."""
+    keys = {*_OBJECT_KEYS, *rules}
     valid_items = []
     num_dropped = 0
     for item in items:
         is_valid = _are_valid(item, rules)
-        if is_valid is not None:
-            num_dropped += int((~is_valid).sum())
-            item = _select_valid(item, {*_OBJECT_KEYS, *rules}, is_valid)  # noqa: PLW2901
-        valid_items.append(item)
+        if is_valid is None:
+            valid_items.append(item)
+            continue
+        num_dropped += int((~is_valid).sum())
+        # Rows of tensors, items of lists such as COCO's run lengths; the checks name any other value.
+        rows = is_valid.nonzero()[:, 0]
+        selected = dict(item)
+        for key in keys:
+            value = item.get(key)
+            if _has_row_per_object(value, len(is_valid)):
+                selected[key] = value[rows.to(value.device)]
+            elif isinstance(value, (list, tuple)) and len(value) == len(is_valid):
+                selected[key] = [value[row] for row in rows.tolist()]
+        valid_items.append(selected)
     return valid_items, num_dropped
 
 
 def _are_valid(item: Mapping[str, Any], rules: Mapping[str, IsValid]) -> Tensor | None:
     """Return whether each object of an image can be evaluated, on the CPU; None for all, or for malformed labels."""
     labels = item.get("labels") if isinstance(item, Mapping) else None
-    if not isinstance(labels, Tensor) or not _has_values(labels):
+    if not _has_values(labels):
         return None
     is_valid = torch.ones(labels.numel(), dtype=torch.bool, device="cpu")
     for key, rule in rules.items():
         value = item.get(key)
-        if isinstance(value, Tensor) and _has_row_per_object(value, len(is_valid)):
+        if _has_row_per_object(value, len(is_valid)):
             is_valid &= rule(value).cpu()
     return None if bool(is_valid.all()) else is_valid
 
 
-def _has_row_per_object(value: Tensor, num_objects: int) -> bool:
-    """Return whether a tensor has one row for each object, and rows can be selected."""
+def _has_row_per_object(value: Any, num_objects: int) -> TypeGuard[Tensor]:
+    """Return whether a value is a tensor with one row for each object, and rows can be selected."""
     return _has_values(value) and value.ndim > 0 and len(value) == num_objects
 
 
-def _has_values(value: Tensor) -> bool:
-    """Return whether a tensor is dense and not on the meta device."""
+def _has_values(value: Any) -> TypeGuard[Tensor]:
+    """Return whether a value is a dense tensor that is not on the meta device."""
+    if not isinstance(value, Tensor):
+        return False
     return not value.is_nested and value.layout == torch.strided and not value.is_meta
-
-
-def _select_valid(item: Mapping[str, Any], keys: Collection[str], is_valid: Tensor) -> dict[str, Any]:
-    """Return the dict of an image with its valid objects."""
-    rows = is_valid.nonzero()[:, 0]
-    selected = dict(item)
-    # Rows of tensors, items of lists such as COCO's run lengths; the checks name any other value.
-    for key in keys:
-        value = item.get(key)
-        if isinstance(value, Tensor) and _has_row_per_object(value, len(is_valid)):
-            selected[key] = value[rows.to(value.device)]
-        elif isinstance(value, (list, tuple)) and len(value) == len(is_valid):
-            selected[key] = [value[row] for row in rows.tolist()]
-    return selected

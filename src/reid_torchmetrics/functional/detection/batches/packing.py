@@ -158,15 +158,13 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     (device,) = devices or {device}
     states = pack_ids(preds, target, device)
     for name, column in columns.items():
-        if column is None and name in _OPTIONAL:
-            continue
-        if column is None:
+        if column is not None:
+            states[name] = column
+        elif name != "detection_areas":  # they are left out if no image has them
             # All zeros in the dtype of the empty state.
             empty = STATES[name]
             num_rows = sum(counts[name.rpartition("_")[0]])
             states[name] = empty.new_zeros((num_rows, *empty.shape[1:]), device=device)
-        else:
-            states[name] = column
     for name, numbers in counts.items():
         # By way of NumPy, in an eighth of the time of `torch.tensor`.
         array = np.array(numbers, dtype=np.int64)
@@ -249,19 +247,9 @@ def _join_boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
     return boxes.double()
 
 
-def _join_scores(parts: list[Tensor], counts: list[int]) -> Tensor | None:
-    """Join scores."""
-    return _join(parts, counts, FLOATING_DTYPES)
-
-
-def _join_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None:
-    """Join labels."""
-    return _join(parts, counts, INTEGER_DTYPES)
-
-
 def _join_narrow_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None:
     """Join labels, as int32 if there are many and all fit; for few labels the pass for their range is not worth it."""
-    labels = _join_labels(parts, counts)
+    labels = _join(parts, counts, INTEGER_DTYPES)
     if labels is None or labels.dtype != torch.int64 or len(labels) < _MANY_LABELS or labels.device.type != "cpu":
         return labels
     least, most = labels.aminmax()
@@ -271,15 +259,13 @@ def _join_narrow_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None
     return labels
 
 
-_OPTIONAL = ("detection_areas",)
-"""columns that are left out if no image has them"""
 _COLUMNS: dict[str, tuple[str, Callable[[list[Any], list[int]], Tensor | None]]] = {
     "detection_boxes": ("boxes", _join_boxes),
     "detection_labels": ("labels", _join_narrow_labels),
-    "detection_scores": ("scores", _join_scores),
+    "detection_scores": ("scores", partial(_join, dtypes=FLOATING_DTYPES)),
     "detection_areas": ("detection_area", _join_areas),
     "ground_truth_boxes": ("boxes", _join_boxes),
-    "ground_truth_labels": ("labels", _join_labels),
+    "ground_truth_labels": ("labels", partial(_join, dtypes=INTEGER_DTYPES)),
     "ground_truth_crowds": ("iscrowd", join_optional),
     "ground_truth_areas": ("area", join_optional),
 }

@@ -103,7 +103,12 @@ class ShapeBatch:
         shapes = {name: _read_pairs(kind, preds, target, any_detected=any_detected) for name, kind in types.items()}
         num_invalid = 0
         if any_detected:
-            num_invalid = sum(_num_invalid(kind, preds) for kind in types.values())
+            for kind in types.values():
+                values = [item[kind.key] for item in preds]
+                tensors = [value for value in values if isinstance(value, Tensor) and value.numel()]
+                counts = [kind.are_valid(value).logical_not().sum() for value in tensors]
+                if counts:
+                    num_invalid += int(torch.stack(counts).sum())
         return cls(preds, target, shapes, parts, types, box_format, num_invalid)
 
     def with_boxes(self) -> ShapeBatch:
@@ -250,19 +255,9 @@ def overlaps_of_masks(preds: ImageColumns, target: ImageColumns, is_crowd: Tenso
 def _overlaps(kind: ShapeType, part: tuple[Any, Any, ObjectColumns]) -> Tensor:
     """Return the overlaps of all detections with all ground truths, in one image or in each of several."""
     detections, ground_truths, columns = part
-    if columns.counts is not None:
-        return kind.overlaps(detections, ground_truths, columns)
-    if len(detections) and len(ground_truths):
-        return kind.overlaps(detections, ground_truths, columns)
-    return columns.areas.new_zeros((len(detections), len(ground_truths)))
-
-
-def _num_invalid(kind: ShapeType, preds: Dicts) -> int:
-    """Count the detected shapes that cannot be evaluated."""
-    values = [item[kind.key] for item in preds]
-    tensors = [value for value in values if isinstance(value, Tensor) and value.numel()]
-    counts = [kind.are_valid(value).logical_not().sum() for value in tensors]
-    return int(torch.stack(counts).sum()) if counts else 0
+    if columns.counts is None and not (len(detections) and len(ground_truths)):
+        return columns.areas.new_zeros((len(detections), len(ground_truths)))
+    return kind.overlaps(detections, ground_truths, columns)
 
 
 def _read_pairs(kind: ShapeType, preds: Dicts, target: Dicts, *, any_detected: bool) -> tuple[list[Any], list[Any]]:

@@ -137,7 +137,9 @@ class ShardedImages:
 
         # Third message: the matches of all processes.
         fingerprints: list[Tensor] = []
-        num_extra_rows = self._num_extra_rows()
+        extra_states = chain.from_iterable(EXTRAS[extra].states for extra in self.extras)
+        row_counts = [sum(map(len, self.states[name])) for name in extra_states]
+        num_extra_rows = torch.tensor(row_counts, dtype=torch.int64, device="cpu")
         if world.size > 1:
             has_ids = numbering.ids is not None
             prints = torch.empty(0, dtype=torch.int64, device=images.device) if has_ids else images.fingerprints()
@@ -157,11 +159,6 @@ class ShardedImages:
         if world.members or self.states["detection_counts"]:
             matchings.keep(self.states, key, Kept(numbers[0][0], matches))
         return matches
-
-    def _num_extra_rows(self) -> Tensor:
-        """Return the number of rows in each state of the extras, int64."""
-        names = chain.from_iterable(EXTRAS[extra].states for extra in self.extras)
-        return torch.tensor([sum(map(len, self.states[name])) for name in names], dtype=torch.int64, device="cpu")
 
     def exchange_first_message(
         self,

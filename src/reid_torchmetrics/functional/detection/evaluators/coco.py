@@ -81,7 +81,7 @@ def average_matches(
     grid: CocoGrid,
     *,
     rule: Any = "coco",
-    confidence: float | None = None,
+    confidence: float | None = None,  # noqa: ARG001 - the averages of other evaluators depend on it
     has_limits: bool = True,
 ) -> ClassAverages:
     """Compute average precision and recall of every class, without the whole grid.

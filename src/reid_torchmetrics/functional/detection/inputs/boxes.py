@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,6 +10,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 
+BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
+"""two corners; corner, width, height; center, width, height"""
 _LARGEST_IMAGE = 2**31 - 1
 
 Boxes = Float[Tensor, "boxes 4"]
@@ -67,31 +67,6 @@ def check_finite(argument: str, values: Tensor) -> None:
         raise ValueError(f"`{argument}` must be finite; got {float(values[~values.isfinite()][0])}.")
 
 
-def _from_xywh(boxes: Float[Tensor, "boxes _"]) -> Float[Tensor, "boxes _"]:
-    """Return boxes in the format "xywh" themselves, of any shape."""
-    return boxes
-
-
-def _from_corners(boxes: Boxes) -> Boxes:
-    """Convert boxes from "xyxy" to "xywh"."""
-    converted = boxes.clone()
-    converted[:, 2:].sub_(boxes[:, :2])  # in half the time of joining the halves
-    return converted
-
-
-def _from_centers(boxes: Boxes) -> Boxes:
-    """Convert boxes from "cxcywh" to "xywh"."""
-    return _from_corners(to_xyxy(boxes, "cxcywh"))
-
-
-BOX_FORMATS: dict[str, Callable[[Tensor], Tensor]] = {
-    "xyxy": _from_corners,
-    "xywh": _from_xywh,
-    "cxcywh": _from_centers,
-}
-"""two corners; corner, width, height; center, width, height; with the function that converts a format to "xywh\""""
-
-
 def to_xywh(boxes: Float[Tensor, "boxes _"], box_format: str) -> Float[Tensor, "boxes _"]:
     """Convert boxes to corner, width and height, by subtractions in their own dtype.
 
@@ -104,8 +79,13 @@ def to_xywh(boxes: Float[Tensor, "boxes _"], box_format: str) -> Float[Tensor, "
     Raises:
         ValueError: an unknown format.
     """
+    if box_format == "xywh":
+        return boxes
     _checks.one_of("box_format", box_format, BOX_FORMATS)
-    return BOX_FORMATS[box_format](boxes)
+    corners = to_xyxy(boxes, box_format)
+    converted = corners.clone()
+    converted[:, 2:].sub_(corners[:, :2])  # in half the time of joining the halves
+    return converted
 
 
 def to_xyxy(boxes: Boxes, box_format: str) -> Boxes:
@@ -134,8 +114,7 @@ def box_areas(boxes: Float[Tensor, "boxes _"]) -> Float[Tensor, " boxes"]:
     return boxes[:, 2].double() * boxes[:, 3]
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(NamedTuple):
     """Edges and areas of boxes, one float64 column each."""
 
     left: Tensor
@@ -165,7 +144,7 @@ class Sides:
 
     def at(self, rows: Tensor) -> Sides:
         """Return the sides of the boxes of some rows."""
-        return Sides(*(column.index_select(0, rows) for column in vars(self).values()))
+        return Sides(*(column.index_select(0, rows) for column in self))
 
 
 def _columns(boxes: Boxes) -> tuple[Tensor, ...]:
@@ -227,7 +206,7 @@ def pairwise_iou(
     find_sides = Sides.of_corners if whole_pixels else Sides.of
     boxes1 = checked_boxes("boxes1", boxes1, box_format)
     boxes2 = checked_boxes("boxes2", boxes2, box_format)
-    columns = [column[:, None] for column in vars(find_sides(boxes1)).values()]
+    columns = [column[:, None] for column in find_sides(boxes1)]
     return overlap(Sides(*columns), find_sides(boxes2), is_crowd)
 
 

@@ -88,15 +88,6 @@ class CocoGrid:
         _checks.fractions("rec_thresholds", self.rec_thresholds)
         if not all(map(operator.le, self.rec_thresholds, self.rec_thresholds[1:])):
             raise ValueError(f"`rec_thresholds` must ascend; got {self.rec_thresholds!r}.")
-        self._check_class_groups()
-        # Copies, because the caller may change the mappings later.
-        groups = {name: tuple(map(operator.index, labels)) for name, labels in self.class_groups.items()}
-        area_ranges = {name: tuple(ends) for name, ends in self.area_ranges.items()}
-        object.__setattr__(self, "area_ranges", area_ranges)
-        object.__setattr__(self, "class_groups", groups)
-
-    def _check_class_groups(self) -> None:
-        """Raise unless groups of classes have labels, and names that no other number has."""
         if not isinstance(self.class_groups, Mapping):
             got = type(self.class_groups).__name__
             raise TypeError(f"`class_groups` must be a mapping of names to labels; got {got}.")
@@ -104,6 +95,11 @@ class CocoGrid:
             if not isinstance(name, str) or name in self.area_ranges or name.isdigit():
                 raise ValueError(f"`class_groups` must have names that area ranges and thresholds lack; got {name!r}.")
             _checks.integers("class_groups", labels)
+        # Copies, because the caller may change the mappings later.
+        groups = {name: tuple(map(operator.index, labels)) for name, labels in self.class_groups.items()}
+        area_ranges = {name: tuple(ends) for name, ends in self.area_ranges.items()}
+        object.__setattr__(self, "area_ranges", area_ranges)
+        object.__setattr__(self, "class_groups", groups)
 
     @property
     def value_names(self) -> list[str]:

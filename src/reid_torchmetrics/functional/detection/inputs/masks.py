@@ -70,7 +70,12 @@ class PixelMasks(CountedMasks):
 
 def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | None = None) -> Tensor:
     """Compute `mask_iou` for masks of one image in any form."""
-    masks, others = _in_one_form(masks, others)
+    # Run lengths become bits or pixels, the form of the other masks, on their device; two run lengths stay.
+    if not (isinstance(masks, RunMasks) and isinstance(others, RunMasks)):
+        devices = [some.pixels.device for some in (masks, others) if isinstance(some, PixelMasks)]
+        device = devices[0] if devices else None
+        masks = _as_pixels(masks, device)
+        others = _as_pixels(others, device)
     common = masks.intersections(others)
     return iou_of_areas(common, masks.areas[:, None], others.areas, is_crowd)
 
@@ -131,18 +136,6 @@ def checked_masks(argument: str, masks: Any) -> CountedMasks:
     if masks.device.type == "cpu":
         return BitMasks.from_pixels(masks)
     return PixelMasks(masks != 0)
-
-
-def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMasks, CountedMasks]:
-    """Convert run lengths to bits or pixels, the form of the other masks, on their device; two run lengths stay."""
-    if isinstance(masks, RunMasks) and isinstance(others, RunMasks):
-        return masks, others
-    device: torch.device | None = None
-    if isinstance(masks, PixelMasks):
-        device = masks.pixels.device
-    elif isinstance(others, PixelMasks):
-        device = others.pixels.device
-    return _as_pixels(masks, device), _as_pixels(others, device)
 
 
 def _as_pixels(masks: CountedMasks, device: torch.device | None) -> CountedMasks:

@@ -120,8 +120,6 @@ class BoxShapes(Shapes):
     @property
     def xywh(self) -> Float[Tensor, "boxes 4"]:
         """The boxes as x, y, width and height."""
-        if self.box_format == "xywh":
-            return self.boxes
         return to_xywh(self.boxes, self.box_format)
 
     @cached_property
@@ -130,9 +128,9 @@ class BoxShapes(Shapes):
 
     def __getitem__(self, rows: Tensor) -> BoxShapes:
         """See `Shapes`; the selected boxes are converted to x, y, width and height."""
-        selected = BoxShapes(self.boxes.index_select(0, rows), box_format=self.box_format)
+        boxes = to_xywh(self.boxes.index_select(0, rows), self.box_format)
         areas = None if self.areas_given is None else self.areas_given.index_select(0, rows)
-        return BoxShapes(selected.xywh, self.sides_of, areas)
+        return BoxShapes(boxes, self.sides_of, areas)
 
     def areas(self) -> Float[Tensor, " boxes"]:
         """See `Shapes`: `areas_given`, or width times height."""
@@ -161,7 +159,7 @@ class BoxShapes(Shapes):
         sides = detections._sides
         lengths = torch.stack([sides.right - sides.left, sides.bottom - sides.top])
         is_valid = ((lengths >= 0) & (lengths < torch.inf)).all(0)
-        sides = Sides(*(column.where(is_valid, 0.0) for column in vars(sides).values()))
+        sides = Sides(*(column.where(is_valid, 0.0) for column in sides))
         true_sides = self._sides
         if not _are_precise(true_sides, sides):
             return None
