@@ -20,7 +20,7 @@ from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 
 from .image_columns import Dicts, ImageColumns
 from .invalid_objects import sides_of
-from .key_names import meant_required_key
+from .key_names import KNOWN_KEYS, meant_key
 
 BOX_DTYPES = (*FLOATING_DTYPES, *INTEGER_DTYPES)
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
@@ -105,7 +105,8 @@ def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Seque
             raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {type(item).__name__}.")
     for key, (position, item) in product(keys, enumerate(items)):
         if key not in item:
-            similar_key = meant_required_key(key, item)
+            unknown_keys = [other for other in item if other not in KNOWN_KEYS]
+            similar_key = next((other for other in unknown_keys if meant_key(other, (key,))), None)
             hint = "" if similar_key is None else f"; `{similar_key}` may be meant"
             if similar_key == "class_labels":
                 hint += ", beside which the boxes of DETR's targets are centers and sizes, as shares of the image"

@@ -7,7 +7,7 @@ or that the field uses for it, is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from os import PathLike
@@ -85,12 +85,6 @@ def meant_key(key: object, known_keys: Sequence[str], *, uses_difficult: bool = 
     if simple_key in _IGNORED and "iscrowd" in known_keys:
         return ("difficult" if uses_difficult else "iscrowd"), False
     return None
-
-
-def meant_required_key(required_key: str, keys: Iterable[object]) -> object | None:
-    """Return the key that is used in place of a required one; None if there is none."""
-    unknown_keys = (key for key in keys if key not in KNOWN_KEYS)
-    return next((key for key in unknown_keys if meant_key(key, (required_key,))), None)
 
 
 def keys_of_dicts(target: Sequence[Mapping[Any, Any]]) -> set[Any]:

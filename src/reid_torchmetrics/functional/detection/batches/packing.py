@@ -125,26 +125,20 @@ def pack(
 
 
 def _pack_together(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> tuple[Batch, bool]:
-    """Pack all images at once, and return whether all values are valid; any exception means an invalid batch."""
-
-    def work(share: Share) -> tuple[Batch, bool]:
-        batch = _pack(preds, target, device, share)
-        is_valid = are_valid(batch.states, box_format)
-        batch.states["ground_truth_crowds"] = batch.states["ground_truth_crowds"].bool()
-        return batch, is_valid
-
-    is_many = len(preds) >= _MANY_IMAGES and not isinstance(preds, ImageColumns)
-    if is_many and preds[0]["labels"].device.type == "cpu":
-        return workers.run(partial(work, workers.share), torch.device("cpu"))
-    return work(map)
-
-
-def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
-    """Join the columns of all images, without a check of their values.
+    """Join the columns of all images, and return whether all values are valid.
 
     Raises:
         Exception: of any type, if a column is missing or does not fit.
     """
+    is_many = len(preds) >= _MANY_IMAGES and not isinstance(preds, ImageColumns)
+    if is_many and preds[0]["labels"].device.type == "cpu":
+        work = partial(_pack, preds, target, box_format, device, workers.share)
+        return workers.run(work, torch.device("cpu"))
+    return _pack(preds, target, box_format, device, map)
+
+
+def _pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, share: Share) -> tuple[Batch, bool]:
+    """Pack all images by one thread or by several; see `_pack_together`."""
     images = {"detection": preds, "ground_truth": target}
     counts = {name: num_objects(items) for name, items in images.items()}
 
@@ -169,7 +163,9 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
         # By way of NumPy, in an eighth of the time of `torch.tensor`.
         array = np.array(numbers, dtype=np.int64)
         states[f"{name}_counts"] = torch.from_numpy(array).to(device, non_blocking=True)
-    return Batch(states, max(counts["detection"]))
+    is_valid = are_valid(states, box_format)
+    states["ground_truth_crowds"] = states["ground_truth_crowds"].bool()
+    return Batch(states, max(counts["detection"])), is_valid
 
 
 def join_optional(parts: Sequence[Tensor | None], counts: list[int]) -> Tensor | None:

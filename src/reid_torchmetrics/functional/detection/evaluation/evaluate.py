@@ -88,20 +88,15 @@ def evaluate_boxes(
     _checks.one_of("evaluator", evaluator, EVALUATORS)
     if EVALUATORS[evaluator].is_federated:
         raise ValueError(f"`evaluator` must be one without lists of classes for each image; got {evaluator!r}.")
-    coco_options = {
+    grid_options: dict[str, Any] = {
         "rec_thresholds": rec_thresholds,
         "area_ranges": area_ranges,
         "max_detection_thresholds": max_detection_thresholds,
-        "classes": classes,
     }
+    coco_options = grid_options | {"classes": classes}
     row = _evaluator_with_options(evaluator, whole_pixels, is_difficult, coco_options)
     rule, confidence = row.checked(rule, confidence)
-    grid = row.grid(
-        iou_thresholds,
-        rec_thresholds=rec_thresholds,
-        area_ranges=area_ranges,
-        max_detection_thresholds=max_detection_thresholds,
-    )
+    grid = row.grid(iou_thresholds, **grid_options)
     if not isinstance(detections.shapes, inputs.BoxShapes):
         grid = replace(grid, iou_type=None)
     request = MatchRequest(grid, row, max_bytes).of_results(across_classes=across_classes)

@@ -223,26 +223,6 @@ def _area_range_text(least: float, most: float) -> str:
     return f"{start} to {end} pixels"
 
 
-def numbers_as_dict(results: Any) -> dict[str, Any]:
-    """Return the numbers with their conventions, and the options; undefined numbers are None."""
-    averages: evaluators.ClassAverages = results.averages
-    grid = averages.grid
-    values: dict[str, Any] = {
-        "numbers": {name: number.to_dict() for name, number in results.numbers.items()},
-        "evaluator": results.evaluator.title,
-        "iou_type": grid.iou_type,
-        "average": grid.average,
-        "rule": averages.rule,
-        "iou_thresholds": list(grid.iou_thresholds),
-    }
-    if averages.has_limits:
-        values["max_detection_thresholds"] = list(grid.max_detection_thresholds)
-        values["area_ranges"] = finite(grid.area_ranges)
-    if averages.at_confidence:
-        values["confidence"] = averages.confidence
-    return values
-
-
 def finite(value: Any) -> Any:
     """Replace infinite and undefined numbers by None, at any depth, because JSON does not have them."""
     if isinstance(value, Mapping):

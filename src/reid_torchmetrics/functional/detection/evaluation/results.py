@@ -166,11 +166,24 @@ class DetectionResults(NamedNumbers, SavedResults):
             TypeError: `iou_threshold` is not a number.
             ValueError: it is not one of the metric's.
         """
-        return {
+        averages = self.averages
+        grid = averages.grid
+        values: dict[str, Any] = {
             "num_images": len(self.images),
-            **result_text.numbers_as_dict(self),
-            "classes": result_text.finite(self.class_numbers(iou_threshold=iou_threshold)),
+            "numbers": {name: number.to_dict() for name, number in self.numbers.items()},
+            "evaluator": self.evaluator.title,
+            "iou_type": grid.iou_type,
+            "average": grid.average,
+            "rule": averages.rule,
+            "iou_thresholds": list(grid.iou_thresholds),
         }
+        if averages.has_limits:
+            values["max_detection_thresholds"] = list(grid.max_detection_thresholds)
+            values["area_ranges"] = result_text.finite(grid.area_ranges)
+        if averages.at_confidence:
+            values["confidence"] = averages.confidence
+        values["classes"] = result_text.finite(self.class_numbers(iou_threshold=iou_threshold))
+        return values
 
     @cached_property
     def coco(self) -> evaluators.PrecisionGrid:

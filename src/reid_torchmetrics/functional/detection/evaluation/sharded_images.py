@@ -51,17 +51,6 @@ class ImageCounts(NamedTuple):
     num_areas: int
     """values of `detection_area`"""
 
-    @classmethod
-    def of(cls, images: Images) -> ImageCounts:
-        """Count the images of a process."""
-        num_areas = 0 if images.detection_areas is None else len(images.detection_areas)
-        return cls(
-            num_images=len(images),
-            kind_of_ids=_ID_KINDS.index(images.kind_of_ids),
-            num_detections=len(images.detection_labels),
-            num_areas=num_areas,
-        )
-
 
 @dataclass(frozen=True)
 class ShardedImages:
@@ -181,7 +170,13 @@ class ShardedImages:
             self.accept()
             result, numbers = find()
             images = self.images()
-            return (result, images), [*ImageCounts.of(images), *numbers]
+            counts = ImageCounts(
+                num_images=len(images),
+                kind_of_ids=_ID_KINDS.index(images.kind_of_ids),
+                num_detections=len(images.detection_labels),
+                num_areas=0 if images.detection_areas is None else len(images.detection_areas),
+            )
+            return (result, images), [*counts, *numbers]
 
         def settings() -> Settings:
             return Settings(self.owner, method, self.options(), describe())
