@@ -1,6 +1,7 @@
 """Values of `DetectionMAP`: those of TorchMetrics and of pycocotools, and what is its own."""
 
 import itertools
+import json
 import warnings
 
 import pytest
@@ -191,14 +192,6 @@ def test_area_ranges_of_ones_own_name_the_values():
     assert "map_small" not in same
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_metric_gives_one_value_as_a_tensor(name):
-    preds, target = images(11)
-    value = fed(DetectionMAP(metric=name, class_metrics=True, extended_summary=True), preds, target).compute()
-    assert value.shape == ()
-    assert value == fed(DetectionMAP(), preds, target).compute()[name]
-
-
 @pytest.mark.parametrize("kind", [DetectionMAP, YoloMAP])
 def test_values_can_be_written_to_and_take_part_in_gradients(kind):
     metric = fed(kind(), *images(11))
@@ -265,3 +258,13 @@ def test_only_the_first_shapes_of_a_repeated_image_are_written(tmp_path):
     read, _ = DetectionMAP.coco_to_tm(*sides, iou_type="segm")
     # Half of the 24 pixels in image 7, as it came first, and all of them in image 8.
     assert [int(RunLengths.from_coco(image["masks"]).to_masks().sum()) for image in read] == [12, 24]
+
+
+def test_boxes_beside_masks_are_read(tmp_path):
+    found = {"image_id": 1, "category_id": 2.0, "bbox": [0, 0, 5, 5], "score": 0.5, "segmentation": {}}
+    true = found | {"category_id": 2, "segmentation": [[0, 0, 5, 5, 5, 0]]}
+    paths = [tmp_path / "results.json", tmp_path / "data_set.json"]
+    for path, content in zip(paths, ([found], {"images": [{"id": 1}], "annotations": [true]}), strict=True):
+        path.write_text(json.dumps(content), encoding="utf-8")
+    images_read = DetectionMAP.coco_to_tm(*map(str, paths))
+    assert float(fed(DetectionMAP(box_format="xywh", metric="map"), *images_read).compute()) == 1

@@ -140,6 +140,16 @@ def test_every_metric_counts_drops_or_refuses_them(metric):
         metric(invalid="ignore")
 
 
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+def test_a_box_that_is_nowhere_is_left_out_whatever_its_size(box_format):
+    metric = DetectionMAP(box_format, invalid="drop")
+    boxes, labels = torch.tensor([[torch.nan, 1, 5, 5], [1, 1, 5, 5]]), torch.zeros(2, dtype=torch.int64)
+    found = {"boxes": boxes, "scores": torch.ones(2), "labels": labels}
+    metric.update([found], [{"boxes": boxes[1:], "labels": labels[1:]}])
+    assert metric.num_dropped == 1
+    assert metric.compute()["map"] == 1
+
+
 def test_the_flags_of_voc_are_dropped_with_their_boxes():
     true = {"boxes": torch.tensor([[NAN, 0, 1, 1], [0, 0, 9, 9], [20, 20, 30, 30.0]]), "labels": torch.zeros(3).int()}
     found = {"boxes": true["boxes"][1:], "scores": torch.tensor([0.9, 0.8]), "labels": torch.zeros(2).int()}

@@ -76,6 +76,8 @@ def test_an_object_that_cannot_be_evaluated_is_left_out_with_one_warning_or_refu
     for number in range(2):
         expected.update([sound["preds"]], [sound["target"] | {"image_id": number}])
     assert is_same(metric.compute(), expected.compute())
+    metric.reset()
+    assert metric.num_dropped == 0
 
     strict = DetectionMAP(iou_type=iou_type, invalid="raise")
     with pytest.raises(ValueError, match=re.escape(f"`{side}[0]['{key}']` must ")):

@@ -203,23 +203,6 @@ def test_false_positives_of_a_class_without_ground_truths_are_errors_of_their_im
     assert results.worst_images(20).image.tolist() == [*range(2, 12)]
 
 
-def test_detections_beyond_the_largest_limit_are_not_listed():
-    preds, target = two_images()
-    metric = DetectionMAP()
-    metric.max_detection_thresholds = [1]
-    metric.warn_on_many_detections = False
-    assert fed(metric, preds, target).results().detections().index.tolist() == [0, 1]
-
-
-def test_results_of_no_images_are_empty():
-    results = DetectionMAP().results()
-    assert len(results.detections()) == 0
-    assert results.detections().ground_truth.shape == (10, 0)
-    assert results.summary()["map"] == -1
-    assert len(results.image_errors()) == len(results.worst_images(3)) == 0
-    assert results.best_confidences() == {}
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

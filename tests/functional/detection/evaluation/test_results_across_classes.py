@@ -73,11 +73,11 @@ def test_the_error_names_the_option_that_results_lack():
     assert results.detections().boxes is None
 
 
-def test_detections_beyond_the_largest_limit_are_not_counted():
-    preds, target = two_images()
-    metric = DetectionMAP(max_detection_thresholds=[1, 1, 1])
+def test_detections_beyond_the_largest_limit_are_neither_listed_nor_counted():
+    metric = DetectionMAP(max_detection_thresholds=[1])
     metric.warn_on_many_detections = False
-    results = fed(metric, preds, target).results(across_classes=True)
+    results = fed(metric, *two_images()).results(across_classes=True)
+    assert results.detections().index.tolist() == [0, 1]
     assert results.confusion_matrix(confidence=0.0).counts.tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
 
 
@@ -107,6 +107,10 @@ def test_boxes_are_those_that_were_given(box_format, with_ids):
 def test_results_of_no_images_are_empty():
     results = DetectionMAP().results(across_classes=True, boxes=True)
     assert results.detections().boxes.shape == (0, 4)
+    assert results.detections().ground_truth.shape == (10, 0)
+    assert results.summary()["map"] == -1
+    assert len(results.image_errors()) == len(results.worst_images(3)) == 0
+    assert results.best_confidences() == {}
     assert results.confusion_matrix().counts.tolist() == [[0]]
     assert results.class_table() == "no classes"
     assert str(results).startswith("DetectionResults(0 images, 0 classes, 0 ground truths, 0 detections)\n")

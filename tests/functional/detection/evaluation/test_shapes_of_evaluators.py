@@ -51,12 +51,3 @@ def test_every_evaluator_finds_the_shapes_that_it_knows_and_refuses_the_others()
             message = f"^`iou_type` must be left out with evaluator '{evaluator}'; got '{iou_type}'"
             with pytest.raises(ValueError, match=message):
                 evaluated(evaluator, iou_type)
-
-
-def test_only_evaluators_of_voc_know_whole_pixels():
-    for evaluator, row in EVALUATORS.items():
-        if row.has_difficult:
-            assert evaluated(evaluator, "bbox", whole_pixels=True).means["map"] == 1
-            continue
-        with pytest.raises(ValueError, match=f"^`whole_pixels` must be left out with evaluator '{evaluator}'; got T"):
-            evaluated(evaluator, "bbox", whole_pixels=True)
